@@ -1,0 +1,237 @@
+//! The typed client of the REST interface; schedulers, the command line and the services themselves use it.
+//!
+//! Every request has a deadline for connecting, for the next byte and for the whole. What is safe to send
+//! again (a read, and a change that says the same twice) is retried with a growing, jittered pause, at most
+//! [`Options::attempts`] times; a plain POST is sent again only when it certainly was not taken: the service
+//! could not be connected to, or answered that nothing was done.
+
+mod registry;
+mod values;
+mod watch;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{Method, Response, StatusCode, header};
+use url::Url;
+
+use crate::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
+
+pub use values::{HistoryQuery, Query};
+pub use watch::{Event, Watch};
+
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// Deadlines and attempts.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// For making the connection.
+    pub connect_timeout: Duration,
+    /// For the next byte of an answer; a watch has its own, longer than the service's keep-alive.
+    pub read_timeout: Duration,
+    /// For a whole request, retries aside.
+    pub total_timeout: Duration,
+    /// How often a request is sent at most.
+    pub attempts: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            connect_timeout: Duration::from_secs(3),
+            read_timeout: Duration::from_secs(15),
+            total_timeout: Duration::from_secs(30),
+            attempts: 4,
+        }
+    }
+}
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The service understood and said no.
+    #[error("{0}")]
+    Problem(#[from] Box<Problem>),
+    /// The service could not be reached, or did not answer in time.
+    #[error("{url} does not answer: {cause}")]
+    Unreachable { url: String, cause: String },
+    /// What answered does not speak the interface.
+    #[error("{url} answered what no Estimand service answers: {cause}")]
+    Unexpected { url: String, cause: String },
+    /// The address is none.
+    #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
+    Address(String),
+}
+
+impl Error {
+    /// The problem's status, if it is one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Error::Problem(problem) => Some(problem.status),
+            _ => None,
+        }
+    }
+}
+
+/// Speaks to one Estimand service. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    options: Options,
+}
+
+/// An answer that is not an error.
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    pub revision: Option<u64>,
+    pub body: Bytes,
+}
+
+/// Whether sending a request twice has the effect of sending it once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    Safe,
+    OnlyIfNotTaken,
+}
+
+impl Client {
+    /// A client of the service at an address such as `http://127.0.0.1:7070`.
+    pub fn new(address: &str) -> Result<Self, Error> {
+        Self::with_options(address, Options::default())
+    }
+
+    pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
+        let wrong = || Error::Address(address.to_owned());
+        let base = Url::parse(address).map_err(|_| wrong())?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(wrong());
+        }
+        let http = reqwest::Client::builder()
+            .connect_timeout(options.connect_timeout)
+            .read_timeout(options.read_timeout)
+            .no_proxy()
+            .build()
+            .map_err(|e| Error::Unreachable { url: address.to_owned(), cause: chain(&e) })?;
+        Ok(Client { http, base, options })
+    }
+
+    /// The address that it speaks to.
+    pub fn address(&self) -> &Url {
+        &self.base
+    }
+
+    /// The URL of path segments and query parameters below the service's address.
+    pub(crate) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    pub(crate) async fn get(&self, url: Url) -> Result<Answer, Error> {
+        self.send(Method::GET, url, None, Repeat::Safe).await
+    }
+
+    /// Sends a request until there is an answer or it makes no sense to go on.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        repeat: Repeat,
+    ) -> Result<Answer, Error> {
+        let mut pause = Duration::from_millis(50);
+        let mut attempt = 1;
+        loop {
+            let (error, again) = match self.send_once(method.clone(), url.clone(), body.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
+            };
+            let hopeless = match &error {
+                Error::Problem(problem) => problem.status != 503,
+                Error::Unreachable { .. } => false,
+                Error::Unexpected { .. } | Error::Address(_) => true,
+            };
+            if hopeless || !again || attempt >= self.options.attempts {
+                return Err(error);
+            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 3).min(MAX_PAUSE);
+            attempt += 1;
+        }
+    }
+
+    async fn send_once(&self, method: Method, url: Url, body: Option<Bytes>) -> Result<Answer, Failed> {
+        let shown = url.to_string();
+        let unreachable = |e: &reqwest::Error| Failed {
+            taken: !e.is_connect(),
+            error: Error::Unreachable { url: shown.clone(), cause: chain(e) },
+        };
+        let mut request = self.http.request(method, url).timeout(self.options.total_timeout);
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        }
+        let response = request.send().await.map_err(|e| unreachable(&e))?;
+        let (status, revision) = (response.status(), revision_of(&response));
+        let is_problem = is_problem(&response);
+        let body = response.bytes().await.map_err(|e| unreachable(&e))?;
+        if status.is_success() {
+            return Ok(Answer { status, revision, body });
+        }
+        Err(match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) if is_problem => Failed {
+                taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == OUTCOME_UNKNOWN,
+                error: Error::Problem(Box::new(problem)),
+            },
+            _ => Failed {
+                taken: true,
+                error: Error::Unexpected { url: shown.clone(), cause: format!("status {status}") },
+            },
+        })
+    }
+
+    /// Reads the body of an answer as JSON.
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
+        serde_json::from_slice(&answer.body)
+            .map_err(|e| Error::Unexpected { url: self.base.to_string(), cause: e.to_string() })
+    }
+}
+
+/// A request that brought no good answer.
+struct Failed {
+    error: Error,
+    /// Whether the service may have acted on it.
+    taken: bool,
+}
+
+fn is_problem(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(MEDIA_TYPE))
+}
+
+/// The revision of the snapshot from which a read was answered.
+pub const REVISION_HEADER: &str = "estimand-revision";
+
+fn revision_of(response: &Response) -> Option<u64> {
+    response.headers().get(REVISION_HEADER)?.to_str().ok()?.parse().ok()
+}
+
+/// An error with its causes, the innermost of which usually says what happened.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

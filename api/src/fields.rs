@@ -1,0 +1,205 @@
+//! Reads a JSON object field by field and says everything that is wrong with it, not only the first thing.
+//!
+//! A field is taken once; what nobody took is unknown, and the answer names it together with the known field
+//! that it resembles. Nothing is ever ignored.
+
+use serde_json::{Map, Value};
+
+use crate::json::kind_of;
+use crate::names::{DataName, NodeName};
+use crate::problem::{FieldError, Problem};
+
+/// An object being read.
+pub struct Fields {
+    /// Where the object stands, with a trailing dot, or empty at the top.
+    prefix: String,
+    map: Map<String, Value>,
+    known: Vec<&'static str>,
+    errors: Vec<FieldError>,
+}
+
+impl Fields {
+    pub fn new(map: Map<String, Value>) -> Self {
+        Fields { prefix: String::new(), map, known: Vec::new(), errors: Vec::new() }
+    }
+
+    /// Reads an object that is the value of `field`.
+    pub fn nested(field: &str, map: Map<String, Value>) -> Self {
+        Fields { prefix: format!("{field}."), ..Self::new(map) }
+    }
+
+    /// Reads an object that stands at `prefix`, which ends with a dot or is empty.
+    pub fn within(prefix: String, map: Map<String, Value>) -> Self {
+        Fields { prefix, ..Self::new(map) }
+    }
+
+    /// Takes an optional field; `null` is the same as absent. `read` turns it into what is meant, or says
+    /// what was wrong in its `Err`.
+    pub fn optional<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        self.known.push(name);
+        let value = self.map.remove(name).filter(|value| !value.is_null())?;
+        match read(&value) {
+            Ok(read) => Some(read),
+            Err(message) => {
+                let given = match &value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let error = FieldError::new(self.place(name), message).given(given).expected(expected);
+                self.errors.push(error);
+                None
+            }
+        }
+    }
+
+    /// Takes a field that must be there.
+    pub fn required<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        let missing = self.map.get(name).is_none_or(Value::is_null);
+        let value = self.optional(name, expected, read);
+        if missing {
+            self.errors.push(FieldError::new(self.place(name), "is missing").expected(expected));
+        }
+        value
+    }
+
+    /// Whether the object has the field.
+    pub fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    pub fn error(&mut self, name: &str, message: impl Into<String>) -> &mut FieldError {
+        let place = self.errors.len();
+        self.errors.push(FieldError::new(self.place(name), message));
+        &mut self.errors[place]
+    }
+
+    /// Adds errors found elsewhere, e.g. in a nested object.
+    pub fn extend(&mut self, errors: Vec<FieldError>) {
+        self.errors.extend(errors);
+    }
+
+    /// Ends the reading: what is left is unknown. Returns every error.
+    pub fn end(mut self) -> Vec<FieldError> {
+        for (name, value) in std::mem::take(&mut self.map) {
+            let expected = match self.known.iter().min_by_key(|known| distance(known, &name)) {
+                Some(close) if distance(close, &name) <= 3 => format!("`{close}`?"),
+                _ => format!("one of {}", self.known.join(", ")),
+            };
+            let error = FieldError::new(self.place(&name), "is not a known field");
+            self.errors.push(error.given(value).expected(expected));
+        }
+        self.errors
+    }
+
+    /// Ends the reading of a whole body.
+    pub fn end_body(self) -> Result<(), Problem> {
+        match self.end() {
+            errors if errors.is_empty() => Ok(()),
+            errors => Err(Problem::invalid(errors)),
+        }
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+/// Reads a string.
+pub fn string(value: &Value) -> Result<&str, String> {
+    value.as_str().ok_or_else(|| format!("is {}, not a string", kind_of(value)))
+}
+
+/// Reads a number.
+pub fn number(value: &Value) -> Result<f64, String> {
+    value.as_f64().ok_or_else(|| format!("is {}, not a number", kind_of(value)))
+}
+
+/// Reads a whole number from `least` to `most`.
+pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
+    let number = value.as_u64().ok_or_else(|| match value {
+        Value::Number(_) => "is not a whole number of at least 0".to_owned(),
+        other => format!("is {}, not a number", kind_of(other)),
+    })?;
+    match (least..=most).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("is not from {least} to {most}")),
+    }
+}
+
+/// Reads a string and parses it.
+pub fn parsed<T: std::str::FromStr>(value: &Value) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    string(value)?.parse().map_err(|e: T::Err| e.to_string())
+}
+
+/// Reads a data name. What one looks like is said by the field, once.
+pub fn data_name(value: &Value) -> Result<DataName, String> {
+    DataName::parse(string(value)?).map_err(|_| "is not a data name".to_owned())
+}
+
+/// Reads a node name.
+pub fn node_name(value: &Value) -> Result<NodeName, String> {
+    NodeName::parse(string(value)?).map_err(|_| "is not a node name".to_owned())
+}
+
+/// Reads one of a fixed set of words.
+pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
+    let text = string(value)?;
+    words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or("is not known".to_owned())
+}
+
+/// How many edits turn one word into the other, case aside.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::json::parse_object;
+
+    #[test]
+    fn every_error_is_said_at_once() {
+        let map = parse_object(br#"{"max-time": 5, "cmd": 7, "n": 11}"#).unwrap();
+        let mut fields = Fields::new(map);
+        fields.required("dataName", "a data name", |v| string(v).map(str::to_owned));
+        fields.required("cmd", "a command", |v| string(v).map(str::to_owned));
+        fields.optional("max-Time", "seconds", number);
+        fields.optional("n", "1 to 10", |v| whole(v, 1, 10));
+        let errors: Vec<String> = fields.end().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "dataName: is missing; expected a data name",
+                "cmd: is a number, not a string, given 7; expected a command",
+                "n: is not from 1 to 10, given 11; expected 1 to 10",
+                "max-time: is not a known field, given 5; expected `max-Time`?",
+            ]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Instants on the wire: microseconds since 1970 inside, RFC 3339 in UTC outside.
+//!
+//! Rendering is on the path of every write, hence by hand; reading is not, hence through chrono.
+
+use chrono::{DateTime, Utc};
+
+/// Appends `2026-01-31T23:59:59.000001Z`.
+pub fn push_rfc3339(out: &mut Vec<u8>, micros: i64) {
+    let days = micros.div_euclid(86_400_000_000);
+    let of_day = micros.rem_euclid(86_400_000_000);
+    let (year, month, day) = civil(days);
+    if !(0..=9999).contains(&year) {
+        return out.extend_from_slice(b"9999-12-31T23:59:59.999999Z");
+    }
+    let seconds = of_day / 1_000_000;
+    let mut text = *b"0000-00-00T00:00:00.000000Z";
+    digits(&mut text[0..4], year);
+    digits(&mut text[5..7], month);
+    digits(&mut text[8..10], day);
+    digits(&mut text[11..13], seconds / 3600);
+    digits(&mut text[14..16], seconds / 60 % 60);
+    digits(&mut text[17..19], seconds % 60);
+    digits(&mut text[20..26], of_day % 1_000_000);
+    out.extend_from_slice(&text);
+}
+
+/// The same as a string.
+pub fn to_rfc3339(micros: i64) -> String {
+    let mut out = Vec::with_capacity(27);
+    push_rfc3339(&mut out, micros);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Reads an RFC 3339 instant.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc).timestamp_micros())
+}
+
+/// `#[serde(with = "wire")]` on a field that is an instant.
+pub mod wire {
+    use super::{DateTime, Utc, to_rfc3339};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&to_rfc3339(at.timestamp_micros()))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let at = DateTime::parse_from_rfc3339(&text).map_err(serde::de::Error::custom)?;
+        Ok(at.with_timezone(&Utc))
+    }
+}
+
+fn digits(place: &mut [u8], mut number: i64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Years are
+/// counted from March, so that the leap day is the last of its year.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::SecondsFormat;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn renders_as_chrono_does_and_reads_back(micros in -62_167_219_200_000_000i64..253_402_300_800_000_000) {
+            let text = to_rfc3339(micros);
+            let at = DateTime::<Utc>::from_timestamp_micros(micros);
+            let theirs = at.map(|at| at.to_rfc3339_opts(SecondsFormat::Micros, true));
+            prop_assert_eq!(Some(text.clone()), theirs);
+            prop_assert_eq!(parse_rfc3339(&text), Some(micros));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The names that everything is addressed by.
+//!
+//! A name is checked once, where it enters, and from then on its type says that it is right: no handler and
+//! no client passes a bare string on. Both kinds are ASCII without `/`, so `dataName/nodeName` is a key that
+//! can be taken apart again. Names are shared, not copied: a clone counts a reference.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::problem::FieldError;
+
+/// The longest data name.
+pub const MAX_DATA_NAME: usize = 128;
+/// The longest node name.
+pub const MAX_NODE_NAME: usize = 253;
+
+/// A name that is not one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not a {what}: {expected}", crate::problem::shorten(.given))]
+pub struct NameError {
+    what: &'static str,
+    given: String,
+    expected: &'static str,
+}
+
+impl NameError {
+    /// The same as an error of the field in which the name stood.
+    pub fn at(&self, field: &str) -> FieldError {
+        FieldError::new(field, format!("is not a {}", self.what)).given(&self.given).expected(self.expected)
+    }
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $expected:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks the text and makes a name of it.
+            pub fn parse(text: &str) -> Result<Self, NameError> {
+                match Self::is_valid(text) {
+                    true => Ok($name(Arc::from(text))),
+                    false => Err(NameError { what: $what, given: text.to_owned(), expected: $expected }),
+                }
+            }
+
+            /// Whether the text is such a name.
+            pub fn is_valid(text: &str) -> bool {
+                let valid: fn(&[u8]) -> bool = $valid;
+                valid(text.as_bytes())
+            }
+
+            /// What such a name looks like, for messages.
+            pub const EXPECTED: &'static str = $expected;
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = NameError;
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                Self::parse(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                $name::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// What is known, e.g. `cpu_usage` or `node_capability`.
+    DataName,
+    "data name",
+    "a letter or `_`, then at most 127 of letters, digits and `_.:-`",
+    |bytes| matches!(bytes, [first, rest @ ..]
+        if (first.is_ascii_alphabetic() || *first == b'_')
+            && rest.len() < MAX_DATA_NAME
+            && rest.iter().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(b)))
+);
+
+name_type!(
+    /// A machine or container that runs an agent.
+    NodeName,
+    "node name",
+    "1 to 253 of letters, digits and `._-`",
+    |bytes| !bytes.is_empty()
+        && bytes.len() <= MAX_NODE_NAME
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_names_keep_to_their_alphabet_and_length() {
+        let long = format!("a{}", "b".repeat(127));
+        for good in ["a", "_", "cpu_usage", "node.cap:v2-x", long.as_str()] {
+            assert!(DataName::is_valid(good), "{good}");
+        }
+        let too_long = format!("{long}c");
+        for bad in ["", "1a", "-a", "a b", "a/b", "é", "a\0", too_long.as_str()] {
+            assert!(!DataName::is_valid(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn node_names_keep_to_their_alphabet_and_length() {
+        let long = "n".repeat(253);
+        for good in ["1", "node-1", "a.b_c", long.as_str()] {
+            assert!(NodeName::is_valid(good), "{good}");
+        }
+        let too_long = "n".repeat(254);
+        for bad in ["", "a/b", "a:b", "ü", too_long.as_str()] {
+            assert!(!NodeName::is_valid(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_says_what_would_be_right() {
+        let error = DataName::parse("1st").map(|_| ()).map_err(|e| e.at("dataName").to_string());
+        assert_eq!(
+            error,
+            Err("dataName: is not a data name, given 1st; expected a letter or `_`, then at most 127 of \
+                 letters, digits and `_.:-`"
+                .to_owned())
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Problem details (RFC 9457): the one shape in which any part of Estimand says no.
+//!
+//! A problem says what went wrong in a sentence, and for each wrong input which field it was, what was given
+//! and what would be right. It is a value like any other: handlers return it, the client gives it back to
+//! the caller, the command line prints it. It never carries a stack trace, a query or a file's content.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// The kind of a problem after which nobody knows whether the request took effect.
+pub const OUTCOME_UNKNOWN: &str = "outcome-unknown";
+
+/// How much of a wrong input is repeated in an answer.
+const MAX_GIVEN_CHARS: usize = 120;
+
+/// What went wrong, for people and programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// A short, stable name of the kind of problem, e.g. `invalid-input`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened this time.
+    pub detail: String,
+    /// Every input that was wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// Names this request in the log of the service.
+    #[serde(default, rename = "requestId", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// After how many seconds it makes sense to ask again; also the header `Retry-After`.
+    #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u32>,
+}
+
+/// One wrong input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FieldError {
+    /// Where it stands: a field's name, `limits.memory`, `[3].nodeName`, or `body`.
+    pub field: String,
+    /// What was wrong with it.
+    pub message: String,
+    /// What was given, shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<String>,
+    /// What would be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+}
+
+impl FieldError {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        FieldError { field: field.into(), message: message.into(), given: None, expected: None }
+    }
+
+    pub fn given(mut self, given: impl fmt::Display) -> Self {
+        self.given = Some(shorten(&given.to_string()));
+        self
+    }
+
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+}
+
+impl Problem {
+    pub fn new(status: u16, kind: &str, title: &str, detail: impl Into<String>) -> Self {
+        Problem {
+            kind: kind.to_owned(),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            errors: Vec::new(),
+            request_id: None,
+            retry_after: None,
+        }
+    }
+
+    /// 400: the request is wrong as it stands; `errors` says where.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [] => "the request is not valid".to_owned(),
+            [one] => one.to_string(),
+            [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+        };
+        Problem { errors, ..Self::new(400, "invalid-input", "The request is not valid", detail) }
+    }
+
+    /// 400 for a single field.
+    pub fn invalid_field(error: FieldError) -> Self {
+        Self::invalid(vec![error])
+    }
+
+    /// 404: there is no such thing.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(404, "not-found", "There is no such thing", detail)
+    }
+
+    /// 409: it contradicts what is there already.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(409, "conflict", "This contradicts what is there", detail)
+    }
+
+    /// 413: larger than the limit.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(413, "too-large", "The request is too large", detail)
+    }
+
+    /// 503: not now; nothing was done.
+    pub fn unavailable(detail: impl Into<String>, retry_after: u32) -> Self {
+        let problem = Self::new(503, "unavailable", "The service cannot do this now", detail);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    /// 503: it may or may not have been done. Not to be sent again unseen, unless twice is the same as once.
+    pub fn outcome_unknown(detail: impl Into<String>, retry_after: u32) -> Self {
+        let problem = Self::new(503, OUTCOME_UNKNOWN, "It is unknown whether this was done", detail);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    /// 500: a fault of ours. The cause belongs into the log, not into the answer.
+    pub fn internal() -> Self {
+        Self::new(500, "internal", "The service failed", "the service failed; its log says why")
+    }
+
+    /// Renders the problem as its JSON document.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| r#"{"type":"internal","status":500}"#.to_owned())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)?;
+        if let Some(given) = &self.given {
+            write!(f, ", given {given}")?;
+        }
+        if let Some(expected) = &self.expected {
+            write!(f, "; expected {expected}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts an input down to what an answer may repeat of it.
+pub fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_GIVEN_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

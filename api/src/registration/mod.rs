@@ -1,0 +1,304 @@
+//! A registration: how a data name is produced, where, and when. The paper's `t_DP`.
+//!
+//! A registration that exists is right: [`Registration::parse`] checks every field and says everything that
+//! is wrong. What concerns other registrations (a taken name, a cycle of inputs) is the registry's to check.
+//! The paper's three fields keep their names; everything else is optional.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::command::Command;
+use crate::cron::CronExpr;
+use crate::duration::Span;
+use crate::fields::{self, Fields};
+use crate::instant;
+use crate::json::parse_object;
+use crate::names::DataName;
+use crate::problem::Problem;
+use crate::selector::Selector;
+
+mod parts;
+mod reading;
+
+pub use parts::{History, Limits};
+
+use parts::{read_env, read_history, read_limits, read_params};
+use reading::{
+    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_mode, read_replicas, read_timing,
+};
+
+/// The largest body of a registration.
+pub const MAX_REGISTRATION_BYTES: usize = 64 * 1024;
+/// The most names a processor may read.
+pub const MAX_INPUTS: usize = 256;
+/// The shortest interval, in microseconds.
+pub const MIN_INTERVAL_MICROS: u64 = 10_000;
+/// The longest interval and timeout, in microseconds: a year.
+pub const MAX_INTERVAL_MICROS: u64 = 366 * 86_400 * 1_000_000;
+
+/// Whether it measures or derives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Collector,
+    Processor,
+}
+
+/// How an instance is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// A run a tick.
+    Exec,
+    /// One long-lived process that prints a value a line.
+    Stream,
+    /// A collector inside the agent; `cmd` is its name.
+    Builtin,
+    /// An expression over the inputs; `cmd` is its text.
+    Expr,
+}
+
+/// How output becomes values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// JSON if it parses, else the trimmed text.
+    Auto,
+    Text,
+    Json,
+    Number,
+    /// An object of node name to value: one instance answers for all nodes.
+    Nodes,
+}
+
+/// When an instance runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Timing {
+    /// Every so often, from start to start: the paper's `max-Time`.
+    Every(Span),
+    /// At the times of a calendar.
+    Cron(CronExpr),
+}
+
+/// On how many of the matching nodes it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replicas {
+    All,
+    Count(u32),
+}
+
+/// How a data name is produced.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registration {
+    pub data_name: DataName,
+    pub cmd: Command,
+    pub timing: Timing,
+    pub kind: Kind,
+    pub mode: Mode,
+    pub format: Format,
+    pub timeout: Option<Span>,
+    pub nodes: Selector,
+    pub replicas: Replicas,
+    pub inputs: Vec<DataName>,
+    /// Passed to the executable as `ESTIMAND_PARAM_*`.
+    pub params: BTreeMap<String, Value>,
+    pub env: BTreeMap<String, String>,
+    /// How much of the past is kept, if any.
+    pub history: Option<History>,
+    pub limits: Limits,
+}
+
+/// A registration as the registry holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registered {
+    pub registration: Registration,
+    /// Grows with every change of this data name's registration, also across a deletion.
+    pub version: u64,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// One entry of a registration's audit trail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    pub version: u64,
+    pub action: Action,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    /// Who changed it.
+    pub by: String,
+    /// What it was from then on; for a deletion what it had been.
+    #[schema(value_type = Object)]
+    pub registration: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    Created,
+    Replaced,
+    Deleted,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Created => "created",
+            Action::Replaced => "replaced",
+            Action::Deleted => "deleted",
+        }
+    }
+}
+
+/// What a body said beside the registration itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    pub registration: Registration,
+    /// The version it was made from, as a GET gave it: then the replacement is refused if there is a newer one.
+    pub version: Option<u64>,
+}
+
+impl Registration {
+    /// Reads the body of a registration, checks all of it, and says all that is wrong.
+    ///
+    /// What a GET returned may be sent back: `version` then guards against overwriting somebody else's change,
+    /// `createdAt` and `updatedAt` are the registry's own and must only be instants.
+    pub fn parse(body: &[u8]) -> Result<Submitted, Problem> {
+        Self::from_map(parse_object(body)?)
+    }
+
+    /// The same from an object that is parsed already.
+    pub fn from_map(map: Map<String, Value>) -> Result<Submitted, Problem> {
+        let mut fields = Fields::new(map);
+        let data_name = fields.required("dataName", DataName::EXPECTED, fields::data_name);
+        let mode = read_mode(&mut fields);
+        let cmd = read_cmd(&mut fields, mode);
+        let timing = read_timing(&mut fields, mode);
+        let kind = fields
+            .optional("kind", "collector or processor", |value| {
+                fields::word(value, &[("collector", Kind::Collector), ("processor", Kind::Processor)])
+            })
+            .unwrap_or(Kind::Collector);
+        let format = read_format(&mut fields);
+        let timeout =
+            fields.optional("timeout", "more than 0 and at most a year: seconds, or \"5s\"", |value| {
+                bounded_span(value, 1_000)
+            });
+        let nodes =
+            fields.optional("nodes", "a label selector such as \"zone=a,gpu\"", fields::parsed::<Selector>);
+        let replicas = read_replicas(&mut fields, kind);
+        let inputs = read_inputs(&mut fields, kind, data_name.as_ref());
+        let params = read_params(&mut fields);
+        let env = read_env(&mut fields);
+        let history = read_history(&mut fields);
+        let limits = read_limits(&mut fields);
+        let version =
+            fields.optional("version", "the version it was made from", |v| fields::whole(v, 1, u64::MAX));
+        for name in ["createdAt", "updatedAt"] {
+            fields.optional(name, "an instant, as the registry gave it", |value| {
+                instant::parse_rfc3339(fields::string(value)?).ok_or("is not an instant".to_owned())
+            });
+        }
+        fields.end_body()?;
+        let (Some(data_name), Some(cmd), Some(timing)) = (data_name, cmd, timing) else {
+            return Err(Problem::internal());
+        };
+        let nodes = nodes.unwrap_or_default();
+        let registration = Registration {
+            data_name,
+            cmd,
+            timing,
+            kind,
+            mode,
+            format,
+            timeout,
+            nodes,
+            replicas,
+            inputs,
+            params,
+            env,
+            history,
+            limits,
+        };
+        Ok(Submitted { registration, version })
+    }
+
+    /// The interval in seconds, the paper's `time_max`; none for a calendar.
+    pub fn time_max(&self) -> Option<f64> {
+        match &self.timing {
+            Timing::Every(span) => Some(span.as_micros() as f64 / 1e6),
+            Timing::Cron(_) => None,
+        }
+    }
+
+    /// The registration as JSON; optional fields that say nothing are left out.
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
+        put("dataName", json!(self.data_name));
+        put("cmd", json!(self.cmd));
+        match &self.timing {
+            Timing::Every(span) => put("max-Time", json_seconds(*span)),
+            Timing::Cron(expr) => put("schedule", json!(expr)),
+        }
+        put("kind", json!(self.kind));
+        put("mode", json!(self.mode));
+        put("format", json!(self.format));
+        match self.replicas {
+            Replicas::All => put("replicas", json!("all")),
+            Replicas::Count(count) => put("replicas", json!(count)),
+        }
+        if let Some(timeout) = self.timeout {
+            put("timeout", json_seconds(timeout));
+        }
+        if !self.nodes.is_empty() {
+            put("nodes", json!(self.nodes));
+        }
+        if !self.inputs.is_empty() {
+            put("inputs", json!(self.inputs));
+        }
+        if !self.params.is_empty() {
+            put("params", json!(self.params));
+        }
+        if !self.env.is_empty() {
+            put("env", json!(self.env));
+        }
+        if let Some(history) = &self.history {
+            put("history", history.to_json());
+        }
+        if self.limits != Limits::default() {
+            put("limits", self.limits.to_json());
+        }
+        map
+    }
+}
+
+impl Registered {
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = self.registration.to_map();
+        map.insert("version".to_owned(), json!(self.version));
+        map.insert("createdAt".to_owned(), json!(instant::to_rfc3339(self.created_at.timestamp_micros())));
+        map.insert("updatedAt".to_owned(), json!(instant::to_rfc3339(self.updated_at.timestamp_micros())));
+        map
+    }
+
+    /// Reads what a registry returned.
+    pub fn from_map(map: Map<String, Value>) -> Result<Self, Problem> {
+        let at = |name: &str| {
+            let text = map.get(name).and_then(Value::as_str).unwrap_or_default();
+            DateTime::parse_from_rfc3339(text).map(|at| at.with_timezone(&Utc)).unwrap_or_default()
+        };
+        let (created_at, updated_at) = (at("createdAt"), at("updatedAt"));
+        let Submitted { registration, version } = Registration::from_map(map)?;
+        Ok(Registered { registration, version: version.unwrap_or(1), created_at, updated_at })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

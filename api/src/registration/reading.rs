@@ -1,0 +1,145 @@
+//! Reads the fields of a registration that are not objects, and what goes with what.
+//!
+//! Each function takes its field, reports what is wrong with it, and returns what is meant if it is absent.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Format, Kind, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Replicas, Timing};
+use crate::command::Command;
+use crate::cron::CronExpr;
+use crate::duration::Span;
+use crate::fields::{self, Fields};
+use crate::json::kind_of;
+use crate::names::DataName;
+
+/// A number of seconds, whole if it is whole.
+pub(super) fn json_seconds(span: Span) -> Value {
+    let micros = span.as_micros();
+    match micros % 1_000_000 {
+        0 => json!(micros / 1_000_000),
+        _ => json!(micros as f64 / 1e6),
+    }
+}
+
+/// A duration of at least `least` microseconds and at most a year.
+pub(super) fn bounded_span(value: &Value, least: u64) -> Result<Span, String> {
+    let span: Span = match value {
+        Value::Number(_) | Value::String(_) => {
+            serde_json::from_value(value.clone()).map_err(|e| e.to_string())?
+        }
+        other => return Err(format!("is {}, not a duration", kind_of(other))),
+    };
+    match (least..=MAX_INTERVAL_MICROS).contains(&span.as_micros()) {
+        true => Ok(span),
+        false => Err("is out of range".to_owned()),
+    }
+}
+
+pub(super) fn read_mode(fields: &mut Fields) -> Mode {
+    let words =
+        [("exec", Mode::Exec), ("stream", Mode::Stream), ("builtin", Mode::Builtin), ("expr", Mode::Expr)];
+    fields
+        .optional("mode", "exec, stream, builtin or expr", |value| fields::word(value, &words))
+        .unwrap_or(Mode::Exec)
+}
+
+pub(super) fn read_format(fields: &mut Fields) -> Format {
+    let words = [
+        ("auto", Format::Auto),
+        ("text", Format::Text),
+        ("json", Format::Json),
+        ("number", Format::Number),
+        ("nodes", Format::Nodes),
+    ];
+    fields
+        .optional("format", "auto, text, json, number or nodes", |value| fields::word(value, &words))
+        .unwrap_or(Format::Auto)
+}
+
+pub(super) fn read_cmd(fields: &mut Fields, mode: Mode) -> Option<Command> {
+    let expected = match mode {
+        Mode::Exec | Mode::Stream => "a command line, or an array of its words",
+        Mode::Builtin => "the name of a built-in collector",
+        Mode::Expr => "an expression",
+    };
+    fields.required("cmd", expected, |value| match mode {
+        Mode::Exec | Mode::Stream => Command::from_json(value).map_err(|e| e.to_string()),
+        Mode::Builtin => match fields::string(value)? {
+            name if DataName::is_valid(name) => Ok(Command::Line(name.to_owned())),
+            _ => Err("is not a name".to_owned()),
+        },
+        Mode::Expr => match fields::string(value)? {
+            text if text.trim().is_empty() => Err("is empty".to_owned()),
+            text if text.len() > crate::command::MAX_COMMAND_BYTES => Err("has more than 4 KiB".to_owned()),
+            text => Ok(Command::Line(text.to_owned())),
+        },
+    })
+}
+
+pub(super) fn read_timing(fields: &mut Fields, mode: Mode) -> Option<Timing> {
+    let both = fields.has("max-Time") && fields.has("schedule");
+    let neither = !fields.has("max-Time") && !fields.has("schedule");
+    let every = fields.optional("max-Time", "seconds, from 0.01 to 31622400", |value| {
+        let seconds = fields::number(value)?;
+        if seconds <= 0.0 {
+            return Err("is not more than 0".to_owned());
+        }
+        let span = Span::from_secs_f64(seconds)
+            .ok()
+            .filter(|span| (MIN_INTERVAL_MICROS..=MAX_INTERVAL_MICROS).contains(&span.as_micros()));
+        span.map(Timing::Every).ok_or("is out of range".to_owned())
+    });
+    let cron = fields.optional("schedule", "a cron expression such as \"*/5 * * * *\"", |value| {
+        fields::string(value)?.parse::<CronExpr>().map(Timing::Cron).map_err(|e| e.to_string())
+    });
+    if both {
+        fields.error("schedule", "and `max-Time` exclude each other: give one of them");
+    }
+    if neither {
+        let error = fields.error("max-Time", "is missing");
+        error.expected = Some("the interval in seconds (or `schedule`, a cron expression)".to_owned());
+    }
+    if mode == Mode::Stream && cron.is_some() {
+        fields.error("schedule", "does not go with the mode `stream`, whose process decides when it speaks");
+    }
+    every.or(cron)
+}
+
+pub(super) fn read_replicas(fields: &mut Fields, kind: Kind) -> Replicas {
+    let replicas = fields.optional("replicas", "\"all\", or a number from 1 to 10000", |value| match value {
+        Value::String(word) if word == "all" => Ok(Replicas::All),
+        Value::Number(_) => fields::whole(value, 1, 10_000).map(|count| Replicas::Count(count as u32)),
+        _ => Err("is neither".to_owned()),
+    });
+    replicas.unwrap_or(match kind {
+        Kind::Collector => Replicas::All,
+        Kind::Processor => Replicas::Count(1),
+    })
+}
+
+pub(super) fn read_inputs(fields: &mut Fields, kind: Kind, own: Option<&DataName>) -> Vec<DataName> {
+    let inputs = fields.optional("inputs", "an array of data names, each once", |value| {
+        let Value::Array(items) = value else {
+            return Err(format!("is {}, not an array", kind_of(value)));
+        };
+        if items.len() > MAX_INPUTS {
+            return Err(format!("has more than {MAX_INPUTS} names"));
+        }
+        let names: Vec<DataName> = items.iter().map(fields::data_name).collect::<Result<_, _>>()?;
+        match names.iter().collect::<BTreeSet<_>>().len() == names.len() {
+            true => Ok(names),
+            false => Err("names one twice".to_owned()),
+        }
+    });
+    let inputs = inputs.unwrap_or_default();
+    if kind == Kind::Collector && !inputs.is_empty() {
+        fields.error("inputs", "belong to a processor").expected =
+            Some("`\"kind\": \"processor\"`".to_owned());
+    }
+    if own.is_some_and(|own| inputs.contains(own)) {
+        fields.error("inputs", "name the registration's own data name, which it would then wait for itself");
+    }
+    inputs
+}

@@ -1,0 +1,111 @@
+use serde_json::json;
+
+use super::*;
+
+/// Parses a body whose valid part is the paper's three fields and whose `extra` fields replace or join them.
+fn parse(extra: Value) -> Result<Submitted, Problem> {
+    let mut map = Map::new();
+    map.insert("dataName".to_owned(), json!("cpu"));
+    map.insert("cmd".to_owned(), json!("/bin/true"));
+    map.insert("max-Time".to_owned(), json!(5));
+    let Value::Object(extra) = extra else { panic!("not an object") };
+    for (name, value) in extra {
+        map.insert(name, value);
+    }
+    Registration::parse(Value::Object(map).to_string().as_bytes())
+}
+
+fn refused(extra: Value, expected: &str) {
+    let shown = extra.to_string();
+    let problem = parse(extra).expect_err(&shown);
+    let errors: Vec<String> = problem.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(problem.status, 400, "{shown}");
+    assert!(errors.iter().any(|error| error.contains(expected)), "{shown}: {errors:?}");
+}
+
+#[test]
+fn the_papers_three_fields_are_enough() {
+    let registration = parse(json!({})).unwrap().registration;
+    assert_eq!(registration.kind, Kind::Collector);
+    assert_eq!(registration.mode, Mode::Exec);
+    assert_eq!(registration.replicas, Replicas::All);
+    assert_eq!(registration.time_max(), Some(5.0));
+    assert_eq!(registration.cmd.argv(), ["/bin/true"]);
+}
+
+#[test]
+fn what_is_shown_can_be_sent_back() {
+    let full = json!({
+        "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes",
+        "max-Time": 0.25, "timeout": "1.5s", "nodes": "zone=a,gpu", "replicas": 2, "inputs": ["a", "b"],
+        "params": {"x": 1, "y": "z"}, "env": {"LANG": "C"}, "history": {"keep": "1h", "max": 7},
+        "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64},
+    });
+    let registration = parse(full).unwrap().registration;
+    let registered = Registered {
+        registration: registration.clone(),
+        version: 3,
+        created_at: DateTime::from_timestamp_micros(1_700_000_000_000_000).unwrap(),
+        updated_at: DateTime::from_timestamp_micros(1_700_000_000_000_001).unwrap(),
+    };
+    let shown = registered.to_map();
+    assert_eq!(Registered::from_map(shown.clone()).unwrap(), registered);
+    let again = Registration::parse(Value::Object(shown).to_string().as_bytes()).unwrap();
+    assert_eq!(again, Submitted { registration, version: Some(3) });
+}
+
+#[test]
+fn intervals_are_numbers_of_seconds_in_reason() {
+    for wrong in [json!(0), json!(-1), json!(1e300), json!(0.001), json!("5"), json!(true), json!([5])] {
+        refused(json!({ "max-Time": wrong }), "max-Time: ");
+    }
+    assert!(Registration::parse(br#"{"dataName":"a","cmd":"x","max-Time":NaN}"#).is_err());
+    refused(json!({ "max-Time": null }), "max-Time: is missing");
+}
+
+#[test]
+fn a_calendar_stands_for_an_interval_and_not_beside_it() {
+    let cron = json!({ "max-Time": null, "schedule": "*/5 * * * *" });
+    assert!(matches!(parse(cron).unwrap().registration.timing, Timing::Cron(_)));
+    refused(json!({ "schedule": "*/5 * * * *" }), "exclude each other");
+    refused(json!({ "max-Time": null, "schedule": "0 0 31 2 *" }), "schedule: ");
+    refused(json!({ "max-Time": null, "schedule": "* * * * *", "mode": "stream" }), "does not go with");
+}
+
+#[test]
+fn every_wrong_part_is_named_where_it_stands() {
+    refused(json!({ "datanode": 1 }), "datanode: is not a known field");
+    refused(json!({ "maxTime": 1 }), "expected `max-Time`?");
+    refused(json!({ "dataName": "ü" }), "dataName: ");
+    refused(json!({ "cmd": "" }), "cmd: ");
+    refused(json!({ "cmd": "a 'b" }), "cmd: ");
+    refused(json!({ "cmd": [] }), "cmd: ");
+    refused(json!({ "cmd": ["a", 1] }), "cmd: ");
+    refused(json!({ "cmd": "x".repeat(5000) }), "cmd: ");
+    refused(json!({ "kind": "robot" }), "kind: is not known, given robot; expected collector or processor");
+    refused(json!({ "format": "xml" }), "format: ");
+    refused(json!({ "timeout": 0 }), "timeout: ");
+    refused(json!({ "nodes": "a in (" }), "nodes: ");
+    refused(json!({ "replicas": 0 }), "replicas: ");
+    refused(json!({ "replicas": "some" }), "replicas: ");
+    refused(json!({ "inputs": ["a"] }), "inputs: belong to a processor");
+    refused(json!({ "kind": "processor", "inputs": ["a", "a"] }), "inputs: names one twice");
+    refused(json!({ "kind": "processor", "inputs": ["cpu"] }), "own data name");
+    refused(json!({ "params": { "a": 1, "A": 2 } }), "ignores case");
+    refused(json!({ "params": { "a": [] } }), "params: ");
+    refused(json!({ "env": { "ESTIMAND_NODE": "x" } }), "set by the agent");
+    refused(json!({ "env": { "A=B": "x" } }), "env: ");
+    refused(json!({ "history": {} }), "a history needs a bound");
+    refused(json!({ "history": { "keep": "0s" } }), "history.keep: ");
+    refused(json!({ "history": { "kept": "1h" } }), "history.kept: is not a known field");
+    refused(json!({ "limits": { "memory": "64 lumps" } }), "limits.memory: ");
+    refused(json!({ "limits": { "cpu": 0 } }), "limits.cpu: ");
+    refused(json!({ "version": 0 }), "version: ");
+}
+
+#[test]
+fn all_errors_come_at_once() {
+    let problem = parse(json!({ "dataName": 1, "cmd": 2, "max-Time": "x", "kind": 3 })).unwrap_err();
+    let fields: Vec<&str> = problem.errors.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["dataName", "cmd", "max-Time", "kind"]);
+}

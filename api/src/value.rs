@@ -1,0 +1,166 @@
+//! A value as it is read, and the states it can be in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::names::{DataName, NodeName};
+
+/// The largest value, as compact JSON text.
+pub const MAX_VALUE_BYTES: usize = 64 * 1024;
+
+/// Whether a value still holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Younger than it is valid for.
+    Fresh,
+    /// Older than it is valid for.
+    Stale,
+    /// The last run that should have renewed it failed; it is the last good one.
+    Failed,
+    /// Its node is not heard of any more.
+    NodeLost,
+}
+
+impl State {
+    pub const ALL: [State; 4] = [State::Fresh, State::Stale, State::Failed, State::NodeLost];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Fresh => "fresh",
+            State::Stale => "stale",
+            State::Failed => "failed",
+            State::NodeLost => "node-lost",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for State {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        State::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is not a state: one of fresh, stale, failed, node-lost"))
+    }
+}
+
+/// The latest answer for a data name on a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Value {
+    #[schema(value_type = String)]
+    pub data_name: DataName,
+    #[schema(value_type = String)]
+    pub node_name: NodeName,
+    /// Any JSON.
+    #[schema(value_type = serde_json::Value)]
+    pub data_value: serde_json::Value,
+    /// When it was measured, by the clock of whoever measured it.
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub collected_at: DateTime<Utc>,
+    /// When the data service took it.
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub received_at: DateTime<Utc>,
+    /// For how many seconds after `collectedAt` it holds; null: for ever.
+    pub valid_for: Option<f64>,
+    pub state: State,
+    /// Grows with every change of any value; orders all of them.
+    pub revision: u64,
+    /// With `?explain=1`: what produced it, or null for a plain write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub provenance: Option<serde_json::Value>,
+}
+
+/// One kept value of the past.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PastValue {
+    #[schema(value_type = String)]
+    pub data_name: DataName,
+    #[schema(value_type = String)]
+    pub node_name: NodeName,
+    #[schema(value_type = serde_json::Value)]
+    pub data_value: serde_json::Value,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub collected_at: DateTime<Utc>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub received_at: DateTime<Utc>,
+    pub revision: u64,
+}
+
+/// A stable name that serves another one's values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Binding {
+    #[schema(value_type = String)]
+    pub data_name: DataName,
+    /// Whose values it serves.
+    #[schema(value_type = String)]
+    pub to: DataName,
+    /// Since when.
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub since: DateTime<Utc>,
+    pub revision: u64,
+}
+
+/// What became of a written value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// There was none before.
+    Created,
+    /// It replaced the one before.
+    Replaced,
+    /// A newer one was there already, which stays.
+    Superseded,
+    /// A report of failure about a value that there is none of.
+    NoValue,
+}
+
+/// The answer to a write of one value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Written {
+    pub outcome: Outcome,
+    /// The value's revision now.
+    pub revision: u64,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BatchWritten {
+    pub created: usize,
+    pub replaced: usize,
+    pub superseded: usize,
+    /// The snapshot in which all of it is visible.
+    pub revision: u64,
+}
+
+/// The answer to a deletion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Deleted {
+    pub deleted: usize,
+    pub revision: u64,
+}
+
+/// The answer to a change of state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Changed {
+    pub changed: usize,
+    pub revision: u64,
+}

@@ -1,0 +1,127 @@
+//! Side by side: each round loads every side once, one after the other, and only figures of the same round
+//! are divided by each other. What the machine does slowly (clock speed, a neighbour, a filling disk) then
+//! hits all sides alike, and the spread over the rounds shows what it did within one.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub rounds: u32,
+    pub time: Duration,
+}
+
+/// What one side did in one round.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    pub per_second: f64,
+    pub latencies: Histogram,
+    /// The share of its core that the load generator used.
+    pub busy: f64,
+}
+
+impl Sample {
+    pub fn new(latencies: Histogram, elapsed: Duration) -> Self {
+        let per_second = latencies.count() as f64 / elapsed.as_secs_f64().max(1e-9);
+        Sample { per_second, latencies, busy: 0.0 }
+    }
+
+    pub fn busy(self, busy: f64) -> Self {
+        Sample { busy, ..self }
+    }
+
+    /// Each request was so many rows, and it is rows that count.
+    pub fn times(self, rows: usize) -> Self {
+        Sample { per_second: self.per_second * rows as f64, ..self }
+    }
+}
+
+/// One side: loads itself for a while.
+pub type Side<'a> = Box<dyn FnMut(Duration) -> anyhow::Result<Sample> + 'a>;
+
+/// The median and both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one number.
+    pub fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = numbers.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (middle, last) = (sorted.len() / 2, sorted.len() - 1);
+        let median = if last % 2 == 0 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+        Spread { median, min: sorted[0], max: sorted[last] }
+    }
+}
+
+/// All rounds of one side.
+#[derive(Debug, Clone)]
+pub struct Rounds(Vec<Sample>);
+
+impl Rounds {
+    pub fn per_second(&self) -> f64 {
+        Spread::of(self.0.iter().map(|sample| sample.per_second)).median
+    }
+
+    pub fn busy(&self) -> f64 {
+        Spread::of(self.0.iter().map(|sample| sample.busy)).median
+    }
+
+    /// What was done for each one of the other side, round by round.
+    pub fn against(&self, other: &Rounds) -> Spread {
+        let pairs = self.0.iter().zip(&other.0);
+        Spread::of(pairs.map(|(ours, theirs)| ours.per_second / theirs.per_second))
+    }
+
+    pub fn quantile(&self, share: f64) -> Duration {
+        let mut all = Histogram::default();
+        self.0.iter().for_each(|sample| all.add(&sample.latencies));
+        all.quantile(share)
+    }
+}
+
+/// Runs the rounds, after one that does not count, and returns them side by side.
+pub fn contest<const N: usize>(plan: Plan, mut sides: [Side<'_>; N]) -> anyhow::Result<[Rounds; N]> {
+    let mut rounds = [const { Rounds(Vec::new()) }; N];
+    for round in 0..=plan.rounds {
+        for (side, rounds) in sides.iter_mut().zip(&mut rounds) {
+            let sample = side(plan.time)?;
+            if round > 0 {
+                rounds.0.push(sample);
+            }
+        }
+    }
+    Ok(rounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let rounds = |figures: [f64; 3]| {
+            Rounds(
+                figures
+                    .map(|per_second| Sample { per_second, latencies: Histogram::default(), busy: 0.0 })
+                    .into(),
+            )
+        };
+        let (ours, theirs) = (rounds([10.0, 100.0, 3.0]), rounds([20.0, 100.0, 1.0]));
+        assert_eq!(ours.against(&theirs), Spread { median: 1.0, min: 0.5, max: 3.0 });
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between_the_middle_two() {
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 10.0]), Spread { median: 3.0, min: 1.0, max: 10.0 });
+        assert_eq!(Spread::of([7.0]), Spread { median: 7.0, min: 7.0, max: 7.0 });
+    }
+}

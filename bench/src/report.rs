@@ -1,0 +1,157 @@
+//! What is printed: a table that grows while it is measured, or JSON at the end.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::contest::{Rounds, Spread};
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of the machine and the run.
+    about: Vec<String>,
+    ratios: Vec<Ratio>,
+    figures: Vec<Figure>,
+    /// Whether rows are printed as soon as they are known.
+    #[serde(skip)]
+    as_table: bool,
+}
+
+/// What Estimand does for each one of what somebody else does.
+#[derive(Debug, Serialize)]
+struct Ratio {
+    what: String,
+    against: String,
+    ratio: Spread,
+    /// What the ratio is meant to reach.
+    target: Option<f64>,
+    ours_per_second: f64,
+    theirs_per_second: f64,
+    /// Of Estimand's answers.
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// A figure that is compared with nothing.
+#[derive(Debug, Serialize)]
+struct Figure {
+    what: String,
+    value: f64,
+    unit: &'static str,
+}
+
+const WHAT: usize = 48;
+const AGAINST: usize = 44;
+
+impl Report {
+    pub fn new(as_table: bool) -> Self {
+        Report { about: Vec::new(), ratios: Vec::new(), figures: Vec::new(), as_table }
+    }
+
+    /// A remark that the figures are to be read with.
+    pub fn about(&mut self, remark: String) {
+        if self.as_table {
+            println!("# {remark}");
+        }
+        self.about.push(remark);
+    }
+
+    /// What comes next.
+    pub fn part(&self, name: &str) {
+        if self.as_table {
+            println!(
+                "\n{name:<WHAT$}  {:<AGAINST$}  {:>21}  {:>7}  {:>9}  {:>9}  {:>8}  {:>8}",
+                "against", "ratio (min to max)", "target", "ours/s", "theirs/s", "p50", "p99"
+            );
+        }
+    }
+
+    pub fn ratio(&mut self, what: &str, against: &str, target: Option<f64>, ours: &Rounds, theirs: &Rounds) {
+        let ratio = Ratio {
+            what: what.to_owned(),
+            against: against.to_owned(),
+            ratio: ours.against(theirs),
+            target,
+            ours_per_second: ours.per_second(),
+            theirs_per_second: theirs.per_second(),
+            p50_us: micros(ours.quantile(0.5)),
+            p99_us: micros(ours.quantile(0.99)),
+        };
+        if self.as_table {
+            ratio.print();
+        }
+        self.ratios.push(ratio);
+    }
+
+    pub fn figure(&mut self, what: &str, value: f64, unit: &'static str) {
+        let figure = Figure { what: what.to_owned(), value, unit };
+        if self.as_table {
+            println!("{:<WHAT$}  {} {unit}", figure.what, rounded(value));
+        }
+        self.figures.push(figure);
+    }
+
+    /// Prints what is printed only at the end.
+    pub fn finish(&self) -> anyhow::Result<()> {
+        if !self.as_table {
+            println!("{}", serde_json::to_string_pretty(self)?);
+        }
+        Ok(())
+    }
+}
+
+impl Ratio {
+    fn print(&self) {
+        let Spread { median, min, max } = self.ratio;
+        let spread = format!("{} ({} to {})", rounded(median), rounded(min), rounded(max));
+        let target = self.target.map(|target| format!("≥ {target}")).unwrap_or_default();
+        println!(
+            "{:<WHAT$}  {:<AGAINST$}  {spread:>21}  {target:>7}  {:>9}  {:>9}  {:>8}  {:>8}",
+            self.what,
+            self.against,
+            rounded(self.ours_per_second),
+            rounded(self.theirs_per_second),
+            latency(self.p50_us),
+            latency(self.p99_us),
+        );
+    }
+}
+
+fn micros(latency: Duration) -> f64 {
+    latency.as_nanos() as f64 / 1e3
+}
+
+fn latency(micros: f64) -> String {
+    if micros < 1_000.0 { format!("{micros:.0} µs") } else { format!("{:.2} ms", micros / 1e3) }
+}
+
+/// With as many digits as mean something.
+fn rounded(number: f64) -> String {
+    match number {
+        ..10.0 => format!("{number:.2}"),
+        ..100.0 => format!("{number:.1}"),
+        _ => {
+            let digits = format!("{number:.0}");
+            let mut out = String::new();
+            for (place, digit) in digits.chars().enumerate() {
+                if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                    out.push(',');
+                }
+                out.push(digit);
+            }
+            out
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_what_can_be_read() {
+        assert_eq!([0.8765, 12.34, 345.6, 1_234_567.8].map(rounded), ["0.88", "12.3", "346", "1,234,568"]);
+        assert_eq!([950.4, 1_234.0].map(latency), ["950 µs", "1.23 ms"]);
+    }
+}

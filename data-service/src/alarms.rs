@@ -1,0 +1,109 @@
+//! When which value turns stale.
+//!
+//! One alarm stands for each value that can expire, however often the value is renewed meanwhile: when it goes
+//! off and the value has been renewed, it is set again for the new time. So memory grows with the values, not
+//! with the writes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use estimand_api::names::{DataName, NodeName};
+
+use crate::entry::{Entry, RELAXED};
+use crate::snapshot::Snapshot;
+
+/// The alarms that are set.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    heap: BinaryHeap<Reverse<(i64, DataName, NodeName)>>,
+}
+
+impl Alarms {
+    /// Sees to it that there is an alarm for a value that has just been written.
+    pub fn set(&mut self, entry: &Entry) {
+        let Some(at) = entry.facts.expires_at().filter(|_| !entry.facts.marks.stale) else { return };
+        let standing = entry.alarm.load(RELAXED);
+        if standing == 0 || at < standing {
+            entry.alarm.store(at, RELAXED);
+            self.heap.push(Reverse((at, entry.facts.name.clone(), entry.facts.node.clone())));
+        }
+    }
+
+    /// When the next one goes off.
+    pub fn next(&self) -> Option<i64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// The values, at most so many, that have expired at `now`.
+    pub fn due(&mut self, now: i64, snapshot: &Snapshot, most: usize) -> Vec<Arc<Entry>> {
+        let mut due = Vec::new();
+        while due.len() < most && self.next().is_some_and(|at| at <= now) {
+            let Some(Reverse((at, name, node))) = self.heap.pop() else { break };
+            let Some(entry) = snapshot.get(name.as_str(), node.as_str()) else { continue };
+            if entry.alarm.load(RELAXED) != at {
+                // An earlier alarm took its place.
+                continue;
+            }
+            entry.alarm.store(0, RELAXED);
+            match entry.facts.expires_at() {
+                Some(expires) if expires > now => self.set(entry),
+                Some(_) => due.push(entry.clone()),
+                None => {}
+            }
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::entry::{Facts, Marks};
+
+    fn entry(at: i64, valid_for: i64, alarm: i64) -> Arc<Entry> {
+        let facts = Facts {
+            name: DataName::parse("a").unwrap(),
+            node: NodeName::parse("n").unwrap(),
+            collected_at: at,
+            received_at: at,
+            valid_for: Some(valid_for),
+            marks: Marks::default(),
+            revision: 1,
+            order: None,
+            provenance: None,
+        };
+        let entry = Entry::new(facts, "1");
+        entry.alarm.store(alarm, RELAXED);
+        Arc::new(entry)
+    }
+
+    #[test]
+    fn a_renewed_value_keeps_one_alarm_and_expires_at_its_new_time() {
+        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::default());
+        let first = entry(0, 10, 0);
+        snapshot.put(first.clone());
+        alarms.set(&first);
+        let renewed = entry(5, 10, first.alarm.load(RELAXED));
+        snapshot.put(renewed.clone());
+        alarms.set(&renewed);
+        assert_eq!(alarms.heap.len(), 1);
+        assert!(alarms.due(10, &snapshot, 9).is_empty());
+        assert_eq!(alarms.next(), Some(15));
+        assert_eq!(alarms.due(15, &snapshot, 9).len(), 1);
+        assert_eq!(alarms.next(), None);
+    }
+
+    #[test]
+    fn a_shorter_validity_moves_the_alarm_forward() {
+        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::default());
+        let first = entry(0, 100, 0);
+        alarms.set(&first);
+        let shorter = entry(1, 4, first.alarm.load(RELAXED));
+        snapshot.put(shorter.clone());
+        alarms.set(&shorter);
+        assert_eq!(alarms.due(5, &snapshot, 9).len(), 1);
+        assert!(alarms.due(100, &snapshot, 9).is_empty(), "the first alarm is void");
+    }
+}

@@ -1,0 +1,199 @@
+//! One value in memory: its facts, and its JSON as readers get it.
+//!
+//! The JSON is rendered when the value is written and when its state changes, never when it is read. It
+//! begins with the data name, so that a binding serves the same bytes under its own name by replacing the
+//! head. An entry never changes; a change makes a new one.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicI64;
+
+use bytes::Bytes;
+use estimand_api::instant::push_rfc3339;
+use estimand_api::json::push_string;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::value::State;
+use estimand_api::write::{Order, seconds};
+
+/// A value of a data name on a node.
+#[derive(Debug)]
+pub struct Entry {
+    pub facts: Facts,
+    /// The whole object.
+    json: Bytes,
+    /// Where the value itself stands in it.
+    value: Range<u32>,
+    /// When the writer is going to look whether it has turned stale; 0 if it never is. Only the writer's.
+    pub alarm: AtomicI64,
+}
+
+/// What is known of a value beside its text.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub name: DataName,
+    pub node: NodeName,
+    pub collected_at: i64,
+    pub received_at: i64,
+    pub valid_for: Option<i64>,
+    pub marks: Marks,
+    pub revision: u64,
+    /// The highest place that a write of a slot has had here; plain writes leave it as it is.
+    pub order: Option<Order>,
+    pub provenance: Option<Box<str>>,
+}
+
+/// Why a value may not be fresh; a write clears all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    pub stale: bool,
+    pub failed: bool,
+    pub lost: bool,
+}
+
+impl Marks {
+    /// The state that readers see: the gravest of what holds.
+    pub fn state(self) -> State {
+        match self {
+            Marks { lost: true, .. } => State::NodeLost,
+            Marks { failed: true, .. } => State::Failed,
+            Marks { stale: true, .. } => State::Stale,
+            _ => State::Fresh,
+        }
+    }
+}
+
+impl Facts {
+    /// Since when it is known. A node's clock that runs ahead does not make its values younger than they can be.
+    pub fn known_since(&self) -> i64 {
+        self.collected_at.min(self.received_at)
+    }
+
+    /// When it turns stale.
+    pub fn expires_at(&self) -> Option<i64> {
+        self.valid_for.map(|valid| self.known_since().saturating_add(valid))
+    }
+}
+
+impl Entry {
+    /// Renders a value.
+    pub fn new(facts: Facts, text: &str) -> Self {
+        let mut out = Vec::with_capacity(256 + text.len());
+        out.extend_from_slice(HEAD);
+        push_string(&mut out, facts.name.as_str());
+        out.extend_from_slice(b",\"nodeName\":");
+        push_string(&mut out, facts.node.as_str());
+        out.extend_from_slice(b",\"dataValue\":");
+        let start = out.len();
+        out.extend_from_slice(text.as_bytes());
+        let value = start as u32..out.len() as u32;
+        out.extend_from_slice(b",\"collectedAt\":\"");
+        push_rfc3339(&mut out, facts.collected_at);
+        out.extend_from_slice(b"\",\"receivedAt\":\"");
+        push_rfc3339(&mut out, facts.received_at);
+        out.extend_from_slice(b"\",\"validFor\":");
+        match facts.valid_for {
+            Some(micros) => out.extend_from_slice(seconds(micros).as_bytes()),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"state\":\"");
+        out.extend_from_slice(facts.marks.state().as_str().as_bytes());
+        out.extend_from_slice(b"\",\"revision\":");
+        push_number(&mut out, facts.revision);
+        out.push(b'}');
+        Entry { facts, json: Bytes::from(out.into_boxed_slice()), value, alarm: AtomicI64::new(0) }
+    }
+
+    /// The same value with other marks, as a change of its own.
+    pub fn marked(&self, marks: Marks, revision: u64) -> Self {
+        let facts = Facts { marks, revision, ..self.facts.clone() };
+        let entry = Entry::new(facts, self.text());
+        entry.alarm.store(self.alarm.load(RELAXED), RELAXED);
+        entry
+    }
+
+    /// The value's JSON text.
+    pub fn text(&self) -> &str {
+        let value = &self.json[self.value.start as usize..self.value.end as usize];
+        std::str::from_utf8(value).unwrap_or("null")
+    }
+
+    /// The whole object.
+    pub fn json(&self) -> Bytes {
+        self.json.clone()
+    }
+
+    /// Appends the whole object, under another data name if one is given.
+    pub fn push_json(&self, out: &mut Vec<u8>, alias: Option<&DataName>) {
+        match alias {
+            None => out.extend_from_slice(&self.json),
+            Some(alias) => {
+                out.extend_from_slice(HEAD);
+                push_string(out, alias.as_str());
+                out.extend_from_slice(&self.json[HEAD.len() + self.facts.name.as_str().len() + 2..]);
+            }
+        }
+    }
+
+    /// Roughly how much memory it takes.
+    pub fn size(&self) -> usize {
+        self.json.len() + self.facts.provenance.as_ref().map_or(0, |text| text.len()) + 256
+    }
+}
+
+const HEAD: &[u8] = b"{\"dataName\":";
+/// The alarm is the writer's own note; nothing else depends on when it is seen.
+pub const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
+
+/// Appends a number in decimal.
+pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[at..]);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            name: DataName::parse("cpu").unwrap(),
+            node: NodeName::parse("n1").unwrap(),
+            collected_at: 1_700_000_000_000_000,
+            received_at: 1_700_000_000_000_001,
+            valid_for: Some(1_500_000),
+            marks: Marks::default(),
+            revision: 42,
+            order: None,
+            provenance: None,
+        }
+    }
+
+    #[test]
+    fn the_json_is_what_the_interface_promises() {
+        let entry = Entry::new(facts(), r#"{"a":[1]}"#);
+        assert_eq!(
+            entry.json(),
+            r#"{"dataName":"cpu","nodeName":"n1","dataValue":{"a":[1]},"collectedAt":"2023-11-14T22:13:20.000000Z","receivedAt":"2023-11-14T22:13:20.000001Z","validFor":1.5,"state":"fresh","revision":42}"#
+        );
+        assert_eq!(entry.text(), r#"{"a":[1]}"#);
+    }
+
+    #[test]
+    fn a_binding_shows_its_own_name_and_a_mark_its_state() {
+        let lost = Marks { lost: true, failed: true, stale: true };
+        let entry = Entry::new(facts(), "1").marked(lost, 43);
+        let mut out = Vec::new();
+        entry.push_json(&mut out, Some(&DataName::parse("capability").unwrap()));
+        let shown = String::from_utf8(out).unwrap();
+        assert!(shown.starts_with(r#"{"dataName":"capability","nodeName":"n1","dataValue":1,"#), "{shown}");
+        assert!(shown.ends_with(r#""state":"node-lost","revision":43}"#), "{shown}");
+    }
+}

@@ -1,0 +1,311 @@
+//! What a group of writes makes of a snapshot. Pure: no clock, no database, no thread.
+//!
+//! The writer hands operations over one after the other; each is applied to a clone of the published snapshot
+//! and leaves what must be stored and what watchers must be told. Nothing of it is visible until the writer
+//! has stored the group. An operation that is refused changes nothing, and a batch is never half applied.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::Problem;
+use estimand_api::registration::History;
+use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
+use estimand_api::write::{Content, Write};
+
+use crate::entry::{Entry, Facts, Marks};
+use crate::log::Change;
+use crate::snapshot::{Bound, Snapshot};
+
+/// Which names keep a history, and how much of it.
+pub type Retention = BTreeMap<DataName, History>;
+
+/// Something to do.
+#[derive(Debug)]
+pub enum Op {
+    Write(Write),
+    Batch(Vec<Write>),
+    Delete { name: DataName, node: Option<NodeName> },
+    MarkNode { node: NodeName, lost: bool },
+    Bind { name: DataName, to: DataName },
+    Unbind { name: DataName },
+    Retain(Retention),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Done {
+    Written(Written),
+    Batch(BatchWritten),
+    Deleted(Deleted),
+    Changed(Changed),
+    Bound(Bound),
+    Nothing,
+}
+
+/// A group of operations, applied.
+#[derive(Debug)]
+pub struct Group {
+    /// What is to be published.
+    pub next: Snapshot,
+    pub changes: Vec<Change>,
+    /// Values to be kept in the history.
+    pub past: Vec<Arc<Entry>>,
+    /// Whose history is to be deleted.
+    pub forget: Vec<(DataName, Option<NodeName>)>,
+    pub bindings: BTreeSet<DataName>,
+    pub retention: Option<Retention>,
+    now: i64,
+}
+
+impl Group {
+    pub fn new(published: &Snapshot, now: i64) -> Self {
+        Group {
+            next: published.clone(),
+            changes: Vec::new(),
+            past: Vec::new(),
+            forget: Vec::new(),
+            bindings: BTreeSet::new(),
+            retention: None,
+            now,
+        }
+    }
+
+    /// Whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.retention.is_none() && self.forget.is_empty()
+    }
+
+    /// Applies an operation. `retention` is what holds before this group.
+    pub fn apply(&mut self, op: &Op, retention: &Retention) -> Result<Done, Problem> {
+        match op {
+            Op::Write(write) => {
+                self.refuse_bound(&write.data_name)?;
+                self.write(write, retention).map(Done::Written)
+            }
+            Op::Batch(writes) => self.batch(writes, retention).map(Done::Batch),
+            Op::Delete { name, node } => self.delete(name, node.as_ref()).map(Done::Deleted),
+            Op::MarkNode { node, lost } => Ok(Done::Changed(self.mark_node(node, *lost))),
+            Op::Bind { name, to } => self.bind(name, to).map(Done::Bound),
+            Op::Unbind { name } => self.unbind(name),
+            Op::Retain(retention) => {
+                self.retention = Some(retention.clone());
+                Ok(Done::Nothing)
+            }
+        }
+    }
+
+    /// Lets a value turn stale, if it is still the one that expires now.
+    pub fn expire(&mut self, entry: &Entry) {
+        let marks = Marks { stale: true, ..entry.facts.marks };
+        if marks != entry.facts.marks {
+            self.remark(entry, marks);
+        }
+    }
+
+    /// The values to be stored: of several changes of one the last.
+    pub fn stored(&self) -> Vec<&Arc<Entry>> {
+        let latest = |entry: &&Arc<Entry>| {
+            let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
+            self.next.get(name, node).is_some_and(|current| Arc::ptr_eq(current, entry))
+        };
+        let put = self.changes.iter().filter_map(|change| match change {
+            Change::Put(entry) => Some(entry),
+            _ => None,
+        });
+        put.filter(latest).collect()
+    }
+
+    /// The values to be deleted from the store.
+    pub fn removed(&self) -> HashSet<(&DataName, &NodeName)> {
+        let removed = self.changes.iter().filter_map(|change| match change {
+            Change::Removed { name, node, .. } => Some((name, node)),
+            _ => None,
+        });
+        removed.filter(|(name, node)| self.next.get(name.as_str(), node.as_str()).is_none()).collect()
+    }
+
+    fn refuse_bound(&self, name: &DataName) -> Result<(), Problem> {
+        match self.next.bindings().get(name) {
+            None => Ok(()),
+            Some(bound) => Err(Problem::conflict(format!(
+                "`{name}` is bound to `{to}` and has no values of its own: write to `{to}`, or remove the binding",
+                to = bound.to
+            ))),
+        }
+    }
+
+    fn next_revision(&mut self) -> u64 {
+        self.next.revision += 1;
+        self.next.revision
+    }
+
+    fn put(&mut self, entry: Entry) -> Arc<Entry> {
+        let entry = Arc::new(entry);
+        self.next.put(entry.clone());
+        self.changes.push(Change::Put(entry.clone()));
+        entry
+    }
+
+    fn remark(&mut self, entry: &Entry, marks: Marks) -> u64 {
+        let revision = self.next_revision();
+        self.put(entry.marked(marks, revision));
+        revision
+    }
+
+    fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Problem> {
+        let before = self.next.get(write.data_name.as_str(), write.node_name.as_str()).cloned();
+        if let Some(before) = &before
+            && write.order.is_some()
+            && write.order <= before.facts.order
+        {
+            return Ok(Written { outcome: Outcome::Superseded, revision: before.facts.revision });
+        }
+        let Content::Value { text, valid_for, provenance } = &write.content else {
+            return Ok(self.fail(before.as_deref(), write));
+        };
+        let facts = Facts {
+            // Names are shared with what is there already, so that they are kept once.
+            name: before.as_ref().map_or_else(|| write.data_name.clone(), |entry| entry.facts.name.clone()),
+            node: before.as_ref().map_or_else(|| write.node_name.clone(), |entry| entry.facts.node.clone()),
+            collected_at: write.collected_at.unwrap_or(self.now),
+            received_at: self.now,
+            valid_for: *valid_for,
+            marks: Marks::default(),
+            revision: self.next_revision(),
+            order: write.order.or(before.as_ref().and_then(|entry| entry.facts.order)),
+            provenance: provenance.clone(),
+        };
+        let stale = facts.expires_at().is_some_and(|at| at <= self.now);
+        let facts = Facts { marks: Marks { stale, ..facts.marks }, ..facts };
+        let outcome = if before.is_some() { Outcome::Replaced } else { Outcome::Created };
+        let revision = facts.revision;
+        let entry = Entry::new(facts, text);
+        if let Some(before) = before {
+            entry.alarm.store(before.alarm.load(crate::entry::RELAXED), crate::entry::RELAXED);
+        }
+        let kept = self.retention.as_ref().unwrap_or(retention).contains_key(&entry.facts.name);
+        let entry = self.put(entry);
+        if kept {
+            self.past.push(entry);
+        }
+        Ok(Written { outcome, revision })
+    }
+
+    /// Keeps the last good value and says that it was not renewed.
+    fn fail(&mut self, before: Option<&Entry>, write: &Write) -> Written {
+        let Some(before) = before else {
+            return Written { outcome: Outcome::NoValue, revision: self.next.revision };
+        };
+        let marks = Marks { failed: true, ..before.facts.marks };
+        if marks == before.facts.marks && write.order.is_none() {
+            return Written { outcome: Outcome::Replaced, revision: before.facts.revision };
+        }
+        let revision = self.next_revision();
+        let mut entry = before.marked(marks, revision);
+        entry.facts.order = write.order.or(before.facts.order);
+        self.put(entry);
+        Written { outcome: Outcome::Replaced, revision }
+    }
+
+    fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchWritten, Problem> {
+        for (place, write) in writes.iter().enumerate() {
+            self.refuse_bound(&write.data_name).map_err(|problem| Problem {
+                detail: format!("item [{place}]: {}", problem.detail),
+                ..problem
+            })?;
+        }
+        let mut done = BatchWritten { created: 0, replaced: 0, superseded: 0, revision: 0 };
+        for write in writes {
+            match self.write(write, retention)?.outcome {
+                Outcome::Created => done.created += 1,
+                Outcome::Replaced => done.replaced += 1,
+                Outcome::Superseded | Outcome::NoValue => done.superseded += 1,
+            }
+        }
+        done.revision = self.next.revision;
+        Ok(done)
+    }
+
+    fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Problem> {
+        self.refuse_bound(name)?;
+        let nodes: Vec<NodeName> = match (self.next.table(name.as_str()), node) {
+            (None, _) => Vec::new(),
+            (Some(table), Some(node)) => {
+                table.get(node.as_str()).map(|entry| entry.facts.node.clone()).into_iter().collect()
+            }
+            (Some(table), None) => table.entries().map(|entry| entry.facts.node.clone()).collect(),
+        };
+        for node in &nodes {
+            let revision = self.next_revision();
+            self.next.remove(name, node);
+            self.changes.push(Change::Removed { name: name.clone(), node: node.clone(), revision });
+        }
+        self.past
+            .retain(|entry| entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node));
+        self.forget.push((name.clone(), node.cloned()));
+        Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
+    }
+
+    fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {
+        let of_node: Vec<Arc<Entry>> = self
+            .next
+            .own_names()
+            .into_iter()
+            .filter_map(|name| self.next.get(name.as_str(), node.as_str()))
+            .filter(|entry| entry.facts.marks.lost != lost)
+            .cloned()
+            .collect();
+        for entry in &of_node {
+            self.remark(entry, Marks { lost, ..entry.facts.marks });
+        }
+        Changed { changed: of_node.len(), revision: self.next.revision }
+    }
+
+    fn bind(&mut self, name: &DataName, to: &DataName) -> Result<Bound, Problem> {
+        let refuse = |detail: String| Err(Problem::conflict(detail));
+        if name == to {
+            return refuse(format!("`{name}` cannot be bound to itself"));
+        }
+        if let Some(bound) = self.next.bindings().get(to) {
+            return refuse(format!("`{to}` is itself bound, to `{0}`: bind `{name}` to `{0}`", bound.to));
+        }
+        if let Some((other, _)) = self.next.bindings().iter().find(|(_, bound)| bound.to == *name) {
+            return refuse(format!("`{other}` is bound to `{name}`, which therefore cannot be bound itself"));
+        }
+        match self.next.bindings().get(name) {
+            Some(bound) if bound.to == *to => return Ok(bound.clone()),
+            None if self.next.table(name.as_str()).is_some_and(|table| !table.is_empty()) => {
+                return refuse(format!(
+                    "`{name}` has values of its own, which the binding would hide: delete them first, and \
+                     let what produces them write under another name"
+                ));
+            }
+            _ => {}
+        }
+        let bound = Bound { to: to.clone(), since: self.now, revision: self.next_revision() };
+        self.next.bind(name.clone(), bound.clone());
+        self.rebound(name, bound.revision);
+        Ok(bound)
+    }
+
+    fn unbind(&mut self, name: &DataName) -> Result<Done, Problem> {
+        if !self.next.bindings().contains_key(name) {
+            return Err(Problem::not_found(format!("`{name}` is not bound")));
+        }
+        let revision = self.next_revision();
+        self.next.unbind(name);
+        self.rebound(name, revision);
+        Ok(Done::Nothing)
+    }
+
+    fn rebound(&mut self, name: &DataName, revision: u64) {
+        self.bindings.insert(name.clone());
+        self.changes.push(Change::Rebound { name: name.clone(), revision });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+//! The past: what was kept of the names that ask for it. Read from the database, on a connection of its own,
+//! so that it delays no write; the only read that waits for anything.
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use estimand_api::duration::Span;
+use estimand_api::instant::{parse_rfc3339, push_rfc3339};
+use estimand_api::json::push_string;
+use estimand_api::names::DataName;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::value::PastValue;
+use estimand_service::{Failure, Query};
+use estimand_store::{HistoryQuery, HistoryRow};
+
+use crate::DataService;
+use crate::entry::push_number;
+use crate::read::node_of;
+
+const DEFAULT_LIMIT: u64 = 1_000;
+const MAX_LIMIT: u64 = 100_000;
+
+/// What was kept of a name, oldest first.
+#[utoipa::path(
+    get,
+    path = "/api/data/history",
+    tag = "history",
+    params(
+        ("dataName" = String, Query),
+        ("dataNode" = Option<String>, Query, description = "Only of this node; also spelt `nodeName`"),
+        ("since" = Option<String>, Query, description = "Collected at this instant (RFC 3339) or later, or no longer ago than e.g. `1h`"),
+        ("until" = Option<String>, Query, description = "Collected before this instant, or longer ago than that"),
+        ("limit" = Option<u64>, Query, description = "At most so many, the newest: 1 to 100000, by default 1000"),
+    ),
+    responses(
+        (status = 200, description = "What was kept, `[]` if nothing was", body = [PastValue]),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 503, description = "The database does not answer", body = Problem),
+    )
+)]
+pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let allowed = &["dataName", "dataNode", "nodeName", "since", "until", "limit"];
+    let query = Query::parse(req.query_string(), allowed)?;
+    let name = query.get("dataName").unwrap_or_default();
+    let name = DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName")))?;
+    let snapshot = service.snapshot()?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let now = service.now();
+    let asked = HistoryQuery {
+        // The past of a binding is that of the name it leads to now.
+        data_name: snapshot.resolve(&name).to_string(),
+        node_name: node.map(str::to_owned),
+        since: query.get("since").map(|text| instant("since", text, now)).transpose()?,
+        until: query.get("until").map(|text| instant("until", text, now)).transpose()?,
+        limit: query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64,
+    };
+    let rows = service.past(asked).await?;
+    let mut out = Vec::with_capacity(2 + rows.len() * 200);
+    out.push(b'[');
+    for row in &rows {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        push_row(&mut out, &name, row);
+    }
+    out.push(b']');
+    Ok(HttpResponse::Ok().content_type("application/json").body(Bytes::from(out)))
+}
+
+fn push_row(out: &mut Vec<u8>, name: &DataName, row: &HistoryRow) {
+    out.extend_from_slice(b"{\"dataName\":");
+    push_string(out, name.as_str());
+    out.extend_from_slice(b",\"nodeName\":");
+    push_string(out, &row.node_name);
+    out.extend_from_slice(b",\"dataValue\":");
+    out.extend_from_slice(row.data_value.as_bytes());
+    out.extend_from_slice(b",\"collectedAt\":\"");
+    push_rfc3339(out, row.collected_at);
+    out.extend_from_slice(b"\",\"receivedAt\":\"");
+    push_rfc3339(out, row.received_at);
+    out.extend_from_slice(b"\",\"revision\":");
+    push_number(out, row.revision.unsigned_abs());
+    out.push(b'}');
+}
+
+/// An instant, or how long ago it was.
+fn instant(field: &str, text: &str, now: i64) -> Result<i64, Problem> {
+    let ago = || text.parse::<Span>().ok().and_then(|span| i64::try_from(span.as_micros()).ok());
+    parse_rfc3339(text).or_else(|| Some(now.saturating_sub(ago()?))).ok_or_else(|| {
+        let error = FieldError::new(field, "is neither an instant nor a duration").given(text);
+        Problem::invalid_field(error.expected("2026-01-31T23:59:59Z, or how long ago, e.g. 1h"))
+    })
+}
+
+fn limit(text: &str) -> Result<u64, Problem> {
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or_else(|| {
+        let error = FieldError::new("limit", "is not valid").given(text);
+        Problem::invalid_field(error.expected("a whole number from 1 to 100000"))
+    })
+}

@@ -1,0 +1,303 @@
+//! Reads: one look into the published snapshot, then bytes that are rendered already.
+//!
+//! Nothing here waits for a writer, a database or another reader. Whether a value is good enough is the
+//! reader's to say (`state`, `maxAge`); without a say everything comes, with its state.
+
+use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use estimand_api::client::REVISION_HEADER;
+use estimand_api::duration::Span;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::value::{State, Value as StoredValue};
+use estimand_service::{Failure, Query};
+
+use crate::DataService;
+use crate::entry::Entry;
+use crate::snapshot::{Snapshot, Table};
+
+/// The most names in one query.
+const MAX_NAMES: usize = 256;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
+
+/// What a reader takes.
+#[derive(Debug, Default)]
+struct Filter {
+    states: Vec<State>,
+    /// Only what is known since this instant or later.
+    since: Option<i64>,
+}
+
+impl Filter {
+    fn takes_all(&self) -> bool {
+        self.states.is_empty() && self.since.is_none()
+    }
+
+    fn takes(&self, entry: &Entry) -> bool {
+        (self.states.is_empty() || self.states.contains(&entry.facts.marks.state()))
+            && self.since.is_none_or(|since| entry.facts.known_since() >= since)
+    }
+}
+
+/// Values by name, all of one snapshot.
+///
+/// Several names with commas come from the same revision; `*` is every name that has values.
+#[utoipa::path(
+    get,
+    path = "/api/data",
+    tag = "data",
+    params(
+        ("dataName" = String, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<String>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+        ("state" = Option<String>, Query, description = "Only values in one of these states, with commas"),
+        ("maxAge" = Option<String>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
+    ),
+    responses(
+        (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "state", "maxAge"])?;
+    let names = query.get("dataName").filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let filter = filter_of(&service, query.get("state"), query.get("maxAge"))?;
+    let snapshot = service.snapshot()?;
+    if DataName::is_valid(names) && filter.takes_all() {
+        let table = snapshot.table(names);
+        let body = match (table, node) {
+            (None, _) => EMPTY,
+            (Some(table), None) => table.array(),
+            (Some(table), Some(node)) => array_of(table.get(node).map(|entry| (table, entry))),
+        };
+        return Ok(json(&snapshot, body));
+    }
+    let mut found = Vec::new();
+    for name in several(names, &snapshot)? {
+        let Some(table) = snapshot.table(name) else { continue };
+        match node {
+            Some(node) => found.extend(table.get(node).map(|entry| (table, entry))),
+            None => found.extend(table.entries().map(|entry| (table, entry))),
+        }
+    }
+    Ok(json(&snapshot, array_of(found.into_iter().filter(|(_, entry)| filter.takes(entry)))))
+}
+
+/// One value.
+///
+/// With `Accept: text/plain` just the value: a string without its quotes, anything else as JSON.
+#[utoipa::path(
+    get,
+    path = "/api/data/{dataName}/{nodeName}",
+    tag = "data",
+    params(
+        ("dataName" = String, Path),
+        ("nodeName" = String, Path),
+        ("state" = Option<String>, Query, description = "404 unless the value is in one of these states"),
+        ("maxAge" = Option<String>, Query, description = "404 unless it was collected no longer ago, e.g. `5s`"),
+        ("explain" = Option<String>, Query, description = "`1`: with what produced it"),
+    ),
+    responses(
+        (status = 200, description = "The value", body = StoredValue),
+        (status = 400, description = "A name or the query is not valid", body = Problem),
+        (status = 404, description = "There is no such value", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let snapshot = service.snapshot()?;
+    let (name, node) = (segment(&req, "dataName"), segment(&req, "nodeName"));
+    let Some(table) = snapshot.table(name) else { return Err(no_value(&req, name, node).into()) };
+    let Some(entry) = table.get(node) else { return Err(no_value(&req, name, node).into()) };
+    if !req.query_string().is_empty() {
+        return read_one_asked(&req, &service, &snapshot, table, entry);
+    }
+    if wants_text(&req) {
+        return Ok(respond(&snapshot, TEXT, plain(entry)));
+    }
+    Ok(json(&snapshot, table.json(entry)))
+}
+
+/// The same when the query says more.
+fn read_one_asked(
+    req: &HttpRequest,
+    service: &DataService,
+    snapshot: &Snapshot,
+    table: &Table,
+    entry: &Entry,
+) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["state", "maxAge", "explain"])?;
+    let filter = filter_of(service, query.get("state"), query.get("maxAge"))?;
+    if !filter.takes(entry) {
+        let (name, node) = (segment(req, "dataName"), segment(req, "nodeName"));
+        let state = entry.facts.marks.state();
+        let at = estimand_api::instant::to_rfc3339(entry.facts.collected_at);
+        let detail = format!(
+            "`{name}` of `{node}` is {state} and was collected at {at}, which is not what was asked for"
+        );
+        return Err(Problem::new(404, "not-as-asked", "The value is not as asked for", detail).into());
+    }
+    let explain = match query.get("explain") {
+        None | Some("0" | "false") => false,
+        Some("" | "1" | "true") => true,
+        Some(other) => return Err(wrong("explain", other, "`1` or nothing").into()),
+    };
+    match (explain, wants_text(req)) {
+        (true, _) => Ok(json(snapshot, explained(table, entry))),
+        (false, true) => Ok(respond(snapshot, TEXT, plain(entry))),
+        (false, false) => Ok(json(snapshot, table.json(entry))),
+    }
+}
+
+/// The value with its provenance; `null` for a plain write, which has none.
+fn explained(table: &Table, entry: &Entry) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    table.push_json(&mut out, entry);
+    out.pop();
+    out.extend_from_slice(b",\"provenance\":");
+    out.extend_from_slice(entry.facts.provenance.as_deref().unwrap_or("null").as_bytes());
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+fn plain(entry: &Entry) -> Bytes {
+    match serde_json::from_str::<String>(entry.text()) {
+        Ok(text) => Bytes::from(text),
+        Err(_) => Bytes::from(entry.text().to_owned()),
+    }
+}
+
+fn wants_text(req: &HttpRequest) -> bool {
+    let accept = req.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    accept.split(',').next().is_some_and(|first| first.trim().starts_with("text/plain"))
+}
+
+/// A segment of the path. Names are ASCII that needs no encoding; what is encoded all the same was decoded by
+/// the router, and what is no name is found under none.
+pub fn segment<'r>(req: &'r HttpRequest, name: &str) -> &'r str {
+    req.match_info().get(name).unwrap_or_default()
+}
+
+fn no_value(req: &HttpRequest, name: &str, node: &str) -> Problem {
+    let errors: Vec<FieldError> = [
+        DataName::parse(name).err().map(|e| e.at("dataName")),
+        NodeName::parse(node).err().map(|e| e.at("nodeName")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match errors.is_empty() {
+        true => Problem::not_found(format!("there is no value of `{name}` for the node `{node}`")),
+        false => {
+            tracing::debug!(path = req.path(), "a read of what is no name");
+            Problem::invalid(errors)
+        }
+    }
+}
+
+fn missing_name() -> Problem {
+    let error = FieldError::new("dataName", "is missing");
+    Problem::invalid_field(error.expected("a data name, several with commas, or `*` for all"))
+}
+
+fn wrong(field: &str, given: &str, expected: &str) -> Problem {
+    Problem::invalid_field(FieldError::new(field, "is not valid").given(given).expected(expected))
+}
+
+/// The node that a query names, under either spelling.
+pub fn node_of<'q>(
+    node: Option<&'q str>,
+    spelt_otherwise: Option<&'q str>,
+) -> Result<Option<&'q str>, Problem> {
+    let node = match (node, spelt_otherwise) {
+        (Some(_), Some(other)) => return Err(wrong("nodeName", other, "`dataNode` or `nodeName`, not both")),
+        (node, other) => node.or(other),
+    };
+    match node {
+        Some(text) => {
+            NodeName::parse(text).map(|_| node).map_err(|e| Problem::invalid_field(e.at("dataNode")))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The names of a query, each once, in the order given.
+fn several<'n>(names: &'n str, snapshot: &'n Snapshot) -> Result<Vec<&'n str>, Problem> {
+    if names == "*" {
+        return Ok(snapshot.own_names().into_iter().map(DataName::as_str).collect());
+    }
+    let mut list: Vec<&str> = Vec::new();
+    for name in names.split(',').map(str::trim) {
+        if !DataName::is_valid(name) {
+            return Err(wrong("dataName", name, DataName::EXPECTED));
+        }
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    match list.len() {
+        0..=MAX_NAMES => Ok(list),
+        count => Err(wrong("dataName", &format!("{count} names"), "at most 256 names, or `*` for all")),
+    }
+}
+
+/// The names of a query as names; none stands for all.
+pub fn names_of(names: Option<&str>) -> Result<Vec<DataName>, Problem> {
+    let names = names.filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
+    if names == "*" {
+        return Ok(Vec::new());
+    }
+    several(names, &Snapshot::default())?
+        .into_iter()
+        .map(|name| DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName"))))
+        .collect()
+}
+
+fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>) -> Result<Filter, Problem> {
+    let mut filter = Filter::default();
+    for state in states.into_iter().flat_map(|states| states.split(',')) {
+        let state =
+            state.trim().parse().map_err(|_| wrong("state", state, "fresh, stale, failed, node-lost"))?;
+        filter.states.push(state);
+    }
+    if let Some(age) = max_age {
+        let span: Span =
+            age.parse().map_err(|_| wrong("maxAge", age, "a duration such as `5s` or `250ms`"))?;
+        let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        filter.since = Some(service.now().saturating_sub(micros));
+    }
+    Ok(filter)
+}
+
+const EMPTY: Bytes = Bytes::from_static(b"[]");
+
+fn array_of<'e>(found: impl IntoIterator<Item = (&'e Table, &'e std::sync::Arc<Entry>)>) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    out.push(b'[');
+    for (table, entry) in found {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        table.push_json(&mut out, entry);
+    }
+    out.push(b']');
+    Bytes::from(out)
+}
+
+fn json(snapshot: &Snapshot, body: Bytes) -> HttpResponse {
+    respond(snapshot, JSON, body)
+}
+
+fn respond(snapshot: &Snapshot, kind: HeaderValue, body: Bytes) -> HttpResponse {
+    let mut response = HttpResponse::Ok().body(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(REVISION.clone(), HeaderValue::from(snapshot.revision));
+    response
+}

@@ -1,0 +1,285 @@
+//! Writes, deletions and bindings: each becomes an operation for the writer, and is answered when it is durable.
+
+use std::collections::BTreeMap;
+
+use actix_web::web::{Payload, ThinData};
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use estimand_api::fields::{self, Fields};
+use estimand_api::json::parse_object;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::registration::History;
+use estimand_api::value::{BatchWritten, Binding, Changed, Deleted, Outcome, Written};
+use estimand_api::write::{MAX_BATCH_BYTES, MAX_WRITE_BYTES, Write};
+use estimand_service::{Body, Failure, Query, read_body};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::DataService;
+use crate::bindings::binding;
+use crate::entry::push_number;
+use crate::group::{Done, Op, Retention};
+use crate::read::{node_of, segment};
+
+/// The largest body of the smaller requests.
+const SMALL: usize = 64 * 1024;
+
+/// Writes a value.
+#[utoipa::path(
+    post,
+    path = "/api/data",
+    tag = "data",
+    request_body(content = inline(Object), description = "`dataName`, `nodeName`, `dataValue` (any JSON); optional `collectedAt`, `validFor`, `epoch` with `sequence`, `provenance`; or `\"state\": \"failed\"` without a value"),
+    responses(
+        (status = 201, description = "Stored; there was none before", body = Written),
+        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
+        (status = 400, description = "The write is not valid", body = Problem),
+        (status = 409, description = "The name is bound to another one", body = Problem),
+        (status = 413, description = "The value is too large", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn post(
+    req: HttpRequest,
+    body: Payload,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    write(&req, body, &service).await
+}
+
+/// Writes a value; the same as POST.
+#[utoipa::path(
+    put,
+    path = "/api/data",
+    tag = "data",
+    request_body(content = inline(Object), description = "As for POST"),
+    responses(
+        (status = 201, description = "Stored; there was none before", body = Written),
+        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
+        (status = 400, description = "The write is not valid", body = Problem),
+        (status = 409, description = "The name is bound to another one", body = Problem),
+        (status = 413, description = "The value is too large", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn put(
+    req: HttpRequest,
+    body: Payload,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    write(&req, body, &service).await
+}
+
+async fn write(req: &HttpRequest, body: Payload, service: &DataService) -> Result<HttpResponse, Failure> {
+    let body = read_body(req, body.into_inner(), MAX_WRITE_BYTES).await?;
+    let write = Write::parse(&body)?;
+    match service.submit(Op::Write(write), body.len()).await? {
+        Done::Written(written) => Ok(answer_written(&written)),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// By hand, because it is the answer to every single write.
+fn answer_written(written: &Written) -> HttpResponse {
+    let (mut response, outcome) = match written.outcome {
+        Outcome::Created => (HttpResponse::Created(), "created"),
+        Outcome::Replaced => (HttpResponse::Ok(), "replaced"),
+        Outcome::Superseded => (HttpResponse::Ok(), "superseded"),
+        Outcome::NoValue => (HttpResponse::Ok(), "no-value"),
+    };
+    let mut out = Vec::with_capacity(64);
+    out.extend_from_slice(b"{\"outcome\":\"");
+    out.extend_from_slice(outcome.as_bytes());
+    out.extend_from_slice(b"\",\"revision\":");
+    push_number(&mut out, written.revision);
+    out.push(b'}');
+    response.content_type("application/json").body(Bytes::from(out))
+}
+
+/// Writes many values, all or nothing.
+#[utoipa::path(
+    post,
+    path = "/api/data/batch",
+    tag = "data",
+    request_body(content = inline(Vec<Object>), description = "An array of at most 10,000 writes, 8 MiB"),
+    responses(
+        (status = 200, description = "All of it is stored", body = BatchWritten),
+        (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
+        (status = 409, description = "An item's name is bound to another one; nothing is stored", body = Problem),
+        (status = 413, description = "Too many items, or too large", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn batch(
+    body: Body<MAX_BATCH_BYTES>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let writes = Write::parse_batch(&body.0)?;
+    match service.submit(Op::Batch(writes), body.0.len()).await? {
+        Done::Batch(written) => Ok(json(&written)),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// Deletes a name's values, or the one of a node, and their history.
+#[utoipa::path(
+    delete,
+    path = "/api/data",
+    tag = "data",
+    params(
+        ("dataName" = String, Query),
+        ("dataNode" = Option<String>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+    ),
+    responses(
+        (status = 200, description = "How many values were deleted; 0 if there were none", body = Deleted),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 409, description = "The name is bound to another one", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn delete(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName"])?;
+    let name = query.get("dataName").unwrap_or_default();
+    let name = DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName")))?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    match service.submit(Op::Delete { name, node }, 512).await? {
+        Done::Deleted(deleted) => Ok(json(&deleted)),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// Says of all values of a node that it is lost, or that it is not any more.
+#[utoipa::path(
+    put,
+    path = "/api/data/state",
+    tag = "data",
+    request_body(content = inline(Object), description = "`nodeName`, and `state`: `node-lost` or `fresh`"),
+    responses(
+        (status = 200, description = "How many values changed their state", body = Changed),
+        (status = 400, description = "The body is not valid", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn mark_node(body: Body<SMALL>, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let mut fields = Fields::new(parse_object(&body.0)?);
+    let node = fields.required("nodeName", NodeName::EXPECTED, fields::node_name);
+    let lost = fields.required("state", "`node-lost`, or `fresh` when the node is back", |value| {
+        fields::word(value, &[("node-lost", true), ("fresh", false)])
+    });
+    fields.end_body()?;
+    let (Some(node), Some(lost)) = (node, lost) else { return Err(Problem::internal().into()) };
+    match service.submit(Op::MarkNode { node, lost }, body.0.len()).await? {
+        Done::Changed(changed) => Ok(json(&changed)),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// Says which names keep a history; replaces what was said before.
+#[utoipa::path(
+    put,
+    path = "/api/data/retention",
+    tag = "history",
+    request_body(content = inline(Object), description = "Data name to `{\"keep\": \"1h\", \"max\": 1000}`"),
+    responses(
+        (status = 200, description = "Taken"),
+        (status = 400, description = "The body is not valid", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn set_retention(
+    body: Body<MAX_BATCH_BYTES>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let mut retention = Retention::new();
+    let mut errors = Vec::new();
+    for (name, value) in parse_object(&body.0)? {
+        match (DataName::parse(&name), History::from_json(&value)) {
+            (Ok(name), Ok(history)) => drop(retention.insert(name, history)),
+            (Err(e), _) => errors.push(e.at(&name)),
+            (_, Err(wrong)) => errors
+                .extend(wrong.into_iter().map(|e| FieldError { field: format!("{name}.{}", e.field), ..e })),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    service.submit(Op::Retain(retention), body.0.len()).await?;
+    Ok(json(&serde_json::json!({})))
+}
+
+/// Which names keep a history.
+#[utoipa::path(
+    get,
+    path = "/api/data/retention",
+    tag = "history",
+    responses((status = 200, description = "Data name to what is kept"), (status = 503, description = "Not loaded yet", body = Problem))
+)]
+pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    service.snapshot()?;
+    let retention = service.retention();
+    let map: BTreeMap<&DataName, Json> =
+        retention.iter().map(|(name, history)| (name, history.to_json())).collect();
+    Ok(json(&map))
+}
+
+/// Makes a name serve the values of another one, from one moment to the next.
+#[utoipa::path(
+    put,
+    path = "/api/bindings/{dataName}",
+    tag = "bindings",
+    params(("dataName" = String, Path)),
+    request_body(content = inline(Object), description = "`{\"to\": \"the name whose values are served\"}`"),
+    responses(
+        (status = 200, description = "Bound", body = Binding),
+        (status = 400, description = "A name is not valid", body = Problem),
+        (status = 409, description = "It has values of its own, or the other is bound itself", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn bind(
+    req: HttpRequest,
+    body: Body<SMALL>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let name = path_name(&req)?;
+    let mut fields = Fields::new(parse_object(&body.0)?);
+    let to = fields.required("to", DataName::EXPECTED, fields::data_name);
+    fields.end_body()?;
+    let Some(to) = to else { return Err(Problem::internal().into()) };
+    match service.submit(Op::Bind { name: name.clone(), to }, body.0.len()).await? {
+        Done::Bound(bound) => Ok(json(&binding(&name, &bound))),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// Removes a binding.
+#[utoipa::path(
+    delete,
+    path = "/api/bindings/{dataName}",
+    tag = "bindings",
+    params(("dataName" = String, Path)),
+    responses(
+        (status = 204, description = "Removed"),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn unbind(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    service.submit(Op::Unbind { name: path_name(&req)? }, 256).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
+    DataName::parse(segment(req, "dataName")).map_err(|e| Problem::invalid_field(e.at("dataName")))
+}
+
+fn unexpected(done: &Done) -> Problem {
+    tracing::error!(?done, "the writer answered another question than was asked");
+    Problem::internal()
+}
+
+pub fn json(body: &impl Serialize) -> HttpResponse {
+    HttpResponse::Ok().json(body)
+}

@@ -1,0 +1,234 @@
+//! The one thread that changes what the data service knows.
+//!
+//! It takes whatever operations have arrived, applies them to a clone of the published snapshot, stores the
+//! result in one transaction, publishes it, and answers. While a transaction runs the next group gathers by
+//! itself; there is no lingering. When the connection breaks during a commit it is unknown whether the
+//! transaction took effect: the same operations are then applied and stored again until the database says,
+//! and since nothing else was stored meanwhile, the second time leaves what the first would have. When the
+//! database refuses a group it was rolled back, and its callers are told.
+//!
+//! Values that expire are marked between groups, without the database: a reader sees `stale` in time also
+//! while the database is away.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use estimand_api::names::DataName;
+use estimand_api::problem::Problem;
+use estimand_service::clock::Clock;
+
+use crate::alarms::Alarms;
+use crate::entry::Entry;
+use crate::figures::Figures;
+use crate::group::{Done, Group, Retention};
+use crate::log::{Change, Log};
+use crate::queue::{Empty, Inbox, Job};
+use crate::shelf::{Failed, Shelf};
+use crate::snapshot::Snapshot;
+
+/// The most operations and bytes that are stored at once.
+const MAX_GROUP: usize = 4_096;
+const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
+/// How many values are marked stale in one go.
+const MAX_DUE: usize = 10_000;
+/// How long the thread sleeps at most before it looks around.
+const IDLE: Duration = Duration::from_millis(200);
+/// How often histories are cut to what is to be kept.
+const PRUNE_EVERY: Duration = Duration::from_secs(5);
+/// How long a broken database is waited for between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// What readers see.
+#[derive(Debug)]
+pub struct Published {
+    /// None until everything is loaded.
+    pub snapshot: ArcSwapOption<Snapshot>,
+    pub retention: ArcSwapOption<Retention>,
+    pub log: ArcSwapOption<Log>,
+}
+
+/// The thread's belongings.
+pub struct Writer {
+    pub inbox: Inbox,
+    pub published: Arc<Published>,
+    pub log: Arc<Log>,
+    pub shelf: Shelf,
+    pub clock: Arc<dyn Clock>,
+    pub figures: Arc<Figures>,
+    pub stop: Arc<AtomicBool>,
+    pub alarms: Alarms,
+    /// The revision that is stored.
+    pub stored_revision: u64,
+    /// Names whose history has grown since it was last cut.
+    pub grown: BTreeSet<DataName>,
+    pub pruned_at: Instant,
+}
+
+/// The service cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Fatal(pub String);
+
+impl Writer {
+    /// Works until the service stops and everything that was accepted is answered.
+    pub fn run(mut self) -> Result<(), Fatal> {
+        loop {
+            self.expire();
+            self.prune();
+            match self.inbox.wait(self.nap()) {
+                Ok(job) => {
+                    let jobs = self.gather(job);
+                    self.store(jobs)?;
+                }
+                Err(Empty::Now) if !self.stopping() => {}
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Until the next value expires, or for a little while.
+    fn nap(&self) -> Duration {
+        let Some(at) = self.alarms.next() else { return IDLE };
+        Duration::from_micros((at - self.clock.now_micros()).max(0) as u64).min(IDLE)
+    }
+
+    /// Takes what else has arrived.
+    fn gather(&self, first: Job) -> Vec<Job> {
+        let mut bytes = first.bytes();
+        let mut jobs = vec![first];
+        while jobs.len() < MAX_GROUP
+            && bytes < MAX_GROUP_BYTES
+            && let Ok(job) = self.inbox.next()
+        {
+            bytes += job.bytes();
+            jobs.push(job);
+        }
+        jobs
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.snapshot.load_full().unwrap_or_default()
+    }
+
+    /// Applies and stores a group until its fate is known, and answers.
+    fn store(&mut self, jobs: Vec<Job>) -> Result<(), Fatal> {
+        let retention = self.published.retention.load_full().unwrap_or_default();
+        let mut unknown_from = None;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let snapshot = self.snapshot();
+            let mut group = Group::new(&snapshot, self.clock.now_micros());
+            let answers: Vec<Result<Done, Problem>> =
+                jobs.iter().map(|job| group.apply(&job.op, &retention)).collect();
+            if group.is_empty() && unknown_from.is_none() {
+                answer(jobs, answers);
+                return Ok(());
+            }
+            let began = Instant::now();
+            match self.shelf.commit(&group, unknown_from) {
+                Ok(()) => {
+                    self.figures.commit(began.elapsed(), group.changes.len());
+                    self.stored_revision = group.next.revision;
+                    self.publish(group);
+                    answer(jobs, answers);
+                    return Ok(());
+                }
+                Err(Failed::Fenced) => {
+                    let problem = Problem::unavailable("another data service has taken over this store", 1);
+                    answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
+                    return Err(Fatal("another data service has taken over this store".to_owned()));
+                }
+                Err(Failed::Refused(cause)) => {
+                    self.figures.refused.add(1);
+                    tracing::error!(%cause, writes = jobs.len(), "the database refused a group of writes");
+                    let problem =
+                        Problem::unavailable("the database refused to store this; nothing of it was done", 5);
+                    answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
+                    return Ok(());
+                }
+                Err(Failed::Unknown(cause)) => {
+                    self.figures.broken.add(1);
+                    tracing::warn!(%cause, writes = jobs.len(), "the database broke off; storing the same writes again");
+                    unknown_from = unknown_from.or(Some(snapshot.revision + 1));
+                    if self.stopping() {
+                        return Ok(());
+                    }
+                }
+            }
+            std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
+            pause = (pause * 2).min(MAX_PAUSE);
+            self.expire();
+        }
+    }
+
+    /// Makes a group visible, to readers first and then to watchers.
+    fn publish(&mut self, group: Group) {
+        let Group { next, changes, retention, past, .. } = group;
+        self.published.snapshot.store(Some(Arc::new(next)));
+        self.log.append(&changes);
+        for change in &changes {
+            if let Change::Put(entry) = change {
+                self.alarms.set(entry);
+            }
+        }
+        if let Some(retention) = retention {
+            self.grown.extend(retention.keys().cloned());
+            self.published.retention.store(Some(Arc::new(retention)));
+        }
+        self.grown.extend(past.iter().map(|entry| entry.facts.name.clone()));
+    }
+
+    /// Marks what has expired.
+    fn expire(&mut self) {
+        let now = self.clock.now_micros();
+        while self.alarms.next().is_some_and(|at| at <= now) {
+            let snapshot = self.snapshot();
+            let due: Vec<Arc<Entry>> = self.alarms.due(now, &snapshot, MAX_DUE);
+            if due.is_empty() {
+                continue;
+            }
+            let mut group = Group::new(&snapshot, now);
+            due.iter().for_each(|entry| group.expire(entry));
+            if group.next.revision > self.stored_revision + self.shelf.headroom() / 2
+                && self.shelf.keep_revision(group.next.revision).is_ok()
+            {
+                self.stored_revision = group.next.revision;
+            }
+            self.publish(group);
+        }
+    }
+
+    /// Cuts the histories that have grown, now and then.
+    fn prune(&mut self) {
+        if self.pruned_at.elapsed() < PRUNE_EVERY {
+            return;
+        }
+        self.pruned_at = Instant::now();
+        let retention = self.published.retention.load_full().unwrap_or_default();
+        let snapshot = self.snapshot();
+        let now = self.clock.now_micros();
+        for name in std::mem::take(&mut self.grown) {
+            let Some(history) = retention.get(&name) else { continue };
+            if let Err(cause) = self.shelf.prune(&name, history, now, &snapshot) {
+                tracing::warn!(%cause, %name, "could not cut a history; trying again later");
+            }
+            // What is bounded by age shrinks also when nothing is added to it.
+            if history.keep.is_some() {
+                self.grown.insert(name);
+            }
+        }
+    }
+}
+
+fn answer(jobs: Vec<Job>, answers: Vec<Result<Done, Problem>>) {
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        job.answer(answer);
+    }
+}

@@ -1,0 +1,137 @@
+//! The command line as people type it: the commands, their options, and a sentence about each.
+//!
+//! Arguments become the types of `estimand_api` here, so that a command never sees a wrong name or a wrong
+//! duration; what is wrong ends with clap's message and exit code 2. Nothing is done here.
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub mod data;
+pub mod parse;
+pub mod registrations;
+pub mod services;
+#[cfg(test)]
+mod tests;
+
+use data::{BindArgs, BindingsArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs};
+use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
+use services::{RegistryArgs, ServiceArgs};
+
+/// Names the service that client commands speak to.
+const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
+
+const AFTER_HELP: &str = "\
+`estimand COMMAND --help` says more about each command.
+
+Exit codes: 0 done; 1 failed otherwise; 2 wrong usage; 3 no such thing; 4 conflict with what is
+there; 5 input refused; 6 service unreachable or not ready.";
+
+/// Estimand keeps schedulers supplied with what they need to know about a cluster
+#[derive(Debug, Parser)]
+#[command(name = "estimand", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start everything in one process: the registry and the data service
+    Up(ServiceArgs),
+    /// Start the registry alone: it keeps what is registered
+    Registry(RegistryArgs),
+    /// Start the data service alone: it keeps values
+    Data(ServiceArgs),
+    #[command(flatten)]
+    Client(ClientCommand),
+    /// Print a script that completes commands in your shell
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Register a command that produces a data name's values
+    Register(Box<Remotely<RegisterArgs>>),
+    /// Stop producing data names and forget their registrations
+    Unregister(Remotely<UnregisterArgs>),
+    /// List everything that is registered
+    List(Remotely<ListArgs>),
+    /// Show all about one data name: registration, values, bindings
+    Show(Remotely<ShowArgs>),
+    /// Show who changed a registration, when and how
+    Changes(Remotely<ChangesArgs>),
+    /// Write a value of a data name for a node
+    Put(Remotely<PutArgs>),
+    /// Read the latest values
+    Get(Remotely<GetArgs>),
+    /// Delete a data name's values, of one node or of all
+    Delete(Remotely<DeleteArgs>),
+    /// Follow values as they change, until Ctrl-C
+    Watch(Remotely<WatchArgs>),
+    /// Read the values that a data name had in the past
+    History(Remotely<HistoryArgs>),
+    /// Make a data name serve the values of another one
+    Bind(Remotely<BindArgs>),
+    /// Undo `bind`
+    Unbind(Remotely<UnbindArgs>),
+    /// List which data names serve the values of others
+    Bindings(Remotely<BindingsArgs>),
+}
+
+// What follows has no doc comments where clap would take them for the text of the command.
+
+// A client command's own arguments, and those that all of them have.
+#[derive(Debug, Args)]
+pub struct Remotely<A: Args> {
+    #[command(flatten)]
+    pub own: A,
+    #[command(flatten)]
+    pub remote: Remote,
+}
+
+// Whom to speak to and how to answer; may stand before the command or after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct Remote {
+    /// The service to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
+    #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
+    pub server: Option<String>,
+    /// Print what the service answered, as JSON
+    #[arg(long, display_order = 901)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell that reads the script
+    pub shell: Shell,
+}
+
+impl Remote {
+    /// These options, completed by those that stood before the command.
+    pub fn or(&self, before: &Remote) -> Remote {
+        Remote {
+            server: self.server.clone().or_else(|| before.server.clone()),
+            json: self.json || before.json,
+        }
+    }
+
+    /// The address of the service.
+    pub fn address(&self) -> String {
+        let from_environment = || std::env::var(SERVER_VARIABLE).ok().filter(|address| !address.is_empty());
+        self.server.clone().or_else(from_environment).unwrap_or_else(|| DEFAULT_SERVER.to_owned())
+    }
+
+    /// Ends the process if any of these options is given: a service does not speak to another one by them,
+    /// and nothing that was asked for is passed over in silence.
+    pub fn refuse_for_service(&self) {
+        if *self != Remote::default() {
+            let message = "--server and --json belong to the commands that speak to a service, not to those \
+                           that start one";
+            Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+        }
+    }
+}

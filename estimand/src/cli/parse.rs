@@ -1,0 +1,35 @@
+//! Readers of single arguments, for what has no type in `estimand_api` that reads itself.
+
+use std::net::SocketAddr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use estimand_api::duration::Span;
+use estimand_api::instant;
+use estimand_api::value::State;
+
+/// `key=value`; the value may be empty and may contain further `=`.
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// An instant or how long ago, kept as it was written, which is how the interface takes it.
+pub fn moment(text: &str) -> Result<String, String> {
+    match instant::parse_rfc3339(text).is_some() || Span::parse(text).is_ok() {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("expected how long ago, such as 1h, or an instant such as 2026-01-31T23:59:59Z".to_owned())
+        }
+    }
+}
+
+pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7070 or [::1]:7070".to_owned())
+}
+
+pub fn state() -> impl TypedValueParser<Value = State> {
+    PossibleValuesParser::new(State::ALL.map(State::as_str)).try_map(|word| word.parse::<State>())
+}

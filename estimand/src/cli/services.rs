@@ -1,0 +1,100 @@
+//! The commands that start services.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, ValueHint};
+use estimand_service::telemetry;
+
+use super::parse;
+use crate::serve::{Options, Parts};
+
+#[derive(Debug, Args)]
+pub struct ServiceArgs {
+    /// The address to listen on; port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = parse::socket_address)]
+    listen: SocketAddr,
+    /// The folder for data [default: estimand in $XDG_DATA_HOME, else in ~/.local/share, else in /var/lib]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data_dir: Option<PathBuf>,
+    /// The database: sqlite://PATH, postgres://… or mysql://…; a URL with a password is better given in the
+    /// environment, as arguments are seen by others [default: the file estimand.db in the data folder]
+    #[arg(long, value_name = "URL", env = "ESTIMAND_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// How many threads answer requests [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+    /// Listen on an address that other machines can reach although there is no access control
+    #[arg(long)]
+    insecure: bool,
+    /// How the log looks, which goes to standard error; ESTIMAND_LOG says how much, e.g. debug
+    #[arg(long, value_name = "FORMAT", default_value = "pretty", value_parser = log_format())]
+    log_format: telemetry::Format,
+}
+
+#[derive(Debug, Args)]
+pub struct RegistryArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// The data service to tell which data names keep a history [default: none]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    data_service: Option<String>,
+}
+
+impl ServiceArgs {
+    pub fn options(self, parts: Parts) -> Options {
+        let variable = |name| std::env::var_os(name);
+        Options {
+            listen: self.listen,
+            data_dir: self
+                .data_dir
+                .unwrap_or_else(|| default_data_dir(variable("XDG_DATA_HOME"), variable("HOME"))),
+            store: self.store,
+            workers: self.workers.map(usize::from),
+            insecure: self.insecure,
+            log_format: self.log_format,
+            parts,
+        }
+    }
+}
+
+impl RegistryArgs {
+    pub fn options(self) -> Options {
+        self.service.options(Parts::Registry { data_service: self.data_service })
+    }
+}
+
+/// Where data is kept unless said otherwise. A relative path in either variable would mean another folder
+/// with every start, so it counts as none; a process without a home is one of the system's.
+fn default_data_dir(xdg_data_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    xdg_data_home
+        .and_then(absolute)
+        .or_else(|| home.and_then(absolute).map(|home| home.join(".local/share")))
+        .unwrap_or_else(|| PathBuf::from("/var/lib"))
+        .join("estimand")
+}
+
+fn log_format() -> impl clap::builder::TypedValueParser<Value = telemetry::Format> {
+    PossibleValuesParser::new(["pretty", "json"]).try_map(|word| word.parse::<telemetry::Format>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_kept_in_the_first_folder_there_is() {
+        let check = |xdg: Option<&str>, home: Option<&str>, expected: &str| {
+            let found = default_data_dir(xdg.map(OsString::from), home.map(OsString::from));
+            assert_eq!(found, PathBuf::from(expected), "{xdg:?} {home:?}");
+        };
+        check(Some("/x"), Some("/home/u"), "/x/estimand");
+        check(None, Some("/home/u"), "/home/u/.local/share/estimand");
+        check(Some("relative"), Some("/home/u"), "/home/u/.local/share/estimand");
+        check(Some(""), Some(""), "/var/lib/estimand");
+        check(None, None, "/var/lib/estimand");
+    }
+}

@@ -1,0 +1,73 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+/// What `--help` prints on a terminal of a hundred columns.
+fn help(subcommand: Option<&str>) -> String {
+    let line = ["estimand"].into_iter().chain(subcommand).chain(["--help"]);
+    Cli::command().term_width(100).try_get_matches_from(line).unwrap_err().to_string()
+}
+
+fn usage_error(line: &[&str]) -> ErrorKind {
+    Cli::try_parse_from([&["estimand"], line].concat()).unwrap_err().kind()
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn help_reads_well() {
+    insta::assert_snapshot!("help", help(None));
+    insta::assert_snapshot!("help_up", help(Some("up")));
+    insta::assert_snapshot!("help_register", help(Some("register")));
+    insta::assert_snapshot!("help_get", help(Some("get")));
+}
+
+#[test]
+fn help_at_the_top_fits_a_screen() {
+    let text = help(None);
+    assert!(text.lines().count() <= 40, "{text}");
+}
+
+#[test]
+fn common_options_may_stand_before_the_command_and_after_it() {
+    let remote = |line: &[&str]| {
+        let cli = Cli::try_parse_from([&["estimand"], line].concat()).unwrap();
+        let Command::Client(ClientCommand::List(args)) = cli.command else { panic!("another command") };
+        args.remote.or(&cli.remote)
+    };
+    let expected = Remote { server: Some("http://a".to_owned()), json: true };
+    assert_eq!(remote(&["--server", "http://a", "list", "--json"]), expected);
+    assert_eq!(remote(&["--json", "list", "--server", "http://a"]), expected);
+    assert_eq!(remote(&["--server", "http://b", "list", "--server", "http://a", "--json"]), expected);
+    assert_eq!(remote(&["list"]), Remote::default());
+}
+
+#[test]
+fn what_contradicts_itself_or_says_too_little_is_wrong_usage() {
+    use ErrorKind::*;
+
+    assert_eq!(usage_error(&["register", "a", "--", "x"]), MissingRequiredArgument);
+    assert_eq!(usage_error(&["register", "--every", "1s", "--", "x"]), MissingRequiredArgument);
+    assert_eq!(usage_error(&["register", "a", "--every", "1s"]), MissingRequiredArgument);
+    assert_eq!(
+        usage_error(&["register", "a", "--every", "1s", "--schedule", "@daily", "--", "x"]),
+        ArgumentConflict
+    );
+    assert_eq!(usage_error(&["register", "a", "--file", "f"]), ArgumentConflict);
+    assert_eq!(usage_error(&["register", "--file", "f", "--history", "1h"]), ArgumentConflict);
+    assert_eq!(usage_error(&["register", "a b", "--every", "1s", "--", "x"]), ValueValidation);
+    assert_eq!(usage_error(&["get", "a", "--state", "old"]), InvalidValue);
+    assert_eq!(usage_error(&["get", "a", "--raw", "--json"]), ArgumentConflict);
+    assert_eq!(usage_error(&["history", "a", "--since", "yesterday"]), ValueValidation);
+    assert_eq!(usage_error(&["up", "--listen", "7070"]), ValueValidation);
+}
+
+#[test]
+fn a_negative_number_is_a_value() {
+    let cli = Cli::try_parse_from(["estimand", "put", "temperature", "node-1", "-4.5"]).unwrap();
+    let Command::Client(ClientCommand::Put(args)) = cli.command else { panic!("another command") };
+    assert_eq!(args.own.value, "-4.5");
+}

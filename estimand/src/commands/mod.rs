@@ -1,0 +1,89 @@
+//! The client commands: each asks the service over the REST interface and shows the answer.
+//!
+//! A command knows `estimand_api` and its client, nothing else of Estimand. Results go to standard output and
+//! remarks to standard error; what there is nothing of is said in a sentence and is no failure, unless one
+//! thing was asked for by its name.
+
+use std::io::{self, Read as _};
+
+use estimand_api::client::{Client, Error};
+
+use crate::cli::{ClientCommand, Remote, Remotely};
+use crate::output::Output;
+use crate::output::failure::Failure;
+
+mod bindings;
+mod changes;
+pub mod completions;
+mod history;
+mod register;
+mod registration_input;
+mod registrations;
+mod show;
+mod values;
+mod watch;
+
+/// The most that is read from a file or from standard input.
+const MAX_INPUT_BYTES: u64 = 8 << 20;
+
+/// What every command needs: whom to ask, and where to show the answer.
+struct Session {
+    client: Client,
+    out: Output,
+}
+
+impl Session {
+    fn open(remote: &Remote) -> Result<Self, Failure> {
+        Ok(Session { client: Client::new(&remote.address())?, out: Output::new(remote.json) })
+    }
+}
+
+/// Runs a client command; `before` are the options that stood before it.
+pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure> {
+    // Opens the session that the command's options ask for, runs it, and brings out what it printed.
+    macro_rules! run {
+        ($args:expr, $command:path) => {{
+            let Remotely { own, remote } = $args;
+            let mut session = Session::open(&remote.or(before))?;
+            let done = $command(&mut session, &own).await;
+            // What was printed before a failure stands; of the two failures the command's own says more.
+            let printed = session.out.flush();
+            done?;
+            Ok(printed?)
+        }};
+    }
+    match command {
+        ClientCommand::Register(args) => run!(*args, register::register),
+        ClientCommand::Unregister(args) => run!(args, registrations::unregister),
+        ClientCommand::List(args) => run!(args, registrations::list),
+        ClientCommand::Show(args) => run!(args, show::show),
+        ClientCommand::Changes(args) => run!(args, changes::changes),
+        ClientCommand::Put(args) => run!(args, values::put),
+        ClientCommand::Get(args) => run!(args, values::get),
+        ClientCommand::Delete(args) => run!(args, values::delete),
+        ClientCommand::Watch(args) => run!(args, watch::watch),
+        ClientCommand::History(args) => run!(args, history::history),
+        ClientCommand::Bind(args) => run!(args, bindings::bind),
+        ClientCommand::Unbind(args) => run!(args, bindings::unbind),
+        ClientCommand::Bindings(args) => run!(args, bindings::list),
+    }
+}
+
+/// What a service has, or none if it says that there is no such thing.
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if error.status() == Some(404) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Reads all of something whose size nobody promised.
+fn read_input(name: &str, from: impl io::Read) -> Result<Vec<u8>, Failure> {
+    let wrong = |source| Failure::Read { name: name.to_owned(), source };
+    let mut bytes = Vec::new();
+    from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    match bytes.len() as u64 > MAX_INPUT_BYTES {
+        true => Err(wrong(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 8 MiB"))),
+        false => Ok(bytes),
+    }
+}

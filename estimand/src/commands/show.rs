@@ -1,0 +1,89 @@
+//! `show`: all that is known about one data name, whichever part knows it.
+
+use chrono::{DateTime, Utc};
+use estimand_api::client::Query;
+use estimand_api::registration::Registered;
+use serde_json::{Value as Json, json};
+
+use super::{Session, found, values};
+use crate::cli::registrations::ShowArgs;
+use crate::output::failure::Failure;
+use crate::output::table::Cell;
+use crate::output::words;
+
+/// How fields read for people, where the wire's name says less; in the order in which they are shown.
+const LABELS: [(&str, &str); 14] = [
+    ("cmd", "command"),
+    ("max-Time", "every"),
+    ("schedule", "schedule"),
+    ("kind", "kind"),
+    ("mode", "mode"),
+    ("format", "format"),
+    ("inputs", "reads"),
+    ("timeout", "timeout"),
+    ("nodes", "nodes"),
+    ("replicas", "replicas"),
+    ("params", "params"),
+    ("env", "env"),
+    ("history", "history"),
+    ("limits", "limits"),
+];
+
+pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure> {
+    let (name, client) = (&args.name, &session.client);
+    let registered = found(client.registration(name).await)?;
+    let (values, _) = client.values(&Query::of(name.clone())).await?;
+    let mut bindings = client.bindings().await?;
+    bindings.retain(|binding| binding.data_name == *name || binding.to == *name);
+    if registered.is_none() && values.is_empty() && bindings.is_empty() {
+        let message = format!("`{name}` is not registered, has no value, and is not bound");
+        return Err(Failure::Missing(message));
+    }
+    let out = &mut session.out;
+    if out.json {
+        let registration = registered.map(|registered| Json::Object(registered.to_map()));
+        let all = json!({ "registration": registration, "bindings": bindings, "values": values });
+        return Ok(out.pretty(&all)?);
+    }
+    let now = Utc::now();
+    match &registered {
+        Some(registered) => {
+            out.line(name.as_str())?;
+            out.facts(&facts(registered, now))?;
+        }
+        None => out.line(&format!("{name} is not registered"))?,
+    }
+    for binding in &bindings {
+        let since = words::instant(binding.since);
+        out.line(&format!("`{}` serves the values of `{}` since {since}", binding.data_name, binding.to))?;
+    }
+    out.line("")?;
+    match values.is_empty() {
+        true => out.line("no values yet")?,
+        false => out.table(&values::table(&values, now))?,
+    }
+    Ok(())
+}
+
+fn facts(registered: &Registered, now: DateTime<Utc>) -> Vec<(String, Cell)> {
+    let map = registered.registration.to_map();
+    let mut facts: Vec<(String, Cell)> = LABELS
+        .iter()
+        .filter_map(|(field, label)| Some((*label, *field, map.get(*field)?)))
+        .map(|(label, field, value)| {
+            let shown = match field {
+                "cmd" => registered.registration.cmd.to_string(),
+                "max-Time" => words::timing(&registered.registration.timing),
+                "timeout" => registered.registration.timeout.unwrap_or_default().to_string(),
+                _ => words::bare(value),
+            };
+            (label.to_owned(), Cell::from(shown))
+        })
+        .collect();
+    facts.push(("version".to_owned(), Cell::from(registered.version.to_string())));
+    for (label, at) in [("created", registered.created_at), ("updated", registered.updated_at)] {
+        let when = format!("{} ({} ago)", words::instant(at), words::age(at, now));
+        facts.push((label.to_owned(), Cell::from(when)));
+    }
+    facts
+}

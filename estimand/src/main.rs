@@ -1,0 +1,63 @@
+//! The one binary: the services, and the commands that speak to them.
+//!
+//! Here the command line is parsed and handed on, a runtime is chosen, and whatever went wrong becomes one
+//! message and one exit code. Client commands speak through `estimand_api` and nothing else; only `serve`
+//! knows the services.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use output::failure::Exit;
+
+mod cli;
+mod commands;
+mod output;
+mod serve;
+
+fn main() -> ExitCode {
+    // The HTTP client is built without a provider for TLS. This fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let Cli { remote, command } = Cli::parse();
+    let exit = match command {
+        Command::Client(command) => run_client(&remote, command),
+        Command::Completions(args) => finish(commands::completions::print(&args)),
+        Command::Up(args) => run_service(&remote, args.options(serve::Parts::All)),
+        Command::Data(args) => run_service(&remote, args.options(serve::Parts::Data)),
+        Command::Registry(args) => run_service(&remote, args.options()),
+    };
+    exit.into()
+}
+
+fn run_service(remote: &cli::Remote, options: serve::Options) -> Exit {
+    remote.refuse_for_service();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = match runtime {
+        Ok(runtime) => runtime.block_on(Box::pin(serve::serve(options))),
+        Err(error) => Err(error.into()),
+    };
+    match served {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Exit::Failed
+        }
+    }
+}
+
+/// One thread is enough for a few requests, and it starts sooner than one a core.
+fn run_client(remote: &cli::Remote, command: cli::ClientCommand) -> Exit {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    finish(match runtime {
+        Ok(runtime) => runtime.block_on(Box::pin(commands::run(remote, command))),
+        Err(error) => Err(error.into()),
+    })
+}
+
+fn finish(done: Result<(), output::failure::Failure>) -> Exit {
+    match done {
+        Ok(()) => Exit::Done,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,211 @@
+//! Tables: aligned columns, fitted to a width if there is one.
+//!
+//! When a table is too wide, its elastic column gives way first (a value, a command: what is long), and only
+//! then all of them, the widest first. What is cut ends with `…`. A cell is one line and holds no control
+//! character, whatever it was made from. A character counts as one column.
+
+use super::Style;
+use super::words::visible;
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// The elastic column gives way down to this; below, the others do as well.
+const ELASTIC_LEAST: usize = 16;
+/// No column becomes narrower, however narrow the terminal is: then its lines wrap.
+const LEAST: usize = 4;
+
+/// What a cell means to whoever looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tone {
+    #[default]
+    Plain,
+    /// To be taken with care.
+    Warning,
+    Bad,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+/// The widths that the columns of some rows need.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    natural: Vec<usize>,
+    elastic: usize,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    columns: Columns,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Cell {
+    pub fn toned(text: &str, tone: Tone) -> Self {
+        Cell { text: visible(text).into_owned(), tone }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell::toned(text.as_ref(), Tone::Plain)
+    }
+}
+
+impl Table {
+    pub fn new<const N: usize>(header: [&str; N], elastic: usize) -> Self {
+        let mut table = Table { columns: Columns::new(N, elastic), rows: Vec::new() };
+        table.row(header.map(Cell::from));
+        table
+    }
+
+    pub fn row<const N: usize>(&mut self, row: [Cell; N]) {
+        self.columns.admit(&row);
+        self.rows.push(row.into());
+    }
+
+    pub fn render(&self, style: Style) -> String {
+        let widths = self.columns.fit(style.width);
+        self.rows.iter().map(|row| line(row, &widths, style.colours) + "\n").collect()
+    }
+}
+
+impl Columns {
+    pub fn new(count: usize, elastic: usize) -> Self {
+        Columns { natural: vec![0; count], elastic }
+    }
+
+    /// Makes room for a row.
+    pub fn admit(&mut self, row: &[Cell]) {
+        for (width, cell) in self.natural.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
+    }
+
+    /// Forgets what the elastic column needed so far.
+    pub fn relax(&mut self) {
+        self.natural[self.elastic] = 0;
+    }
+
+    /// The widths with which a row takes no more than `total`, if that can be.
+    pub fn fit(&self, total: Option<usize>) -> Vec<usize> {
+        let mut widths = self.natural.clone();
+        let Some(total) = total else { return widths };
+        let room = total.saturating_sub(GAP.len() * widths.len().saturating_sub(1));
+        let taken: usize = widths.iter().sum();
+        let elastic = &mut widths[self.elastic];
+        *elastic = elastic.saturating_sub(taken.saturating_sub(room)).max(ELASTIC_LEAST.min(*elastic));
+        while widths.iter().sum::<usize>() > room {
+            match widths.iter_mut().max() {
+                Some(widest) if *widest > LEAST => *widest -= 1,
+                _ => break,
+            }
+        }
+        widths
+    }
+}
+
+/// One line, without trailing white space.
+pub fn line(row: &[Cell], widths: &[usize], colours: bool) -> String {
+    let mut line = String::new();
+    for (cell, width) in row.iter().zip(widths) {
+        let text = shortened(&cell.text, *width);
+        let padding = width - text.chars().count();
+        match (cell.tone, colours) {
+            (Tone::Warning, true) => line.push_str(&format!("\x1b[33m{text}\x1b[0m")),
+            (Tone::Bad, true) => line.push_str(&format!("\x1b[31m{text}\x1b[0m")),
+            _ => line.push_str(&text),
+        }
+        line.push_str(&" ".repeat(padding));
+        line.push_str(GAP);
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// The text in at most `width` characters.
+fn shortened(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(value: &str) -> Table {
+        let mut table = Table::new(["NAME", "VALUE", "STATE"], 1);
+        table.row([Cell::from("cpu"), Cell::from(value), Cell::from("fresh")]);
+        table.row([Cell::from("cpu_usage"), Cell::from("1"), Cell::toned("stale", Tone::Warning)]);
+        table
+    }
+
+    fn check(table: &Table, width: Option<usize>, expected: &[&str]) {
+        let text = table.render(Style { width, colours: false });
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_with_their_text() {
+        check(
+            &table("0.42"),
+            None,
+            &["NAME       VALUE  STATE", "cpu        0.42   fresh", "cpu_usage  1      stale"],
+        );
+    }
+
+    #[test]
+    fn a_line_that_just_fits_is_left_alone() {
+        let natural = table("twenty characters---").render(Style::default());
+        let width = natural.lines().map(|line| line.chars().count()).max();
+        check(&table("twenty characters---"), width, &natural.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_elastic_column_gives_way_first() {
+        check(
+            &table("a value that is rather long"),
+            Some(35),
+            &[
+                "NAME       VALUE              STATE",
+                "cpu        a value that is …  fresh",
+                "cpu_usage  1                  stale",
+            ],
+        );
+    }
+
+    #[test]
+    fn then_the_widest_one_does_until_nothing_more_can_be_cut() {
+        check(
+            &table("a value that is rather long"),
+            Some(20),
+            &["NAME    VALUE  STATE", "cpu     a va…  fresh", "cpu_u…  1      stale"],
+        );
+        let narrowest = table("long enough").render(Style { width: Some(1), colours: false });
+        assert_eq!(narrowest.lines().next(), Some("NAME  VAL…  STA…"));
+    }
+
+    #[test]
+    fn colours_are_not_counted_and_only_where_wanted() {
+        let style = Style { width: Some(35), colours: true };
+        let text = table("x").render(style);
+        assert!(text.ends_with("cpu_usage  1      \u{1b}[33mstale\u{1b}[0m\n"), "{text:?}");
+        assert!(!table("x").render(Style { colours: false, ..style }).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn nothing_in_a_cell_reaches_the_terminal_as_a_command() {
+        let text = table("a\u{1b}[2J\nb").render(Style::default());
+        assert!(text.contains("a\\u{1b}[2J\\nb"), "{text:?}");
+        assert_eq!(text.lines().count(), 3);
+    }
+}

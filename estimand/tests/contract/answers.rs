@@ -1,0 +1,48 @@
+//! What every refusal must look like, and the small parts of answers that many checks look at.
+
+use estimand_testkit::http::Response;
+use serde_json::Value;
+
+/// Checks that an answer is a problem of this status that says what is wrong, and returns it.
+#[track_caller]
+pub fn problem(answer: &Response, status: u16) -> Value {
+    assert_eq!(answer.status, status, "{answer}");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer}");
+    let problem = answer.json();
+    assert_eq!(problem["status"], status, "{answer}");
+    for field in ["type", "title", "detail", "requestId"] {
+        assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {answer}");
+    }
+    assert_eq!(answer.header("x-request-id"), problem["requestId"].as_str(), "{answer}");
+    problem
+}
+
+/// Checks that an answer is a 400 that names a field, and returns what it says of that.
+#[track_caller]
+pub fn wrong_field(answer: &Response, field: &str) -> Value {
+    let problem = problem(answer, 400);
+    let errors = problem["errors"].as_array().unwrap_or_else(|| panic!("no errors: {answer}"));
+    let named = errors.iter().find(|error| error["field"] == field);
+    named.unwrap_or_else(|| panic!("`{field}` is not named: {answer}")).clone()
+}
+
+/// The same, and that it repeats what was given and says what would be right.
+#[track_caller]
+pub fn wrong_input(answer: &Response, field: &str, given: &str, expected: &str) {
+    let error = wrong_field(answer, field);
+    let says = |part: &str, words: &str| error[part].as_str().is_some_and(|text| text.contains(words));
+    assert!(says("given", given), "`given` does not say {given}: {error}");
+    assert!(says("expected", expected), "`expected` does not say {expected}: {error}");
+}
+
+/// The revision of the snapshot that a read was answered from.
+#[track_caller]
+pub fn revision_of(answer: &Response) -> u64 {
+    let header = answer.header("estimand-revision").and_then(|text| text.parse().ok());
+    header.unwrap_or_else(|| panic!("no revision: {answer}"))
+}
+
+/// A field of each object of a list, as text.
+pub fn column(list: &[Value], field: &str) -> Vec<String> {
+    list.iter().map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
+}

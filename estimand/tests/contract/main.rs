@@ -1,0 +1,26 @@
+//! The contract: what a client may rely on, checked over the wire on every store and in every deployment.
+//!
+//! A check is a function over a [`target::Target`] and knows nothing of where it runs; `on_every_target!`
+//! makes a test of it for each of the six targets. Checks of one target share its servers and run at the
+//! same time, so each works on names that no other one uses.
+#![allow(clippy::unwrap_used)]
+
+#[macro_use]
+mod target;
+mod answers;
+
+mod bad_bodies;
+mod bad_queries;
+mod bad_registrations;
+mod bad_writes;
+mod batches;
+mod bindings;
+mod history;
+mod openapi;
+mod order;
+mod paper;
+mod reads;
+mod registry;
+mod service;
+mod states;
+mod watch;

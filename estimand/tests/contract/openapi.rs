@@ -1,0 +1,90 @@
+//! The description of the interface: valid in its own terms, complete, and pinned.
+//!
+//! The pinned document is that of `up`. A change of the interface shows in the snapshot's difference; accept
+//! it with `cargo insta accept`, or `INSTA_UPDATE=always`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::target::{self, Target};
+
+on_every_target!(the_description_is_complete, references_lead_somewhere);
+
+/// The paths that the parts that exist so far promise.
+const PATHS: [(&str, &[&str]); 14] = [
+    ("/api/registry", &["get", "post", "put"]),
+    ("/api/registry/{dataName}", &["delete", "get"]),
+    ("/api/registry/{dataName}/history", &["get"]),
+    ("/api/data", &["delete", "get", "post", "put"]),
+    ("/api/data/{dataName}/{nodeName}", &["get"]),
+    ("/api/data/batch", &["post"]),
+    ("/api/data/watch", &["get"]),
+    ("/api/data/history", &["get"]),
+    ("/api/bindings", &["get"]),
+    ("/api/bindings/{dataName}", &["delete", "get", "put"]),
+    ("/metrics", &["get"]),
+    ("/openapi.json", &["get"]),
+    ("/healthz", &["get"]),
+    ("/readyz", &["get"]),
+];
+
+fn description(http: &estimand_testkit::http::Http) -> Value {
+    let answer = http.get("/openapi.json").expect_status(200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    answer.json()
+}
+
+fn the_description_is_complete(target: &Target) {
+    let (data, registry) = (description(&target.data), description(&target.registry));
+    for document in [&data, &registry] {
+        assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+        assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
+    }
+    for (path, methods) in PATHS {
+        let found = [&data, &registry].into_iter().find_map(|document| document["paths"].get(path));
+        let found = found.unwrap_or_else(|| panic!("{path} is not described"));
+        for method in methods {
+            let operation = found.get(*method).unwrap_or_else(|| panic!("{method} {path} is not described"));
+            assert!(operation["x-role"].is_string(), "{method} {path} names no role");
+            assert!(operation["responses"].as_object().is_some_and(|all| !all.is_empty()), "{method} {path}");
+        }
+    }
+}
+
+fn references_lead_somewhere(target: &Target) {
+    for http in [&target.data, &target.registry] {
+        let document = description(http);
+        let mut references = BTreeSet::new();
+        collect(&document, &mut references);
+        for reference in &references {
+            let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads outside"));
+            assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+        }
+        assert!(!references.is_empty());
+    }
+}
+
+fn collect(value: &Value, references: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            references.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|inner| collect(inner, references));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| collect(inner, references)),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_is_pinned_is_what_is_served() {
+    let served = target::SQLITE_UP.data.get("/openapi.json").expect_status(200);
+    insta::assert_snapshot!("openapi", served.text());
+}
+
+#[test]
+fn every_store_serves_the_same_description() {
+    let served = |target: &Target| target.data.get("/openapi.json").expect_status(200).text().to_owned();
+    assert_eq!(served(&target::SQLITE_UP), served(&target::POSTGRES_UP));
+    assert_eq!(served(&target::SQLITE_UP), served(&target::MARIADB_UP));
+}

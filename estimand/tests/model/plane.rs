@@ -1,0 +1,205 @@
+//! The service under test: plays operations on it and compares what it answers and shows with the model.
+//!
+//! What is shown is compared by content with the model, and across a restart byte by byte with what was
+//! shown before it. Revisions are compared with all that were ever seen: they only grow.
+
+use estimand_testkit::http::{Http, Response};
+use estimand_testkit::process::{Estimand, free_port};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use serde_json::{Value, json};
+
+use crate::model::{Answer, Model, Seen};
+use crate::operations::{Item, NAMES, NODES, Name, Node, Operation};
+
+pub struct Plane {
+    process: Estimand,
+    http: Http,
+    case: usize,
+    /// The highest revision ever seen.
+    revision: u64,
+}
+
+impl Plane {
+    pub fn start(store: Option<String>) -> Self {
+        let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(["data"]).port(free_port());
+        let process = match store {
+            Some(url) => builder.store(url).start(),
+            None => builder.start(),
+        };
+        let http = process.http();
+        Plane { process, http, case: 0, revision: 0 }
+    }
+
+    /// From now on other names are used.
+    pub fn new_case(&mut self) {
+        self.case += 1;
+    }
+
+    pub fn play(&mut self, sequence: &[Operation]) -> Result<(), TestCaseError> {
+        let mut model = Model::default();
+        for operation in sequence {
+            let expected = model.apply(operation);
+            match operation {
+                Operation::Restart | Operation::Kill => self.start_again(operation)?,
+                _ => {
+                    let answer = self.send(operation);
+                    let shown = self.check_answer(operation, &expected, &answer);
+                    prop_assert_eq!(&shown, &expected, "{:?} was answered {}", operation, answer);
+                }
+            }
+            let seen = self.seen();
+            prop_assert_eq!(seen, model.seen(), "after {:?}", operation);
+            prop_assert_eq!(
+                self.bindings().into_iter().map(|(name, to, _)| (name, to)).collect::<Vec<_>>(),
+                model.bindings()
+            );
+        }
+        self.start_again(&Operation::Kill)?;
+        prop_assert_eq!(self.seen(), model.seen(), "at the end");
+        self.check_each_value(&model)
+    }
+
+    /// The process ends and comes back; nothing that is shown may differ.
+    fn start_again(&mut self, how: &Operation) -> Result<(), TestCaseError> {
+        let before = (self.read_all().text().to_owned(), self.bindings());
+        // A connection that is kept alive may make an orderly stop wait for it.
+        self.http = self.process.http();
+        if matches!(how, Operation::Restart) {
+            let status = self.process.terminate();
+            prop_assert!(status.success(), "SIGTERM ended it with {}", status);
+        }
+        self.process.restart_on_same_port();
+        let after = (self.read_all().text().to_owned(), self.bindings());
+        prop_assert_eq!(before, after, "across {:?}", how);
+        Ok(())
+    }
+
+    fn send(&self, operation: &Operation) -> Response {
+        let delete = |path: String| self.http.request("DELETE", &path, &[], b"");
+        match operation {
+            Operation::Write(item) => self.http.send_json("PUT", "/api/data", &self.item(item)),
+            Operation::Batch(items) => {
+                let batch: Vec<Value> = items.iter().map(|item| self.item(item)).collect();
+                self.http.send_json("POST", "/api/data/batch", &json!(batch))
+            }
+            Operation::Delete { name, node: None } => {
+                delete(format!("/api/data?dataName={}", self.name(*name)))
+            }
+            Operation::Delete { name, node: Some(node) } => {
+                delete(format!("/api/data?dataName={}&dataNode={}", self.name(*name), self.node(*node)))
+            }
+            Operation::Mark { node, lost } => {
+                let state = if *lost { "node-lost" } else { "fresh" };
+                let body = json!({"nodeName": self.node(*node), "state": state});
+                self.http.send_json("PUT", "/api/data/state", &body)
+            }
+            Operation::Bind { name, to } => {
+                let path = format!("/api/bindings/{}", self.name(*name));
+                self.http.send_json("PUT", &path, &json!({"to": self.name(*to)}))
+            }
+            Operation::Unbind { name } => delete(format!("/api/bindings/{}", self.name(*name))),
+            Operation::Restart | Operation::Kill => unreachable!("no request"),
+        }
+    }
+
+    /// The answer in the model's terms, which are those of the expected one.
+    fn check_answer(&mut self, operation: &Operation, expected: &Answer, answer: &Response) -> Answer {
+        match answer.status {
+            404 => return Answer::Missing,
+            409 => return Answer::Conflict,
+            200 | 201 | 204 => {}
+            _ => panic!("{operation:?} was answered {answer}"),
+        }
+        let body = if answer.body.is_empty() { Value::Null } else { answer.json() };
+        let count = |field: &str| body[field].as_u64().unwrap() as usize;
+        if let (Some(revision), Answer::Written("created" | "replaced")) =
+            (body["revision"].as_u64(), expected)
+        {
+            // A failure that is known already changes nothing, so it has no revision of its own.
+            let repeated = matches!(operation, Operation::Write(Item { value: None, order: None, .. }));
+            assert!(revision > self.revision || repeated, "{revision} was given out before: {operation:?}");
+            self.revision = self.revision.max(revision);
+        }
+        match expected {
+            Answer::Written(_) => {
+                let outcomes = ["created", "replaced", "superseded", "no-value"];
+                let outcome = outcomes.into_iter().find(|one| body["outcome"] == **one).unwrap();
+                assert_eq!(answer.status == 201, outcome == "created", "{answer}");
+                Answer::Written(outcome)
+            }
+            Answer::Batch(_) => Answer::Batch(["created", "replaced", "superseded"].map(count)),
+            Answer::Deleted(_) => Answer::Deleted(count("deleted")),
+            Answer::Changed(_) => Answer::Changed(count("changed")),
+            Answer::Done | Answer::Missing | Answer::Conflict => Answer::Done,
+        }
+    }
+
+    fn read_all(&mut self) -> Response {
+        let names: Vec<String> = (0..NAMES).map(|name| self.name(name)).collect();
+        let answer = self.http.get(&format!("/api/data?dataName={}", names.join(","))).expect_status(200);
+        let revision = answer.header("estimand-revision").unwrap().parse().unwrap();
+        assert!(revision >= self.revision, "revision {revision} after {}", self.revision);
+        self.revision = revision;
+        answer
+    }
+
+    fn seen(&mut self) -> Vec<Seen> {
+        let values: Vec<Value> = serde_json::from_slice(&self.read_all().body).unwrap();
+        values.iter().map(|value| self.seen_one(value)).collect()
+    }
+
+    fn seen_one(&self, value: &Value) -> Seen {
+        let name = (0..NAMES).find(|name| value["dataName"] == self.name(*name)).unwrap();
+        let node = (0..NODES).find(|node| value["nodeName"] == self.node(*node)).unwrap();
+        let states = ["fresh", "failed", "node-lost"];
+        let state = states.into_iter().find(|state| value["state"] == **state).unwrap();
+        (name, node, value["dataValue"].clone(), state)
+    }
+
+    /// Bindings of this case's names, with the moment since when they hold.
+    fn bindings(&self) -> Vec<(Name, Name, String)> {
+        let all: Vec<Value> =
+            serde_json::from_slice(&self.http.get("/api/bindings").expect_status(200).body).unwrap();
+        let place = |name: &Value| (0..NAMES).find(|place| *name == self.name(*place));
+        all.iter()
+            .filter_map(|one| {
+                Some((place(&one["dataName"])?, place(&one["to"])?, one["since"].as_str()?.to_owned()))
+            })
+            .collect()
+    }
+
+    /// Reads value by value what the list showed.
+    fn check_each_value(&mut self, model: &Model) -> Result<(), TestCaseError> {
+        let seen = model.seen();
+        for name in 0..NAMES {
+            for node in 0..NODES {
+                let answer = self.http.get(&format!("/api/data/{}/{}", self.name(name), self.node(node)));
+                let expected = seen.iter().find(|one| (one.0, one.1) == (name, node));
+                let shown = (answer.status == 200).then(|| self.seen_one(&answer.json()));
+                prop_assert_eq!(shown.as_ref(), expected, "{}", answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&self, item: &Item) -> Value {
+        let mut body = json!({"dataName": self.name(item.name), "nodeName": self.node(item.node)});
+        match &item.value {
+            Some(value) => body["dataValue"] = value.clone(),
+            None => body["state"] = json!("failed"),
+        }
+        if let Some((epoch, sequence)) = item.order {
+            (body["epoch"], body["sequence"]) = (json!(epoch), json!(sequence));
+        }
+        body
+    }
+
+    fn name(&self, name: Name) -> String {
+        format!("case{}_{name}", self.case)
+    }
+
+    fn node(&self, node: Node) -> String {
+        format!("case{}-{node}", self.case)
+    }
+}

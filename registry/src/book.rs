@@ -1,0 +1,166 @@
+//! Everything that is registered at one moment, with the answers to reads rendered already.
+//!
+//! A book never changes: each change makes the next one. It knows no database and no clock. A stored
+//! registration that this version of the program cannot read keeps its name and its version, so that it can
+//! be replaced or deleted, but it is in no list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use estimand_api::names::DataName;
+use estimand_api::registration::{History, Registered};
+use serde_json::Value;
+
+/// Which names keep a history, and how much of it.
+pub type Retention = BTreeMap<DataName, History>;
+
+/// All registrations of one moment, in order of name.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Grows with every change; tells books of one process apart.
+    pub generation: u64,
+    held: BTreeMap<DataName, Held>,
+    list: Bytes,
+}
+
+/// What is held under a name.
+#[derive(Debug, Clone)]
+pub enum Held {
+    Readable(Arc<Entry>),
+    Unreadable(Arc<Unreadable>),
+}
+
+/// A registration and its rendering.
+#[derive(Debug)]
+pub struct Entry {
+    pub registered: Registered,
+    /// The same as the interface shows it.
+    pub json: Bytes,
+}
+
+/// A stored registration that does not parse.
+#[derive(Debug)]
+pub struct Unreadable {
+    pub version: u64,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    /// What is stored, to the letter.
+    pub spec: String,
+    pub cause: String,
+}
+
+impl Entry {
+    pub fn new(registered: Registered) -> Self {
+        let json = Bytes::from(Value::Object(registered.to_map()).to_string());
+        Entry { registered, json }
+    }
+
+    pub fn name(&self) -> &DataName {
+        &self.registered.registration.data_name
+    }
+
+    /// The registration alone, as it is stored.
+    pub fn spec(&self) -> String {
+        Value::Object(self.registered.registration.to_map()).to_string()
+    }
+}
+
+impl Held {
+    pub fn version(&self) -> u64 {
+        match self {
+            Held::Readable(entry) => entry.registered.version,
+            Held::Unreadable(row) => row.version,
+        }
+    }
+
+    pub fn created_at(&self) -> DateTime<Utc> {
+        match self {
+            Held::Readable(entry) => entry.registered.created_at,
+            Held::Unreadable(row) => row.created_at,
+        }
+    }
+
+    pub fn updated_at(&self) -> DateTime<Utc> {
+        match self {
+            Held::Readable(entry) => entry.registered.updated_at,
+            Held::Unreadable(row) => row.updated_at,
+        }
+    }
+
+    pub fn spec(&self) -> String {
+        match self {
+            Held::Readable(entry) => entry.spec(),
+            Held::Unreadable(row) => row.spec.clone(),
+        }
+    }
+
+    pub fn readable(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Held::Readable(entry) => Some(entry),
+            Held::Unreadable(_) => None,
+        }
+    }
+}
+
+impl Book {
+    pub fn new(generation: u64, held: BTreeMap<DataName, Held>) -> Self {
+        let list = render(held.values().filter_map(Held::readable));
+        Book { generation, held, list }
+    }
+
+    /// The book after this one, in which `name` holds something else or nothing.
+    pub fn with(&self, name: &DataName, after: Option<Arc<Entry>>) -> Self {
+        let mut held = self.held.clone();
+        match after {
+            Some(entry) => held.insert(name.clone(), Held::Readable(entry)),
+            None => held.remove(name),
+        };
+        Book::new(self.generation + 1, held)
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Held> {
+        self.held.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub fn unreadable(&self) -> usize {
+        self.held.values().filter(|held| held.readable().is_none()).count()
+    }
+
+    /// All registrations as a JSON array, in order of name.
+    pub fn list(&self) -> Bytes {
+        self.list.clone()
+    }
+
+    /// What the registration of a name reads; nothing if there is none.
+    pub fn inputs_of(&self, name: &DataName) -> &[DataName] {
+        let entry = self.held.get(name).and_then(Held::readable);
+        entry.map_or(&[], |entry| entry.registered.registration.inputs.as_slice())
+    }
+
+    pub fn retention(&self) -> Retention {
+        let entries = self.held.values().filter_map(Held::readable);
+        let kept =
+            entries.filter_map(|entry| Some((entry.name().clone(), entry.registered.registration.history?)));
+        kept.collect()
+    }
+}
+
+fn render<'e>(entries: impl Iterator<Item = &'e Arc<Entry>> + Clone) -> Bytes {
+    let length: usize = entries.clone().map(|entry| entry.json.len() + 1).sum();
+    let mut list = Vec::with_capacity(length + 2);
+    list.push(b'[');
+    for (place, entry) in entries.enumerate() {
+        if place > 0 {
+            list.push(b',');
+        }
+        list.extend_from_slice(&entry.json);
+    }
+    list.push(b']');
+    Bytes::from(list)
+}

@@ -1,0 +1,171 @@
+//! Changes: each is checked as far as the request alone tells, then handed to the writer, and answered when it
+//! is durable.
+
+use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use estimand_api::json::parse_object;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, Registration};
+use estimand_service::{Body, Failure, Principal, Query};
+
+use crate::Registry;
+use crate::edit::Ask;
+use crate::read::{JSON, etag, path_name};
+use crate::writer::Done;
+
+/// Advice that goes with a success, for people; the command line shows it.
+static HINT: HeaderName = HeaderName::from_static("estimand-hint");
+
+/// What only the registry sets.
+const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
+
+/// Registers.
+#[utoipa::path(
+    post,
+    path = "/api/registry",
+    tag = "registry",
+    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds) or `schedule` (cron); optional `kind`, `mode`, `format`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
+    responses(
+        (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = inline(Object)),
+        (status = 400, description = "The registration is not valid", body = Problem),
+        (status = 409, description = "The name is taken, the inputs form a cycle, or there are too many registrations", body = Problem),
+        (status = 413, description = "The body is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn post(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<MAX_REGISTRATION_BYTES>,
+    registry: ThinData<Registry>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let registration = parse_new(&body.0)?;
+    let location = format!("/api/registry/{}", registration.data_name);
+    registry.check_unbound(&registration.data_name).await?;
+    let done = registry.submit(Ask::Create(registration), &who.name()).await?;
+    let mut response = HttpResponse::Created();
+    response.insert_header((LOCATION, location));
+    answer(response, &done)
+}
+
+/// Replaces the registration of the same name.
+///
+/// With `version`, as a GET gave it, only if nobody else has replaced it since. What is registered already is
+/// answered with 200 and the version that it has.
+#[utoipa::path(
+    put,
+    path = "/api/registry",
+    tag = "registry",
+    request_body(content = inline(Object), description = "As for POST; what a GET returned may be sent back"),
+    responses(
+        (status = 200, description = "Replaced. `Estimand-Hint` may have advice about the command", body = inline(Object)),
+        (status = 400, description = "The registration is not valid", body = Problem),
+        (status = 404, description = "The name is not registered", body = Problem),
+        (status = 409, description = "`version` is not the current one, or the inputs form a cycle", body = Problem),
+        (status = 413, description = "The body is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn put(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<MAX_REGISTRATION_BYTES>,
+    registry: ThinData<Registry>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let submitted = Registration::parse(&body.0)?;
+    let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
+    let done = registry.submit(ask, &who.name()).await?;
+    answer(HttpResponse::Ok(), &done)
+}
+
+/// Forgets a registration.
+#[utoipa::path(
+    delete,
+    path = "/api/registry/{dataName}",
+    tag = "registry",
+    params(("dataName" = String, Path)),
+    responses(
+        (status = 204, description = "Forgotten; its history stays"),
+        (status = 400, description = "This is no data name", body = Problem),
+        (status = 404, description = "It is not registered", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn delete(
+    req: HttpRequest,
+    who: Principal,
+    registry: ThinData<Registry>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    registry.submit(Ask::Remove(path_name(&req)?), &who.name()).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Reads a registration that is not there yet, and says all that is wrong with it.
+fn parse_new(body: &[u8]) -> Result<Registration, Problem> {
+    let map = parse_object(body)?;
+    let given =
+        OWN_FIELDS.into_iter().filter_map(|name| Some((name, map.get(name).filter(|v| !v.is_null())?)));
+    let mut errors: Vec<FieldError> = given
+        .map(|(name, value)| {
+            let error = FieldError::new(name, "is set by the registry, not by whoever registers");
+            error.given(value).expected("a body without it; PUT replaces a registration")
+        })
+        .collect();
+    match Registration::from_map(map) {
+        Ok(submitted) if errors.is_empty() => Ok(submitted.registration),
+        Ok(_) => Err(Problem::invalid(errors)),
+        Err(problem) => {
+            let known = |error: &FieldError| OWN_FIELDS.contains(&error.field.as_str());
+            errors.extend(problem.errors.into_iter().filter(|error| !known(error)));
+            Err(Problem::invalid(errors))
+        }
+    }
+}
+
+fn answer(mut response: HttpResponseBuilder, done: &Done) -> Result<HttpResponse, Failure> {
+    let Some(entry) = &done.entry else {
+        tracing::error!("the writer answered a registration as if it were a deletion");
+        return Err(Problem::internal().into());
+    };
+    if let Some(hint) = hint(&entry.registered.registration) {
+        response.insert_header((HINT.clone(), hint));
+    }
+    Ok(response.insert_header((CONTENT_TYPE, JSON)).insert_header(etag(entry)).body(entry.json.clone()))
+}
+
+fn hint(registration: &Registration) -> Option<HeaderValue> {
+    match registration.mode {
+        Mode::Exec | Mode::Stream => HeaderValue::try_from(ascii(&registration.cmd.shell_hint()?)).ok(),
+        Mode::Builtin | Mode::Expr => None,
+    }
+}
+
+/// Text that fits into a header. Other characters become the escapes of JSON, so that the command in a hint
+/// can still be copied.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            ' '..='~' => out.push(c),
+            other => {
+                let units = other.encode_utf16(&mut [0; 2]).to_vec();
+                out.extend(units.into_iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_ascii_whatever_the_command() {
+        assert_eq!(ascii("cat é 🦀\n~"), "cat \\u00e9 \\ud83e\\udd80\\u000a~");
+    }
+}

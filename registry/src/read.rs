@@ -1,0 +1,104 @@
+//! Reads: one look into the published book, then bytes that are rendered already. The audit trail alone is read
+//! from the store.
+
+use actix_web::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::names::DataName;
+use estimand_api::problem::Problem;
+use estimand_api::registration::Change;
+use estimand_service::{Failure, Query};
+
+use crate::Registry;
+use crate::book::{Entry, Held};
+
+/// The most entries of an audit trail that are shown.
+pub const MAX_HISTORY_ENTRIES: usize = 1_000;
+
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// All registrations, in order of name.
+#[utoipa::path(
+    get,
+    path = "/api/registry",
+    tag = "registry",
+    responses(
+        (status = 200, description = "All registrations, `[]` if there are none", body = inline(Vec<Object>)),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let list = registry.book()?.list();
+    Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).body(list))
+}
+
+/// One registration.
+#[utoipa::path(
+    get,
+    path = "/api/registry/{dataName}",
+    tag = "registry",
+    params(("dataName" = String, Path)),
+    responses(
+        (status = 200, description = "The registration; the header `ETag` has its version", body = inline(Object)),
+        (status = 400, description = "This is no data name", body = Problem),
+        (status = 404, description = "It is not registered", body = Problem),
+        (status = 500, description = "What is stored cannot be read; PUT replaces it, DELETE removes it", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let name = path_name(&req)?;
+    match registry.book()?.get(name.as_str()) {
+        Some(Held::Readable(entry)) => Ok(HttpResponse::Ok()
+            .insert_header((CONTENT_TYPE, JSON))
+            .insert_header(etag(entry))
+            .body(entry.json.clone())),
+        Some(Held::Unreadable(row)) => Err(unreadable(&name, &row.cause).into()),
+        None => Err(Problem::not_found(format!("`{name}` is not registered")).into()),
+    }
+}
+
+/// Who changed a registration, when, and to what; newest first, at most 1,000 entries.
+#[utoipa::path(
+    get,
+    path = "/api/registry/{dataName}/history",
+    tag = "registry",
+    params(("dataName" = String, Path)),
+    responses(
+        (status = 200, description = "The changes; those of a deleted registration are kept", body = [Change]),
+        (status = 400, description = "This is no data name", body = Problem),
+        (status = 404, description = "It never was registered", body = Problem),
+        (status = 503, description = "The database does not answer", body = Problem),
+    )
+)]
+pub async fn history(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let name = path_name(&req)?;
+    let changes = registry.history(&name, MAX_HISTORY_ENTRIES).await?;
+    match changes.is_empty() {
+        false => Ok(HttpResponse::Ok().json(changes)),
+        true => Err(Problem::not_found(format!("`{name}` never was registered")).into()),
+    }
+}
+
+pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
+    let segment = req.match_info().get("dataName").unwrap_or_default();
+    DataName::parse(segment).map_err(|e| Problem::invalid_field(e.at("dataName")))
+}
+
+pub fn etag(entry: &Entry) -> (actix_web::http::header::HeaderName, String) {
+    (ETAG, format!("\"{}\"", entry.registered.version))
+}
+
+fn unreadable(name: &DataName, cause: &str) -> Problem {
+    Problem::new(
+        500,
+        "unreadable",
+        "What is stored cannot be read",
+        format!(
+            "the stored registration of `{name}` is not in effect: {cause}; PUT replaces it, DELETE removes it"
+        ),
+    )
+}

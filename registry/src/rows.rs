@@ -1,0 +1,111 @@
+//! Between the rows of the store and what they mean.
+//!
+//! The paper's columns (`cmd`, `time_max`) are written for whoever looks into the table; what is read back is
+//! `spec`, the whole registration.
+
+use chrono::{DateTime, Utc};
+use estimand_api::command::Command;
+use estimand_api::json::parse_object;
+use estimand_api::names::DataName;
+use estimand_api::registration::{Action, Change, Registered, Registration};
+use estimand_store::{HistoryEntry, RegistrationRow};
+use serde_json::Value;
+
+use crate::book::{Entry, Held, Unreadable};
+use crate::edit::Edit;
+
+/// The width of the column; names that certificates carry may be longer.
+const MAX_ACTOR_CHARS: usize = 255;
+
+pub fn instant(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or_default()
+}
+
+pub fn row(entry: &Entry) -> RegistrationRow {
+    let Registered { registration, version, created_at, updated_at } = &entry.registered;
+    RegistrationRow {
+        data_name: registration.data_name.to_string(),
+        cmd: cmd(&registration.cmd),
+        time_max: registration.time_max(),
+        spec: entry.spec(),
+        version: stored(*version),
+        created_at: created_at.timestamp_micros(),
+        updated_at: updated_at.timestamp_micros(),
+    }
+}
+
+pub fn history_entry(edit: &Edit) -> HistoryEntry {
+    HistoryEntry {
+        data_name: edit.name.to_string(),
+        version: stored(edit.version),
+        action: edit.action.as_str().to_owned(),
+        at: edit.at.timestamp_micros(),
+        actor: edit.by.chars().take(MAX_ACTOR_CHARS).collect(),
+        spec: edit.spec.clone(),
+    }
+}
+
+/// What a row holds; none if not even its name is one. What is wrong is logged.
+pub fn held(row: RegistrationRow) -> Option<(DataName, Held)> {
+    let name = match DataName::parse(&row.data_name) {
+        Ok(name) => name,
+        Err(cause) => {
+            tracing::error!(name = row.data_name, %cause, "a stored registration has no data name; it is left alone");
+            return None;
+        }
+    };
+    let (version, created_at, updated_at) =
+        (known(row.version), instant(row.created_at), instant(row.updated_at));
+    let held = match parse(&name, &row.spec) {
+        Ok(registration) => {
+            let registered = Registered { registration, version, created_at, updated_at };
+            Held::Readable(Entry::new(registered).into())
+        }
+        Err(cause) => {
+            tracing::error!(%name, version, cause, "a stored registration cannot be read; it is not in effect");
+            Held::Unreadable(Unreadable { version, created_at, updated_at, spec: row.spec, cause }.into())
+        }
+    };
+    Some((name, held))
+}
+
+fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
+    let map = parse_object(spec.as_bytes()).map_err(|problem| problem.detail)?;
+    let registration = Registration::from_map(map).map_err(|problem| problem.detail)?.registration;
+    match registration.data_name == *name {
+        true => Ok(registration),
+        false => Err(format!("it says that it is the registration of `{}`", registration.data_name)),
+    }
+}
+
+/// An entry of the audit trail; none if its action is unknown.
+pub fn change(entry: HistoryEntry) -> Option<Change> {
+    let actions = [Action::Created, Action::Replaced, Action::Deleted];
+    let action = actions.into_iter().find(|action| action.as_str() == entry.action)?;
+    // What is not JSON is shown all the same, as text.
+    let registration = serde_json::from_str(&entry.spec).unwrap_or(Value::String(entry.spec));
+    Some(Change {
+        version: known(entry.version),
+        action,
+        at: instant(entry.at),
+        by: entry.actor,
+        registration,
+    })
+}
+
+/// A line as it was given, words as JSON.
+fn cmd(command: &Command) -> String {
+    match command {
+        Command::Line(line) => line.clone(),
+        Command::Argv(words) => Value::from(words.as_slice()).to_string(),
+    }
+}
+
+/// Versions count changes of one name: they stay far below the range of either type.
+fn stored(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+pub fn known(version: i64) -> u64 {
+    u64::try_from(version).unwrap_or(0)
+}

@@ -1,0 +1,75 @@
+//! The registry's calls on the store, each one transaction or a load.
+//!
+//! The registry claims its owner once, when it first reaches the store. If it loses that claim, another
+//! registry has taken over: it never claims again.
+
+use std::collections::HashMap;
+
+use estimand_store::{Claim, Error, Group, RegistrationRow, StoreUrl, Worker};
+
+use crate::edit::Edit;
+use crate::rows::{history_entry, known, row};
+
+const OWNER: &str = "registry";
+
+pub struct Shelf {
+    worker: Worker,
+    claim: Option<Claim>,
+}
+
+/// What is stored.
+pub struct Loaded {
+    pub rows: Vec<RegistrationRow>,
+    /// The highest version that each name ever had.
+    pub versions: HashMap<String, u64>,
+}
+
+impl Shelf {
+    pub fn new(url: StoreUrl) -> Self {
+        Shelf { worker: Worker::start(url, "registry"), claim: None }
+    }
+
+    /// Reads everything, after all that was stored under this claim has taken effect or failed for good.
+    pub async fn load(&mut self) -> Result<Loaded, Error> {
+        let claim = self.claim.clone();
+        let (claim, rows, versions) = self
+            .worker
+            .run(move |connection| {
+                let claim = match claim {
+                    Some(claim) => {
+                        // A commit whose answer was lost may still be under way, and a plain read would not see
+                        // it. An empty write waits for the lock that such a commit holds, and fails if
+                        // the claim is over.
+                        let nothing = Group { revision: claim.revision, ..Group::default() };
+                        connection.commit(&claim, &nothing)?;
+                        claim
+                    }
+                    None => {
+                        connection.migrate()?;
+                        connection.claim(OWNER, 0)?
+                    }
+                };
+                Ok((claim, connection.load_registrations()?, connection.last_versions()?))
+            })
+            .await?;
+        self.claim = Some(claim);
+        let versions = versions.into_iter().map(|(name, version)| (name, known(version))).collect();
+        Ok(Loaded { rows, versions })
+    }
+
+    /// Stores a change together with its entry in the audit trail.
+    pub async fn store(&self, edit: &Edit) -> Result<(), Error> {
+        let Some(claim) = self.claim.clone() else {
+            let cause = "nothing was loaded yet".to_owned();
+            return Err(Error::Busy { doing: "storing a registration", cause });
+        };
+        let (name, entry) = (edit.name.clone(), history_entry(edit));
+        let row = edit.after.as_ref().map(|after| row(after));
+        self.worker
+            .run(move |connection| match &row {
+                Some(row) => connection.put_registration(&claim, row, &entry),
+                None => connection.delete_registration(&claim, name.as_str(), &entry),
+            })
+            .await
+    }
+}

@@ -1,0 +1,73 @@
+//! One line a request, under the target `estimand::access`.
+//!
+//! What failed through our fault is a warning; what was refused, and what changed what runs, is information;
+//! everything else is for debugging. A line that nobody reads is never put together.
+
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::{Method, StatusCode};
+use tracing::Level;
+
+use crate::request_id;
+use crate::role::{Principal, Role};
+
+macro_rules! line {
+    ($level:expr, $req:expr, $status:expr, $took:expr, $principal:expr) => {
+        tracing::event!(
+            target: "estimand::access",
+            $level,
+            method = %$req.method(),
+            path = $req.path(),
+            status = $status.as_u16(),
+            duration_us = u64::try_from($took.as_micros()).unwrap_or(u64::MAX),
+            request_id = request_id::of($req),
+            principal = $principal.map(tracing::field::display),
+            peer = $req.peer_addr().map(tracing::field::display),
+            "request"
+        )
+    };
+}
+
+/// Writes the line of one request that was answered.
+pub(crate) fn write(
+    req: &HttpRequest,
+    role: Role,
+    status: StatusCode,
+    took: Duration,
+    principal: Option<&Principal>,
+) {
+    match level(role, req.method(), status) {
+        Level::WARN => line!(Level::WARN, req, status, took, principal),
+        Level::INFO => line!(Level::INFO, req, status, took, principal),
+        _ => line!(Level::DEBUG, req, status, took, principal),
+    }
+}
+
+fn level(role: Role, method: &Method, status: StatusCode) -> Level {
+    if status.is_server_error() {
+        Level::WARN
+    } else if status.is_client_error() || (role == Role::Operate && *method != Method::GET) {
+        Level::INFO
+    } else {
+        Level::DEBUG
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels() {
+        let check = |role, method: Method, status, expected| {
+            assert_eq!(level(role, &method, status), expected, "{role} {method} {status}");
+        };
+        check(Role::Read, Method::GET, StatusCode::OK, Level::DEBUG);
+        check(Role::Write, Method::POST, StatusCode::CREATED, Level::DEBUG);
+        check(Role::Operate, Method::GET, StatusCode::OK, Level::DEBUG);
+        check(Role::Operate, Method::PUT, StatusCode::OK, Level::INFO);
+        check(Role::Read, Method::GET, StatusCode::NOT_FOUND, Level::INFO);
+        check(Role::Operate, Method::PUT, StatusCode::SERVICE_UNAVAILABLE, Level::WARN);
+    }
+}

@@ -1,0 +1,168 @@
+//! Reads the body of a request: under a limit, within a deadline, and without copying a body that arrives in
+//! one piece.
+//!
+//! The announced length is checked before anything is read. A body that is too large, cut short, broken or
+//! too slow is refused with a problem; nothing of it reaches the handler.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::error::PayloadError;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::{FromRequest, HttpRequest};
+use bytes::{Bytes, BytesMut};
+use estimand_api::problem::{FieldError, Problem};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+
+use crate::failure::Failure;
+
+/// How long the whole body may take to arrive.
+pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The body of a request, at most `LIMIT` bytes, as an argument of a handler.
+///
+/// A handler that reads bodies at a high rate calls [`read_body`] itself and saves an allocation.
+#[derive(Debug, Clone)]
+pub struct Body<const LIMIT: usize>(pub Bytes);
+
+impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
+    type Error = Failure;
+    type Future = LocalBoxFuture<'static, Result<Self, Failure>>;
+
+    fn from_request(req: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (req, payload) = (req.clone(), payload.take());
+        Box::pin(async move { Ok(Body(read_body(&req, payload, LIMIT).await?)) })
+    }
+}
+
+/// Reads the body, at most `limit` bytes of it. Takes [`actix_web::web::Payload::into_inner`].
+pub async fn read_body(req: &HttpRequest, payload: Payload, limit: usize) -> Result<Bytes, Problem> {
+    let announced = announced(req);
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
+    }
+    let mut reading = pin!(collect(payload, announced, limit));
+    // Most bodies have arrived together with the head: the timer is started for the others only.
+    if let Poll::Ready(body) = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
+        return body;
+    }
+    tokio::time::timeout(BODY_DEADLINE, reading).await.unwrap_or_else(|_| Err(too_slow()))
+}
+
+/// The length that the client says the body has. The HTTP library has refused what is not a number.
+fn announced(req: &HttpRequest) -> Option<u64> {
+    req.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+async fn collect(mut payload: Payload, announced: Option<u64>, limit: usize) -> Result<Bytes, Problem> {
+    let Some(first) = next(&mut payload).await? else {
+        return Ok(Bytes::new());
+    };
+    if first.len() > limit {
+        return Err(too_large(limit));
+    }
+    let Some(second) = next(&mut payload).await? else {
+        return Ok(first);
+    };
+    let expected = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let mut body = BytesMut::with_capacity(expected.max(first.len() + second.len()).min(limit));
+    body.extend_from_slice(&first);
+    let mut piece = Some(second);
+    while let Some(bytes) = piece {
+        if body.len() + bytes.len() > limit {
+            return Err(too_large(limit));
+        }
+        body.extend_from_slice(&bytes);
+        piece = next(&mut payload).await?;
+    }
+    Ok(body.freeze())
+}
+
+async fn next(payload: &mut Payload) -> Result<Option<Bytes>, Problem> {
+    payload.next().await.transpose().map_err(|error| broken(&error))
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::too_large(format!("the body is larger than {limit} bytes, the limit here"))
+}
+
+fn too_slow() -> Problem {
+    let seconds = BODY_DEADLINE.as_secs();
+    Problem::new(
+        408,
+        "timeout",
+        "The request took too long to arrive",
+        format!("the body did not arrive within {seconds} seconds; nothing was done"),
+    )
+}
+
+fn broken(error: &PayloadError) -> Problem {
+    let message = match error {
+        PayloadError::Incomplete(_) => "cut short: the connection ended before the announced length",
+        PayloadError::EncodingCorrupted => "its content encoding is broken",
+        _ => "could not be read to its end",
+    };
+    Problem::invalid_field(FieldError::new("body", message))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use actix_web::test::TestRequest;
+    use futures_util::{Stream, stream};
+
+    fn streamed(stream: impl Stream<Item = Result<Bytes, PayloadError>> + 'static) -> Payload {
+        Payload::Stream { payload: Box::pin(stream) }
+    }
+
+    fn pieces(pieces: Vec<Result<Bytes, PayloadError>>) -> Payload {
+        streamed(stream::iter(pieces))
+    }
+
+    async fn read(payload: Payload, limit: usize) -> Result<Bytes, Problem> {
+        read_body(&TestRequest::post().to_http_request(), payload, limit).await
+    }
+
+    #[tokio::test]
+    async fn one_piece_is_not_copied() {
+        let sent = Bytes::from(vec![7; 1000]);
+        let body = read(pieces(vec![Ok(sent.clone())]), 1000).await.unwrap();
+        assert_eq!(body.as_ptr(), sent.as_ptr());
+    }
+
+    #[tokio::test]
+    async fn several_pieces_are_joined_up_to_the_limit() {
+        let three = || pieces(vec![Ok("ab".into()), Ok("cd".into()), Ok("ef".into())]);
+        assert_eq!(read(three(), 6).await.unwrap(), "abcdef");
+        let problem = read(three(), 5).await.unwrap_err();
+        assert_eq!(problem.status, 413);
+        assert!(problem.detail.contains("5 bytes"), "{}", problem.detail);
+    }
+
+    #[tokio::test]
+    async fn the_announced_length_is_refused_before_reading() {
+        let req = TestRequest::post().insert_header((CONTENT_LENGTH, "11")).to_http_request();
+        let payload = streamed(stream::poll_fn(|_| panic!("the body was read")));
+        assert_eq!(read_body(&req, payload, 10).await.unwrap_err().status, 413);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_comes_is_given_up() {
+        let payload = streamed(stream::pending());
+        let started = tokio::time::Instant::now();
+        assert_eq!(read(payload, 10).await.unwrap_err().status, 408);
+        assert_eq!(started.elapsed(), BODY_DEADLINE);
+    }
+
+    #[tokio::test]
+    async fn a_body_cut_short_is_refused() {
+        let payload = pieces(vec![Ok("ab".into()), Err(PayloadError::Incomplete(None))]);
+        let problem = read(payload, 10).await.unwrap_err();
+        assert_eq!((problem.status, problem.errors[0].field.as_str()), (400, "body"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether the service is alive, and whether it is ready to be used.
+//!
+//! Alive means that the process answers. Ready means that every named part of it has said so; a part starts
+//! as not ready, so one that is forgotten cannot pass for ready. Once the service is going down it is never
+//! ready again.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estimand_api::problem::{FieldError, Problem};
+
+/// After how many seconds it makes sense to ask again.
+const RETRY_AFTER_S: u32 = 1;
+
+/// The readiness of one server. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    withdrawn: bool,
+    parts: Vec<(&'static str, Option<String>)>,
+}
+
+/// One part's say in it.
+#[derive(Debug, Clone)]
+pub struct PartReady {
+    readiness: Readiness,
+    place: usize,
+}
+
+impl Readiness {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names a part that must be ready, and is not yet.
+    pub fn part(&self, name: &'static str) -> PartReady {
+        let place = self.with(|state| {
+            state.parts.push((name, Some("starting".to_owned())));
+            state.parts.len() - 1
+        });
+        PartReady { readiness: self.clone(), place }
+    }
+
+    /// Not ready from now on: the service is going down.
+    pub fn withdraw(&self) {
+        self.with(|state| state.withdrawn = true);
+    }
+
+    /// Fine, or which parts are not ready and why.
+    pub fn check(&self) -> Result<(), Problem> {
+        let mut missing = self.with(|state| {
+            let stopping = state.withdrawn.then(|| FieldError::new("server", "going down"));
+            let parts = state.parts.iter().filter_map(|(name, why)| Some((*name, why.as_deref()?)));
+            stopping
+                .into_iter()
+                .chain(parts.map(|(name, why)| FieldError::new(name, why)))
+                .collect::<Vec<_>>()
+        });
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_by(|one, other| one.field.cmp(&other.field));
+        let detail = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let problem = Problem::unavailable(format!("not ready: {detail}"), RETRY_AFTER_S);
+        Err(Problem { errors: missing, ..problem })
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl PartReady {
+    pub fn ready(&self) {
+        self.set(None);
+    }
+
+    pub fn not_ready(&self, why: impl fmt::Display) {
+        self.set(Some(why.to_string()));
+    }
+
+    fn set(&self, why: Option<String>) {
+        self.readiness.with(|state| state.parts[self.place].1 = why);
+    }
+}

@@ -1,0 +1,44 @@
+//! What every HTTP service of Estimand shares: one set-up of the server, one gate in front of each handler,
+//! one shape of failure, one way to be observed and one way to stop.
+//!
+//! A service builds [`Routes`] (each with a [`Role`] and its documentation), turns them into a [`Site`] and
+//! gives that to a [`Server`]. The gate in front of each handler checks the role, counts, measures and logs;
+//! handlers only translate between HTTP and their application.
+//!
+//! This crate knows `estimand-api` and nothing else of Estimand: no value, no registration, no table.
+
+// A `Problem` is large, and it is made only when a request is refused: boxing it in every signature would
+// make the code worse for the sake of the cold path.
+#![allow(clippy::result_large_err)]
+
+mod access_log;
+pub mod body;
+mod builtin;
+pub mod clock;
+pub mod failure;
+mod gate;
+pub mod health;
+pub mod metrics;
+mod openapi;
+pub mod query;
+pub mod request_id;
+pub mod role;
+pub mod routes;
+pub mod server;
+pub mod site;
+pub mod stop;
+pub mod tasks;
+pub mod telemetry;
+
+pub use body::{Body, read_body};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use failure::Failure;
+pub use health::{PartReady, Readiness};
+pub use metrics::Metrics;
+pub use query::Query;
+pub use role::{LoopbackPolicy, Policy, Principal, Role};
+pub use routes::Routes;
+pub use server::{Server, ServerOptions};
+pub use site::Site;
+pub use stop::{Stop, StopTrigger};
+pub use tasks::Tasks;

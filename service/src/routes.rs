@@ -1,0 +1,168 @@
+//! The list of what a service answers: for each route its role, its handler and its documentation.
+//!
+//! Method and path come from the documentation (`#[utoipa::path]`), so what is described is what is served.
+//! The order in which routes are added is the order in which paths are tried: hot ones go first. Nothing is
+//! served from here; a [`Site`](crate::Site) does that.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::dev::Handler;
+use actix_web::http::Method;
+use actix_web::web::ServiceConfig;
+use actix_web::{FromRequest, Responder, Route};
+use utoipa::openapi::path::{HttpMethod, Operation};
+use utoipa::openapi::schema::{Components, Schema};
+use utoipa::openapi::{OpenApi, RefOr};
+
+use crate::gate::{self, Gate};
+use crate::openapi;
+use crate::role::Role;
+
+/// The documentation of a route: the `__path_…` type that `#[utoipa::path]` makes beside a handler.
+///
+/// Tags and the schemas of bodies come along, so that neither has to be listed a second time.
+pub trait Documented:
+    utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
+{
+}
+
+impl<D> Documented for D where
+    D: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
+{
+}
+
+/// Makes the route of one worker: its handler behind the gate that is given.
+type Door = Arc<dyn Fn(Method, Rc<Gate>) -> Route + Send + Sync>;
+
+/// Gives a worker a value that handlers can ask for.
+pub(crate) type Share = Box<dyn Fn(&mut ServiceConfig) + Send + Sync>;
+
+/// What is answered, in the order in which it is tried.
+pub struct Routes {
+    service: &'static str,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) components: Components,
+}
+
+/// One method of one path.
+pub(crate) struct Entry {
+    pub(crate) service: &'static str,
+    pub(crate) role: Role,
+    pub(crate) path: String,
+    pub(crate) method: Method,
+    pub(crate) documented_method: HttpMethod,
+    pub(crate) operation: Operation,
+    pub(crate) door: Door,
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines =
+            self.entries.iter().map(|entry| format!("{} {} {}", entry.role, entry.method, entry.path));
+        f.debug_list().entries(lines).finish()
+    }
+}
+
+impl Routes {
+    /// No routes yet. The name of the service is a label of its figures.
+    pub fn new(service: &'static str) -> Self {
+        Routes { service, entries: Vec::new(), shares: Vec::new(), components: Components::new() }
+    }
+
+    /// Adds a route.
+    ///
+    /// # Panics
+    /// If the method and path are taken: that is a mistake in the program, found at its first start.
+    pub fn add<F, Args, D>(mut self, role: Role, handler: F, _doc: D) -> Self
+    where
+        D: Documented,
+        F: Handler<Args> + Send + Sync,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        let door: Door = Arc::new(move |method, gate| gate::route(Some(method), gate, handler.clone()));
+        let mut operation = D::operation();
+        openapi::annotate(&mut operation, role, <D as utoipa::__dev::Tags<'_>>::tags());
+        for documented_method in D::methods() {
+            self.push(Entry {
+                service: self.service,
+                role,
+                path: D::path(),
+                method: method_of(&documented_method),
+                documented_method,
+                operation: operation.clone(),
+                door: Arc::clone(&door),
+            });
+        }
+        let mut schemas: Vec<(String, RefOr<Schema>)> = Vec::new();
+        D::schemas(&mut schemas);
+        self.components.schemas.extend(schemas);
+        self
+    }
+
+    /// Describes further components, beyond the schemas that the routes themselves name.
+    pub fn schemas<T: utoipa::OpenApi>(mut self) -> Self {
+        if let Some(components) = T::openapi().components {
+            openapi::extend(&mut self.components, components);
+        }
+        self
+    }
+
+    /// Shares a value with the handlers: each takes it as `web::ThinData<T>`. There is one value a type; of
+    /// two, the later one is found, also after a merge.
+    pub fn share<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shares.push(Box::new(move |config| {
+            config.app_data(actix_web::web::ThinData(value.clone()));
+        }));
+        self
+    }
+
+    /// Takes over the routes of another service, after the own ones.
+    ///
+    /// # Panics
+    /// If both have a method and path in common.
+    pub fn merge(mut self, other: Routes) -> Self {
+        for entry in other.entries {
+            self.push(entry);
+        }
+        self.shares.extend(other.shares);
+        openapi::extend(&mut self.components, other.components);
+        self
+    }
+
+    /// The description of these routes and of those that every service has.
+    pub fn openapi(&self) -> OpenApi {
+        openapi::describe(self)
+    }
+
+    /// The same as the document that `/openapi.json` serves.
+    pub fn openapi_json(&self) -> String {
+        openapi::render(&self.openapi())
+    }
+
+    pub(crate) fn service(&self) -> &'static str {
+        self.service
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let taken = self.entries.iter().any(|other| other.method == entry.method && other.path == entry.path);
+        assert!(!taken, "{} {} is routed twice", entry.method, entry.path);
+        assert!(entry.path.starts_with('/'), "the path {:?} does not start with a slash", entry.path);
+        self.entries.push(entry);
+    }
+}
+
+fn method_of(documented: &HttpMethod) -> Method {
+    match documented {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Delete => Method::DELETE,
+        HttpMethod::Options => Method::OPTIONS,
+        HttpMethod::Head => Method::HEAD,
+        HttpMethod::Patch => Method::PATCH,
+        HttpMethod::Trace => Method::TRACE,
+    }
+}

@@ -1,0 +1,172 @@
+//! The three kinds of connection, and what they do differently: being opened, and transactions.
+//!
+//! A query is written once, inside [`on!`], and compiled once per connection type. Whatever is set here
+//! on opening, later code relies on: durable commits, statements that end, text that is refused rather
+//! than cut off.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::result::QueryResult;
+use diesel::sql_types::Text;
+
+use crate::Error;
+use crate::driver::{Driver, MysqlWrapper, PgWrapper};
+use crate::error::Failure;
+use crate::tls;
+use crate::url::Target;
+
+/// The owner of a connection keeps this in a box.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Backend {
+    Sqlite(SqliteConnection),
+    Postgres(PgWrapper),
+    Mysql(MysqlWrapper),
+}
+
+/// Expands the same query once for each type of connection.
+macro_rules! on {
+    ($backend:expr, $connection:ident => $body:expr) => {
+        match $backend {
+            $crate::backend::Backend::Sqlite($connection) => $body,
+            $crate::backend::Backend::Postgres($connection) => $body,
+            $crate::backend::Backend::Mysql($connection) => $body,
+        }
+    };
+}
+pub(crate) use on;
+
+const OPENING: &str = "opening the store";
+/// How long SQLite waits for another process's transaction.
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const SQLITE_WAL_RETRY_DELAY: Duration = Duration::from_millis(20);
+
+/// Durable at each commit. The log may grow to 4,000 pages (16 MiB) before it is copied into the
+/// database: fewer and larger copies serve random keys better.
+const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+     PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
+     PRAGMA journal_size_limit = 67108864;";
+
+/// A wait for a lock ends before our own deadline does, so that it ends with a certain outcome.
+const POSTGRES_SETTINGS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s'; \
+     SET default_transaction_isolation = 'read committed';";
+
+/// Strict, whatever the server's default: text that is too long must be refused, not cut off.
+const MYSQL_SETTINGS: &str = "SET SESSION autocommit = 1, \
+     SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+     SESSION innodb_lock_wait_timeout = 5, SESSION wait_timeout = 2147483; \
+     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
+
+/// Opens `target`; servers come with what drives them.
+pub(crate) fn open(target: &Target) -> Result<(Backend, Option<Driver>), Error> {
+    match target {
+        Target::Sqlite(path) => Ok((Backend::Sqlite(open_sqlite(path)?), None)),
+        Target::Postgres { config, trust } => {
+            trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
+            open_server(|driver| {
+                let mut connection = driver.postgres(config, trust.as_ref())?;
+                connection.batch_execute(POSTGRES_SETTINGS).map_err(|error| error.to_string())?;
+                Ok(Backend::Postgres(connection))
+            })
+        }
+        Target::Mysql { opts, trust } => {
+            tls::install_provider();
+            trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
+            open_server(|driver| {
+                let mut connection = driver.mysql(opts)?;
+                connection.batch_execute(MYSQL_SETTINGS).map_err(|error| error.to_string())?;
+                Ok(Backend::Mysql(connection))
+            })
+        }
+    }
+}
+
+fn open_server(
+    connect: impl FnOnce(&Driver) -> Result<Backend, String>,
+) -> Result<(Backend, Option<Driver>), Error> {
+    let lost = |cause| Error::Connection { doing: OPENING, cause };
+    let driver = Driver::start().map_err(|error| lost(error.to_string()))?;
+    match connect(&driver) {
+        Ok(backend) => Ok((backend, Some(driver))),
+        Err(cause) => {
+            driver.close((), false);
+            Err(lost(cause))
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct JournalMode {
+    #[diesel(sql_type = Text)]
+    journal_mode: String,
+}
+
+fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
+    let refused =
+        |cause: String| Error::Refused { doing: OPENING, cause: format!("{}: {cause}", path.display()) };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|error| refused(error.to_string()))?;
+    }
+    let name = path.to_str().ok_or_else(|| refused("the path is not UTF-8".to_owned()))?;
+    // SQLite and diesel give meaning to some beginnings, none of which is "/" or "./".
+    let name = if path.is_absolute() { name.to_owned() } else { format!("./{name}") };
+    let mut connection = SqliteConnection::establish(&name).map_err(|error| refused(error.to_string()))?;
+    connection
+        .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
+        .and_then(|()| use_write_ahead_log(&mut connection))
+        .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
+        .map_err(|error| Failure::from(error).without_effect(OPENING))
+        .and_then(|mode| match mode.as_str() {
+            "wal" => Ok(()),
+            other => Err(refused(format!(
+                "its journal can only be {other:?}, which readers would wait for; a file on a local disk would be right"
+            ))),
+        })?;
+    Ok(connection)
+}
+
+/// Two processes that switch a new file over at once get an error without any wait, whatever the
+/// timeout; so the wait is here.
+fn use_write_ahead_log(connection: &mut SqliteConnection) -> QueryResult<String> {
+    let give_up = Instant::now() + SQLITE_BUSY_TIMEOUT;
+    loop {
+        let answer = diesel::sql_query("PRAGMA journal_mode = WAL").get_result::<JournalMode>(connection);
+        match answer {
+            Err(error) if error.to_string().contains("locked") && Instant::now() < give_up => {
+                std::thread::sleep(SQLITE_WAL_RETRY_DELAY);
+            }
+            other => return other.map(|answer| answer.journal_mode),
+        }
+    }
+}
+
+impl Backend {
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
+    /// SQLite takes the write lock at once: taken later, it could not be waited for.
+    pub(crate) fn begin(&mut self) -> QueryResult<()> {
+        match self {
+            Self::Sqlite(connection) => connection.batch_execute("BEGIN IMMEDIATE"),
+            Self::Postgres(connection) => connection.batch_execute("BEGIN"),
+            Self::Mysql(connection) => connection.batch_execute("BEGIN"),
+        }
+    }
+
+    pub(crate) fn commit(&mut self) -> QueryResult<()> {
+        on!(self, connection => connection.batch_execute("COMMIT"))
+    }
+
+    pub(crate) fn rollback(&mut self) -> QueryResult<()> {
+        on!(self, connection => connection.batch_execute("ROLLBACK"))
+    }
+
+    /// Asks for an answer, whichever.
+    pub(crate) fn ping(&mut self) -> QueryResult<()> {
+        on!(self, connection => connection.batch_execute("SELECT 1"))
+    }
+}

@@ -1,0 +1,179 @@
+//! One connection to the store, and the ways in which work is run on it.
+//!
+//! All functions wait for the database, so they belong on plain threads, never on those of an
+//! asynchronous runtime. A call that ends with [`Error::Connection`] closes the connection: its owner
+//! opens another one. No call ever waits longer than its statements' deadlines.
+//!
+//! If such a call had sent its COMMIT, that may still take effect later. Writers are safe from it:
+//! the first statement of each locks the owner's row, so a new attempt waits for the old one's end.
+
+use diesel::result::QueryResult;
+
+use crate::backend::{self, Backend};
+use crate::driver::{Driver, Unwound, caught};
+use crate::error::{Failure, is_sqlite_io, lost};
+use crate::{Error, StoreUrl};
+
+/// A victim of a deadlock is run again this often; whoever won is finished by then.
+const MAX_ATTEMPTS: usize = 3;
+
+pub struct Connection {
+    live: Option<Box<Live>>,
+}
+
+struct Live {
+    backend: Backend,
+    driver: Option<Driver>,
+}
+
+impl Connection {
+    pub fn open(url: &StoreUrl) -> Result<Self, Error> {
+        match caught(|| backend::open(&url.target)) {
+            Ok(opened) => {
+                let (backend, driver) = opened?;
+                Ok(Self { live: Some(Box::new(Live { backend, driver })) })
+            }
+            Err(unwound) => Err(lost_or_panic("opening the store", unwound)),
+        }
+    }
+
+    /// Whether the connection was closed by an earlier [`Error::Connection`].
+    pub fn is_closed(&self) -> bool {
+        self.live.is_none()
+    }
+
+    /// Asks the database for any answer.
+    pub fn ping(&mut self) -> Result<(), Error> {
+        self.read("asking for an answer", Backend::ping)
+    }
+
+    /// Runs statements that change nothing.
+    pub(crate) fn read<T>(
+        &mut self,
+        doing: &'static str,
+        body: impl FnOnce(&mut Backend) -> QueryResult<T>,
+    ) -> Result<T, Error> {
+        self.guarded(doing, |live| {
+            let backend = &mut live.backend;
+            body(backend).map_err(|error| match backend.ping() {
+                Ok(()) => Failure::from(error).without_effect(doing),
+                Err(_) => lost(doing, &error),
+            })
+        })
+    }
+
+    /// Runs one transaction, again if it was the victim of a deadlock.
+    pub(crate) fn write<T>(
+        &mut self,
+        doing: &'static str,
+        body: impl Fn(&mut Backend) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
+        self.guarded(doing, |live| {
+            for _ in 1..MAX_ATTEMPTS {
+                match attempt(&mut live.backend, doing, &body)? {
+                    Err(failure) if failure.is_conflict() => {}
+                    outcome => return outcome.map_err(|failure| failure.without_effect(doing)),
+                }
+            }
+            attempt(&mut live.backend, doing, &body)?.map_err(|failure| failure.without_effect(doing))
+        })
+    }
+
+    /// Runs `work` on the backend and what drives it, with deadlines of its own.
+    pub(crate) fn special<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Backend, Option<&Driver>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.guarded(doing, |live| work(&mut live.backend, live.driver.as_ref()))
+    }
+
+    /// The only place where work meets the connection: it is put back only if nothing is doubtful.
+    fn guarded<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Live) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Some(mut live) = self.live.take() else {
+            let cause = "it was closed after an earlier failure".to_owned();
+            return Err(Error::Connection { doing, cause });
+        };
+        match caught(|| work(&mut live)) {
+            Ok(Err(error @ Error::Connection { .. })) => {
+                live.close(false);
+                Err(error)
+            }
+            Ok(result) => {
+                self.live = Some(live);
+                result
+            }
+            Err(unwound) => {
+                live.close(false);
+                Err(lost_or_panic(doing, unwound))
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.close(true);
+        }
+    }
+}
+
+impl Live {
+    fn close(self, in_order: bool) {
+        match self.driver {
+            Some(driver) => driver.close(self.backend, in_order),
+            None => drop(self.backend),
+        }
+    }
+}
+
+/// One transaction. The outer error means that its outcome is unknown, or that it can't be begun; the
+/// inner one, that it was rolled back.
+fn attempt<T>(
+    backend: &mut Backend,
+    doing: &'static str,
+    body: impl Fn(&mut Backend) -> Result<T, Failure>,
+) -> Result<Result<T, Failure>, Error> {
+    let local = backend.is_sqlite();
+    if let Err(error) = backend.begin() {
+        return if local { Ok(Err(error.into())) } else { Err(lost(doing, &error)) };
+    }
+    let committed = body(backend)
+        .map_err(|failure| (failure, false))
+        .and_then(|value| backend.commit().map(|()| value).map_err(|error| (Failure::from(error), true)));
+    let (failure, in_commit) = match committed {
+        Ok(value) => return Ok(Ok(value)),
+        Err(failed) => failed,
+    };
+    let rolled_back = backend.rollback();
+    match (&failure, rolled_back) {
+        (Failure::Database(error), _) if in_commit && (!local || is_sqlite_io(error)) => {
+            Err(lost(doing, error))
+        }
+        (_, Ok(())) => Ok(Err(failure)),
+        // SQLite has rolled back by itself when there is nothing left to roll back.
+        (_, Err(error)) if local && error.to_string().contains("no transaction is active") => {
+            Ok(Err(failure))
+        }
+        (Failure::Database(error), Err(_)) => Err(lost(doing, error)),
+        (Failure::Fenced { .. }, Err(error)) => Err(lost(doing, &error)),
+    }
+}
+
+fn lost_or_panic(doing: &'static str, unwound: Unwound) -> Error {
+    match unwound {
+        Unwound::TimedOut(deadline) => {
+            Error::Connection { doing, cause: format!("no answer within {deadline:?}") }
+        }
+        Unwound::Panicked(payload) => std::panic::resume_unwind(payload),
+    }
+}
+
+#[cfg(test)]
+#[path = "breakage_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! `t_data`, the latest values, and the group commit that writes them with everything that belongs to
+//! the same change.
+//!
+//! This is the hot path: nothing is copied to build a group, statements stay prepared, and rows go many
+//! to a statement.
+
+use diesel::prelude::*;
+
+use crate::backend::{Backend, on};
+use crate::schema::t_data;
+use crate::statement::{Rows, Value, write_all};
+use crate::{
+    BindingRef, Claim, Connection, Error, HistoryDelete, HistoryRowRef, RetentionRef, binding, history,
+    owner, retention,
+};
+
+/// Rows that are in memory at once while all are loaded. At the largest values that is 128 MiB.
+const PAGE: i64 = 2_000;
+/// Ids that one statement deletes.
+const DELETES: usize = 500;
+
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct DataRow {
+    pub data_name: String,
+    pub node_name: String,
+    pub data_value: String,
+    pub collected_at: i64,
+    pub received_at: i64,
+    pub valid_for: Option<i64>,
+    pub failed: bool,
+    pub lost: bool,
+    pub revision: i64,
+    pub epoch: i64,
+    pub sequence: i64,
+    pub provenance: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct DataRowRef<'a> {
+    pub data_name: &'a str,
+    pub node_name: &'a str,
+    pub data_value: &'a str,
+    pub collected_at: i64,
+    pub received_at: i64,
+    pub valid_for: Option<i64>,
+    pub failed: bool,
+    pub lost: bool,
+    pub revision: i64,
+    pub epoch: i64,
+    pub sequence: i64,
+    pub provenance: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub data_name: &'a str,
+    pub node_name: &'a str,
+}
+
+/// What one commit changes. A key may be in it only once.
+#[derive(Clone, Debug, Default)]
+pub struct Group<'a> {
+    /// The highest revision that is in use after this commit.
+    pub revision: i64,
+    /// Set when an earlier attempt ended with [`Error::Connection`]: the lowest revision that it used.
+    /// What it may have added to the history from there on is taken back first.
+    pub erase_history_from: Option<i64>,
+    pub history_deletes: Vec<HistoryDelete<'a>>,
+    pub deletes: Vec<Key<'a>>,
+    pub upserts: Vec<DataRowRef<'a>>,
+    pub history: Vec<HistoryRowRef<'a>>,
+    pub bindings_set: Vec<BindingRef<'a>>,
+    pub bindings_removed: Vec<&'a str>,
+    /// Replaces the whole table.
+    pub retention: Option<Vec<RetentionRef<'a>>>,
+}
+
+static DATA: Rows = Rows {
+    table: "t_data",
+    columns: &[
+        "id",
+        "data_name",
+        "node_name",
+        "data_value",
+        "collected_at",
+        "received_at",
+        "valid_for",
+        "failed",
+        "lost",
+        "revision",
+        "epoch",
+        "sequence",
+        "provenance",
+    ],
+    replaced_by: 1,
+};
+
+impl Connection {
+    /// Hands over all values, by id, a page at a time.
+    pub fn load_data(&mut self, each: &mut dyn FnMut(DataRow)) -> Result<(), Error> {
+        let mut last = String::new();
+        loop {
+            let page = self.read("loading the data", |backend| page_after(backend, &last))?;
+            let Some(row) = page.last() else { return Ok(()) };
+            last = id(row.data_name.as_str(), row.node_name.as_str());
+            page.into_iter().for_each(&mut *each);
+        }
+    }
+
+    /// Makes one group durable, or nothing of it.
+    pub fn commit(&mut self, claim: &Claim, group: &Group<'_>) -> Result<(), Error> {
+        let ids: Vec<_> = group.upserts.iter().map(|row| id(row.data_name, row.node_name)).collect();
+        self.write("committing data", |backend| {
+            owner::advance(backend, claim, group.revision)?;
+            if let Some(revision) = group.erase_history_from {
+                history::erase_from(backend, revision)?;
+            }
+            history::delete(backend, &group.history_deletes)?;
+            delete(backend, &group.deletes)?;
+            upsert(backend, &ids, &group.upserts)?;
+            history::add(backend, &group.history)?;
+            binding::remove(backend, &group.bindings_removed)?;
+            binding::set(backend, &group.bindings_set)?;
+            if let Some(rows) = &group.retention {
+                retention::replace(backend, rows)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The paper's key of a value.
+fn id(data_name: &str, node_name: &str) -> String {
+    let mut id = String::with_capacity(data_name.len() + 1 + node_name.len());
+    id.push_str(data_name);
+    id.push('/');
+    id.push_str(node_name);
+    id
+}
+
+fn page_after(backend: &mut Backend, last: &str) -> QueryResult<Vec<DataRow>> {
+    on!(backend, connection => t_data::table
+        .filter(t_data::id.gt(last))
+        .order(t_data::id)
+        .limit(PAGE)
+        .select((
+            t_data::data_name,
+            t_data::node_name,
+            t_data::data_value,
+            t_data::collected_at,
+            t_data::received_at,
+            t_data::valid_for,
+            t_data::failed,
+            t_data::lost,
+            t_data::revision,
+            t_data::epoch,
+            t_data::sequence,
+            t_data::provenance,
+        ))
+        .load(connection))
+}
+
+fn delete(backend: &mut Backend, keys: &[Key<'_>]) -> QueryResult<()> {
+    for some in keys.chunks(DELETES) {
+        let ids: Vec<_> = some.iter().map(|key| id(key.data_name, key.node_name)).collect();
+        on!(backend, connection => diesel::delete(t_data::table)
+            .filter(t_data::id.eq_any(&ids))
+            .execute(connection))?;
+    }
+    Ok(())
+}
+
+fn upsert(backend: &mut Backend, ids: &[String], rows: &[DataRowRef<'_>]) -> QueryResult<()> {
+    let rows: Vec<_> = ids.iter().zip(rows).collect();
+    write_all(backend, &DATA, &rows, |(id, row), values| {
+        values.extend([
+            Value::Text(id),
+            Value::Text(row.data_name),
+            Value::Text(row.node_name),
+            Value::Text(row.data_value),
+            Value::Int(row.collected_at),
+            Value::Int(row.received_at),
+            Value::OptInt(row.valid_for),
+            Value::Bool(row.failed),
+            Value::Bool(row.lost),
+            Value::Int(row.revision),
+            Value::Int(row.epoch),
+            Value::Int(row.sequence),
+            Value::OptText(row.provenance),
+        ]);
+    })
+}

@@ -1,0 +1,167 @@
+//! Drives the asynchronous PostgreSQL and MySQL drivers from plain threads.
+//!
+//! Each connection has its own current-thread runtime, so whoever uses the connection also does its
+//! network work: no hop to another thread, and nothing is left behind when the connection goes. Each wait
+//! has a deadline, because a server that hangs doesn't close. When it passes, the stack is unwound with a
+//! private payload that [`caught`] recognises; no connection is used again after that.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use diesel_async::async_connection_wrapper::{AsyncConnectionWrapper, BlockOn};
+use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::tls::Trust;
+use crate::url::CONNECT_TIMEOUT;
+
+/// How long a server may take to answer one statement.
+pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Turns that background work gets to say goodbye to the server.
+const TURNS_TO_CLOSE: usize = 16;
+
+pub(crate) type PgWrapper = AsyncConnectionWrapper<AsyncPgConnection, Driver>;
+pub(crate) type MysqlWrapper = AsyncConnectionWrapper<AsyncMysqlConnection, Driver>;
+
+thread_local! {
+    /// `AsyncConnectionWrapper` asks for its runtime without saying for which connection.
+    static BEING_WRAPPED: RefCell<Option<Driver>> = const { RefCell::new(None) };
+}
+
+#[derive(Clone)]
+pub(crate) struct Driver(Arc<Inner>);
+
+struct Inner {
+    runtime: Runtime,
+    deadline_ms: AtomicU64,
+}
+
+/// What unwinds the stack when a deadline passes.
+struct TimedOut(Duration);
+
+impl BlockOn for Driver {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let deadline = Duration::from_millis(self.0.deadline_ms.load(Ordering::Relaxed));
+        match self.0.runtime.block_on(async { timeout(deadline, future).await }) {
+            Ok(output) => output,
+            // Unlike `panic!`, this tells no panic hook: a slow server is no bug.
+            Err(_) => resume_unwind(Box::new(TimedOut(deadline))),
+        }
+    }
+
+    fn get_runtime() -> Self {
+        BEING_WRAPPED.take().expect("only `Driver::wrap` makes wrappers")
+    }
+}
+
+impl Driver {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let driver = Self(Arc::new(Inner { runtime, deadline_ms: AtomicU64::new(0) }));
+        driver.set_deadline(STATEMENT_TIMEOUT);
+        Ok(driver)
+    }
+
+    pub(crate) fn set_deadline(&self, deadline: Duration) {
+        let millis = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        self.0.deadline_ms.store(millis, Ordering::Relaxed);
+    }
+
+    pub(crate) fn postgres(
+        &self,
+        config: &tokio_postgres::Config,
+        trust: Option<&Trust>,
+    ) -> Result<PgWrapper, String> {
+        let connection = self.block_on(async {
+            match trust {
+                None => {
+                    let (client, driven) =
+                        config.connect(tokio_postgres::NoTls).await.map_err(|error| explain(&error))?;
+                    AsyncPgConnection::try_from_client_and_connection(client, driven).await
+                }
+                Some(trust) => {
+                    let tls = trust.client_config().map_err(|error| error.to_string())?;
+                    let (client, driven) =
+                        config.connect(MakeRustlsConnect::new(tls)).await.map_err(|error| explain(&error))?;
+                    AsyncPgConnection::try_from_client_and_connection(client, driven).await
+                }
+            }
+            .map_err(|error| error.to_string())
+        })?;
+        Ok(self.wrap(connection))
+    }
+
+    pub(crate) fn mysql(&self, opts: &mysql_async::Opts) -> Result<MysqlWrapper, String> {
+        let connection = self.block_on(async {
+            let connection = timeout(CONNECT_TIMEOUT, mysql_async::Conn::new(opts.clone()))
+                .await
+                .map_err(|_| format!("no answer within {CONNECT_TIMEOUT:?}"))?
+                .map_err(|error| explain(&error))?;
+            AsyncMysqlConnection::try_from(connection).await.map_err(|error| error.to_string())
+        })?;
+        Ok(self.wrap(connection))
+    }
+
+    fn wrap<C: AsyncConnection>(&self, connection: C) -> AsyncConnectionWrapper<C, Self> {
+        BEING_WRAPPED.set(Some(self.clone()));
+        AsyncConnectionWrapper::from(connection)
+    }
+
+    /// Drops what was connected. When nothing is wrong, the server is told, so that it logs no broken
+    /// connection.
+    pub(crate) fn close(self, connection: impl Sized, in_order: bool) {
+        {
+            // mysql_async starts a task when it is dropped.
+            let _inside = self.0.runtime.enter();
+            drop(connection);
+        }
+        if in_order && Handle::try_current().is_err() {
+            self.0.runtime.block_on(async {
+                for _ in 0..TURNS_TO_CLOSE {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        // Waiting would mean waiting for a name server that hangs.
+        if let Some(inner) = Arc::into_inner(self.0) {
+            inner.runtime.shutdown_background();
+        }
+    }
+}
+
+/// How work on a connection ended, when it did not end by returning.
+pub(crate) enum Unwound {
+    TimedOut(Duration),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Runs `work`, and tells a passed deadline from a panic.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
+    // What the work used is never looked at again if it unwinds.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<TimedOut>() {
+        Ok(timed_out) => Unwound::TimedOut(timed_out.0),
+        Err(payload) => Unwound::Panicked(payload),
+    })
+}
+
+/// The drivers keep what was wrong in the innermost cause.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,149 @@
+//! What can go wrong, told apart by what the caller can know afterwards.
+//!
+//! The distinction that matters is whether a transaction may have taken effect. It is not read from
+//! texts, which databases translate: a transaction was refused if its rollback was acknowledged (or, on
+//! SQLite, if it was never committed), and in every other case its outcome is unknown. Texts only decide
+//! how certain refusals are named.
+
+use diesel::result::{DatabaseErrorKind, Error as Diesel};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store URL can't be used; the text says what is wrong and what would be right.
+    #[error("store URL: {0}")]
+    Url(String),
+    /// The connection broke or timed out, and is closed. Whether the transaction that was under way
+    /// took effect is unknown.
+    #[error("{doing}: the database connection is lost: {cause}")]
+    Connection { doing: &'static str, cause: String },
+    /// Another process has claimed this owner. Nothing took effect, and nothing will under this claim.
+    #[error("{owner} was claimed by another process: epoch {epoch} is over")]
+    Fenced { owner: String, epoch: i64 },
+    /// The database refused. Nothing took effect; the same request is likely to be refused again.
+    #[error("{doing}: the database refused: {cause}")]
+    Refused { doing: &'static str, cause: String },
+    /// Somebody else was in the way. Nothing took effect; the same request may well succeed later.
+    #[error("{doing}: busy: {cause}")]
+    Busy { doing: &'static str, cause: String },
+}
+
+/// Why the body of a transaction failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Database(Diesel),
+    Fenced { owner: String, epoch: i64 },
+}
+
+impl From<Diesel> for Failure {
+    fn from(error: Diesel) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl Failure {
+    /// The error for a failure after which nothing took effect, which is certain.
+    pub(crate) fn without_effect(self, doing: &'static str) -> Error {
+        match self {
+            Self::Fenced { owner, epoch } => Error::Fenced { owner, epoch },
+            Self::Database(error) => {
+                let cause = error.to_string();
+                match name(&error) {
+                    // Another server of this cluster may be the one that writes: look again.
+                    Name::ReadOnly => Error::Connection { doing, cause },
+                    Name::Conflict | Name::Waited => Error::Busy { doing, cause },
+                    Name::Other => Error::Refused { doing, cause },
+                }
+            }
+        }
+    }
+
+    /// Whether the database chose this transaction as the victim of a conflict, so that trying again at
+    /// once is right.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Database(error) if name(error) == Name::Conflict)
+    }
+}
+
+pub(crate) fn lost(doing: &'static str, cause: &Diesel) -> Error {
+    Error::Connection { doing, cause: cause.to_string() }
+}
+
+/// Whether SQLite failed to read or write its file. At a COMMIT, what the file then holds is unknown
+/// until it is opened again.
+pub(crate) fn is_sqlite_io(error: &Diesel) -> bool {
+    matches!(error, Diesel::DatabaseError(_, information) if information.message() == "disk I/O error")
+}
+
+#[derive(Debug, PartialEq)]
+enum Name {
+    ReadOnly,
+    Conflict,
+    Waited,
+    Other,
+}
+
+const CONFLICTS: &[&str] = &[
+    // PostgreSQL 40P01, MySQL 1213, MariaDB 1020.
+    "deadlock detected",
+    "Deadlock found when trying to get lock",
+    "Record has changed since last read",
+];
+const WAITED: &[&str] = &[
+    // SQLITE_BUSY, SQLITE_LOCKED, PostgreSQL 55P03, MySQL 1205.
+    "database is locked",
+    "database table is locked",
+    "canceling statement due to lock timeout",
+    "Lock wait timeout exceeded",
+];
+/// MySQL 1290, of a server that follows another one.
+const READ_ONLY: &[&str] = &["running with the --read-only", "running with the --super-read-only"];
+
+fn name(error: &Diesel) -> Name {
+    let Diesel::DatabaseError(kind, information) = error else { return Name::Other };
+    let says = |texts: &[&str]| texts.iter().any(|text| information.message().contains(text));
+    match kind {
+        DatabaseErrorKind::ReadOnlyTransaction => Name::ReadOnly,
+        DatabaseErrorKind::SerializationFailure => Name::Conflict,
+        DatabaseErrorKind::Unknown if says(CONFLICTS) => Name::Conflict,
+        DatabaseErrorKind::Unknown if says(WAITED) => Name::Waited,
+        DatabaseErrorKind::Unknown if says(READ_ONLY) => Name::ReadOnly,
+        _ => Name::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(kind: DatabaseErrorKind, text: &str) -> Name {
+        name(&Diesel::DatabaseError(kind, Box::new(text.to_owned())))
+    }
+
+    #[test]
+    fn certain_refusals_are_named_by_what_the_caller_should_do() {
+        use DatabaseErrorKind::{ReadOnlyTransaction, SerializationFailure, UniqueViolation, Unknown};
+        for (kind, text, expected) in [
+            (Unknown, "database is locked", Name::Waited),
+            (Unknown, "database table is locked: t_data", Name::Waited),
+            (Unknown, "database or disk is full", Name::Other),
+            (Unknown, "disk I/O error", Name::Other),
+            (Unknown, "attempt to write a readonly database", Name::Other),
+            (Unknown, "could not extend file \"base/1/2\": No space left on device", Name::Other),
+            (Unknown, "deadlock detected", Name::Conflict),
+            (SerializationFailure, "beliebiger Text", Name::Conflict),
+            (ReadOnlyTransaction, "cannot execute UPDATE in a read-only transaction", Name::ReadOnly),
+            (Unknown, "Deadlock found when trying to get lock; try restarting transaction", Name::Conflict),
+            (Unknown, "Lock wait timeout exceeded; try restarting transaction", Name::Waited),
+            (Unknown, "The table 't_data' is full", Name::Other),
+            (
+                Unknown,
+                "The MariaDB server is running with the --read-only option so it cannot execute this",
+                Name::ReadOnly,
+            ),
+            // A value that quotes such a text in a constraint's message must not change what is done.
+            (UniqueViolation, "Duplicate entry 'deadlock detected' for key", Name::Other),
+        ] {
+            assert_eq!(named(kind, text), expected, "{text}");
+        }
+    }
+}

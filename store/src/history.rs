@@ -1,0 +1,164 @@
+//! `t_history`: earlier values of the names that keep some. Rows are added by commits of data, under the
+//! revision of the write that brought them, and never change.
+//!
+//! Pruning goes node by node in transactions of its own: it can be long, and must not make commits wait.
+
+use diesel::prelude::*;
+
+use crate::backend::{Backend, on};
+use crate::schema::t_history;
+use crate::statement::{Rows, Value, write_all};
+use crate::{Connection, Error};
+
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct HistoryRow {
+    pub data_name: String,
+    pub node_name: String,
+    pub revision: i64,
+    pub data_value: String,
+    pub collected_at: i64,
+    pub received_at: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryRowRef<'a> {
+    pub data_name: &'a str,
+    pub node_name: &'a str,
+    pub revision: i64,
+    pub data_value: &'a str,
+    pub collected_at: i64,
+    pub received_at: i64,
+}
+
+/// Whose history a commit forgets.
+#[derive(Clone, Copy, Debug)]
+pub enum HistoryDelete<'a> {
+    Name(&'a str),
+    Node { data_name: &'a str, node_name: &'a str },
+}
+
+#[derive(Clone, Debug)]
+pub struct HistoryQuery {
+    pub data_name: String,
+    pub node_name: Option<String>,
+    /// Collected at this instant or later.
+    pub since: Option<i64>,
+    /// Collected before this instant.
+    pub until: Option<i64>,
+    pub limit: i64,
+}
+
+static HISTORY: Rows = Rows {
+    table: "t_history",
+    columns: &["data_name", "node_name", "revision", "data_value", "collected_at", "received_at"],
+    replaced_by: 0,
+};
+const PRUNING: &str = "pruning history";
+
+impl Connection {
+    /// The newest `limit` rows that fit, oldest first.
+    pub fn read_history(&mut self, query: &HistoryQuery) -> Result<Vec<HistoryRow>, Error> {
+        let since = query.since.unwrap_or(i64::MIN);
+        let until = query.until.unwrap_or(i64::MAX);
+        let mut rows: Vec<HistoryRow> = self.read("reading history", |backend| {
+            on!(backend, connection => {
+                let found = t_history::table
+                    .filter(t_history::data_name.eq(&query.data_name))
+                    .filter(t_history::collected_at.ge(since))
+                    .filter(t_history::collected_at.lt(until))
+                    .order(t_history::revision.desc())
+                    .limit(query.limit);
+                match &query.node_name {
+                    Some(node) => found.filter(t_history::node_name.eq(node)).load(connection),
+                    None => found.load(connection),
+                }
+            })
+        })?;
+        rows.reverse();
+        Ok(rows)
+    }
+
+    /// Forgets what was collected before an instant, or everything of the name.
+    pub fn prune_history(&mut self, name: &str, before: Option<i64>) -> Result<(), Error> {
+        let before = before.unwrap_or(i64::MAX);
+        let nodes: Vec<String> = self.read(PRUNING, |backend| {
+            on!(backend, connection => t_history::table
+                .filter(t_history::data_name.eq(name))
+                .select(t_history::node_name)
+                .distinct()
+                .load(connection))
+        })?;
+        for node in &nodes {
+            self.write(PRUNING, |backend| {
+                on!(backend, connection => diesel::delete(t_history::table)
+                    .filter(t_history::data_name.eq(name))
+                    .filter(t_history::node_name.eq(node))
+                    .filter(t_history::collected_at.lt(before))
+                    .execute(connection))?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the newest `keep` rows of one node.
+    pub fn prune_history_count(&mut self, name: &str, node: &str, keep: i64) -> Result<(), Error> {
+        self.write(PRUNING, |backend| {
+            on!(backend, connection => {
+                let newest_to_go: Option<i64> = t_history::table
+                    .filter(t_history::data_name.eq(name))
+                    .filter(t_history::node_name.eq(node))
+                    .order(t_history::revision.desc())
+                    .select(t_history::revision)
+                    .limit(1)
+                    .offset(keep)
+                    .first(connection)
+                    .optional()?;
+                if let Some(revision) = newest_to_go {
+                    diesel::delete(t_history::table)
+                        .filter(t_history::data_name.eq(name))
+                        .filter(t_history::node_name.eq(node))
+                        .filter(t_history::revision.le(revision))
+                        .execute(connection)?;
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+pub(crate) fn add(backend: &mut Backend, rows: &[HistoryRowRef<'_>]) -> QueryResult<()> {
+    write_all(backend, &HISTORY, rows, |row, values| {
+        values.extend([
+            Value::Text(row.data_name),
+            Value::Text(row.node_name),
+            Value::Int(row.revision),
+            Value::Text(row.data_value),
+            Value::Int(row.collected_at),
+            Value::Int(row.received_at),
+        ]);
+    })
+}
+
+/// Takes back what an attempt of unknown outcome may have added.
+pub(crate) fn erase_from(backend: &mut Backend, revision: i64) -> QueryResult<()> {
+    on!(backend, connection => diesel::delete(t_history::table)
+        .filter(t_history::revision.ge(revision))
+        .execute(connection))?;
+    Ok(())
+}
+
+pub(crate) fn delete(backend: &mut Backend, deletes: &[HistoryDelete<'_>]) -> QueryResult<()> {
+    for which in deletes {
+        on!(backend, connection => match *which {
+            HistoryDelete::Name(name) => diesel::delete(t_history::table)
+                .filter(t_history::data_name.eq(name))
+                .execute(connection),
+            HistoryDelete::Node { data_name, node_name } => diesel::delete(t_history::table)
+                .filter(t_history::data_name.eq(data_name))
+                .filter(t_history::node_name.eq(node_name))
+                .execute(connection),
+        })?;
+    }
+    Ok(())
+}

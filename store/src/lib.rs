@@ -1,0 +1,37 @@
+//! Where registrations and values are kept: SQLite, PostgreSQL or MySQL (MariaDB), behind one interface.
+//!
+//! This crate is the only one that knows SQL and diesel; it knows nothing of what the rows mean. All of
+//! it is synchronous and waits for the database: it belongs on plain threads. A thread that lives from
+//! writing owns a [`Connection`]; everybody else asks a [`Worker`], which is such a thread.
+//!
+//! What must hold: a call that returns `Ok` is durable; a call is one transaction; after any error but
+//! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew, no older claim
+//! writes again. Instants and spans are microseconds.
+
+mod backend;
+mod binding;
+mod connection;
+mod data;
+mod driver;
+mod error;
+mod history;
+mod migrate;
+mod owner;
+mod registry;
+mod retention;
+mod schema;
+mod statement;
+mod tls;
+mod url;
+mod worker;
+
+pub use binding::{BindingRef, BindingRow};
+pub use connection::Connection;
+pub use data::{DataRow, DataRowRef, Group, Key};
+pub use error::Error;
+pub use history::{HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef};
+pub use owner::Claim;
+pub use registry::{HistoryEntry, RegistrationRow};
+pub use retention::{RetentionRef, RetentionRow};
+pub use url::StoreUrl;
+pub use worker::Worker;

@@ -1,0 +1,90 @@
+//! Brings the tables to the state that this program expects.
+//!
+//! Migrations are compiled in. Several processes may start at once: a lock of the database lets one do
+//! the work, and the others then find it done. On SQLite and PostgreSQL a migration is applied whole or
+//! not at all; MySQL commits each statement that changes tables, so there each can be repeated.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use diesel::connection::{Connection as _, SimpleConnection};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+
+use crate::backend::Backend;
+use crate::driver::{MysqlWrapper, PgWrapper, STATEMENT_TIMEOUT};
+use crate::{Connection, Error};
+
+const SQLITE: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
+const POSTGRES: EmbeddedMigrations = embed_migrations!("migrations/postgres");
+const MYSQL: EmbeddedMigrations = embed_migrations!("migrations/mysql");
+
+const DOING: &str = "preparing the tables";
+/// A migration may rewrite a large table, and another process's migration is waited for.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
+const LOCK_WAIT_S: u32 = 300;
+/// Any number, as long as all processes use the same one.
+const POSTGRES_LOCK: i64 = 0x0e57_1a4d;
+
+type Outcome = Result<(), Box<dyn StdError + Send + Sync>>;
+
+impl Connection {
+    pub fn migrate(&mut self) -> Result<(), Error> {
+        self.special(DOING, |backend, driver| {
+            if let Some(driver) = driver {
+                driver.set_deadline(MIGRATION_TIMEOUT);
+            }
+            let outcome = match backend {
+                Backend::Sqlite(connection) => sqlite(connection),
+                Backend::Postgres(connection) => postgres(connection),
+                Backend::Mysql(connection) => mysql(connection),
+            };
+            if let Some(driver) = driver {
+                driver.set_deadline(STATEMENT_TIMEOUT);
+            }
+            outcome.map_err(|error| {
+                let cause = error.to_string();
+                let locked = backend.is_sqlite() && cause.contains("database is locked");
+                match backend.ping() {
+                    _ if locked => Error::Busy { doing: DOING, cause },
+                    Ok(()) => Error::Refused { doing: DOING, cause },
+                    Err(_) => Error::Connection { doing: DOING, cause },
+                }
+            })
+        })
+    }
+}
+
+fn sqlite(connection: &mut SqliteConnection) -> Outcome {
+    connection.immediate_transaction(|connection| connection.run_pending_migrations(SQLITE).map(drop))
+}
+
+fn postgres(connection: &mut PgWrapper) -> Outcome {
+    connection.transaction(|connection| {
+        connection.batch_execute(&format!(
+            "SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'; SELECT pg_advisory_xact_lock({POSTGRES_LOCK});"
+        ))?;
+        connection.run_pending_migrations(POSTGRES).map(drop)
+    })
+}
+
+#[derive(QueryableByName)]
+struct Locked {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    locked: Option<i64>,
+}
+
+fn mysql(connection: &mut MysqlWrapper) -> Outcome {
+    // Such locks belong to the server, so the name says which database is meant. It ends with the
+    // connection at the latest.
+    let name = "CONCAT('estimand.', MD5(DATABASE()))";
+    let query = format!("SELECT CAST(GET_LOCK({name}, {LOCK_WAIT_S}) AS SIGNED) AS locked");
+    let answer: Locked = diesel::sql_query(query).get_result(connection)?;
+    if answer.locked != Some(1) {
+        return Err("another process holds the lock for migrations".into());
+    }
+    let outcome = connection.run_pending_migrations(MYSQL).map(drop);
+    connection.batch_execute(&format!("DO RELEASE_LOCK({name})"))?;
+    outcome
+}

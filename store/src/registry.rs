@@ -1,0 +1,135 @@
+//! `t_dp`, the registrations, and `t_dp_history`, which keeps every change of them.
+//!
+//! A change and its entry in the history are one transaction, under the claim of the registry.
+
+use diesel::prelude::*;
+
+use crate::backend::on;
+use crate::owner::fence;
+use crate::schema::{t_dp, t_dp_history};
+use crate::statement::{Rows, Value};
+use crate::{Claim, Connection, Error};
+
+#[derive(Clone, Debug, PartialEq, Queryable)]
+pub struct RegistrationRow {
+    pub data_name: String,
+    pub cmd: String,
+    /// Seconds, as in the paper.
+    pub time_max: Option<f64>,
+    /// The whole registration as JSON.
+    pub spec: String,
+    pub version: i64,
+    pub created_at: i64,
+    pub updated_at: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct HistoryEntry {
+    pub data_name: String,
+    /// Never used twice for a name, not even after it was deleted.
+    pub version: i64,
+    pub action: String,
+    pub at: i64,
+    pub actor: String,
+    pub spec: String,
+}
+
+static REGISTRATIONS: Rows = Rows {
+    table: "t_dp",
+    columns: &["data_name", "cmd", "time_max", "spec", "version", "created_at", "updated_at"],
+    replaced_by: 1,
+};
+static ENTRIES: Rows = Rows {
+    table: "t_dp_history",
+    columns: &["data_name", "version", "action", "at", "actor", "spec"],
+    replaced_by: 0,
+};
+
+impl HistoryEntry {
+    fn values(&self) -> [Value<'_>; 6] {
+        [
+            Value::Text(&self.data_name),
+            Value::Int(self.version),
+            Value::Text(&self.action),
+            Value::Int(self.at),
+            Value::Text(&self.actor),
+            Value::Text(&self.spec),
+        ]
+    }
+}
+
+impl RegistrationRow {
+    fn values(&self) -> [Value<'_>; 7] {
+        [
+            Value::Text(&self.data_name),
+            Value::Text(&self.cmd),
+            Value::OptReal(self.time_max),
+            Value::Text(&self.spec),
+            Value::Int(self.version),
+            Value::Int(self.created_at),
+            Value::Int(self.updated_at),
+        ]
+    }
+}
+
+impl Connection {
+    /// All registrations, by name.
+    pub fn load_registrations(&mut self) -> Result<Vec<RegistrationRow>, Error> {
+        self.read(
+            "loading the registrations",
+            |backend| on!(backend, connection => t_dp::table.order(t_dp::data_name).load(connection)),
+        )
+    }
+
+    /// Adds or replaces a registration.
+    pub fn put_registration(
+        &mut self,
+        claim: &Claim,
+        row: &RegistrationRow,
+        entry: &HistoryEntry,
+    ) -> Result<(), Error> {
+        self.write("storing a registration", |backend| {
+            fence(backend, claim)?;
+            REGISTRATIONS.write(backend, &row.values())?;
+            Ok(ENTRIES.write(backend, &entry.values())?)
+        })
+    }
+
+    /// Removes a registration, if it is there.
+    pub fn delete_registration(
+        &mut self,
+        claim: &Claim,
+        name: &str,
+        entry: &HistoryEntry,
+    ) -> Result<(), Error> {
+        self.write("deleting a registration", |backend| {
+            fence(backend, claim)?;
+            on!(backend, connection => diesel::delete(t_dp::table.find(name)).execute(connection))?;
+            Ok(ENTRIES.write(backend, &entry.values())?)
+        })
+    }
+
+    /// The latest changes of one registration, newest first.
+    pub fn registration_history(&mut self, name: &str, limit: i64) -> Result<Vec<HistoryEntry>, Error> {
+        self.read("reading the history of a registration", |backend| {
+            on!(backend, connection => t_dp_history::table
+                .filter(t_dp_history::data_name.eq(name))
+                .order(t_dp_history::version.desc())
+                .limit(limit)
+                .load(connection))
+        })
+    }
+
+    /// The highest version that each name ever had, deleted ones too.
+    pub fn last_versions(&mut self) -> Result<Vec<(String, i64)>, Error> {
+        use diesel::dsl::max;
+        let found: Vec<(String, Option<i64>)> = self.read("reading the last versions", |backend| {
+            on!(backend, connection => t_dp_history::table
+                .group_by(t_dp_history::data_name)
+                .select((t_dp_history::data_name, max(t_dp_history::version)))
+                .order(t_dp_history::data_name)
+                .load(connection))
+        })?;
+        Ok(found.into_iter().filter_map(|(name, version)| Some((name, version?))).collect())
+    }
+}

@@ -1,0 +1,80 @@
+//! The tables as diesel sees them: the same in all three databases.
+//!
+//! `migrations/` makes them; a column is in both places or in neither. Instants and spans are
+//! microseconds. The order of columns is the order in which rows are read and written.
+
+diesel::table! {
+    t_dp (data_name) {
+        data_name -> Text,
+        cmd -> Text,
+        time_max -> Nullable<Double>,
+        spec -> Text,
+        version -> BigInt,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_dp_history (data_name, version) {
+        data_name -> Text,
+        version -> BigInt,
+        action -> Text,
+        at -> BigInt,
+        actor -> Text,
+        spec -> Text,
+    }
+}
+
+diesel::table! {
+    t_data (id) {
+        id -> Text,
+        data_name -> Text,
+        node_name -> Text,
+        data_value -> Text,
+        collected_at -> BigInt,
+        received_at -> BigInt,
+        valid_for -> Nullable<BigInt>,
+        failed -> Bool,
+        lost -> Bool,
+        revision -> BigInt,
+        epoch -> BigInt,
+        sequence -> BigInt,
+        provenance -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    t_history (data_name, node_name, revision) {
+        data_name -> Text,
+        node_name -> Text,
+        revision -> BigInt,
+        data_value -> Text,
+        collected_at -> BigInt,
+        received_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_retention (data_name) {
+        data_name -> Text,
+        keep_us -> Nullable<BigInt>,
+        max_count -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_binding (data_name) {
+        data_name -> Text,
+        target -> Text,
+        at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_owner (name) {
+        name -> Text,
+        epoch -> BigInt,
+        revision -> BigInt,
+    }
+}

@@ -1,0 +1,285 @@
+//! Statements that diesel would not keep prepared: inserts of many rows, and updates.
+//!
+//! A statement is cached by its text, so there must be few texts. Rows are therefore written in pieces
+//! of a handful of fixed sizes, and each size of each table is prepared once in a connection's life.
+
+use diesel::QueryResult;
+use diesel::backend::Backend as DieselBackend;
+use diesel::mysql::Mysql;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment, QueryId};
+use diesel::sql_types::{BigInt, Bool, Double, Nullable, Text};
+use diesel::sqlite::Sqlite;
+
+use crate::backend::{Backend, on};
+
+/// Rows a statement, largest first. The largest stays far below what the databases bind (32,766 values).
+const SIZES: [usize; 5] = [256, 64, 16, 4, 1];
+/// Servers limit a message, MariaDB to 16 MiB by default.
+const MAX_BYTES: usize = 1 << 20;
+/// What a value costs beside its text.
+const VALUE_BYTES: usize = 12;
+
+/// Something to bind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Text(&'a str),
+    OptText(Option<&'a str>),
+    Int(i64),
+    OptInt(Option<i64>),
+    OptReal(Option<f64>),
+    Bool(bool),
+}
+
+impl Value<'_> {
+    fn bytes(&self) -> usize {
+        VALUE_BYTES
+            + match self {
+                Self::Text(text) | Self::OptText(Some(text)) => text.len(),
+                _ => 0,
+            }
+    }
+}
+
+/// How rows of one table are written.
+pub(crate) struct Rows {
+    pub(crate) table: &'static str,
+    pub(crate) columns: &'static [&'static str],
+    /// So many columns in front are the key of a row that replaces what is there; with none, a row that
+    /// is there already is an error.
+    pub(crate) replaced_by: usize,
+}
+
+impl Rows {
+    /// Writes rows whose values lie one row after the other.
+    pub(crate) fn write(&'static self, backend: &mut Backend, values: &[Value<'_>]) -> QueryResult<()> {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.next_size(rest) * self.columns.len());
+            let insert = Insert { rows: self, values: now };
+            on!(backend, connection => insert.execute(connection))?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The most rows that one statement takes of what is left.
+    fn next_size(&self, values: &[Value<'_>]) -> usize {
+        let mut bytes = 0;
+        let fitting = values
+            .chunks_exact(self.columns.len())
+            .take(SIZES[0])
+            .take_while(|row| {
+                bytes += row.iter().map(Value::bytes).sum::<usize>();
+                bytes <= MAX_BYTES
+            })
+            .count();
+        // A row that is too large by itself still has to go.
+        SIZES.into_iter().find(|size| *size <= fitting).unwrap_or(1)
+    }
+}
+
+/// Writes `rows` through as few values at a time as serve a statement.
+pub(crate) fn write_all<'a, R>(
+    backend: &mut Backend,
+    table: &'static Rows,
+    rows: &'a [R],
+    values_of: impl Fn(&'a R, &mut Vec<Value<'a>>),
+) -> QueryResult<()> {
+    let mut values = Vec::with_capacity(rows.len().min(SIZES[0]) * table.columns.len());
+    for some in rows.chunks(SIZES[0]) {
+        values.clear();
+        for row in some {
+            values_of(row, &mut values);
+        }
+        table.write(backend, &values)?;
+    }
+    Ok(())
+}
+
+struct Insert<'a> {
+    rows: &'static Rows,
+    values: &'a [Value<'a>],
+}
+
+/// A statement whose text is known, with a `?` where each value goes.
+pub(crate) struct Fixed<'a> {
+    pub(crate) sql: &'static str,
+    pub(crate) values: &'a [Value<'a>],
+}
+
+impl Fixed<'_> {
+    pub(crate) fn execute_on(&self, backend: &mut Backend) -> QueryResult<usize> {
+        on!(backend, connection => self.execute(connection))
+    }
+}
+
+impl QueryId for Insert<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl QueryId for Fixed<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> RunQueryDsl<C> for Insert<'_> {}
+impl<C> RunQueryDsl<C> for &Fixed<'_> {}
+
+/// What follows the rows so that they replace what is there.
+trait Replacing: DieselBackend {
+    fn before(key: &[&str], out: &mut AstPass<'_, '_, Self>);
+    fn value_of(column: &str, out: &mut AstPass<'_, '_, Self>);
+}
+
+macro_rules! replacing_by_conflict {
+    ($backend:ty) => {
+        impl Replacing for $backend {
+            fn before(key: &[&str], out: &mut AstPass<'_, '_, Self>) {
+                out.push_sql(" ON CONFLICT (");
+                for (n, column) in key.iter().enumerate() {
+                    out.push_sql(if n == 0 { "" } else { ", " });
+                    out.push_sql(column);
+                }
+                out.push_sql(") DO UPDATE SET ");
+            }
+
+            fn value_of(column: &str, out: &mut AstPass<'_, '_, Self>) {
+                out.push_sql("excluded.");
+                out.push_sql(column);
+            }
+        }
+    };
+}
+replacing_by_conflict!(Sqlite);
+replacing_by_conflict!(Pg);
+
+impl Replacing for Mysql {
+    fn before(_: &[&str], out: &mut AstPass<'_, '_, Self>) {
+        out.push_sql(" ON DUPLICATE KEY UPDATE ");
+    }
+
+    fn value_of(column: &str, out: &mut AstPass<'_, '_, Self>) {
+        out.push_sql("VALUES(");
+        out.push_sql(column);
+        out.push_sql(")");
+    }
+}
+
+macro_rules! fragments {
+    ($backend:ty) => {
+        impl QueryFragment<$backend> for Value<'_> {
+            fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
+                match self {
+                    Self::Text(value) => out.push_bind_param::<Text, str>(value),
+                    Self::OptText(value) => out.push_bind_param::<Nullable<Text>, Option<&str>>(value),
+                    Self::Int(value) => out.push_bind_param::<BigInt, i64>(value),
+                    Self::OptInt(value) => out.push_bind_param::<Nullable<BigInt>, Option<i64>>(value),
+                    Self::OptReal(value) => out.push_bind_param::<Nullable<Double>, Option<f64>>(value),
+                    Self::Bool(value) => out.push_bind_param::<Bool, bool>(value),
+                }
+            }
+        }
+
+        impl QueryFragment<$backend> for Insert<'_> {
+            fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
+                let Rows { table, columns, replaced_by } = *self.rows;
+                out.push_sql("INSERT INTO ");
+                out.push_sql(table);
+                for (n, column) in columns.iter().enumerate() {
+                    out.push_sql(if n == 0 { " (" } else { ", " });
+                    out.push_sql(column);
+                }
+                out.push_sql(") VALUES ");
+                for (n, row) in self.values.chunks_exact(columns.len()).enumerate() {
+                    out.push_sql(if n == 0 { "(" } else { "),(" });
+                    for (n, value) in row.iter().enumerate() {
+                        if n > 0 {
+                            out.push_sql(",");
+                        }
+                        value.walk_ast(out.reborrow())?;
+                    }
+                }
+                out.push_sql(")");
+                if replaced_by > 0 {
+                    let (key, others) = columns.split_at(replaced_by);
+                    <$backend>::before(key, &mut out);
+                    for (n, column) in others.iter().enumerate() {
+                        out.push_sql(if n == 0 { "" } else { ", " });
+                        out.push_sql(column);
+                        out.push_sql(" = ");
+                        <$backend>::value_of(column, &mut out);
+                    }
+                }
+                Ok(())
+            }
+        }
+
+        impl QueryFragment<$backend> for Fixed<'_> {
+            fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
+                let mut values = self.values.iter();
+                for (n, piece) in self.sql.split('?').enumerate() {
+                    if n > 0 {
+                        let value = values.next().expect("a statement has a value for each question mark");
+                        value.walk_ast(out.reborrow())?;
+                    }
+                    out.push_sql(piece);
+                }
+                Ok(())
+            }
+        }
+    };
+}
+fragments!(Sqlite);
+fragments!(Pg);
+fragments!(Mysql);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: Rows = Rows { table: "t", columns: &["k", "v"], replaced_by: 1 };
+
+    fn sizes(texts: &[&str]) -> Vec<usize> {
+        let values: Vec<_> = texts.iter().flat_map(|text| [Value::Int(1), Value::Text(text)]).collect();
+        let mut sizes = Vec::new();
+        let mut rest = &values[..];
+        while !rest.is_empty() {
+            sizes.push(TABLE.next_size(rest));
+            rest = &rest[2 * TABLE.next_size(rest)..];
+        }
+        sizes
+    }
+
+    #[test]
+    fn rows_are_cut_into_few_different_sizes() {
+        assert_eq!(sizes(&[]), Vec::<usize>::new());
+        assert_eq!(sizes(&["x"; 1000]), [256, 256, 256, 64, 64, 64, 16, 16, 4, 4]);
+        assert_eq!(sizes(&["x"; 3]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_statement_stays_below_what_a_server_takes() {
+        let large = "x".repeat(64 * 1024);
+        assert_eq!(sizes(&[large.as_str(); 17]), [4, 4, 4, 4, 1]);
+        let huge = "x".repeat(2 * MAX_BYTES);
+        assert_eq!(sizes(&[huge.as_str(), "x", huge.as_str()]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn the_text_is_each_databases_own() {
+        let values = [Value::Int(1), Value::Text("a"), Value::Int(2), Value::Text("b")];
+        let insert = Insert { rows: &TABLE, values: &values };
+        let text = |debug: String| debug.split(" -- ").next().unwrap_or_default().to_owned();
+        assert_eq!(
+            text(diesel::debug_query::<Pg, _>(&insert).to_string()),
+            "INSERT INTO t (k, v) VALUES ($1,$2),($3,$4) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
+        );
+        assert_eq!(
+            text(diesel::debug_query::<Mysql, _>(&insert).to_string()),
+            "INSERT INTO t (k, v) VALUES (?,?),(?,?) ON DUPLICATE KEY UPDATE v = VALUES(v)"
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! What holds on SQLite, PostgreSQL and MariaDB alike.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Barrier;
+use std::thread;
+
+use common::{Place, all, entry, owned, registration, value};
+use estimand_store::{
+    BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
+    Key, RetentionRef, RetentionRow,
+};
+
+on_every_store!(
+    registrations_are_kept_with_every_change,
+    values_come_back_as_they_were_written,
+    a_later_commit_replaces_and_deletes,
+    groups_of_any_size_are_written_whole,
+    large_values_go_through,
+    keys_differ_in_case_and_are_loaded_in_pages,
+    history_is_read_and_pruned,
+    history_of_an_attempt_is_erased,
+    bindings_and_retention_are_kept,
+    a_claim_ends_the_one_before,
+    a_refused_commit_leaves_nothing,
+    claims_at_once_are_all_different,
+    a_deadlock_is_not_seen,
+    migrations_at_once_break_nothing,
+);
+
+fn history<'a>(data_name: &'a str, node_name: &'a str, revision: i64) -> HistoryRowRef<'a> {
+    HistoryRowRef {
+        data_name,
+        node_name,
+        revision,
+        data_value: "1",
+        collected_at: revision * 10,
+        received_at: revision * 10 + 1,
+    }
+}
+
+fn query(data_name: &str) -> HistoryQuery {
+    HistoryQuery { data_name: data_name.to_owned(), node_name: None, since: None, until: None, limit: 1_000 }
+}
+
+fn revisions(connection: &mut Connection, query: &HistoryQuery) -> Vec<i64> {
+    connection.read_history(query).unwrap().iter().map(|row| row.revision).collect()
+}
+
+fn registrations_are_kept_with_every_change(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("registry", 0).unwrap();
+    let first = registration("load", 1);
+    let mut second = registration("load", 2);
+    second.time_max = None;
+    second.spec = "{\"grüße\":\"\u{1F980}\\u0000\"}".to_owned();
+    let other = registration("Load", 1);
+    connection.put_registration(&claim, &first, &entry("load", 1, "create")).unwrap();
+    connection.put_registration(&claim, &other, &entry("Load", 1, "create")).unwrap();
+    connection.put_registration(&claim, &second, &entry("load", 2, "replace")).unwrap();
+    assert_eq!(connection.load_registrations().unwrap(), [other.clone(), second]);
+
+    connection.delete_registration(&claim, "load", &entry("load", 3, "delete")).unwrap();
+    assert_eq!(connection.load_registrations().unwrap(), [other]);
+    let actions: Vec<_> =
+        connection.registration_history("load", 2).unwrap().into_iter().map(|entry| entry.action).collect();
+    assert_eq!(actions, ["delete", "replace"]);
+    assert_eq!(connection.last_versions().unwrap(), [("Load".to_owned(), 1), ("load".to_owned(), 3)]);
+}
+
+fn values_come_back_as_they_were_written(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 100).unwrap();
+    let rows = [
+        DataRowRef {
+            data_value: "{\"a\":[1,null,\"ü\u{1F980}'`\\\"\"]}",
+            valid_for: Some(i64::MAX),
+            failed: true,
+            collected_at: i64::MIN,
+            provenance: Some("{\"exit\":1}"),
+            ..value("a", "n1", 101)
+        },
+        DataRowRef { lost: true, data_value: "", ..value("a", "n2", 102) },
+    ];
+    let group = Group { revision: 102, upserts: rows.to_vec(), ..Group::default() };
+    connection.commit(&claim, &group).unwrap();
+    drop(connection);
+    assert_eq!(all(&mut place.open()), rows.map(|row| owned(&row)));
+}
+
+fn a_later_commit_replaces_and_deletes(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let rows = vec![value("a", "1", 1), value("a", "2", 2), value("b", "1", 3)];
+    connection.commit(&claim, &Group { revision: 3, upserts: rows, ..Group::default() }).unwrap();
+
+    let newer = DataRowRef { data_value: "2", failed: true, ..value("a", "2", 4) };
+    let group = Group {
+        revision: 5,
+        deletes: vec![Key { data_name: "a", node_name: "1" }, Key { data_name: "never", node_name: "x" }],
+        upserts: vec![newer],
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    assert_eq!(all(&mut connection), [owned(&newer), owned(&value("b", "1", 3))]);
+
+    let again = connection.claim("data", 1_000).unwrap();
+    assert_eq!((again.epoch, again.revision), (claim.epoch + 1, 1_005));
+}
+
+fn groups_of_any_size_are_written_whole(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let nodes: Vec<_> = (0..1_500).map(|n| format!("n{n:05}")).collect();
+    for (round, size) in [1, 2, 3, 5, 255, 256, 257, 1_000, 1_500].into_iter().enumerate() {
+        let name = format!("d{round}");
+        let upserts: Vec<_> = nodes[..size].iter().zip(1..).map(|(node, n)| value(&name, node, n)).collect();
+        let kept: Vec<_> = nodes[..size].iter().zip(1..).map(|(node, n)| history(&name, node, n)).collect();
+        let group =
+            Group { revision: size as i64, upserts: upserts.clone(), history: kept, ..Group::default() };
+        connection.commit(&claim, &group).unwrap();
+        let found: Vec<_> = all(&mut connection);
+        assert_eq!(found, upserts.iter().map(owned).collect::<Vec<_>>());
+        let kept = connection.read_history(&HistoryQuery { limit: 2_000, ..query(&name) }).unwrap();
+        assert_eq!(kept.len(), size);
+
+        let deletes = nodes[..size].iter().map(|node| Key { data_name: &name, node_name: node }).collect();
+        connection.commit(&claim, &Group { revision: 0, deletes, ..Group::default() }).unwrap();
+        assert_eq!(all(&mut connection), []);
+    }
+}
+
+fn large_values_go_through(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let large = "x".repeat(64 * 1024);
+    let nodes: Vec<_> = (0..400).map(|n| format!("{n:03}")).collect();
+    let upserts: Vec<_> =
+        nodes.iter().map(|node| DataRowRef { data_value: &large, ..value("large", node, 1) }).collect();
+    connection.commit(&claim, &Group { revision: 1, upserts, ..Group::default() }).unwrap();
+    let mut seen = 0;
+    connection
+        .load_data(&mut |row| {
+            assert_eq!(row.data_value.len(), large.len());
+            seen += 1;
+        })
+        .unwrap();
+    assert_eq!(seen, nodes.len());
+}
+
+fn keys_differ_in_case_and_are_loaded_in_pages(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    // More than two pages, with names whose order depends on the collation.
+    let mut nodes: Vec<_> = (0..4_100).map(|n| format!("N-{n}")).collect();
+    nodes.extend(["n-1", "n_1", "n.1", "n1", "N1"].map(str::to_owned));
+    nodes.push("x".repeat(253));
+    let long = "d".repeat(128);
+    for name in ["Cpu", "cpu", "cpu:1", &long] {
+        for some in nodes.chunks(1_000) {
+            let upserts = some.iter().map(|node| value(name, node, 1)).collect();
+            connection.commit(&claim, &Group { revision: 1, upserts, ..Group::default() }).unwrap();
+        }
+    }
+    let found: Vec<_> =
+        all(&mut connection).into_iter().map(|row| format!("{}/{}", row.data_name, row.node_name)).collect();
+    assert_eq!(found.len(), 4 * nodes.len());
+    assert!(found.is_sorted(), "ids are ordered byte by byte, and none comes twice");
+}
+
+fn history_is_read_and_pruned(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let rows = (1..=10).map(|n| history("a", if n % 2 == 0 { "even" } else { "odd" }, n));
+    let group =
+        Group { revision: 11, history: rows.chain([history("b", "odd", 11)]).collect(), ..Group::default() };
+    connection.commit(&claim, &group).unwrap();
+
+    let even = HistoryQuery { node_name: Some("even".to_owned()), ..query("a") };
+    assert_eq!(revisions(&mut connection, &query("a")), (1..=10).collect::<Vec<_>>());
+    assert_eq!(revisions(&mut connection, &even), [2, 4, 6, 8, 10]);
+    assert_eq!(revisions(&mut connection, &HistoryQuery { limit: 2, ..even.clone() }), [8, 10]);
+    let between = HistoryQuery { since: Some(30), until: Some(60), ..query("a") };
+    assert_eq!(revisions(&mut connection, &between), [3, 4, 5]);
+
+    connection.prune_history("a", Some(30)).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), (3..=10).collect::<Vec<_>>());
+    connection.prune_history_count("a", "even", 2).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), [3, 5, 7, 8, 9, 10]);
+    connection.prune_history_count("a", "even", 2).unwrap();
+    connection.prune_history_count("a", "odd", 0).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), [8, 10]);
+
+    let group = Group {
+        revision: 12,
+        history_deletes: vec![HistoryDelete::Node { data_name: "a", node_name: "even" }],
+        history: vec![history("a", "even", 12), history("a", "odd", 12)],
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    assert_eq!(revisions(&mut connection, &even), [12], "a delete comes before what is written");
+    let group = Group { revision: 13, history_deletes: vec![HistoryDelete::Name("a")], ..Group::default() };
+    connection.commit(&claim, &group).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), [0; 0]);
+    connection.prune_history("b", None).unwrap();
+    assert_eq!(revisions(&mut connection, &query("b")), [0; 0]);
+}
+
+fn history_of_an_attempt_is_erased(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let first = vec![history("a", "n", 1), history("a", "n", 2), history("a", "n", 3)];
+    connection.commit(&claim, &Group { revision: 3, history: first, ..Group::default() }).unwrap();
+    // The same change once more, under the same revisions, as after an attempt of unknown outcome.
+    let again = vec![history("a", "n", 2), history("b", "n", 3)];
+    let group = Group { revision: 3, erase_history_from: Some(2), history: again, ..Group::default() };
+    connection.commit(&claim, &group).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), [1, 2]);
+    assert_eq!(revisions(&mut connection, &query("b")), [3]);
+}
+
+fn bindings_and_retention_are_kept(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let binding = |data_name, target, at| BindingRef { data_name, target, at };
+    let keep = |data_name, keep_us, max_count| RetentionRef { data_name, keep_us, max_count };
+    let group = Group {
+        revision: 1,
+        bindings_set: vec![binding("a", "x", 1), binding("b", "x", 1)],
+        retention: Some(vec![keep("a", Some(5), None), keep("b", None, Some(7))]),
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    let group = Group {
+        revision: 2,
+        bindings_set: vec![binding("b", "y", 2)],
+        bindings_removed: vec!["a", "never"],
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    let bound = BindingRow { data_name: "b".to_owned(), target: "y".to_owned(), at: 2 };
+    assert_eq!(connection.load_bindings().unwrap(), [bound]);
+    let kept =
+        |name: &str, keep_us, max_count| RetentionRow { data_name: name.to_owned(), keep_us, max_count };
+    assert_eq!(connection.load_retention().unwrap(), [kept("a", Some(5), None), kept("b", None, Some(7))]);
+
+    let group = Group { revision: 3, retention: Some(vec![keep("c", None, None)]), ..Group::default() };
+    connection.commit(&claim, &group).unwrap();
+    assert_eq!(connection.load_retention().unwrap(), [kept("c", None, None)]);
+}
+
+fn a_claim_ends_the_one_before(place: &Place) {
+    let (mut one, mut other) = (place.open(), place.open());
+    let old = one.claim("data", 10).unwrap();
+    let registry = one.claim("registry", 0).unwrap();
+    let group = Group { revision: old.revision + 1, upserts: vec![value("a", "n", 11)], ..Group::default() };
+    one.commit(&old, &group).unwrap();
+    // The same figures again: a row that is found but not changed is still a row.
+    one.commit(&old, &group).unwrap();
+
+    let new = other.claim("data", 10).unwrap();
+    assert_eq!((new.epoch, new.revision), (old.epoch + 1, old.revision + 11));
+    let late = Group { revision: 99, upserts: vec![value("late", "n", 99)], ..Group::default() };
+    let refused = one.commit(&old, &late);
+    assert!(
+        matches!(&refused, Err(Error::Fenced { owner, epoch }) if owner == "data" && *epoch == old.epoch)
+    );
+    other.commit(&new, &Group { revision: new.revision, ..Group::default() }).unwrap();
+    assert_eq!(all(&mut one).len(), 1, "the connection is usable, and nothing of the late commit is there");
+
+    // Owners don't fence each other, and registrations are fenced like data.
+    let put = |connection: &mut Connection, claim| {
+        connection.put_registration(claim, &registration("a", 1), &entry("a", 1, "create"))
+    };
+    put(&mut one, &registry).unwrap();
+    other.claim("registry", 0).unwrap();
+    assert!(matches!(put(&mut one, &registry), Err(Error::Fenced { .. })));
+    let deleted = one.delete_registration(&registry, "a", &entry("a", 2, "delete"));
+    assert!(matches!(deleted, Err(Error::Fenced { .. })));
+    assert_eq!(one.load_registrations().unwrap().len(), 1);
+}
+
+fn a_refused_commit_leaves_nothing(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let twice = vec![history("a", "n", 7), history("a", "n", 7)];
+    let group = Group {
+        revision: 7,
+        upserts: vec![value("a", "n", 7)],
+        history: twice,
+        bindings_set: vec![BindingRef { data_name: "a", target: "b", at: 1 }],
+        ..Group::default()
+    };
+    let refused = connection.commit(&claim, &group);
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    assert_eq!(all(&mut connection), []);
+    assert_eq!(connection.load_bindings().unwrap(), []);
+    assert_eq!(connection.claim("data", 0).unwrap().revision, 0);
+}
+
+fn claims_at_once_are_all_different(place: &Place) {
+    drop(place.open());
+    let start = Barrier::new(4);
+    let mut epochs: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut connection = Connection::open(&place.url).unwrap();
+                    start.wait();
+                    (0..5).map(|_| connection.claim("data", 1).unwrap().epoch).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    epochs.sort_unstable();
+    assert_eq!(epochs, (1..=20).collect::<Vec<_>>());
+}
+
+/// Two owners that remove the same bindings in opposite orders lock them crosswise.
+fn a_deadlock_is_not_seen(place: &Place) {
+    let mut connection = place.open();
+    let claims = [connection.claim("data", 0).unwrap(), connection.claim("registry", 0).unwrap()];
+    let names: Vec<_> = (0..200).map(|n| format!("b{n:03}")).collect();
+    let there: Vec<_> = names.iter().map(|name| BindingRef { data_name: name, target: "t", at: 0 }).collect();
+    for _ in 0..5 {
+        let group = Group { revision: 1, bindings_set: there.clone(), ..Group::default() };
+        connection.commit(&claims[0], &group).unwrap();
+        let start = Barrier::new(2);
+        thread::scope(|scope| {
+            for (claim, reversed) in claims.iter().zip([false, true]) {
+                let (names, start) = (&names, &start);
+                scope.spawn(move || {
+                    let mut connection = Connection::open(&place.url).unwrap();
+                    let mut bindings_removed: Vec<_> = names.iter().map(String::as_str).collect();
+                    if reversed {
+                        bindings_removed.reverse();
+                    }
+                    start.wait();
+                    let group = Group { revision: 1, bindings_removed, ..Group::default() };
+                    connection.commit(claim, &group).unwrap();
+                });
+            }
+        });
+        assert_eq!(connection.load_bindings().unwrap(), []);
+    }
+}
+
+fn migrations_at_once_break_nothing(place: &Place) {
+    let start = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                let mut connection = Connection::open(&place.url).unwrap();
+                connection.migrate().unwrap();
+                connection.migrate().unwrap();
+                connection.claim("data", 0).unwrap();
+            });
+        }
+    });
+    assert_eq!(place.open().claim("data", 0).unwrap().epoch, 5);
+}

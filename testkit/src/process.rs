@@ -1,0 +1,327 @@
+//! The binary under test, run as a user runs it: a real process with its own port and data folder.
+//!
+//! It is up when it has said where it listens and `GET /readyz` is 200. Its output is read all the time,
+//! so that it never blocks on a full pipe, and the last of it is in the message of whatever fails.
+//! It is killed and reaped when dropped, and killed when the test process dies. What *it* started is its
+//! own to end: tests check that, so nothing here does it.
+
+mod output;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::http::Http;
+use crate::{spawner, wait};
+use output::Output;
+
+pub use crate::ports::free_port;
+
+const START_DEADLINE: Duration = Duration::from_secs(60);
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// One look at `/readyz`.
+const LOOK_DEADLINE: Duration = Duration::from_secs(5);
+/// What a process that failed may take to be gone.
+const LAST_MOMENTS: Duration = Duration::from_secs(1);
+const GREETING: &str = "listening on ";
+
+/// How to start the binary. Kept, so that the same can be started again.
+pub struct Builder {
+    bin: PathBuf,
+    args: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    store: Option<String>,
+    data_dir: Option<PathBuf>,
+    port: u16,
+}
+
+/// A running `estimand`, or one that was running until the test stopped it.
+pub struct Estimand {
+    builder: Builder,
+    data_dir: DataDir,
+    child: Option<Child>,
+    /// How it ended, if that was found by looking.
+    ended: Option<ExitStatus>,
+    base_url: String,
+    output: Output,
+}
+
+enum DataDir {
+    Given(PathBuf),
+    /// Removed with the [`Estimand`].
+    Own(TempDir),
+}
+
+impl Builder {
+    /// The arguments before `--listen`: the subcommand and its own options. `up` if none are given.
+    pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// The URL for `--store`; without it, the binary's own default.
+    pub fn store(mut self, url: impl Into<String>) -> Self {
+        self.store = Some(url.into());
+        self
+    }
+
+    /// A data folder that stays; without it, one that goes with the [`Estimand`].
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// A certain port instead of any. One from [`free_port`] is not taken by a client's socket while
+    /// the process is down, so a test that restarts often does well to ask for it.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Starts it and waits until it is ready. Panics with what it wrote if it isn't in time.
+    #[track_caller]
+    pub fn start(self) -> Estimand {
+        match self.try_start() {
+            Ok(estimand) => estimand,
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+
+    /// Like [`Builder::start`], for a test in which it must not come up: the error says what it did.
+    pub fn try_start(self) -> Result<Estimand, String> {
+        let data_dir = match &self.data_dir {
+            Some(given) => DataDir::Given(given.clone()),
+            None => {
+                let made = tempfile::Builder::new().prefix("estimand-data-").tempdir();
+                DataDir::Own(made.map_err(|error| format!("a data folder: {error}"))?)
+            }
+        };
+        let port = self.port;
+        let (base_url, output) = (String::new(), Output::default());
+        let mut estimand = Estimand { builder: self, data_dir, child: None, ended: None, base_url, output };
+        estimand.launch(port)?;
+        Ok(estimand)
+    }
+}
+
+impl Estimand {
+    /// `bin` is the path of the binary: in its own crate's tests, `env!("CARGO_BIN_EXE_estimand")`.
+    pub fn builder(bin: impl AsRef<Path>) -> Builder {
+        Builder {
+            bin: bin.as_ref().to_owned(),
+            args: Vec::new(),
+            variables: Vec::new(),
+            store: None,
+            data_dir: None,
+            port: 0,
+        }
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    pub fn http(&self) -> Http {
+        Http::new(&self.base_url)
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        match &self.data_dir {
+            DataDir::Given(path) => path,
+            DataDir::Own(folder) => folder.path(),
+        }
+    }
+
+    /// Panics if it is not running.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.running().id()
+    }
+
+    /// The exit status, if it has ended on its own.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        if let Some(child) = &mut self.child
+            && let Some(status) = child.try_wait().expect("a child can be waited for")
+        {
+            // Reaped: from now on its process id may be another's.
+            self.child = None;
+            self.ended = Some(status);
+        }
+        self.ended
+    }
+
+    /// SIGKILL; gone and reaped when this returns. Nothing happens if it is not running.
+    pub fn kill9(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            child.wait().expect("a child can be waited for");
+        }
+    }
+
+    /// SIGTERM, and its exit status. Panics if it has not ended within 30 seconds.
+    #[track_caller]
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        let mut child = self.child.take().expect("it was signalled just now");
+        match wait::poll(STOP_DEADLINE, || child.try_wait().expect("a child can be waited for").ok_or(())) {
+            Ok(status) => status,
+            Err(()) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!(
+                    "SIGTERM did not end it within {STOP_DEADLINE:?}; its stderr:\n{}",
+                    self.stderr_tail()
+                );
+            }
+        }
+    }
+
+    /// Stops it where it is, as a machine without time for it would: connections stay open, unanswered.
+    #[track_caller]
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    #[track_caller]
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Starts it again with the same arguments, data folder and port, and waits until it is ready.
+    /// If it is still running, it is killed first.
+    #[track_caller]
+    pub fn restart_on_same_port(&mut self) {
+        self.kill9();
+        let port = self.base_url.rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.expect("it has listened on a port");
+        // A client's socket may have taken the port meanwhile, and will leave it again.
+        let started = wait::poll(START_DEADLINE, || match self.launch(port) {
+            Err(failure) if failure.contains("in use") => Err(failure),
+            done => Ok(done),
+        });
+        if let Err(failure) | Ok(Err(failure)) = started {
+            panic!("{failure}");
+        }
+    }
+
+    /// The last of what it wrote to stderr, 64 KiB at most.
+    pub fn stderr_tail(&self) -> String {
+        self.output.stderr(self.child.is_none())
+    }
+
+    /// The last of what it wrote to stdout after it said where it listens, 64 KiB at most.
+    pub fn stdout_tail(&self) -> String {
+        self.output.stdout(self.child.is_none())
+    }
+
+    /// Its resident memory.
+    #[track_caller]
+    pub fn rss_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it is running");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kibibytes.expect("VmRSS in kB") * 1024
+    }
+
+    /// The processor time it has used so far, in user and kernel mode, without its children.
+    #[track_caller]
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it is running");
+        let (_, after_name) = stat.rsplit_once(") ").expect("a name in parentheses");
+        let fields: Vec<_> = after_name.split_whitespace().collect();
+        let ticks: u64 = fields[11..=12].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum();
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.running()), signal).expect("a child can be signalled");
+    }
+
+    #[track_caller]
+    fn running(&self) -> &Child {
+        match &self.child {
+            Some(child) => child,
+            None => panic!("it is not running ({:?}); its stderr:\n{}", self.ended, self.stderr_tail()),
+        }
+    }
+
+    fn launch(&mut self, port: u16) -> Result<(), String> {
+        let end = Instant::now() + START_DEADLINE;
+        let mut child =
+            spawner::spawn(self.command(port)).map_err(|error| format!("{}: {error}", self.name()))?;
+        let (output, first_line) = Output::of(&mut child);
+        self.output = output;
+        self.child = Some(child);
+        self.ended = None;
+        let Ok(line) = first_line.recv_timeout(START_DEADLINE) else {
+            return Err(self.give_up("wrote no line to stdout"));
+        };
+        match line.strip_prefix(GREETING) {
+            Some(base) if base.starts_with("http://") => self.base_url = base.trim_end().to_owned(),
+            _ => return Err(self.give_up(&format!("began with {line:?} instead of {GREETING:?}http://…"))),
+        }
+        let http = self.http().with_deadline(LOOK_DEADLINE);
+        let ready = wait::poll(end.saturating_duration_since(Instant::now()), || {
+            if self.exited().is_some() {
+                return Ok(false);
+            }
+            match http.try_request("GET", "/readyz", &[], b"") {
+                Ok(answer) if answer.status == 200 => Ok(true),
+                Ok(answer) => Err(answer.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        match ready {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.give_up("ended before it was ready")),
+            Err(last) => Err(self.give_up(&format!("was not ready in {START_DEADLINE:?}; at last: {last}"))),
+        }
+    }
+
+    fn command(&self, port: u16) -> Command {
+        let mut command = spawner::bound_command(&self.builder.bin, None);
+        if self.builder.args.is_empty() {
+            command.arg("up");
+        }
+        command.args(&self.builder.args).args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.arg("--data-dir").arg(self.data_dir());
+        if let Some(url) = &self.builder.store {
+            command.args(["--store", url]);
+        }
+        command.envs(self.builder.variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn name(&self) -> String {
+        let args: Vec<_> = self.builder.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        format!("{} {}", self.builder.bin.display(), args.join(" "))
+    }
+
+    /// Ends a start that failed, and says all that is known about it.
+    fn give_up(&mut self, what: &str) -> String {
+        // A process closes its pipes shortly before it can be waited for.
+        let status = wait::poll(LAST_MOMENTS, || self.exited().ok_or(()));
+        self.kill9();
+        let status = status.map_or_else(|()| "still running".to_owned(), |status| status.to_string());
+        format!("{} {what} ({status}); its stderr:\n{}", self.name(), self.stderr_tail())
+    }
+}
+
+impl Drop for Estimand {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}

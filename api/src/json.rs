@@ -1,7 +1,8 @@
 //! What a JSON document from outside must satisfy beyond its syntax, and the text form we keep values in.
 //!
 //! Text is valid UTF-8, nests at most [`MAX_DEPTH`] deep and names no key twice in one object: a duplicate
-//! key means that sender and reader disagree about what was said. [`compact`] checks that on text whose
+//! key means that sender and reader disagree about what was said. Its numbers are finite and its strings are
+//! text, so that every reader can take what one writer wrote. [`compact`] checks that on text whose
 //! syntax serde_json has already accepted, and removes the white space between tokens, so that a value is one
 //! line. Numbers and strings are kept to the letter.
 
@@ -22,15 +23,16 @@ pub enum JsonError {
     TooDeep,
     #[error("has the key `{0}` twice in one object")]
     DuplicateKey(String),
+    #[error("has the number {0}, which is larger than any reader can take")]
+    NumberTooLarge(String),
+    #[error("has the string {0} with half a surrogate pair, which is no character")]
+    LoneSurrogate(String),
 }
 
 /// Checks syntactically valid JSON and removes white space between tokens; copies only if there is any.
 pub fn compact(text: &str) -> Result<Cow<'_, str>, JsonError> {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     let bytes = text.as_bytes();
-    if !matches!(bytes.first(), Some(b'{' | b'[')) {
-        return Ok(Cow::Borrowed(text));
-    }
     let mut scan = Scan { text, open: Vec::new(), out: None, copied: 0 };
     let mut at = 0;
     while at < bytes.len() {
@@ -73,6 +75,7 @@ impl<'a> Scan<'a> {
                 }
             }
             b'"' => return self.string(at),
+            b'-' | b'0'..=b'9' => return self.number(at),
             b' ' | b'\t' | b'\r' | b'\n' => return Ok(self.skip_white_space(at)),
             _ => {}
         }
@@ -94,9 +97,13 @@ impl<'a> Scan<'a> {
             end += if bytes[end] == b'\\' { 2 } else { 1 };
         }
         let next = end + 1;
+        let token = &self.text[start..next];
+        if token.contains("\\u") && serde_json::from_str::<String>(token).is_err() {
+            return Err(JsonError::LoneSurrogate(shorten(token)));
+        }
         if let Some(Open::Object { keys, expects_key: expects_key @ true }) = self.open.last_mut() {
             *expects_key = false;
-            let key = unescape(&self.text[start..next]);
+            let key = unescape(token);
             if keys.contains(&key) {
                 return Err(JsonError::DuplicateKey(shorten(&key)));
             }
@@ -107,6 +114,19 @@ impl<'a> Scan<'a> {
             }
         }
         Ok(next)
+    }
+
+    fn number(&self, start: usize) -> Result<usize, JsonError> {
+        let rest = &self.text[start..];
+        let is_part = |b: u8| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = rest.bytes().position(|b| !is_part(b)).unwrap_or(rest.len());
+        let token = &rest[..length];
+        // Only an exponent or hundreds of digits can leave the range of numbers.
+        let is_suspect = length > 300 || token.contains(['e', 'E']);
+        match !is_suspect || token.parse::<f64>().is_ok_and(f64::is_finite) {
+            true => Ok(start + length),
+            false => Err(JsonError::NumberTooLarge(shorten(token))),
+        }
     }
 
     /// Keeps the keys of a large object sorted so that a duplicate is found by comparing neighbours.
@@ -141,7 +161,6 @@ impl<'a> Scan<'a> {
 /// The text of a string token without quotes and escapes.
 fn unescape(token: &str) -> Cow<'_, str> {
     if token.contains('\\') {
-        // A lone surrogate is valid syntax but no string; then the raw text stands for itself.
         return match serde_json::from_str::<String>(token) {
             Ok(text) => Cow::Owned(text),
             Err(_) => Cow::Borrowed(token),
@@ -230,6 +249,19 @@ mod tests {
         assert!(!twice(&format!("{{{}}}", many.join(","))));
         assert!(twice(&format!("{{{},\"k7\":0}}", many.join(","))));
         assert!(twice(&format!("{{{},\"k199\":0}}", many.join(","))));
+    }
+
+    #[test]
+    fn what_no_reader_could_take_is_refused() {
+        for number in ["1e999", "-1E+400", "[1e309]", &"9".repeat(400)] {
+            assert!(matches!(compact(number), Err(JsonError::NumberTooLarge(_))), "{number}");
+        }
+        for text in [r#""\ud800""#, r#"{"a":["x\udc00y"]}"#, r#"{"\ud800":1}"#] {
+            assert!(matches!(compact(text), Err(JsonError::LoneSurrogate(_))), "{text}");
+        }
+        for fine in ["1e300", "-0.5", "1E-400", r#""\ud83d\ude00""#, &"9".repeat(200)] {
+            assert_eq!(compact(fine).unwrap(), fine);
+        }
     }
 
     #[test]

@@ -39,10 +39,10 @@ pub struct BareArgs {
 struct Reply(Bytes);
 
 /// Serves until it is killed.
-pub fn serve(args: BareArgs) -> anyhow::Result<()> {
+pub fn serve(args: &BareArgs) -> anyhow::Result<()> {
     let reply = std::fs::read(&args.reply).with_context(|| format!("reading {}", args.reply.display()))?;
     let reply = Reply(reply.into());
-    let BareArgs { listen, parse, .. } = args;
+    let &BareArgs { listen, parse, .. } = args;
     actix_web::rt::System::new().block_on(async move {
         let server = HttpServer::new(move || {
             let handler = if parse { web::to(parse_and_give) } else { web::to(give) };

@@ -23,7 +23,7 @@ impl Cores {
         let allowed = sched_getaffinity(None).context("which cores may be used")?;
         let mut allowed = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
         let load = allowed.next().context("no core may be used")?;
-        let cores = Cores { load, servers: allowed.last().unwrap_or(load) };
+        let cores = Cores { load, servers: allowed.next_back().unwrap_or(load) };
         move_to(cores.servers)?;
         Ok(cores)
     }

@@ -70,7 +70,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 fn main() -> anyhow::Result<()> {
     let Cli { part, rounds, seconds, json } = Cli::parse();
     if let Some(Part::Bare(args)) = part {
-        return bare::serve(args);
+        return bare::serve(&args);
     }
     served::program()?;
     let cores = Cores::take()?;

@@ -7,6 +7,9 @@
 //! If such a call had sent its COMMIT, that may still take effect later. Writers are safe from it:
 //! the first statement of each locks the owner's row, so a new attempt waits for the old one's end.
 
+use std::thread;
+use std::time::Duration;
+
 use diesel::result::QueryResult;
 
 use crate::backend::{self, Backend};
@@ -14,8 +17,10 @@ use crate::driver::{Driver, Unwound, caught};
 use crate::error::{Failure, is_sqlite_io, lost};
 use crate::{Error, StoreUrl};
 
-/// A victim of a deadlock is run again this often; whoever won is finished by then.
-const MAX_ATTEMPTS: usize = 3;
+/// The victim of a deadlock is run again after these pauses, in which whoever won can finish: without
+/// one, both would meet again.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
 
 pub struct Connection {
     live: Option<Box<Live>>,
@@ -69,9 +74,11 @@ impl Connection {
         body: impl Fn(&mut Backend) -> Result<T, Failure>,
     ) -> Result<T, Error> {
         self.guarded(doing, |live| {
-            for _ in 1..MAX_ATTEMPTS {
+            for pause in PAUSES {
                 match attempt(&mut live.backend, doing, &body)? {
-                    Err(failure) if failure.is_conflict() => {}
+                    Err(failure) if failure.is_conflict() => {
+                        thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+                    }
                     outcome => return outcome.map_err(|failure| failure.without_effect(doing)),
                 }
             }

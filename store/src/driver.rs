@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::error::explain;
 use crate::tls::Trust;
 use crate::url::CONNECT_TIMEOUT;
 
@@ -149,19 +150,4 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
         Ok(timed_out) => Unwound::TimedOut(timed_out.0),
         Err(payload) => Unwound::Panicked(payload),
     })
-}
-
-/// The drivers keep what was wrong in the innermost cause.
-fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }

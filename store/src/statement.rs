@@ -238,6 +238,7 @@ fragments!(Mysql);
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     static TABLE: Rows = Rows { table: "t", columns: &["k", "v"], replaced_by: 1 };
@@ -281,5 +282,35 @@ mod tests {
             text(diesel::debug_query::<Mysql, _>(&insert).to_string()),
             "INSERT INTO t (k, v) VALUES (?,?),(?,?) ON DUPLICATE KEY UPDATE v = VALUES(v)"
         );
+    }
+
+    #[test]
+    fn a_statement_is_prepared_once() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        use diesel::connection::{InstrumentationEvent, SimpleConnection};
+
+        let (cached, run) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut connection = SqliteConnection::establish(":memory:").unwrap();
+        connection.batch_execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT)").unwrap();
+        let counts = (Arc::clone(&cached), Arc::clone(&run));
+        connection.set_instrumentation(move |event: InstrumentationEvent<'_>| {
+            match event {
+                InstrumentationEvent::CacheQuery { .. } => counts.0.fetch_add(1, Ordering::Relaxed),
+                InstrumentationEvent::StartQuery { .. } => counts.1.fetch_add(1, Ordering::Relaxed),
+                _ => 0,
+            };
+        });
+        let mut backend = Backend::Sqlite(connection);
+        for n in 0..5 {
+            let values: Vec<_> = (0..320).flat_map(|k| [Value::Int(k * n), Value::Text("x")]).collect();
+            TABLE.write(&mut backend, &values).unwrap();
+            let update =
+                Fixed { sql: "UPDATE t SET v = ? WHERE k = ?", values: &[Value::Text("y"), Value::Int(n)] };
+            assert_eq!(update.execute_on(&mut backend).unwrap(), 1);
+        }
+        assert_eq!(run.load(Ordering::Relaxed), 15);
+        assert_eq!(cached.load(Ordering::Relaxed), 3, "256 rows, 64 rows, and the update");
     }
 }

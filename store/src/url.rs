@@ -13,6 +13,7 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 use crate::Error;
+use crate::error::explain;
 use crate::tls::Trust;
 
 /// How long one address may take to accept a connection.
@@ -243,18 +244,6 @@ fn refuse_idle_roots(name: &str, needed: &str, given: bool, trust: Option<&Trust
         )));
     }
     Ok(())
-}
-
-/// An error with its causes; the drivers keep what was wrong in the innermost one.
-fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

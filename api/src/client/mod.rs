@@ -222,10 +222,15 @@ fn revision_of(response: &Response) -> Option<u64> {
     response.headers().get(REVISION_HEADER)?.to_str().ok()?.parse().ok()
 }
 
-/// An error with its causes, the innermost of which usually says what happened.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
+/// What happened, with its causes. The URL, which reqwest repeats, is said by whoever shows this.
+fn chain(error: &reqwest::Error) -> String {
+    let kind = match () {
+        () if error.is_timeout() => "no answer in time",
+        () if error.is_connect() => "cannot connect",
+        () => "the connection failed",
+    };
+    let mut text = kind.to_owned();
+    let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {

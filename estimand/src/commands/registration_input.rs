@@ -153,8 +153,10 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, ClientCommand, Command};
 
-    fn input(options: &[&str]) -> Result<Input, Problem> {
-        let line = ["estimand", "register"].iter().chain(options);
+    /// What the options, parted by white space, and the command mean.
+    fn input(options: &str, cmd: &[&str]) -> Result<Input, Problem> {
+        let line = ["estimand", "register"].into_iter().chain(options.split_whitespace());
+        let line = line.chain(["--"]).chain(cmd.iter().copied());
         let Command::Client(ClientCommand::Register(args)) = Cli::try_parse_from(line).unwrap().command
         else {
             panic!("another command");
@@ -162,87 +164,63 @@ mod tests {
         checked(from_options(&args.own)?)
     }
 
-    fn check(options: &[&str], expected: Value) {
-        let registered = Value::Object(input(options).unwrap().registration.to_map());
-        let plain = json!({ "kind": "collector", "mode": "exec", "format": "auto", "replicas": "all" });
-        let mut all = plain.as_object().unwrap().clone();
-        all.extend(expected.as_object().unwrap().clone());
-        assert_eq!(registered, Value::Object(all), "{options:?}");
+    /// The fields beside those that have their defaults.
+    fn check(options: &str, cmd: &[&str], expected: &Value) {
+        let registered = Value::Object(input(options, cmd).unwrap().registration.to_map());
+        let mut all = json!({ "kind": "collector", "mode": "exec", "format": "auto", "replicas": "all" });
+        all.as_object_mut().unwrap().extend(expected.as_object().unwrap().clone());
+        assert_eq!(registered, all, "{options}");
     }
 
     #[test]
     fn one_word_is_a_line_and_several_are_words() {
         check(
-            &["cpu", "--every", "5s", "--", "df -h '/mnt/my disk'"],
-            json!({ "dataName": "cpu", "max-Time": 5, "cmd": "df -h '/mnt/my disk'" }),
+            "disk --every 5s",
+            &["df -h '/mnt/my disk'"],
+            &json!({ "dataName": "disk", "max-Time": 5, "cmd": "df -h '/mnt/my disk'" }),
         );
         check(
-            &["cpu", "--every", "250ms", "--", "sh", "-c", "ps ax | wc -l"],
-            json!({ "dataName": "cpu", "max-Time": 0.25, "cmd": ["sh", "-c", "ps ax | wc -l"] }),
+            "count --every 250ms",
+            &["sh", "-c", "ps ax | wc -l"],
+            &json!({ "dataName": "count", "max-Time": 0.25, "cmd": ["sh", "-c", "ps ax | wc -l"] }),
         );
     }
 
     #[test]
     fn every_option_finds_its_field() {
         check(
-            &[
-                "cap",
-                "--schedule",
-                "*/5 * * * *",
-                "--inputs",
-                "cpu,memory",
-                "--mode",
-                "stream",
-                "--format",
-                "nodes",
-                "--timeout",
-                "2s",
-                "--nodes",
-                "zone=a,gpu",
-                "--replicas",
-                "3",
-                "--param",
-                "n=5",
-                "--param",
-                "id=007",
-                "--env",
-                "A=b=c",
-                "--history",
-                "1h",
-                "--history-max",
-                "10",
-                "--limit",
-                "memory=256MiB",
-                "--limit",
-                "cpu=0.5",
-                "--limit",
-                "open-files=64",
-                "--",
-                "./cap",
-            ]
-            .map(|option| if option == "stream" { "exec" } else { option }),
-            json!({
-                "dataName": "cap", "schedule": "*/5 * * * *", "kind": "processor", "inputs": ["cpu", "memory"],
-                "format": "nodes", "timeout": 2, "nodes": "zone=a,gpu", "replicas": 3, "cmd": "./cap",
+            "cap --schedule @daily --inputs cpu,memory --format nodes --timeout 2s --nodes zone=a,gpu --replicas 3 \
+             --param n=5 --param id=007 --env A=b=c --history 1h --history-max 10 \
+             --limit memory=256MiB --limit cpu=0.5 --limit open-files=64",
+            &["cap"],
+            &json!({
+                "dataName": "cap", "schedule": "@daily", "kind": "processor", "inputs": ["cpu", "memory"],
+                "format": "nodes", "timeout": 2, "nodes": "zone=a,gpu", "replicas": 3, "cmd": "cap",
                 "params": { "n": 5, "id": "007" }, "env": { "A": "b=c" },
                 "history": { "keep": "1h", "max": 10 },
                 "limits": { "memory": 268_435_456, "cpu": 0.5, "openFiles": 64 },
             }),
         );
+        check(
+            "sum --every 1s --mode expr --kind processor --replicas all",
+            &["a + b > 0"],
+            &json!({ "dataName": "sum", "max-Time": 1, "mode": "expr", "kind": "processor", "cmd": "a + b > 0" }),
+        );
     }
 
     #[test]
     fn what_the_registry_would_refuse_is_refused_here() {
-        let wrong = |options: &[&str]| -> Vec<String> {
-            let options: Vec<&str> = options.iter().copied().chain(["--", "x"]).collect();
-            input(&options).unwrap_err().errors.into_iter().map(|error| error.field).collect()
+        let check = |options: &str, fields: &[&str]| {
+            let errors = input(options, &["x"]).unwrap_err().errors;
+            assert_eq!(
+                errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(),
+                fields,
+                "{options}"
+            );
         };
-        assert_eq!(wrong(&["a", "--every", "0"]), ["max-Time"]);
-        assert_eq!(
-            wrong(&["a", "--every", "1", "--limit", "disk=1", "--replicas", "some"]),
-            ["replicas", "limits.disk"]
-        );
-        assert_eq!(wrong(&["a", "--every", "1", "--env", "A=1", "--env", "A=2"]), ["env.A"]);
+        check("a --every 0", &["max-Time"]);
+        check("a --every 1 --limit disk=1 --replicas some", &["replicas", "limits.disk"]);
+        check("a --every 1 --env A=1 --env A=2", &["env.A"]);
     }
 
     #[test]

@@ -32,8 +32,9 @@ const LABELS: [(&str, &str); 14] = [
 pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure> {
     let (name, client) = (&args.name, &session.client);
     let registered = found(client.registration(name).await)?;
-    let (values, _) = client.values(&Query::of(name.clone())).await?;
-    let mut bindings = client.bindings().await?;
+    // A service that runs alone knows its own half; what it does not answer for, it does not have.
+    let (values, _) = found(client.values(&Query::of(name.clone())).await)?.unwrap_or_default();
+    let mut bindings = found(client.bindings().await)?.unwrap_or_default();
     bindings.retain(|binding| binding.data_name == *name || binding.to == *name);
     if registered.is_none() && values.is_empty() && bindings.is_empty() {
         let message = format!("`{name}` is not registered, has no value, and is not bound");

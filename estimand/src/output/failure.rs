@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    fn check(failure: Failure, exit: Exit, expected: &str) {
+    fn check(failure: &Failure, exit: Exit, expected: &str) {
         assert_eq!((failure.text().as_str(), failure.exit()), (expected, exit));
     }
 
@@ -152,7 +152,7 @@ mod tests {
             FieldError::new("cmd", "is missing"),
         ]);
         check(
-            wrong.into(),
+            &wrong.into(),
             Exit::Refused,
             "error: the request is not valid\n  timeout: is out of range, given 0; expected more than 0\n  \
              cmd: is missing\n",
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn what_scripts_tell_apart_has_its_own_code() {
-        check(Problem::not_found("there is no `x`").into(), Exit::Missing, "error: there is no `x`\n");
+        check(&Problem::not_found("there is no `x`").into(), Exit::Missing, "error: there is no `x`\n");
         let conflict = Failure::from(Problem::conflict("`x` is taken")).hint("try another");
-        check(conflict, Exit::Conflict, "error: `x` is taken\nhint: try another\n");
+        check(&conflict, Exit::Conflict, "error: `x` is taken\nhint: try another\n");
         let unready = Problem::unavailable("the values are not loaded yet", 1).into();
         check(
-            unready,
+            &unready,
             Exit::Unreachable,
             "error: the values are not loaded yet\nhint: it asks to be tried again in 1 s\n",
         );
@@ -176,12 +176,12 @@ mod tests {
 
     #[test]
     fn a_reader_that_has_gone_ends_the_command_quietly() {
-        check(Failure::Io(io::ErrorKind::BrokenPipe.into()), Exit::Done, "");
+        check(&Failure::Io(io::ErrorKind::BrokenPipe.into()), Exit::Done, "");
     }
 
     #[test]
     fn a_service_cannot_write_to_the_terminal_through_a_message() {
         let problem = Problem::conflict("a\u{1b}[2Jb\nc");
-        check(problem.into(), Exit::Conflict, "error: a\\u{1b}[2Jb\\nc\n");
+        check(&problem.into(), Exit::Conflict, "error: a\\u{1b}[2Jb\\nc\n");
     }
 }

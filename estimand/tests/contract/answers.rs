@@ -1,5 +1,7 @@
 //! What every refusal must look like, and the small parts of answers that many checks look at.
 
+use std::collections::BTreeSet;
+
 use estimand_testkit::http::Response;
 use serde_json::Value;
 
@@ -35,6 +37,14 @@ pub fn wrong_input(answer: &Response, field: &str, given: &str, expected: &str) 
     assert!(says("expected", expected), "`expected` does not say {expected}: {error}");
 }
 
+/// The same for what is no field at all: its name is what was given.
+#[track_caller]
+pub fn unknown_input(answer: &Response, field: &str, expected: &str) {
+    let error = wrong_field(answer, field);
+    let says = error["expected"].as_str().is_some_and(|text| text.contains(expected));
+    assert!(says, "`expected` does not say {expected}: {error}");
+}
+
 /// The revision of the snapshot that a read was answered from.
 #[track_caller]
 pub fn revision_of(answer: &Response) -> u64 {
@@ -45,4 +55,10 @@ pub fn revision_of(answer: &Response) -> u64 {
 /// A field of each object of a list, as text.
 pub fn column(list: &[Value], field: &str) -> Vec<String> {
     list.iter().map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The names of an object's fields.
+#[track_caller]
+pub fn fields_of(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap_or_else(|| panic!("no object: {object}")).keys().map(String::as_str).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::answers::{problem, wrong_field, wrong_input};
+use crate::answers::{problem, unknown_input, wrong_field, wrong_input};
 use crate::target::Target;
 
 on_every_target!(
@@ -18,16 +18,16 @@ on_every_target!(
 
 fn an_unknown_parameter_is_named(target: &Target) {
     let data = |method: &str, path: &str| target.data.request(method, path, &[], b"");
-    wrong_input(&data("GET", "/api/data?dataName=a&node=n"), "node", "", "dataNode");
-    wrong_input(&data("GET", "/api/data?dataname=a"), "dataname", "", "dataName");
-    wrong_input(&data("GET", "/api/data?dataName=a&limit=1"), "limit", "", "maxAge");
-    wrong_input(&data("DELETE", "/api/data?dataName=a&all=1"), "all", "", "dataNode");
-    wrong_input(&data("GET", "/api/data/history?dataName=a&from=1h"), "from", "", "since");
-    wrong_input(&data("GET", "/api/data/watch?dataName=a&node=n"), "node", "", "dataName");
+    unknown_input(&data("GET", "/api/data?dataName=a&node=n"), "node", "dataNode");
+    unknown_input(&data("GET", "/api/data?dataname=a"), "dataname", "dataName");
+    unknown_input(&data("GET", "/api/data?dataName=a&limit=1"), "limit", "maxAge");
+    unknown_input(&data("DELETE", "/api/data?dataName=a&all=1"), "all", "dataNode");
+    unknown_input(&data("GET", "/api/data/history?dataName=a&from=1h"), "from", "since");
+    unknown_input(&data("GET", "/api/data/watch?dataName=a&node=n"), "node", "dataName");
     let name = target.name("query");
     target.write(&name, "n", 1);
-    wrong_input(&data("GET", &format!("/api/data/{name}/n?pretty")), "pretty", "", "explain");
-    wrong_input(&target.registry.get("/api/registry?name=a"), "name", "", "no parameters");
+    unknown_input(&data("GET", &format!("/api/data/{name}/n?pretty")), "pretty", "explain");
+    unknown_input(&target.registry.get("/api/registry?name=a"), "name", "no parameters");
 }
 
 fn a_parameter_twice_is_refused(target: &Target) {

@@ -1,7 +1,6 @@
 //! Bindings: a stable name serves another one's values, and is swapped while readers read.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use estimand_testkit::http::Response;
@@ -58,16 +57,14 @@ fn a_swap_is_seen_from_one_moment_to_the_next(target: &Target) {
         target.write(&two, node, "two");
     }
     bind(target, &stable, &one).expect_status(200);
-    let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let swapper = scope.spawn(|| {
             for turn in 0..60 {
                 bind(target, &stable, if turn % 2 == 0 { &two } else { &one }).expect_status(200);
             }
-            done.store(true, Ordering::Release);
         });
         let mut seen = BTreeSet::new();
-        while !done.load(Ordering::Acquire) {
+        while !swapper.is_finished() {
             let values = target.values(&format!("dataName={stable}"));
             assert_eq!(values.len(), 3, "a reader never finds a gap");
             assert!(values.iter().all(|value| *value == values[0]), "of both at once: {values:?}");

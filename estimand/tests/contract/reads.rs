@@ -2,12 +2,11 @@
 //! chooses among them.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::answers::{column, problem, revision_of};
+use crate::answers::{column, fields_of, problem, revision_of};
 use crate::target::Target;
 
 on_every_target!(
@@ -153,16 +152,14 @@ fn several_names_are_one_snapshot(target: &Target) {
         json!([item(&one, "n1"), item(&two, "n1"), item(&one, "n2"), item(&two, "n2")])
     };
     target.data.send_json("POST", "/api/data/batch", &batch(0)).expect_status(200);
-    let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for counter in 1..=150 {
                 target.data.send_json("POST", "/api/data/batch", &batch(counter)).expect_status(200);
             }
-            done.store(true, Ordering::Release);
         });
         let mut seen = BTreeSet::new();
-        while !done.load(Ordering::Acquire) {
+        while !writer.is_finished() {
             for query in [format!("dataName={one},{two}"), format!("dataName={one}")] {
                 let values = target.values(&query);
                 assert!(values.iter().all(|value| *value == values[0]), "half a batch: {values:?}");

@@ -1,0 +1,178 @@
+//! Writers that count, and the check of what is read against what they sent and had acknowledged.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use std::thread::park_timeout;
+use std::time::Duration;
+
+use estimand_testkit::http::Http;
+use estimand_testkit::wait;
+use serde_json::{Value, json};
+
+const SINGLES: usize = 8;
+const BATCHES: usize = 2;
+const BATCH_ITEMS: u64 = 20;
+/// Longer than a database takes to recover on a busy machine.
+const PROGRESS_DEADLINE: Duration = Duration::from_secs(120);
+/// How long a writer that was refused leaves the service alone.
+const AFTER_REFUSAL: Duration = Duration::from_millis(20);
+/// Leaves the processor to the others.
+const BETWEEN_READS: Duration = Duration::from_millis(5);
+
+pub struct Load {
+    base: String,
+    writers: Vec<Writer>,
+    stopping: AtomicBool,
+    /// Whoever is about to send looks in here; held for writing while there is nobody to send to.
+    gate: RwLock<()>,
+}
+
+/// One connection's counter.
+struct Writer {
+    name: String,
+    /// The nodes that it writes at once, all with the same counter.
+    nodes: u64,
+    sent: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+/// Ends the writers also when a check has failed.
+struct Stop<'l>(&'l AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Load {
+    pub fn new(base: &str) -> Self {
+        let writer = |name: String, nodes| Writer { name, nodes, sent: 0.into(), acknowledged: 0.into() };
+        let singles = (0..SINGLES).map(|place| writer(format!("single_{place}"), 1));
+        let batches = (0..BATCHES).map(|place| writer(format!("batch_{place}"), BATCH_ITEMS));
+        Load {
+            base: base.to_owned(),
+            writers: singles.chain(batches).collect(),
+            stopping: AtomicBool::new(false),
+            gate: RwLock::new(()),
+        }
+    }
+
+    /// Runs the writers, and a reader if one is wanted, for as long as `work` runs; returns how many answers
+    /// the reader got.
+    pub fn run_during(&self, reading: bool, work: impl FnOnce()) -> u64 {
+        std::thread::scope(|scope| {
+            let stop = Stop(&self.stopping);
+            for writer in &self.writers {
+                scope.spawn(|| self.write(writer));
+            }
+            let reader = reading.then(|| scope.spawn(|| self.read()));
+            work();
+            drop(stop);
+            reader.map_or(0, |reader| reader.join().unwrap())
+        })
+    }
+
+    fn write(&self, writer: &Writer) {
+        let http = Http::new(&self.base);
+        while !self.stopping() {
+            drop(self.gate.read().unwrap_or_else(PoisonError::into_inner));
+            if !writer.write_next(&http) {
+                park_timeout(AFTER_REFUSAL);
+            }
+        }
+    }
+
+    /// Must always be answered, and never sees less than was acknowledged nor half a batch.
+    fn read(&self) -> u64 {
+        let http = Http::new(&self.base);
+        let mut answers = 0;
+        while !self.stopping() {
+            self.check(&http);
+            answers += self.writers.len() as u64;
+            park_timeout(BETWEEN_READS);
+        }
+        answers
+    }
+
+    /// Keeps the writers from sending until it is dropped.
+    pub fn hold(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What each writer had acknowledged.
+    pub fn acknowledged(&self) -> Vec<u64> {
+        self.writers.iter().map(|writer| writer.acknowledged.load(Ordering::Acquire)).collect()
+    }
+
+    /// Waits until so many more writes are acknowledged, whoever's.
+    pub fn wait_for_progress(&self, more: u64) {
+        let total = || self.acknowledged().iter().sum::<u64>();
+        let goal = total() + more;
+        wait::until_ok(PROGRESS_DEADLINE, "writes to be acknowledged", || self.fine(total() >= goal));
+    }
+
+    /// Waits until every writer had a further write acknowledged.
+    pub fn wait_for_everyone(&self) {
+        let before = self.acknowledged();
+        let all = || self.acknowledged().iter().zip(&before).all(|(now, before)| now > before);
+        wait::until_ok(PROGRESS_DEADLINE, "every writer to go on", || self.fine(all()));
+    }
+
+    /// Checks all that is read.
+    pub fn check(&self, http: &Http) {
+        self.check_since(http, &self.acknowledged());
+    }
+
+    /// The same against what had been acknowledged at an earlier time.
+    pub fn check_since(&self, http: &Http, acknowledged: &[u64]) {
+        for (writer, acknowledged) in self.writers.iter().zip(acknowledged) {
+            writer.check(http, *acknowledged);
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn fine(&self, done: bool) -> Result<(), String> {
+        if done { Ok(()) } else { Err(format!("{:?}", self.acknowledged())) }
+    }
+}
+
+impl Writer {
+    /// Writes the next counter; whether that was acknowledged.
+    fn write_next(&self, http: &Http) -> bool {
+        let counter = self.sent.load(Ordering::Relaxed) + 1;
+        self.sent.store(counter, Ordering::Release);
+        let item =
+            |node: u64| json!({"dataName": self.name, "nodeName": format!("n{node}"), "dataValue": counter});
+        let (method, path, body) = match self.nodes {
+            1 => ("PUT", "/api/data", item(0)),
+            nodes => ("POST", "/api/data/batch", (0..nodes).map(item).collect()),
+        };
+        let body = body.to_string();
+        let Ok(answer) = http.try_request(method, path, &[], body.as_bytes()) else { return false };
+        match answer.status {
+            200 | 201 => self.acknowledged.store(counter, Ordering::Release),
+            503 => assert!(answer.header("retry-after").is_some(), "{answer}"),
+            _ => panic!("{method} {path} was answered {answer}"),
+        }
+        answer.status != 503
+    }
+
+    fn check(&self, http: &Http, acknowledged: u64) {
+        let answer = http.get(&format!("/api/data?dataName={}", self.name)).expect_status(200);
+        let sent = self.sent.load(Ordering::Acquire);
+        let values: Vec<Value> = serde_json::from_slice(&answer.body).unwrap();
+        let counters: Vec<u64> = values.iter().map(|value| value["dataValue"].as_u64().unwrap()).collect();
+        let expected = if acknowledged == 0 && counters.is_empty() { 0 } else { self.nodes };
+        assert_eq!(counters.len() as u64, expected, "{}: {counters:?}", self.name);
+        let name = &self.name;
+        assert!(counters.windows(2).all(|pair| pair[0] == pair[1]), "half a batch of {name}: {counters:?}");
+        for counter in counters {
+            assert!(counter >= acknowledged, "{name} is {counter}, but {acknowledged} was acknowledged");
+            assert!(counter <= sent, "{name} is {counter}, but only {sent} was sent");
+        }
+    }
+}

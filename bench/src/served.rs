@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use estimand_testkit::process::Estimand;
 
-use crate::contest::{Sample, Side};
+use crate::contest::Side;
 use crate::cores::Cores;
 use crate::keys::{BATCH_ROWS, Keys, WriteAll};
 use crate::load::{Load, Requests};
@@ -120,15 +120,20 @@ fn address_of(process: &Estimand) -> anyhow::Result<SocketAddr> {
     address.parse().with_context(|| format!("{address} is no address"))
 }
 
-/// A side that is loaded over HTTP from the load's core.
+/// A side that is loaded over HTTP from the load's core. It connects when it is first loaded: a connection
+/// that says nothing for a while after it was opened is closed by the server.
 pub fn side<'a>(
     cores: Cores,
     server: SocketAddr,
     connections: usize,
     mut requests: impl Requests + 'a,
-) -> anyhow::Result<Side<'a>> {
-    let mut load = Load::connect(server, connections)?;
-    Ok(Box::new(move |time| -> anyhow::Result<Sample> {
+) -> Side<'a> {
+    let mut load = None;
+    Box::new(move |time| {
+        let load = match &mut load {
+            Some(load) => load,
+            none => none.insert(Load::connect(server, connections)?),
+        };
         cores.on_load_core(|| load.drive(&mut requests, time))
-    }))
+    })
 }

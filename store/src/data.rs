@@ -63,7 +63,7 @@ pub struct Group<'a> {
     /// The highest revision that is in use after this commit.
     pub revision: i64,
     /// Set when an earlier attempt ended with [`Error::Connection`]: the lowest revision that it used.
-    /// What it may have added to the history from there on is taken back first.
+    /// What it may have added from there on to the histories that this one adds to is taken back first.
     pub erase_history_from: Option<i64>,
     pub history_deletes: Vec<HistoryDelete<'a>>,
     pub deletes: Vec<Key<'a>>,
@@ -113,7 +113,7 @@ impl Connection {
         self.write("committing data", |backend| {
             owner::advance(backend, claim, group.revision)?;
             if let Some(revision) = group.erase_history_from {
-                history::erase_from(backend, revision)?;
+                history::erase_from(backend, revision, &group.history)?;
             }
             history::delete(backend, &group.history_deletes)?;
             delete(backend, &group.deletes)?;

@@ -3,6 +3,8 @@
 //!
 //! Pruning goes node by node in transactions of its own: it can be long, and must not make commits wait.
 
+use std::collections::BTreeSet;
+
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
@@ -140,11 +142,21 @@ pub(crate) fn add(backend: &mut Backend, rows: &[HistoryRowRef<'_>]) -> QueryRes
     })
 }
 
-/// Takes back what an attempt of unknown outcome may have added.
-pub(crate) fn erase_from(backend: &mut Backend, revision: i64) -> QueryResult<()> {
-    on!(backend, connection => diesel::delete(t_history::table)
-        .filter(t_history::revision.ge(revision))
-        .execute(connection))?;
+/// Takes back what an attempt of unknown outcome may have added of the same keys. By key, because there is no
+/// index that leads from revisions to rows, and a history may be long.
+pub(crate) fn erase_from(
+    backend: &mut Backend,
+    revision: i64,
+    again: &[HistoryRowRef<'_>],
+) -> QueryResult<()> {
+    let keys: BTreeSet<(&str, &str)> = again.iter().map(|row| (row.data_name, row.node_name)).collect();
+    for (data_name, node_name) in keys {
+        on!(backend, connection => diesel::delete(t_history::table)
+            .filter(t_history::data_name.eq(data_name))
+            .filter(t_history::node_name.eq(node_name))
+            .filter(t_history::revision.ge(revision))
+            .execute(connection))?;
+    }
     Ok(())
 }
 

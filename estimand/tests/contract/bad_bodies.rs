@@ -15,6 +15,7 @@ on_every_target!(
     what_is_no_json_is_refused,
     another_kind_of_json_is_refused,
     a_key_twice_is_refused,
+    what_no_reader_could_hold_is_refused,
     deep_nesting_is_refused,
     invalid_utf8_is_refused,
     ten_megabytes_are_refused,
@@ -89,6 +90,24 @@ fn a_key_twice_is_refused(target: &Target) {
     ] {
         let error = wrong_field(&target.data.request(method, path, &[], body.as_bytes()), "body");
         assert!(error["message"].as_str().unwrap().contains("`k` twice"), "{error}");
+    }
+    assert_eq!(target.values(&format!("dataName={name}")), Vec::<Value>::new());
+}
+
+/// Its syntax is right, yet a reader that parses it fails, and with it the reading of everything beside it.
+fn what_no_reader_could_hold_is_refused(target: &Target) {
+    let name = target.name("unreadable");
+    let texts =
+        ["1e400", "-1e309", "[{\"a\":1e999}]", "\"\\ud83e\"", "{\"\\udc00\":1}", "[\"\\ud83e\\ud83e\"]"];
+    for text in texts {
+        let body = format!("{{\"dataName\":\"{name}\",\"nodeName\":\"n\",\"dataValue\":{text}}}");
+        for (method, path, body) in [
+            ("POST", "/api/data", body.clone()),
+            ("PUT", "/api/data", body.clone()),
+            ("POST", "/api/data/batch", format!("[{body}]")),
+        ] {
+            wrong_field(&target.data.request(method, path, &[], body.as_bytes()), "body");
+        }
     }
     assert_eq!(target.values(&format!("dataName={name}")), Vec::<Value>::new());
 }

@@ -12,6 +12,7 @@ on_every_target!(
     a_value_turns_stale_when_its_time_is_over,
     a_renewed_value_stays_fresh,
     a_late_value_is_stale_at_once,
+    a_clock_that_runs_ahead_keeps_nothing_fresh,
     a_failure_keeps_the_last_good_value,
     a_failure_without_a_value_makes_none,
     a_lost_node_is_marked_and_comes_back,
@@ -78,6 +79,22 @@ fn a_late_value_is_stale_at_once(target: &Target) {
         "dataName": name, "nodeName": "n", "dataValue": 1, "collectedAt": "2026-01-01T00:00:00Z", "validFor": "1h",
     }));
     assert_eq!(state(target, &name, "n"), "stale");
+}
+
+fn a_clock_that_runs_ahead_keeps_nothing_fresh(target: &Target) {
+    let name = target.name("ahead");
+    target.put(&json!({
+        "dataName": name, "nodeName": "n", "dataValue": 1, "collectedAt": "2999-01-01T00:00:00Z", "validFor": 0.2,
+    }));
+    assert_eq!(
+        target.one(&name, "n")["collectedAt"],
+        "2999-01-01T00:00:00.000000Z",
+        "what the node said is kept"
+    );
+    wait_for_state(target, &name, "stale");
+    wait::until(SOON, "the value to be older than a reader wants it", || {
+        target.values(&format!("dataName={name}&maxAge=100ms")).is_empty().then_some(())
+    });
 }
 
 fn a_failure_keeps_the_last_good_value(target: &Target) {

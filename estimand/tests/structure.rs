@@ -1,0 +1,92 @@
+//! Who may know whom: the table in ARCHITECTURE.md, held against the manifests and the sources.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// What a crate is built with, tests aside.
+fn dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+    let (_, rest) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let section = rest.split("\n[").next().unwrap();
+    let names = section
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The crates of this workspace, as the top manifest lists them.
+fn folders() -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let list = manifest.lines().find(|line| line.starts_with("members = ")).unwrap();
+    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn crates_know_only_whom_they_may() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("api", &[][..]),
+        ("service", &["estimand-api"]),
+        ("store", &[]),
+        ("registry", &["estimand-api", "estimand-service", "estimand-store"]),
+        ("data-service", &["estimand-api", "estimand-service", "estimand-store"]),
+        ("testkit", &[]),
+    ]);
+    for (folder, allowed) in allowed {
+        let ours = dependencies(folder).into_iter().filter(|name| name.starts_with("estimand-"));
+        let unknown: Vec<String> = ours.filter(|name| !allowed.contains(&name.as_str())).collect();
+        assert!(unknown.is_empty(), "{folder} depends on {unknown:?}");
+    }
+}
+
+#[test]
+fn only_the_store_knows_the_databases() {
+    let drivers = ["diesel", "diesel-async", "libsqlite3-sys", "tokio-postgres", "mysql_async", "rusqlite"];
+    for folder in folders().iter().filter(|folder| !["store", "bench"].contains(&folder.as_str())) {
+        let known = dependencies(folder);
+        let found: Vec<&&str> = drivers.iter().filter(|driver| known.contains(**driver)).collect();
+        assert!(found.is_empty(), "{folder} depends on {found:?}");
+    }
+}
+
+#[test]
+fn client_commands_speak_through_the_interface_alone() {
+    for file in sources(&root().join("estimand/src/commands")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for service in ["estimand_registry", "estimand_data_service", "estimand_store", "estimand_service"] {
+            assert!(!text.contains(service), "{} names {service}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for folder in folders() {
+        for file in sources(&root().join(&folder).join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            let is_test = file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
+            assert!(is_test || text.starts_with("//! "), "{} does not open with what it is", file.display());
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    assert!(!found.is_empty(), "{} has no sources", folder.display());
+    found
+}

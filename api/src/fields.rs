@@ -92,7 +92,8 @@ impl Fields {
     pub fn end(mut self) -> Vec<FieldError> {
         for (name, value) in std::mem::take(&mut self.map) {
             let expected = match self.known.iter().min_by_key(|known| distance(known, &name)) {
-                Some(close) if distance(close, &name) <= 3 => format!("`{close}`?"),
+                // A short word is a few edits away from any other; a guess must keep most of what was written.
+                Some(close) if distance(close, &name) <= (name.len() / 3).min(3) => format!("`{close}`?"),
                 _ => format!("one of {}", self.known.join(", ")),
             };
             let error = FieldError::new(self.place(&name), "is not a known field");

@@ -21,17 +21,15 @@ pub struct Sample {
     pub per_second: f64,
     pub latencies: Histogram,
     /// The share of its core that the load generator used.
-    pub busy: f64,
+    pub generator_busy: f64,
+    /// How long the server's process ran for each request, if it is one process.
+    pub cpu: Option<Duration>,
 }
 
 impl Sample {
     pub fn new(latencies: Histogram, elapsed: Duration) -> Self {
         let per_second = latencies.count() as f64 / elapsed.as_secs_f64().max(1e-9);
-        Sample { per_second, latencies, busy: 0.0 }
-    }
-
-    pub fn busy(self, busy: f64) -> Self {
-        Sample { busy, ..self }
+        Sample { per_second, latencies, generator_busy: 0.0, cpu: None }
     }
 
     /// Each request was so many rows, and it is rows that count.
@@ -71,14 +69,22 @@ impl Rounds {
         Spread::of(self.0.iter().map(|sample| sample.per_second)).median
     }
 
-    pub fn busy(&self) -> f64 {
-        Spread::of(self.0.iter().map(|sample| sample.busy)).median
+    pub fn generator_busy(&self) -> f64 {
+        Spread::of(self.0.iter().map(|sample| sample.generator_busy)).median
     }
 
     /// What was done for each one of the other side, round by round.
     pub fn against(&self, other: &Rounds) -> Spread {
         let pairs = self.0.iter().zip(&other.0);
         Spread::of(pairs.map(|(ours, theirs)| ours.per_second / theirs.per_second))
+    }
+
+    /// The same by the processor time that a request takes, which does not count who else had the core.
+    pub fn against_by_cpu(&self, other: &Rounds) -> Option<Spread> {
+        let pairs = self.0.iter().zip(&other.0);
+        let ratios: Option<Vec<f64>> =
+            pairs.map(|(ours, theirs)| Some(theirs.cpu?.as_secs_f64() / ours.cpu?.as_secs_f64())).collect();
+        ratios.filter(|ratios| !ratios.is_empty()).map(Spread::of)
     }
 
     pub fn quantile(&self, share: f64) -> Duration {
@@ -111,7 +117,12 @@ mod tests {
         let rounds = |figures: [f64; 3]| {
             Rounds(
                 figures
-                    .map(|per_second| Sample { per_second, latencies: Histogram::default(), busy: 0.0 })
+                    .map(|per_second| Sample {
+                        per_second,
+                        latencies: Histogram::default(),
+                        generator_busy: 0.0,
+                        cpu: None,
+                    })
                     .into(),
             )
         };

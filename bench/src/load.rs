@@ -101,7 +101,7 @@ impl Load {
         // All requests may have been answered before the time was over.
         let elapsed = if Instant::now() < end { last - began } else { time };
         let share = (busy() - busy_before).as_secs_f64() / began.elapsed().as_secs_f64();
-        Ok(Sample::new(latencies, elapsed).busy(share))
+        Ok(Sample { generator_busy: share, ..Sample::new(latencies, elapsed) })
     }
 
     fn send_next(&mut self, number: usize, requests: &mut dyn Requests) -> anyhow::Result<bool> {

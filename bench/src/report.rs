@@ -24,6 +24,8 @@ struct Ratio {
     what: String,
     against: String,
     ratio: Spread,
+    /// By processor time instead of requests a second.
+    cpu_ratio: Option<Spread>,
     /// What the ratio is meant to reach.
     target: Option<f64>,
     ours_per_second: f64,
@@ -61,8 +63,8 @@ impl Report {
     pub fn part(&self, name: &str) {
         if self.as_table {
             println!(
-                "\n{name:<WHAT$}  {:<AGAINST$}  {:>21}  {:>7}  {:>9}  {:>9}  {:>8}  {:>8}",
-                "against", "ratio (min to max)", "target", "ours/s", "theirs/s", "p50", "p99"
+                "\n{name:<WHAT$}  {:<AGAINST$}  {:>21}  {:>7}  {:>6}  {:>9}  {:>9}  {:>8}  {:>8}",
+                "against", "ratio (min to max)", "target", "by cpu", "ours/s", "theirs/s", "p50", "p99"
             );
         }
     }
@@ -72,6 +74,7 @@ impl Report {
             what: what.to_owned(),
             against: against.to_owned(),
             ratio: ours.against(theirs),
+            cpu_ratio: ours.against_by_cpu(theirs),
             target,
             ours_per_second: ours.per_second(),
             theirs_per_second: theirs.per_second(),
@@ -105,9 +108,10 @@ impl Ratio {
     fn print(&self) {
         let Spread { median, min, max } = self.ratio;
         let spread = format!("{} ({} to {})", rounded(median), rounded(min), rounded(max));
+        let cpu = self.cpu_ratio.map(|spread| rounded(spread.median)).unwrap_or_default();
         let target = self.target.map(|target| format!("≥ {target}")).unwrap_or_default();
         println!(
-            "{:<WHAT$}  {:<AGAINST$}  {spread:>21}  {target:>7}  {:>9}  {:>9}  {:>8}  {:>8}",
+            "{:<WHAT$}  {:<AGAINST$}  {spread:>21}  {target:>7}  {cpu:>6}  {:>9}  {:>9}  {:>8}  {:>8}",
             self.what,
             self.against,
             rounded(self.ours_per_second),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use estimand_testkit::process::Estimand;
 
-use crate::contest::Side;
+use crate::contest::{Sample, Side};
 use crate::cores::Cores;
 use crate::keys::{BATCH_ROWS, Keys, WriteAll};
 use crate::load::{Load, Requests};
@@ -92,7 +92,7 @@ impl Served {
 
 /// The bare server: gives these bytes, and parses bodies before it does if asked to.
 pub struct Bare {
-    process: Estimand,
+    pub process: Estimand,
     _folder: tempfile::TempDir,
 }
 
@@ -109,10 +109,6 @@ impl Bare {
         let process = Estimand::builder(own).args(args).try_start().map_err(anyhow::Error::msg)?;
         Ok(Bare { process, _folder: folder })
     }
-
-    pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        address_of(&self.process)
-    }
 }
 
 fn address_of(process: &Estimand) -> anyhow::Result<SocketAddr> {
@@ -124,7 +120,7 @@ fn address_of(process: &Estimand) -> anyhow::Result<SocketAddr> {
 /// that says nothing for a while after it was opened is closed by the server.
 pub fn side<'a>(
     cores: Cores,
-    server: SocketAddr,
+    server: &'a Estimand,
     connections: usize,
     mut requests: impl Requests + 'a,
 ) -> Side<'a> {
@@ -132,8 +128,11 @@ pub fn side<'a>(
     Box::new(move |time| {
         let load = match &mut load {
             Some(load) => load,
-            none => none.insert(Load::connect(server, connections)?),
+            none => none.insert(Load::connect(address_of(server)?, connections)?),
         };
-        cores.on_load_core(|| load.drive(&mut requests, time))
+        let before = server.cpu_time();
+        let sample = cores.on_load_core(|| load.drive(&mut requests, time))?;
+        let cpu = server.cpu_time().saturating_sub(before).div_f64(sample.latencies.count().max(1) as f64);
+        Ok(Sample { cpu: Some(cpu), ..sample })
     })
 }

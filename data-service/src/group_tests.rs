@@ -26,6 +26,7 @@ fn group() -> Group {
     Group::new(&Snapshot::empty(10), 1_000)
 }
 
+#[allow(clippy::needless_pass_by_value)] // Every operation is written where it is applied.
 fn apply(group: &mut Group, op: Op) -> Result<Done, Problem> {
     group.apply(&op, &Retention::new())
 }

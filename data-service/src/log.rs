@@ -110,14 +110,15 @@ impl Log {
         }
     }
 
-    /// Up to `most` changes after a revision.
-    pub fn since(&self, revision: u64, most: usize) -> Since {
+    /// Up to `most` changes after a revision. `published` is the last revision that readers can see: they see
+    /// changes a moment before those are here, and who has seen them already only has to wait for the next.
+    pub fn since(&self, revision: u64, published: u64, most: usize) -> Since {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         let head = ring.base + ring.changes.len() as u64;
-        if revision < ring.base || revision > head {
+        if revision < ring.base || revision > head.max(published) {
             return Since::Gone;
         }
-        let seen = (revision - ring.base) as usize;
+        let seen = (revision.min(head) - ring.base) as usize;
         Since::Changes(ring.changes.range(seen..).take(most).cloned().collect())
     }
 
@@ -254,11 +255,20 @@ mod tests {
     fn a_watcher_takes_what_came_after_what_it_has_seen() {
         let log = Log::new(10);
         log.append(&[removal(11), removal(12), removal(13)]);
-        assert_eq!(revisions(log.since(10, 2)), Some(vec![11, 12]));
-        assert_eq!(revisions(log.since(12, 9)), Some(vec![13]));
-        assert_eq!(revisions(log.since(13, 9)), Some(vec![]));
-        assert_eq!(revisions(log.since(9, 9)), None, "before the log began");
-        assert_eq!(revisions(log.since(14, 9)), None, "not reached yet: from another life of the service");
+        assert_eq!(revisions(log.since(10, 13, 2)), Some(vec![11, 12]));
+        assert_eq!(revisions(log.since(12, 13, 9)), Some(vec![13]));
+        assert_eq!(revisions(log.since(13, 13, 9)), Some(vec![]));
+        assert_eq!(revisions(log.since(9, 13, 9)), None, "before the log began");
+        assert_eq!(
+            revisions(log.since(14, 13, 9)),
+            None,
+            "not reached yet: from another life of the service"
+        );
+        assert_eq!(
+            revisions(log.since(14, 14, 9)),
+            Some(vec![]),
+            "published already, and about to be appended"
+        );
     }
 
     #[test]
@@ -267,8 +277,8 @@ mod tests {
         for revision in 1..=MAX_CHANGES as u64 + 5 {
             log.append(&[removal(revision)]);
         }
-        assert_eq!(revisions(log.since(4, 1)), None);
-        assert_eq!(revisions(log.since(5, 1)), Some(vec![6]));
+        assert_eq!(revisions(log.since(4, 0, 1)), None);
+        assert_eq!(revisions(log.since(5, 0, 1)), Some(vec![6]));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Watcher {
         }
         loop {
             let seen = self.seen.unwrap_or_default();
-            let changes = match self.service.log()?.since(seen, CHUNK) {
+            let changes = match self.service.log()?.since(seen, snapshot.revision, CHUNK) {
                 Since::Gone => return Some(self.snapshot(snapshot, "gone")),
                 Since::Changes(changes) => changes,
             };

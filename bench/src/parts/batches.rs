@@ -16,7 +16,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let mut raw = RawSqlite::create(&bench.place.path("raw-batches.db"), bench.keys)?;
     let served = bench.filled()?;
     let before = commits(served)?;
-    let mut batches = side(cores, served.address()?, BATCH_CONNECTIONS, WriteBatch::new(served.keys));
+    let mut batches = side(cores, &served.process, BATCH_CONNECTIONS, WriteBatch::new(served.keys));
     let ours: Side<'_> = Box::new(move |time| Ok(batches(time)?.times(BATCH_ROWS)));
     let alone: Side<'_> = Box::new(|time: Duration| -> anyhow::Result<Sample> {
         Ok(raw.write(BATCH_ROWS, time)?.times(BATCH_ROWS))

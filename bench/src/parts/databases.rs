@@ -43,13 +43,13 @@ fn measure_one(bench: &mut Bench, kind: Kind, name: &str) -> anyhow::Result<()> 
 
     let before = commits(&served)?;
     let requests = WriteOne::new(KEYS, Rng::with_seed(6));
-    let ours = side(bench.cores, served.address()?, CONNECTIONS, requests);
+    let ours = side(bench.cores, &served.process, CONNECTIONS, requests);
     let rounds = against_commits(bench, ours, &mut one, &mut many)?;
     let after = commits(&served)?;
     print(bench, "single writes/s, 64 connections", &rounds);
     bench.report.figure("  writes a commit", (after.1 - before.1) / (after.0 - before.0), "");
 
-    let mut batches = side(bench.cores, served.address()?, BATCH_CONNECTIONS, WriteBatch::new(KEYS));
+    let mut batches = side(bench.cores, &served.process, BATCH_CONNECTIONS, WriteBatch::new(KEYS));
     let ours: Side<'_> = Box::new(move |time| Ok(batches(time)?.times(BATCH_ROWS)));
     let rounds = against_commits(bench, ours, &mut one, &mut many)?;
     print(bench, "rows/s in batches of 1,000, 4 connections", &rounds);

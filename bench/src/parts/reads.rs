@@ -38,8 +38,8 @@ fn one_value(bench: &mut Bench, keys: Keys) -> anyhow::Result<()> {
     let bytes = served.get(&format!("/api/data/{}/{}", name_of(0), node_of(0)));
     let bare = Bare::start(&bytes, false)?;
     let requests = || ReadOne(keys, Rng::with_seed(3));
-    let ours = side(cores, served.address()?, CONNECTIONS, requests());
-    let theirs = side(cores, bare.address()?, CONNECTIONS, requests());
+    let ours = side(cores, &served.process, CONNECTIONS, requests());
+    let theirs = side(cores, &bare.process, CONNECTIONS, requests());
     let [ours, theirs] = contest(plan, [ours, theirs])?;
     let what = format!("one value of {} ({} bytes)", keys.count(), bytes.len());
     bench.report.ratio(&what, PEER, Some(TARGET), &ours, &theirs);
@@ -49,7 +49,7 @@ fn one_value(bench: &mut Bench, keys: Keys) -> anyhow::Result<()> {
 
 /// What the generator could do if the fastest server took no time.
 fn ceiling(bench: &mut Bench, bare: &Rounds) {
-    let busy = bare.busy();
+    let busy = bare.generator_busy();
     let what = format!("  the generator's own ceiling, being {:.0} % busy", busy * 100.0);
     bench.report.figure(&what, bare.per_second() / busy.max(0.01), "requests/s");
 }
@@ -61,7 +61,7 @@ fn all_of_a_name(bench: &mut Bench, what: &str, keys: Keys, is_written: bool) ->
     let bytes = served.get(&path);
     let bare = Bare::start(&bytes, false)?;
     let requests = || ReadName(keys, Rng::with_seed(4));
-    let mut read = side(cores, served.address()?, CONNECTIONS, requests());
+    let mut read = side(cores, &served.process, CONNECTIONS, requests());
     let ours: Side<'_> = match is_written {
         false => read,
         true => Box::new(move |time| -> anyhow::Result<Sample> {
@@ -75,7 +75,7 @@ fn all_of_a_name(bench: &mut Bench, what: &str, keys: Keys, is_written: bool) ->
             })
         }),
     };
-    let theirs = side(cores, bare.address()?, CONNECTIONS, requests());
+    let theirs = side(cores, &bare.process, CONNECTIONS, requests());
     let [ours, theirs] = contest(plan, [ours, theirs])?;
     let target = (keys.names == 1 && !is_written).then_some(TARGET);
     let what = if target.is_some() { format!("{what} ({} bytes)", bytes.len()) } else { what.to_owned() };

@@ -23,8 +23,8 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let served = bench.filled()?;
     let requests = || WriteOne::new(served.keys, Rng::with_seed(5));
     let before = commits(served)?;
-    let ours = side(cores, served.address()?, CONNECTIONS, requests());
-    let parsing = side(cores, bare.address()?, CONNECTIONS, requests());
+    let ours = side(cores, &served.process, CONNECTIONS, requests());
+    let parsing = side(cores, &bare.process, CONNECTIONS, requests());
     let commit_a_write: Side<'_> =
         Box::new(|time: Duration| -> anyhow::Result<Sample> { raw.write(1, time) });
     let [ours, parsing, commit_a_write] = contest(plan, [ours, parsing, commit_a_write])?;

@@ -1,8 +1,8 @@
 //! Writers that count, and the check of what is read against what they sent and had acknowledged.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
-use std::thread::park_timeout;
 use std::time::Duration;
 
 use estimand_testkit::http::Http;
@@ -14,8 +14,6 @@ const BATCHES: usize = 2;
 const BATCH_ITEMS: u64 = 20;
 /// Longer than a database takes to recover on a busy machine.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(120);
-/// How long a writer that was refused leaves the service alone.
-const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 /// Leaves the processor to the others.
 const BETWEEN_READS: Duration = Duration::from_millis(5);
 
@@ -66,9 +64,10 @@ impl Load {
             for writer in &self.writers {
                 scope.spawn(|| self.write(writer));
             }
-            let reader = reading.then(|| scope.spawn(|| self.read()));
+            let (running, ended) = channel::<()>();
+            let reader = reading.then(|| scope.spawn(move || self.read(&ended)));
             work();
-            drop(stop);
+            drop((stop, running));
             reader.map_or(0, |reader| reader.join().unwrap())
         })
     }
@@ -77,20 +76,17 @@ impl Load {
         let http = Http::new(&self.base);
         while !self.stopping() {
             drop(self.gate.read().unwrap_or_else(PoisonError::into_inner));
-            if !writer.write_next(&http) {
-                park_timeout(AFTER_REFUSAL);
-            }
+            writer.write_next(&http);
         }
     }
 
     /// Must always be answered, and never sees less than was acknowledged nor half a batch.
-    fn read(&self) -> u64 {
+    fn read(&self, ended: &Receiver<()>) -> u64 {
         let http = Http::new(&self.base);
         let mut answers = 0;
-        while !self.stopping() {
+        while ended.recv_timeout(BETWEEN_READS) == Err(RecvTimeoutError::Timeout) {
             self.check(&http);
             answers += self.writers.len() as u64;
-            park_timeout(BETWEEN_READS);
         }
         answers
     }
@@ -141,8 +137,8 @@ impl Load {
 }
 
 impl Writer {
-    /// Writes the next counter; whether that was acknowledged.
-    fn write_next(&self, http: &Http) -> bool {
+    /// Writes the next counter, and notes whether that was acknowledged.
+    fn write_next(&self, http: &Http) {
         let counter = self.sent.load(Ordering::Relaxed) + 1;
         self.sent.store(counter, Ordering::Release);
         let item =
@@ -152,13 +148,12 @@ impl Writer {
             nodes => ("POST", "/api/data/batch", (0..nodes).map(item).collect()),
         };
         let body = body.to_string();
-        let Ok(answer) = http.try_request(method, path, &[], body.as_bytes()) else { return false };
+        let Ok(answer) = http.try_request(method, path, &[], body.as_bytes()) else { return };
         match answer.status {
             200 | 201 => self.acknowledged.store(counter, Ordering::Release),
             503 => assert!(answer.header("retry-after").is_some(), "{answer}"),
             _ => panic!("{method} {path} was answered {answer}"),
         }
-        answer.status != 503
     }
 
     fn check(&self, http: &Http, acknowledged: u64) {

@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, TestError, TestRunner};
 
 use plane::Plane;
 
-const CASES: u32 = 8;
+const CASES: u32 = 20;
 const LONG_CASES: u32 = 300;
 /// Cases have restarts in them: looking for a smaller one takes its time.
 const MAX_SHRINKS: u32 = 300;

@@ -8,7 +8,7 @@ pub type Name = usize;
 pub type Node = usize;
 
 pub const NAMES: usize = 4;
-pub const NODES: usize = 3;
+pub const NODES: usize = 2;
 
 #[derive(Debug, Clone)]
 pub enum Operation {
@@ -47,7 +47,7 @@ pub struct Item {
 
 pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
-        14 => item().prop_map(Operation::Write),
+        20 => item().prop_map(Operation::Write),
         6 => prop::collection::vec(item(), 0..6).prop_map(Operation::Batch),
         4 => (0..NAMES, prop::option::weighted(0.7, 0..NODES))
             .prop_map(|(name, node)| Operation::Delete { name, node }),
@@ -57,12 +57,12 @@ pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
         1 => Just(Operation::Restart),
         2 => Just(Operation::Kill),
     ];
-    prop::collection::vec(operation, 30..50)
+    prop::collection::vec(operation, 40..60)
 }
 
 fn item() -> impl Strategy<Value = Item> {
-    let order = prop::option::weighted(0.5, (0..3u64, 0..4u64));
-    (0..NAMES, 0..NODES, prop::option::weighted(0.85, value()), order)
+    let order = prop::option::weighted(0.5, (0..2u64, 0..5u64));
+    (0..NAMES, 0..NODES, prop::option::weighted(0.7, value()), order)
         .prop_map(|(name, node, value, order)| Item { name, node, value, order })
 }
 

@@ -1,0 +1,227 @@
+//! The client commands against a running service: what they print, how they end, and what they leave alone.
+//!
+//! Whole sessions are pinned as transcripts, in which times are blotted out; accept a wanted difference with
+//! `cargo insta accept`, or `INSTA_UPDATE=always`.
+#![allow(clippy::unwrap_used)]
+
+mod session;
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+use estimand_testkit::process::free_port;
+use estimand_testkit::wait;
+use serde_json::{Value, json};
+
+use session::Session;
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_session_about_registrations() {
+    let mut session = Session::start();
+    session.run(&["list"]);
+    session.run(&["register", "cpu", "--every", "5m", "--history-max", "100", "--", "./cpu", "--percent"]);
+    session.run(&["register", "cpu", "--every", "6m", "--", "./other"]);
+    session.run(&["register", "cpu", "--every", "6m", "--replace", "--", "ps ax | wc -l"]);
+    let more =
+        ["--inputs", "cpu", "--timeout", "1m", "--nodes", "zone=a", "--replicas", "2", "--param", "a=b"];
+    session.run(&[&["register", "load", "--schedule", "*/5 * * * *"], &more[..], &["--", "./load"]].concat());
+    session.run(&["list"]);
+    session.run(&["show", "load"]);
+    session.run(&["changes", "cpu"]);
+    session.run(&["unregister", "cpu", "load"]);
+    session.run(&["unregister", "cpu"]);
+    session.run(&["show", "cpu"]);
+    session.run(&["changes", "cpu"]);
+    insta::assert_snapshot!(session.transcript());
+}
+
+#[test]
+fn a_session_about_values() {
+    let mut session = Session::start();
+    session.run(&["get"]);
+    session.run(&["put", "cpu", "n1", "0.42", "--valid-for", "1h"]);
+    session.run(&["put", "cpu", "n1", "-1.5"]);
+    session.run(&["put", "cpu", "n2", "{\"a\": [1, \"ü\"]}"]);
+    session.run(&["put", "cpu", "n3", "42", "--text"]);
+    session.run_with_input(&["put", "cpu", "n4", "-"], "from\nstandard input\n");
+    session.run(&["get", "cpu"]);
+    session.run(&["get", "cpu", "--node", "n3", "--raw"]);
+    session.run(&["get", "cpu", "--node", "n2", "--explain"]);
+    session.run(&["get", "cpu", "nothing", "--state", "stale,failed"]);
+    session.run(&["bind", "stable", "cpu"]);
+    session.run(&["bindings"]);
+    session.run(&["get", "stable", "--node", "n1"]);
+    session.run(&["show", "stable"]);
+    session.run(&["put", "stable", "n1", "1"]);
+    session.run(&["unbind", "stable"]);
+    session.run(&["bindings"]);
+    session.run(&["history", "cpu"]);
+    session.run(&["delete", "cpu", "--node", "n1"]);
+    session.run(&["delete", "cpu"]);
+    session.run(&["delete", "cpu"]);
+    insta::assert_snapshot!(session.transcript());
+}
+
+#[test]
+fn a_history_is_shown() {
+    let mut session = Session::start();
+    session.quietly(&["register", "cpu", "--every", "5m", "--history", "1h", "--", "./cpu"]);
+    for value in ["1", "2", "3"] {
+        session.quietly(&["put", "cpu", "n1", value]);
+    }
+    session.run(&["history", "cpu", "--limit", "2"]);
+    session.run(&["history", "cpu", "--node", "n2"]);
+    session.run(&["history", "cpu", "--until", "30m"]);
+    insta::assert_snapshot!(session.transcript());
+    let all: Vec<Value> = serde_json::from_str(&session.quietly(&["history", "cpu", "--json"])).unwrap();
+    assert_eq!(all.iter().map(|one| &one["dataValue"]).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// The codes are documented in `--help`; scripts depend on them.
+#[test]
+fn exit_codes_tell_scripts_what_happened() {
+    let mut session = Session::start();
+    session.run(&["put", "cpu", "n1", "1"]);
+    session.run(&["frobnicate"]);
+    session.run(&["put", "no name", "n1", "1"]);
+    session.run(&["register", "x", "--", "./x"]);
+    session.run(&["--server", "nonsense", "list"]);
+    session.run(&["up", "--json"]);
+    session.run(&["show", "nothing"]);
+    session.run(&["unbind", "nothing"]);
+    session.run(&["bind", "cpu", "other"]);
+    session.run(&["register", "x", "--every", "0s", "--timeout", "0s", "--", "./x"]);
+    session.run(&["put", "cpu", "n1", &"x".repeat(70_000)]);
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    session.run(&["list", "--server", &nobody]);
+    let transcript = session.transcript().replace(&nobody, "http://127.0.0.1:[port]");
+    insta::assert_snapshot!(transcript.replace(&"x".repeat(70_000), "[70,000 x]"));
+    assert_eq!(session.codes(), [0, 2, 2, 2, 2, 2, 3, 3, 4, 5, 5, 6]);
+}
+
+#[test]
+fn json_is_what_the_service_answered() {
+    let session = Session::start();
+    let json = |args: &[&str]| -> Value {
+        let out = session.quietly(&[&["--json"], args].concat());
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?} printed {out}: {error}"))
+    };
+    assert_eq!(json(&["register", "cpu", "--every", "5s", "--", "./cpu"])["version"], 1);
+    assert_eq!(json(&["list"])[0]["dataName"], "cpu");
+    assert_eq!(json(&["put", "cpu", "n1", "1"])["outcome"], "created");
+    assert_eq!(json(&["get", "cpu"])[0]["dataValue"], 1);
+    assert_eq!(json(&["get", "cpu", "--explain"])[0]["provenance"], Value::Null);
+    assert!(json(&["show", "cpu"]).is_object());
+    assert_eq!(json(&["changes", "cpu"])[0]["action"], "created");
+    assert_eq!(json(&["history", "cpu"]), json!([]));
+    assert_eq!(json(&["bind", "stable", "cpu"])["to"], "cpu");
+    assert_eq!(json(&["bindings"])[0]["dataName"], "stable");
+    assert_eq!(json(&["delete", "cpu"])["deleted"], 1);
+    let served: Value = session.http().get("/api/registry").json();
+    assert_eq!(json(&["list"]), served);
+}
+
+#[test]
+fn the_service_is_named_by_option_or_environment() {
+    let session = Session::start();
+    session.quietly(&["put", "cpu", "n1", "7"]);
+    let raw = ["get", "cpu", "--raw"];
+    let by_environment = session.command(&raw).env("ESTIMAND_SERVER", session.base_url()).output().unwrap();
+    assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "7\n");
+    let mut before = session.command(&["--server", session.base_url(), "get", "cpu", "--raw"]);
+    // What the option says goes before the environment.
+    let before = before.env("ESTIMAND_SERVER", "http://127.0.0.1:1").output().unwrap();
+    assert_eq!(String::from_utf8(before.stdout).unwrap(), "7\n");
+}
+
+#[test]
+fn registrations_are_read_from_a_file() {
+    let mut session = Session::start();
+    let file = session.folder().join("registrations.json");
+    let many = json!([
+        {"dataName": "a", "cmd": "./a", "max-Time": 300},
+        {"dataName": "b", "cmd": ["./b", "x y"], "schedule": "0 * * * *"},
+    ]);
+    std::fs::write(&file, many.to_string()).unwrap();
+    session.quietly(&["register", "--file", file.to_str().unwrap()]);
+    session.quietly(&["register", "--file", file.to_str().unwrap(), "--replace"]);
+    session.run_with_input(&["register", "--file", "-"], r#"{"dataName":"c","cmd":"./c","max-Time":0}"#);
+    session.run(&["list"]);
+    insta::assert_snapshot!(session.transcript());
+}
+
+#[test]
+fn a_watch_follows_until_it_is_ended() {
+    let session = Session::start();
+    session.quietly(&["put", "cpu", "n1", "1"]);
+    let mut watch = session.spawn(&["watch", "cpu", "--json"]);
+    let mut lines = BufReader::new(watch.stdout()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let first = next();
+    assert_eq!((&first["event"], &first["values"][0]["dataValue"]), (&json!("snapshot"), &json!(1)));
+    session.quietly(&["put", "cpu", "n1", "2"]);
+    let second = next();
+    assert_eq!((&second["event"], &second["value"]["dataValue"]), (&json!("change"), &json!(2)));
+    session.quietly(&["delete", "cpu"]);
+    assert_eq!(next()["event"], "delete");
+    // Ctrl-C is an orderly end.
+    watch.interrupt();
+    assert_eq!(watch.wait(SOON).code(), Some(0));
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_a_command_quietly() {
+    let session = Session::start();
+    let item = |place: usize| json!({"dataName": "cpu", "nodeName": format!("n{place}"), "dataValue": "x".repeat(50)});
+    let batch: Vec<Value> = (0..5_000).map(item).collect();
+    session.http().send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
+    for args in [&["get", "cpu"][..], &["get", "cpu", "--json"], &["get", "--raw"], &["completions", "bash"]]
+    {
+        let mut command = session.spawn(args);
+        drop(command.stdout());
+        assert_eq!(command.wait(SOON).code(), Some(0), "{args:?}");
+        assert_eq!(command.stderr(), "", "{args:?}");
+    }
+    // A watch notices it at the next event.
+    let mut watch = session.spawn(&["watch", "cpu"]);
+    let mut stdout = BufReader::new(watch.stdout());
+    stdout.read_exact(&mut [0; 100]).unwrap();
+    drop(stdout);
+    let mut value = 0;
+    let ended = wait::until(SOON, "the watch to end", || {
+        value += 1;
+        session.quietly(&["put", "cpu", "n1", &value.to_string()]);
+        watch.ended()
+    });
+    assert_eq!((ended.code(), watch.stderr()), (Some(0), String::new()));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let session = Session::start();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = session.quietly(&["completions", shell]);
+        for word in ["unregister", "bindings", "history", "max-age"] {
+            assert!(script.contains(word), "{shell} does not complete {word}");
+        }
+    }
+}
+
+#[test]
+fn help_is_there_for_every_command() {
+    let session = Session::start();
+    let help = session.quietly(&["--help"]);
+    let commands = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let names: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    for name in ["up", "registry", "data", "register", "watch", "completions"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    for name in names {
+        assert!(session.quietly(&["help", name]).contains("Usage: estimand"), "{name}");
+    }
+}

@@ -90,7 +90,8 @@ impl Report {
     pub fn figure(&mut self, what: &str, value: f64, unit: &'static str) {
         let figure = Figure { what: what.to_owned(), value, unit };
         if self.as_table {
-            println!("{:<WHAT$}  {} {unit}", figure.what, rounded(value));
+            let line = format!("{:<WHAT$}  {} {unit}", figure.what, rounded(value));
+            println!("{}", line.trim_end());
         }
         self.figures.push(figure);
     }
@@ -131,7 +132,7 @@ fn latency(micros: f64) -> String {
 }
 
 /// With as many digits as mean something.
-fn rounded(number: f64) -> String {
+pub fn rounded(number: f64) -> String {
     match number {
         ..10.0 => format!("{number:.2}"),
         ..100.0 => format!("{number:.1}"),

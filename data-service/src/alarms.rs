@@ -47,8 +47,8 @@ impl Alarms {
             }
             entry.alarm.store(0, RELAXED);
             match entry.facts.expires_at() {
-                Some(expires) if expires > now => self.set(entry),
-                Some(_) => due.push(entry.clone()),
+                Some(expires) if expires > now => self.set(&entry),
+                Some(_) => due.push(entry),
                 None => {}
             }
         }
@@ -81,12 +81,13 @@ mod tests {
 
     #[test]
     fn a_renewed_value_keeps_one_alarm_and_expires_at_its_new_time() {
-        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::default());
+        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::empty(1));
         let first = entry(0, 10, 0);
-        snapshot.put(first.clone());
+        snapshot.insert(first.clone());
         alarms.set(&first);
         let renewed = entry(5, 10, first.alarm.load(RELAXED));
-        snapshot.put(renewed.clone());
+        let (slot, _) = snapshot.slot("a", "n").unwrap();
+        slot.replace(renewed.clone());
         alarms.set(&renewed);
         assert_eq!(alarms.heap.len(), 1);
         assert!(alarms.due(10, &snapshot, 9).is_empty());
@@ -97,11 +98,11 @@ mod tests {
 
     #[test]
     fn a_shorter_validity_moves_the_alarm_forward() {
-        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::default());
+        let (mut alarms, mut snapshot) = (Alarms::default(), Snapshot::empty(1));
         let first = entry(0, 100, 0);
         alarms.set(&first);
         let shorter = entry(1, 4, first.alarm.load(RELAXED));
-        snapshot.put(shorter.clone());
+        snapshot.insert(shorter.clone());
         alarms.set(&shorter);
         assert_eq!(alarms.due(5, &snapshot, 9).len(), 1);
         assert!(alarms.due(100, &snapshot, 9).is_empty(), "the first alarm is void");

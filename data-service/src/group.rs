@@ -4,7 +4,7 @@
 //! and leaves what must be stored and what watchers must be told. Nothing of it is visible until the writer
 //! has stored the group. An operation that is refused changes nothing, and a batch is never half applied.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
@@ -15,7 +15,8 @@ use estimand_api::write::{Content, Write};
 
 use crate::entry::{Entry, Facts, Marks};
 use crate::log::Change;
-use crate::snapshot::{Bound, Snapshot};
+use crate::slot::Slot;
+use crate::snapshot::{Bound, Changed as TableChanged, Snapshot};
 
 /// Which names keep a history, and how much of it.
 pub type Retention = BTreeMap<DataName, History>;
@@ -46,8 +47,10 @@ pub enum Done {
 /// A group of operations, applied.
 #[derive(Debug)]
 pub struct Group {
-    /// What is to be published.
+    /// What is to be published, but for the values that are replaced.
     pub next: Snapshot,
+    /// What each changed value is going to be, by the address of its slot.
+    put: HashMap<usize, Put>,
     pub changes: Vec<Change>,
     /// Values to be kept in the history.
     pub past: Vec<Arc<Entry>>,
@@ -58,10 +61,19 @@ pub struct Group {
     now: i64,
 }
 
+/// A value that is going to be in its slot.
+#[derive(Debug)]
+struct Put {
+    slot: Arc<Slot>,
+    changed: Arc<TableChanged>,
+    entry: Arc<Entry>,
+}
+
 impl Group {
     pub fn new(published: &Snapshot, now: i64) -> Self {
         Group {
             next: published.clone(),
+            put: HashMap::new(),
             changes: Vec::new(),
             past: Vec::new(),
             forget: Vec::new(),
@@ -103,17 +115,29 @@ impl Group {
         }
     }
 
-    /// The values to be stored: of several changes of one the last.
+    /// The values to be stored, of several changes of one the last; in the order of their keys, which is that
+    /// of the table, so that a database goes through it once.
     pub fn stored(&self) -> Vec<&Arc<Entry>> {
-        let latest = |entry: &&Arc<Entry>| {
-            let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
-            self.next.get(name, node).is_some_and(|current| Arc::ptr_eq(current, entry))
+        let mut stored: Vec<&Arc<Entry>> = self.put.values().map(|put| &put.entry).collect();
+        stored.sort_unstable_by_key(|entry| (&entry.facts.name, &entry.facts.node));
+        stored
+    }
+
+    /// Puts the values into their slots, where only the snapshot that is published next shows them. Returns
+    /// the slots that now also hold what was before.
+    pub fn settle(&mut self) -> Vec<Arc<Slot>> {
+        let settle = |put: Put| {
+            put.slot.replace(put.entry);
+            put.changed.set(self.next.revision);
+            put.slot
         };
-        let put = self.changes.iter().filter_map(|change| match change {
-            Change::Put(entry) => Some(entry),
-            _ => None,
-        });
-        put.filter(latest).collect()
+        std::mem::take(&mut self.put).into_values().map(settle).collect()
+    }
+
+    /// The value as this group leaves it.
+    pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
+        let (slot, _) = self.next.slot(name, node)?;
+        Some(self.put.get(&address(slot)).map_or_else(|| slot.latest(), |put| put.entry.clone()))
     }
 
     /// The values to be deleted from the store.
@@ -122,7 +146,7 @@ impl Group {
             Change::Removed { name, node, .. } => Some((name, node)),
             _ => None,
         });
-        removed.filter(|(name, node)| self.next.get(name.as_str(), node.as_str()).is_none()).collect()
+        removed.filter(|(name, node)| self.next.slot(name.as_str(), node.as_str()).is_none()).collect()
     }
 
     fn refuse_bound(&self, name: &DataName) -> Result<(), Problem> {
@@ -142,7 +166,12 @@ impl Group {
 
     fn put(&mut self, entry: Entry) -> Arc<Entry> {
         let entry = Arc::new(entry);
-        self.next.put(entry.clone());
+        let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
+        let (slot, changed) = match self.next.slot(name, node) {
+            Some((slot, changed)) => (slot.clone(), changed.clone()),
+            None => self.next.insert(entry.clone()),
+        };
+        self.put.insert(address(&slot), Put { slot, changed, entry: entry.clone() });
         self.changes.push(Change::Put(entry.clone()));
         entry
     }
@@ -154,7 +183,7 @@ impl Group {
     }
 
     fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Problem> {
-        let before = self.next.get(write.data_name.as_str(), write.node_name.as_str()).cloned();
+        let before = self.get(write.data_name.as_str(), write.node_name.as_str());
         if let Some(before) = &before
             && write.order.is_some()
             && write.order <= before.facts.order
@@ -164,10 +193,14 @@ impl Group {
         let Content::Value { text, valid_for, provenance } = &write.content else {
             return Ok(self.fail(before.as_deref(), write));
         };
+        // Names are shared with what is there already, so that they are kept once.
+        let (name, node) = match &before {
+            Some(before) => (before.facts.name.clone(), before.facts.node.clone()),
+            None => (self.next.kept_name(&write.data_name), self.next.intern(&write.node_name)),
+        };
         let facts = Facts {
-            // Names are shared with what is there already, so that they are kept once.
-            name: before.as_ref().map_or_else(|| write.data_name.clone(), |entry| entry.facts.name.clone()),
-            node: before.as_ref().map_or_else(|| write.node_name.clone(), |entry| entry.facts.node.clone()),
+            name,
+            node,
             collected_at: write.collected_at.unwrap_or(self.now),
             received_at: self.now,
             valid_for: *valid_for,
@@ -231,13 +264,14 @@ impl Group {
         self.refuse_bound(name)?;
         let nodes: Vec<NodeName> = match (self.next.table(name.as_str()), node) {
             (None, _) => Vec::new(),
-            (Some(table), Some(node)) => {
-                table.get(node.as_str()).map(|entry| entry.facts.node.clone()).into_iter().collect()
-            }
-            (Some(table), None) => table.entries().map(|entry| entry.facts.node.clone()).collect(),
+            (Some(values), Some(node)) => values.nodes().filter(|other| *other == node).cloned().collect(),
+            (Some(values), None) => values.nodes().cloned().collect(),
         };
         for node in &nodes {
             let revision = self.next_revision();
+            if let Some((slot, _)) = self.next.slot(name.as_str(), node.as_str()) {
+                self.put.remove(&address(slot));
+            }
             self.next.remove(name, node);
             self.changes.push(Change::Removed { name: name.clone(), node: node.clone(), revision });
         }
@@ -252,9 +286,8 @@ impl Group {
             .next
             .own_names()
             .into_iter()
-            .filter_map(|name| self.next.get(name.as_str(), node.as_str()))
+            .filter_map(|name| self.get(name.as_str(), node.as_str()))
             .filter(|entry| entry.facts.marks.lost != lost)
-            .cloned()
             .collect();
         for entry in &of_node {
             self.remark(entry, Marks { lost, ..entry.facts.marks });
@@ -303,6 +336,11 @@ impl Group {
         self.bindings.insert(name.clone());
         self.changes.push(Change::Rebound { name: name.clone(), revision });
     }
+}
+
+/// A slot is itself for as long as something holds it, which the group does.
+fn address(slot: &Arc<Slot>) -> usize {
+    Arc::as_ptr(slot) as usize
 }
 
 #[cfg(test)]

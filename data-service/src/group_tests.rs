@@ -32,11 +32,11 @@ fn apply(group: &mut Group, op: Op) -> Result<Done, Problem> {
 }
 
 fn text(group: &Group, of: &str, on: &str) -> Option<String> {
-    group.next.get(of, on).map(|entry| entry.text().to_owned())
+    group.get(of, on).map(|entry| entry.text().to_owned())
 }
 
 fn state(group: &Group, of: &str, on: &str) -> Option<State> {
-    group.next.get(of, on).map(|entry| entry.facts.marks.state())
+    group.get(of, on).map(|entry| entry.facts.marks.state())
 }
 
 #[test]
@@ -155,4 +155,39 @@ fn history_is_kept_of_every_value_until_it_is_deleted() {
     group.apply(&Op::Delete { name: name("a"), node: Some(node("n")) }, &retention).unwrap();
     group.apply(&Op::Write(value("a", "n", "4", None)), &retention).unwrap();
     assert_eq!(past(&group), ["4"]);
+}
+
+#[test]
+fn whoever_holds_a_snapshot_sees_it_as_it_was() {
+    let mut first = group();
+    for on in ["m", "n"] {
+        apply(&mut first, Op::Write(value("a", on, "1", None))).unwrap();
+    }
+    apply(&mut first, Op::Bind { name: name("b"), to: name("a") }).unwrap();
+    first.settle();
+    let held = first.next.clone();
+    let shown = |snapshot: &Snapshot, of: &str| {
+        let array = snapshot.table(of).unwrap().array();
+        array
+            .windows(13)
+            .filter(|w| w.starts_with(b"\"dataValue\":"))
+            .map(|w| char::from(w[12]))
+            .collect::<String>()
+    };
+    assert_eq!((shown(&held, "a"), shown(&held, "b")), ("11".to_owned(), "11".to_owned()));
+
+    let mut second = Group::new(&held, 2_000);
+    for (on, text) in [("m", "2"), ("n", "2"), ("m", "3")] {
+        apply(&mut second, Op::Write(value("a", on, text, None))).unwrap();
+    }
+    assert_eq!(shown(&held, "a"), "11", "nothing is shown before it is settled");
+    let slots = second.settle();
+    assert_eq!((shown(&held, "a"), shown(&held, "b")), ("11".to_owned(), "11".to_owned()));
+    assert_eq!((shown(&second.next, "a"), shown(&second.next, "b")), ("32".to_owned(), "32".to_owned()));
+    assert_eq!(held.get("a", "m").unwrap().text(), "1");
+
+    slots.iter().for_each(|slot| slot.forget(held.revision));
+    assert_eq!(held.get("a", "m").unwrap().text(), "1", "somebody still looks");
+    slots.iter().for_each(|slot| slot.forget(second.next.revision));
+    assert_eq!(second.next.get("a", "m").unwrap().text(), "3");
 }

@@ -15,12 +15,13 @@ mod log;
 mod queue;
 mod read;
 mod shelf;
+mod slot;
 mod snapshot;
 mod watch;
 mod write;
 mod writer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -211,7 +212,7 @@ impl Starting {
                 .table(name.as_str())
                 .into_iter()
                 .flat_map(|table| table.entries())
-                .for_each(|e| alarms.set(e));
+                .for_each(|e| alarms.set(&e));
         }
         self.published.log.store(Some(log.clone()));
         self.published.retention.store(Some(Arc::new(retention)));
@@ -227,6 +228,8 @@ impl Starting {
             figures: self.figures,
             stop: self.stop,
             alarms,
+            held: VecDeque::new(),
+            outdated: VecDeque::new(),
             stored_revision: revision,
             grown,
             pruned_at: Instant::now(),

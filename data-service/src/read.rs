@@ -3,6 +3,8 @@
 //! Nothing here waits for a writer, a database or another reader. Whether a value is good enough is the
 //! reader's to say (`state`, `maxAge`); without a say everything comes, with its state.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -16,7 +18,7 @@ use estimand_service::{Failure, Query};
 
 use crate::DataService;
 use crate::entry::Entry;
-use crate::snapshot::{Snapshot, Table};
+use crate::snapshot::{Snapshot, Values};
 
 /// The most names in one query.
 const MAX_NAMES: usize = 256;
@@ -116,12 +118,12 @@ pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Resul
     let Some(table) = snapshot.table(name) else { return Err(no_value(&req, name, node).into()) };
     let Some(entry) = table.get(node) else { return Err(no_value(&req, name, node).into()) };
     if !req.query_string().is_empty() {
-        return read_one_asked(&req, &service, &snapshot, table, entry);
+        return read_one_asked(&req, &service, &snapshot, table, &entry);
     }
     if wants_text(&req) {
-        return Ok(respond(&snapshot, TEXT, plain(entry)));
+        return Ok(respond(&snapshot, TEXT, plain(&entry)));
     }
-    Ok(json(&snapshot, table.json(entry)))
+    Ok(json(&snapshot, table.json(&entry)))
 }
 
 /// The same when the query says more.
@@ -129,7 +131,7 @@ fn read_one_asked(
     req: &HttpRequest,
     service: &DataService,
     snapshot: &Snapshot,
-    table: &Table,
+    table: Values<'_>,
     entry: &Entry,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["state", "maxAge", "explain"])?;
@@ -156,7 +158,7 @@ fn read_one_asked(
 }
 
 /// The value with its provenance; `null` for a plain write, which has none.
-fn explained(table: &Table, entry: &Entry) -> Bytes {
+fn explained(table: Values<'_>, entry: &Entry) -> Bytes {
     let mut out = Vec::with_capacity(512);
     table.push_json(&mut out, entry);
     out.pop();
@@ -277,14 +279,14 @@ fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>)
 
 const EMPTY: Bytes = Bytes::from_static(b"[]");
 
-fn array_of<'e>(found: impl IntoIterator<Item = (&'e Table, &'e std::sync::Arc<Entry>)>) -> Bytes {
+fn array_of<'s>(found: impl IntoIterator<Item = (Values<'s>, Arc<Entry>)>) -> Bytes {
     let mut out = Vec::with_capacity(512);
     out.push(b'[');
     for (table, entry) in found {
         if out.len() > 1 {
             out.push(b',');
         }
-        table.push_json(&mut out, entry);
+        table.push_json(&mut out, &entry);
     }
     out.push(b']');
     Bytes::from(out)

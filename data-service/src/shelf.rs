@@ -58,10 +58,9 @@ impl Shelf {
         // Nothing was given out yet by the first service of a new store.
         let revision = if claim.epoch == 1 { 0 } else { claim.revision.unsigned_abs() };
         let mut snapshot = Snapshot::empty(revision);
-        let mut names = Names::default();
         connection.load_data(&mut |row| {
-            match names.entry_of(row, now) {
-                Some(entry) => snapshot.put(Arc::new(entry)),
+            match entry_of(row, now, &mut snapshot) {
+                Some(entry) => drop(snapshot.insert(Arc::new(entry))),
                 None => tracing::error!(
                     "a stored value has no valid name; it stays where it is and is not served"
                 ),
@@ -152,8 +151,8 @@ impl Shelf {
             connection.prune_history(name.as_str(), Some(now.saturating_sub(micros)))?;
         }
         if let Some(max) = history.max {
-            for entry in snapshot.table(name.as_str()).into_iter().flat_map(|table| table.entries()) {
-                connection.prune_history_count(name.as_str(), entry.facts.node.as_str(), signed(max))?;
+            for node in snapshot.table(name.as_str()).into_iter().flat_map(|values| values.nodes()) {
+                connection.prune_history_count(name.as_str(), node.as_str(), signed(max))?;
             }
         }
         Ok(())
@@ -179,43 +178,22 @@ impl Shelf {
     }
 }
 
-/// Names while loading: each data name and node name is kept once, however many values share it.
-#[derive(Default)]
-struct Names {
-    data: Option<DataName>,
-    nodes: std::collections::BTreeSet<NodeName>,
-}
-
-impl Names {
-    fn entry_of(&mut self, row: DataRow, now: i64) -> Option<Entry> {
-        let name = match self.data.take().filter(|name| name.as_str() == row.data_name) {
-            Some(name) => name,
-            None => DataName::parse(&row.data_name).ok()?,
-        };
-        self.data = Some(name.clone());
-        let node = match self.nodes.get(row.node_name.as_str()) {
-            Some(node) => node.clone(),
-            None => {
-                let node = NodeName::parse(&row.node_name).ok()?;
-                self.nodes.insert(node.clone());
-                node
-            }
-        };
-        let order = u64::try_from(row.epoch).ok().zip(u64::try_from(row.sequence).ok());
-        let mut facts = Facts {
-            name,
-            node,
-            collected_at: row.collected_at,
-            received_at: row.received_at,
-            valid_for: row.valid_for,
-            marks: Marks { stale: false, failed: row.failed, lost: row.lost },
-            revision: row.revision.unsigned_abs(),
-            order: order.map(|(epoch, sequence)| Order { epoch, sequence }),
-            provenance: row.provenance.map(String::into_boxed_str),
-        };
-        facts.marks.stale = facts.expires_at().is_some_and(|at| at <= now);
-        Some(Entry::new(facts, &row.data_value))
-    }
+/// Makes a value of a row; none if its names are no names.
+fn entry_of(row: DataRow, now: i64, snapshot: &mut Snapshot) -> Option<Entry> {
+    let order = u64::try_from(row.epoch).ok().zip(u64::try_from(row.sequence).ok());
+    let mut facts = Facts {
+        name: snapshot.kept_name(&DataName::parse(&row.data_name).ok()?),
+        node: snapshot.intern(&NodeName::parse(&row.node_name).ok()?),
+        collected_at: row.collected_at,
+        received_at: row.received_at,
+        valid_for: row.valid_for,
+        marks: Marks { stale: false, failed: row.failed, lost: row.lost },
+        revision: row.revision.unsigned_abs(),
+        order: order.map(|(epoch, sequence)| Order { epoch, sequence }),
+        provenance: row.provenance.map(String::into_boxed_str),
+    };
+    facts.marks.stale = facts.expires_at().is_some_and(|at| at <= now);
+    Some(Entry::new(facts, &row.data_value))
 }
 
 fn row_of(entry: &Entry) -> DataRowRef<'_> {

@@ -174,7 +174,7 @@ impl Watcher {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
-            table.push_json(&mut out, entry);
+            table.push_json(&mut out, &entry);
         }
         out.extend_from_slice(b"]}\n");
         push_id(&mut out, snapshot.revision);

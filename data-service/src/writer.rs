@@ -10,9 +10,9 @@
 //! Values that expire are marked between groups, without the database: a reader sees `stale` in time also
 //! while the database is away.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -27,6 +27,7 @@ use crate::group::{Done, Group, Retention};
 use crate::log::{Change, Log};
 use crate::queue::{Empty, Inbox, Job};
 use crate::shelf::{Failed, Shelf};
+use crate::slot::Slot;
 use crate::snapshot::Snapshot;
 
 /// The most operations and bytes that are stored at once.
@@ -60,6 +61,10 @@ pub struct Writer {
     pub figures: Arc<Figures>,
     pub stop: Arc<AtomicBool>,
     pub alarms: Alarms,
+    /// Older snapshots that somebody may still hold.
+    pub held: VecDeque<(u64, Weak<Snapshot>)>,
+    /// Slots that hold what was before a revision.
+    pub outdated: VecDeque<(u64, Arc<Slot>)>,
     /// The revision that is stored.
     pub stored_revision: u64,
     /// Names whose history has grown since it was last cut.
@@ -124,7 +129,9 @@ impl Writer {
         let mut pause = Duration::from_millis(10);
         loop {
             let snapshot = self.snapshot();
+            let base = snapshot.revision;
             let mut group = Group::new(&snapshot, self.clock.now_micros());
+            drop(snapshot);
             let answers: Vec<Result<Done, Problem>> =
                 jobs.iter().map(|job| group.apply(&job.op, &retention)).collect();
             if group.is_empty() && unknown_from.is_none() {
@@ -156,7 +163,7 @@ impl Writer {
                 Err(Failed::Unknown(cause)) => {
                     self.figures.broken.add(1);
                     tracing::warn!(%cause, writes = jobs.len(), "the database broke off; storing the same writes again");
-                    unknown_from = unknown_from.or(Some(snapshot.revision + 1));
+                    unknown_from = unknown_from.or(Some(base + 1));
                     if self.stopping() {
                         return Ok(());
                     }
@@ -169,9 +176,15 @@ impl Writer {
     }
 
     /// Makes a group visible, to readers first and then to watchers.
-    fn publish(&mut self, group: Group) {
+    fn publish(&mut self, mut group: Group) {
+        let slots = group.settle();
         let Group { next, changes, retention, past, .. } = group;
-        self.published.snapshot.store(Some(Arc::new(next)));
+        let revision = next.revision;
+        if let Some(old) = self.published.snapshot.swap(Some(Arc::new(next))) {
+            self.held.push_back((old.revision, Arc::downgrade(&old)));
+        }
+        self.outdated.extend(slots.into_iter().map(|slot| (revision, slot)));
+        self.forget(revision);
         self.log.append(&changes);
         for change in &changes {
             if let Change::Put(entry) = change {
@@ -185,6 +198,17 @@ impl Writer {
         self.grown.extend(past.iter().map(|entry| entry.facts.name.clone()));
     }
 
+    /// Drops what only snapshots show that nobody holds any more.
+    fn forget(&mut self, published: u64) {
+        self.held.retain(|(_, snapshot)| snapshot.strong_count() > 0);
+        let oldest = self.held.front().map_or(published, |(revision, _)| *revision);
+        while self.outdated.front().is_some_and(|(since, _)| *since <= oldest) {
+            if let Some((_, slot)) = self.outdated.pop_front() {
+                slot.forget(oldest);
+            }
+        }
+    }
+
     /// Marks what has expired.
     fn expire(&mut self) {
         let now = self.clock.now_micros();
@@ -195,6 +219,7 @@ impl Writer {
                 continue;
             }
             let mut group = Group::new(&snapshot, now);
+            drop(snapshot);
             due.iter().for_each(|entry| group.expire(entry));
             if group.next.revision > self.stored_revision + self.shelf.headroom() / 2
                 && self.shelf.keep_revision(group.next.revision).is_ok()

@@ -9,6 +9,7 @@ use crate::bench::Bench;
 use crate::contest::Spread;
 use crate::keys::EachName;
 use crate::load::Load;
+use crate::report::rounded;
 use crate::served::Served;
 
 const RESTARTS: usize = 3;
@@ -16,7 +17,7 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Fills a new service and leaves it for the parts that follow.
 pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    bench.report.part(&format!("load: {} values, SQLite", bench.keys.count()));
+    bench.report.part(&format!("load: {} values, SQLite", rounded(bench.keys.count() as f64)));
     let mut served = bench.start_service()?;
     let empty = served.process.rss_bytes();
     let rows = served.fill()?;

@@ -9,6 +9,7 @@ use fastrand::Rng;
 use crate::bench::Bench;
 use crate::contest::{Rounds, Sample, Side, contest};
 use crate::keys::{Keys, ReadName, ReadOne, name_of, node_of};
+use crate::report::rounded;
 use crate::served::{Bare, side};
 
 pub const CONNECTIONS: usize = 64;
@@ -41,7 +42,7 @@ fn one_value(bench: &mut Bench, keys: Keys) -> anyhow::Result<()> {
     let ours = side(cores, &served.process, CONNECTIONS, requests());
     let theirs = side(cores, &bare.process, CONNECTIONS, requests());
     let [ours, theirs] = contest(plan, [ours, theirs])?;
-    let what = format!("one value of {} ({} bytes)", keys.count(), bytes.len());
+    let what = format!("one value of {} ({} bytes)", rounded(keys.count() as f64), bytes.len());
     bench.report.ratio(&what, PEER, Some(TARGET), &ours, &theirs);
     ceiling(bench, &theirs);
     Ok(())

@@ -30,5 +30,6 @@ fn upsert(place: impl Fn(usize) -> String, replacing: &str, new: impl Fn(&str) -
 
 const ON_CONFLICT: &str = "ON CONFLICT (id) DO UPDATE SET";
 const ON_DUPLICATE: &str = "ON DUPLICATE KEY UPDATE";
-/// An instant as wide as today's, in microseconds, and a revision as wide as a later one.
-const AT: i64 = 1_700_000_000_000_000;
+/// An instant of today, in microseconds, and a revision as wide. A database that is sent a row that it has
+/// already writes nothing, so each row that is written takes the next one.
+const FIRST: i64 = 1_700_000_000_000_000;

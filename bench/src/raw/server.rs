@@ -12,7 +12,7 @@ use mysql_async::prelude::Queryable;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::{AT, ON_CONFLICT, ON_DUPLICATE, upsert};
+use super::{FIRST, ON_CONFLICT, ON_DUPLICATE, upsert};
 use crate::contest::Sample;
 use crate::histogram::Histogram;
 use crate::keys::{Keys, Row};
@@ -28,7 +28,13 @@ pub struct RawServer {
     rows: Arc<[Row]>,
 }
 
-enum Link {
+struct Link {
+    driver: Driver,
+    /// The last one that it wrote.
+    revision: i64,
+}
+
+enum Driver {
     Postgres { client: tokio_postgres::Client, upsert: tokio_postgres::Statement },
     Mariadb { connection: mysql_async::Conn, upsert: mysql_async::Statement },
 }
@@ -61,7 +67,7 @@ pub fn create(server: &Server, keys: Keys) -> String {
     server.query(
         &url,
         &format!(
-            "INSERT INTO t_data SELECT {ids}, name, node, '0.123456', {AT}, {AT}, NULL, false, false, {AT}, \
+            "INSERT INTO t_data SELECT {ids}, name, node, '0.123456', {FIRST}, {FIRST}, NULL, false, false, {FIRST}, \
              -1, -1, NULL FROM {source}"
         ),
     );
@@ -107,22 +113,23 @@ impl RawServer {
 
 impl Link {
     async fn open(kind: Kind, url: &str) -> anyhow::Result<Self> {
-        match kind {
+        let driver = match kind {
             Kind::Postgres => {
                 let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
                 // It ends when the client is dropped.
                 tokio::spawn(connection);
                 let sql = upsert(|n| format!("${n}"), ON_CONFLICT, |column| format!("excluded.{column}"));
                 let upsert = client.prepare(&sql).await?;
-                Ok(Link::Postgres { client, upsert })
+                Driver::Postgres { client, upsert }
             }
             Kind::Mariadb => {
                 let mut connection = mysql_async::Conn::from_url(url).await?;
                 let sql = upsert(|_| "?".to_owned(), ON_DUPLICATE, |column| format!("VALUES({column})"));
                 let upsert = connection.prep(sql).await?;
-                Ok(Link::Mariadb { connection, upsert })
+                Driver::Mariadb { connection, upsert }
             }
-        }
+        };
+        Ok(Link { driver, revision: FIRST })
     }
 
     async fn write(
@@ -145,32 +152,34 @@ impl Link {
 
     async fn upsert(&mut self, row: &Row) -> anyhow::Result<()> {
         let Row { id, name, node, value } = row;
-        match self {
-            Link::Postgres { client, upsert } => {
+        self.revision += 1;
+        let now = self.revision;
+        match &mut self.driver {
+            Driver::Postgres { client, upsert } => {
                 let (none, nothing) = (None::<i64>, None::<&str>);
                 let written = client
                     .execute(
                         &*upsert,
                         &[
-                            id, name, node, value, &AT, &AT, &none, &false, &false, &AT, &-1i64, &-1i64,
+                            id, name, node, value, &now, &now, &none, &false, &false, &now, &-1i64, &-1i64,
                             &nothing,
                         ],
                     )
                     .await;
                 written?;
             }
-            Link::Mariadb { connection, upsert } => {
+            Driver::Mariadb { connection, upsert } => {
                 let values: Vec<mysql_async::Value> = vec![
                     id.into(),
                     name.into(),
                     node.into(),
                     value.into(),
-                    AT.into(),
-                    AT.into(),
+                    now.into(),
+                    now.into(),
                     mysql_async::Value::NULL,
                     false.into(),
                     false.into(),
-                    AT.into(),
+                    now.into(),
                     (-1i64).into(),
                     (-1i64).into(),
                     mysql_async::Value::NULL,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rusqlite::{Connection, Statement, params};
 
-use super::{AT, ON_CONFLICT, upsert};
+use super::{FIRST, ON_CONFLICT, upsert};
 use crate::contest::Sample;
 use crate::histogram::Histogram;
 use crate::keys::{Keys, Row};
@@ -20,6 +20,7 @@ pub struct RawSqlite {
     connection: Connection,
     rows: Vec<Row>,
     next: usize,
+    revision: i64,
 }
 
 impl RawSqlite {
@@ -29,8 +30,9 @@ impl RawSqlite {
         connection.execute_batch(SETTINGS)?;
         connection.execute_batch(TABLES)?;
         let all: Vec<Row> = keys.all().collect();
-        transaction(&connection, &mut prepare(&connection)?, &all)?;
-        Ok(RawSqlite { connection, rows: keys.some(), next: 0 })
+        let mut revision = FIRST;
+        transaction(&connection, &mut prepare(&connection)?, &all, &mut revision)?;
+        Ok(RawSqlite { connection, rows: keys.some(), next: 0, revision })
     }
 
     /// Writes for so long, so many rows a transaction; the figure counts transactions.
@@ -45,7 +47,7 @@ impl RawSqlite {
             let now = &self.rows[self.next..self.next + rows];
             self.next += rows;
             let sent = Instant::now();
-            transaction(&self.connection, &mut upsert, now)?;
+            transaction(&self.connection, &mut upsert, now, &mut self.revision)?;
             latencies.record(sent.elapsed());
         }
         Ok(Sample::new(latencies, began.elapsed()))
@@ -57,7 +59,12 @@ fn prepare(connection: &Connection) -> anyhow::Result<Statement<'_>> {
     Ok(connection.prepare(&sql)?)
 }
 
-fn transaction(connection: &Connection, upsert: &mut Statement<'_>, rows: &[Row]) -> anyhow::Result<()> {
+fn transaction(
+    connection: &Connection,
+    upsert: &mut Statement<'_>,
+    rows: &[Row],
+    revision: &mut i64,
+) -> anyhow::Result<()> {
     // A single statement is a transaction of its own.
     let framed = rows.len() > 1;
     if framed {
@@ -65,7 +72,10 @@ fn transaction(connection: &Connection, upsert: &mut Statement<'_>, rows: &[Row]
     }
     let nothing = None::<&str>;
     for Row { id, name, node, value } in rows {
-        upsert.execute(params![id, name, node, value, AT, AT, nothing, false, false, AT, -1, -1, nothing])?;
+        *revision += 1;
+        let now = *revision;
+        upsert
+            .execute(params![id, name, node, value, now, now, nothing, false, false, now, -1, -1, nothing])?;
     }
     if framed {
         connection.execute_batch("COMMIT")?;

@@ -64,12 +64,15 @@ impl Fields {
         expected: &str,
         read: impl FnOnce(&Value) -> Result<T, String>,
     ) -> Option<T> {
-        let missing = self.map.get(name).is_none_or(Value::is_null);
+        let is_null = self.map.get(name).map(Value::is_null);
         let value = self.optional(name, expected, read);
-        if missing {
-            self.errors.push(FieldError::new(self.place(name), "is missing").expected(expected));
-        }
-        value
+        let error = match is_null {
+            None => FieldError::new(self.place(name), "is missing"),
+            Some(true) => FieldError::new(self.place(name), "is null").given("null"),
+            Some(false) => return value,
+        };
+        self.errors.push(error.expected(expected));
+        None
     }
 
     /// Whether the object has the field.

@@ -145,7 +145,7 @@ struct Raw<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     data_value: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    collected_at: Cow<'a, str>,
+    collected_at: Option<Text<'a>>,
     #[serde(default)]
     valid_for: Option<Span>,
     #[serde(default)]
@@ -153,10 +153,14 @@ struct Raw<'a> {
     #[serde(default)]
     sequence: Option<u64>,
     #[serde(borrow, default)]
-    state: Cow<'a, str>,
+    state: Option<Text<'a>>,
     #[serde(borrow, default)]
     provenance: Option<&'a RawValue>,
 }
+
+/// An optional text that is borrowed where it can be.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Keeps `null` apart from absence.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
@@ -166,8 +170,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 impl Raw<'_> {
     /// The write, if all is right with it.
     fn accept(self) -> Option<Write> {
-        let content = match (self.data_value, &*self.state) {
-            (Some(value), "" | "fresh") => Content::Value {
+        let content = match (self.data_value, self.state.as_ref().map(|state| &*state.0)) {
+            (Some(value), None | Some("fresh")) => Content::Value {
                 text: bounded(value, MAX_VALUE_BYTES)?,
                 valid_for: match self.valid_for {
                     Some(span) => Some(positive(span)?),
@@ -179,12 +183,14 @@ impl Raw<'_> {
                     None => None,
                 },
             },
-            (None, "failed") if self.valid_for.is_none() && self.provenance.is_none() => Content::Failed,
+            (None, Some("failed")) if self.valid_for.is_none() && self.provenance.is_none() => {
+                Content::Failed
+            }
             _ => return None,
         };
-        let collected_at = match &*self.collected_at {
-            "" => None,
-            text => Some(instant::parse_rfc3339(text)?),
+        let collected_at = match &self.collected_at {
+            None => None,
+            Some(text) => Some(instant::parse_rfc3339(&text.0)?),
         };
         let order = match (self.epoch, self.sequence) {
             (None, None) => None,
@@ -286,6 +292,8 @@ mod tests {
         check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"epoch":-1,"sequence":1}"#, "epoch");
         check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"validFor":0}"#, "validFor");
         check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"collectedAt":"now"}"#, "collectedAt");
+        check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"collectedAt":""}"#, "collectedAt");
+        check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"state":""}"#, "state");
         check(
             r#"{"dataName":"a","nodeName":"n","dataValue":1,"state":"failed"}"#,
             "keeps the last good value",

@@ -148,11 +148,16 @@ impl Writer {
                     return Ok(());
                 }
                 Err(Failed::Fenced) => {
-                    let problem = Problem::unavailable("another data service has taken over this store", 1);
+                    let reason = "another data service has taken over this store";
+                    let problem = match unknown_from {
+                        None => Problem::unavailable(reason, 1),
+                        Some(_) => Problem::outcome_unknown(reason, 1),
+                    };
                     answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
-                    return Err(Fatal("another data service has taken over this store".to_owned()));
+                    return Err(Fatal(reason.to_owned()));
                 }
-                Err(Failed::Refused(cause)) => {
+                // After an attempt of unknown outcome a refusal settles nothing: that one may be stored.
+                Err(Failed::Refused(cause)) if unknown_from.is_none() => {
                     self.figures.refused.add(1);
                     tracing::error!(%cause, writes = jobs.len(), "the database refused a group of writes");
                     let problem =
@@ -160,7 +165,7 @@ impl Writer {
                     answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
                     return Ok(());
                 }
-                Err(Failed::Unknown(cause)) => {
+                Err(Failed::Unknown(cause) | Failed::Refused(cause)) => {
                     self.figures.broken.add(1);
                     tracing::warn!(%cause, writes = jobs.len(), "the database broke off; storing the same writes again");
                     unknown_from = unknown_from.or(Some(base + 1));

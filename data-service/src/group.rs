@@ -262,10 +262,17 @@ impl Group {
 
     fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Problem> {
         self.refuse_bound(name)?;
-        let nodes: Vec<NodeName> = match (self.next.table(name.as_str()), node) {
-            (None, _) => Vec::new(),
-            (Some(values), Some(node)) => values.nodes().filter(|other| *other == node).cloned().collect(),
-            (Some(values), None) => values.nodes().cloned().collect(),
+        let nodes: Vec<NodeName> = match node {
+            Some(node) => {
+                self.next.slot(name.as_str(), node.as_str()).map(|_| node.clone()).into_iter().collect()
+            }
+            None => self
+                .next
+                .table(name.as_str())
+                .into_iter()
+                .flat_map(|values| values.nodes())
+                .cloned()
+                .collect(),
         };
         for node in &nodes {
             let revision = self.next_revision();

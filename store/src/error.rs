@@ -16,7 +16,8 @@ pub enum Error {
     /// took effect is unknown.
     #[error("{doing}: the database connection is lost: {cause}")]
     Connection { doing: &'static str, cause: String },
-    /// Another process has claimed this owner. Nothing took effect, and nothing will under this claim.
+    /// Another process has claimed this owner, or taken over in this role. Nothing took effect, and nothing
+    /// will under this claim or lead.
     #[error("{owner} was claimed by another process: epoch {epoch} is over")]
     Fenced { owner: String, epoch: i64 },
     /// The database refused. Nothing took effect; the same request is likely to be refused again.

@@ -5,8 +5,8 @@
 //! writing owns a [`Connection`]; everybody else asks a [`Worker`], which is such a thread.
 //!
 //! What must hold: a call that returns `Ok` is durable; a call is one transaction; after any error but
-//! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew, no older claim
-//! writes again. Instants and spans are microseconds.
+//! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew or another process
+//! leads, no older claim or lead writes again. Instants and spans are microseconds.
 
 mod backend;
 mod binding;
@@ -15,8 +15,11 @@ mod data;
 mod driver;
 mod error;
 mod history;
+mod leader;
 mod migrate;
+mod node;
 mod owner;
+mod placement;
 mod registry;
 mod retention;
 mod schema;
@@ -30,7 +33,10 @@ pub use connection::Connection;
 pub use data::{DataRow, DataRowRef, Group, Key};
 pub use error::Error;
 pub use history::{HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef};
+pub use leader::{Lead, LeadRow};
+pub use node::{ClusterGroup, NodeRow, NodeRowRef};
 pub use owner::Claim;
+pub use placement::{PlacementRef, PlacementRow};
 pub use registry::{HistoryEntry, RegistrationRow};
 pub use retention::{RetentionRef, RetentionRow};
 pub use url::StoreUrl;

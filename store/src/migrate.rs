@@ -88,3 +88,7 @@ fn mysql(connection: &mut MysqlWrapper) -> Outcome {
     connection.batch_execute(&format!("DO RELEASE_LOCK({name})"))?;
     outcome
 }
+
+#[cfg(test)]
+#[path = "migrate_tests.rs"]
+mod tests;

@@ -78,3 +78,36 @@ diesel::table! {
         revision -> BigInt,
     }
 }
+
+diesel::table! {
+    t_node (node_name) {
+        node_name -> Text,
+        labels -> Text,
+        facts -> Text,
+        agent -> Text,
+        boot -> BigInt,
+        cordoned -> Bool,
+        lost -> Bool,
+        seen_at -> BigInt,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_placement (node_name, data_name) {
+        data_name -> Text,
+        node_name -> Text,
+        moves -> BigInt,
+        placed_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_leader (role) {
+        role -> Text,
+        epoch -> BigInt,
+        beat -> BigInt,
+        holder -> Text,
+        address -> Text,
+    }
+}

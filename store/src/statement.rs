@@ -1,7 +1,8 @@
-//! Statements that diesel would not keep prepared: inserts of many rows, and updates.
+//! Statements that diesel would not keep prepared: inserts and deletes of many rows, and updates.
 //!
-//! A statement is cached by its text, so there must be few texts. Rows are therefore written in pieces
-//! of a handful of fixed sizes, and each size of each table is prepared once in a connection's life.
+//! A statement is cached by its text, so there must be few texts. Rows are therefore written and deleted
+//! in pieces of a handful of fixed sizes, and each size of each table is prepared once in a connection's
+//! life.
 
 use diesel::QueryResult;
 use diesel::backend::Backend as DieselBackend;
@@ -56,28 +57,49 @@ impl Rows {
     pub(crate) fn write(&'static self, backend: &mut Backend, values: &[Value<'_>]) -> QueryResult<()> {
         let mut rest = values;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(self.next_size(rest) * self.columns.len());
+            let (now, later) = next_piece(rest, self.columns.len());
             let insert = Insert { rows: self, values: now };
             on!(backend, connection => insert.execute(connection))?;
             rest = later;
         }
         Ok(())
     }
+}
 
-    /// The most rows that one statement takes of what is left.
-    fn next_size(&self, values: &[Value<'_>]) -> usize {
-        let mut bytes = 0;
-        let fitting = values
-            .chunks_exact(self.columns.len())
-            .take(SIZES[0])
-            .take_while(|row| {
-                bytes += row.iter().map(Value::bytes).sum::<usize>();
-                bytes <= MAX_BYTES
-            })
-            .count();
-        // A row that is too large by itself still has to go.
-        SIZES.into_iter().find(|size| *size <= fitting).unwrap_or(1)
+/// How rows of one table are found by their key, or by a part of it.
+pub(crate) struct Keys {
+    pub(crate) table: &'static str,
+    pub(crate) columns: &'static [&'static str],
+}
+
+impl Keys {
+    /// Deletes the rows of keys whose values lie one key after the other.
+    pub(crate) fn delete(&'static self, backend: &mut Backend, values: &[Value<'_>]) -> QueryResult<()> {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (now, later) = next_piece(rest, self.columns.len());
+            let delete = Delete { keys: self, values: now };
+            on!(backend, connection => delete.execute(connection))?;
+            rest = later;
+        }
+        Ok(())
     }
+}
+
+/// Splits off the most rows of `width` values that one statement takes of what is left.
+fn next_piece<'p, 'v>(values: &'p [Value<'v>], width: usize) -> (&'p [Value<'v>], &'p [Value<'v>]) {
+    let mut bytes = 0;
+    let fitting = values
+        .chunks_exact(width)
+        .take(SIZES[0])
+        .take_while(|row| {
+            bytes += row.iter().map(Value::bytes).sum::<usize>();
+            bytes <= MAX_BYTES
+        })
+        .count();
+    // A row that is too large by itself still has to go.
+    let rows = SIZES.into_iter().find(|size| *size <= fitting).unwrap_or(1);
+    values.split_at(rows * width)
 }
 
 /// Writes `rows` through as few values at a time as serve a statement.
@@ -103,6 +125,11 @@ struct Insert<'a> {
     values: &'a [Value<'a>],
 }
 
+struct Delete<'a> {
+    keys: &'static Keys,
+    values: &'a [Value<'a>],
+}
+
 /// A statement whose text is known, with a `?` where each value goes.
 pub(crate) struct Fixed<'a> {
     pub(crate) sql: &'static str,
@@ -120,23 +147,36 @@ impl QueryId for Insert<'_> {
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
+impl QueryId for Delete<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
 impl QueryId for Fixed<'_> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
 impl<C> RunQueryDsl<C> for Insert<'_> {}
+impl<C> RunQueryDsl<C> for Delete<'_> {}
 impl<C> RunQueryDsl<C> for &Fixed<'_> {}
 
-/// What follows the rows so that they replace what is there.
-trait Replacing: DieselBackend {
+/// What each database says in its own way.
+trait Dialect: DieselBackend {
+    /// What comes before a list of keys. PostgreSQL looks up what is in `VALUES`; a mere list it would
+    /// compare with each row of a table that has only just been filled.
+    const KEYS: &'static str;
+
+    /// What follows the rows so that they replace what is there.
     fn before(key: &[&str], out: &mut AstPass<'_, '_, Self>);
     fn value_of(column: &str, out: &mut AstPass<'_, '_, Self>);
 }
 
-macro_rules! replacing_by_conflict {
+macro_rules! dialect_of_conflicts {
     ($backend:ty) => {
-        impl Replacing for $backend {
+        impl Dialect for $backend {
+            const KEYS: &'static str = "VALUES ";
+
             fn before(key: &[&str], out: &mut AstPass<'_, '_, Self>) {
                 out.push_sql(" ON CONFLICT (");
                 for (n, column) in key.iter().enumerate() {
@@ -153,10 +193,12 @@ macro_rules! replacing_by_conflict {
         }
     };
 }
-replacing_by_conflict!(Sqlite);
-replacing_by_conflict!(Pg);
+dialect_of_conflicts!(Sqlite);
+dialect_of_conflicts!(Pg);
 
-impl Replacing for Mysql {
+impl Dialect for Mysql {
+    const KEYS: &'static str = "";
+
     fn before(_: &[&str], out: &mut AstPass<'_, '_, Self>) {
         out.push_sql(" ON DUPLICATE KEY UPDATE ");
     }
@@ -166,6 +208,28 @@ impl Replacing for Mysql {
         out.push_sql(column);
         out.push_sql(")");
     }
+}
+
+/// Rows of `width` values, each in parentheses.
+fn tuples<'b, B: DieselBackend>(
+    values: &'b [Value<'b>],
+    width: usize,
+    out: &mut AstPass<'_, 'b, B>,
+) -> QueryResult<()>
+where
+    Value<'b>: QueryFragment<B>,
+{
+    for (n, row) in values.chunks_exact(width).enumerate() {
+        out.push_sql(if n == 0 { "(" } else { "),(" });
+        for (n, value) in row.iter().enumerate() {
+            if n > 0 {
+                out.push_sql(",");
+            }
+            value.walk_ast(out.reborrow())?;
+        }
+    }
+    out.push_sql(")");
+    Ok(())
 }
 
 macro_rules! fragments {
@@ -193,16 +257,7 @@ macro_rules! fragments {
                     out.push_sql(column);
                 }
                 out.push_sql(") VALUES ");
-                for (n, row) in self.values.chunks_exact(columns.len()).enumerate() {
-                    out.push_sql(if n == 0 { "(" } else { "),(" });
-                    for (n, value) in row.iter().enumerate() {
-                        if n > 0 {
-                            out.push_sql(",");
-                        }
-                        value.walk_ast(out.reborrow())?;
-                    }
-                }
-                out.push_sql(")");
+                tuples(self.values, columns.len(), &mut out)?;
                 if replaced_by > 0 {
                     let (key, others) = columns.split_at(replaced_by);
                     <$backend>::before(key, &mut out);
@@ -213,6 +268,23 @@ macro_rules! fragments {
                         <$backend>::value_of(column, &mut out);
                     }
                 }
+                Ok(())
+            }
+        }
+
+        impl QueryFragment<$backend> for Delete<'_> {
+            fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
+                let Keys { table, columns } = *self.keys;
+                out.push_sql("DELETE FROM ");
+                out.push_sql(table);
+                for (n, column) in columns.iter().enumerate() {
+                    out.push_sql(if n == 0 { " WHERE (" } else { ", " });
+                    out.push_sql(column);
+                }
+                out.push_sql(") IN (");
+                out.push_sql(<$backend>::KEYS);
+                tuples(self.values, columns.len(), &mut out)?;
+                out.push_sql(")");
                 Ok(())
             }
         }
@@ -242,14 +314,16 @@ mod tests {
     use super::*;
 
     static TABLE: Rows = Rows { table: "t", columns: &["k", "v"], replaced_by: 1 };
+    static KEYS: Keys = Keys { table: "t", columns: &["k", "v"] };
 
     fn sizes(texts: &[&str]) -> Vec<usize> {
         let values: Vec<_> = texts.iter().flat_map(|text| [Value::Int(1), Value::Text(text)]).collect();
         let mut sizes = Vec::new();
         let mut rest = &values[..];
         while !rest.is_empty() {
-            sizes.push(TABLE.next_size(rest));
-            rest = &rest[2 * TABLE.next_size(rest)..];
+            let (now, later) = next_piece(rest, 2);
+            sizes.push(now.len() / 2);
+            rest = later;
         }
         sizes
     }
@@ -273,6 +347,7 @@ mod tests {
     fn the_text_is_each_databases_own() {
         let values = [Value::Int(1), Value::Text("a"), Value::Int(2), Value::Text("b")];
         let insert = Insert { rows: &TABLE, values: &values };
+        let delete = Delete { keys: &KEYS, values: &values };
         let text = |debug: String| debug.split(" -- ").next().unwrap_or_default().to_owned();
         assert_eq!(
             text(diesel::debug_query::<Pg, _>(&insert).to_string()),
@@ -281,6 +356,14 @@ mod tests {
         assert_eq!(
             text(diesel::debug_query::<Mysql, _>(&insert).to_string()),
             "INSERT INTO t (k, v) VALUES (?,?),(?,?) ON DUPLICATE KEY UPDATE v = VALUES(v)"
+        );
+        assert_eq!(
+            text(diesel::debug_query::<Pg, _>(&delete).to_string()),
+            "DELETE FROM t WHERE (k, v) IN (VALUES ($1,$2),($3,$4))"
+        );
+        assert_eq!(
+            text(diesel::debug_query::<Mysql, _>(&delete).to_string()),
+            "DELETE FROM t WHERE (k, v) IN ((?,?),(?,?))"
         );
     }
 

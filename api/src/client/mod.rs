@@ -5,6 +5,7 @@
 //! [`Options::attempts`] times; a plain POST is sent again only when it certainly was not taken: the service
 //! could not be connected to, or answered that nothing was done.
 
+mod manager;
 mod registry;
 mod values;
 mod watch;
@@ -17,6 +18,7 @@ use url::Url;
 
 use crate::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
 
+pub use manager::Asking;
 pub use values::{HistoryQuery, Query};
 pub use watch::{Event, Watch};
 

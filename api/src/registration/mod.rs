@@ -27,7 +27,8 @@ pub use parts::{History, Limits};
 
 use parts::{read_env, read_history, read_limits, read_params};
 use reading::{
-    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_mode, read_replicas, read_timing,
+    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_mode, read_phase, read_replicas,
+    read_timing,
 };
 
 /// The largest body of a registration.
@@ -79,8 +80,21 @@ pub enum Format {
 pub enum Timing {
     /// Every so often, from start to start: the paper's `max-Time`.
     Every(Span),
+    /// So long after the end of the run before.
+    Gap(Span),
     /// At the times of a calendar.
     Cron(CronExpr),
+}
+
+/// When within its interval an instance runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Each instance at a moment of its own, so that the load is even.
+    #[default]
+    Staggered,
+    /// All of them at the same moments of the wall clock, so that their values can be compared.
+    Aligned,
 }
 
 /// On how many of the matching nodes it runs.
@@ -96,6 +110,7 @@ pub struct Registration {
     pub data_name: DataName,
     pub cmd: Command,
     pub timing: Timing,
+    pub phase: Phase,
     pub kind: Kind,
     pub mode: Mode,
     pub format: Format,
@@ -179,6 +194,7 @@ impl Registration {
         let mode = read_mode(&mut fields);
         let cmd = read_cmd(&mut fields, mode);
         let timing = read_timing(&mut fields, mode);
+        let phase = read_phase(&mut fields, timing.as_ref());
         let kind = fields
             .optional("kind", "collector or processor", |value| {
                 fields::word(value, &[("collector", Kind::Collector), ("processor", Kind::Processor)])
@@ -213,6 +229,7 @@ impl Registration {
             data_name,
             cmd,
             timing,
+            phase,
             kind,
             mode,
             format,
@@ -228,11 +245,11 @@ impl Registration {
         Ok(Submitted { registration, version })
     }
 
-    /// The interval in seconds, the paper's `time_max`; none for a calendar.
+    /// The interval in seconds, the paper's `time_max`; none for a gap or a calendar.
     pub fn time_max(&self) -> Option<f64> {
         match &self.timing {
             Timing::Every(span) => Some(span.as_micros() as f64 / 1e6),
-            Timing::Cron(_) => None,
+            Timing::Gap(_) | Timing::Cron(_) => None,
         }
     }
 
@@ -244,7 +261,11 @@ impl Registration {
         put("cmd", json!(self.cmd));
         match &self.timing {
             Timing::Every(span) => put("max-Time", json_seconds(*span)),
+            Timing::Gap(span) => put("gap", json_seconds(*span)),
             Timing::Cron(expr) => put("schedule", json!(expr)),
+        }
+        if self.phase != Phase::default() {
+            put("phase", json!(self.phase));
         }
         put("kind", json!(self.kind));
         put("mode", json!(self.mode));

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Format, Kind, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Replicas, Timing};
+use super::{
+    Format, Kind, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Phase, Replicas, Timing,
+};
 use crate::command::Command;
 use crate::cron::CronExpr;
 use crate::duration::Span;
@@ -78,33 +80,58 @@ pub(super) fn read_cmd(fields: &mut Fields, mode: Mode) -> Option<Command> {
     })
 }
 
+/// Reads the one of the three fields that say when it runs.
 pub(super) fn read_timing(fields: &mut Fields, mode: Mode) -> Option<Timing> {
-    let both = fields.has("max-Time") && fields.has("schedule");
-    let neither = !fields.has("max-Time") && !fields.has("schedule");
-    let every = fields.optional("max-Time", "seconds, from 0.01 to 31622400", |value| {
-        let seconds = fields::number(value)?;
-        if seconds <= 0.0 {
-            return Err("is not more than 0".to_owned());
-        }
-        let span = Span::from_secs_f64(seconds)
-            .ok()
-            .filter(|span| (MIN_INTERVAL_MICROS..=MAX_INTERVAL_MICROS).contains(&span.as_micros()));
-        span.map(Timing::Every).ok_or("is out of range".to_owned())
-    });
+    const ALL: [&str; 3] = ["max-Time", "gap", "schedule"];
+    let given: Vec<&str> = ALL.into_iter().filter(|name| fields.has(name)).collect();
+    let every = fields.optional("max-Time", INTERVAL, |value| interval(value).map(Timing::Every));
+    let gap =
+        fields.optional("gap", INTERVAL, |value| bounded_span(value, MIN_INTERVAL_MICROS).map(Timing::Gap));
     let cron = fields.optional("schedule", "a cron expression such as \"*/5 * * * *\"", |value| {
         fields::string(value)?.parse::<CronExpr>().map(Timing::Cron).map_err(|e| e.to_string())
     });
-    if both {
-        fields.error("schedule", "and `max-Time` exclude each other: give one of them");
+    match given.as_slice() {
+        [] => {
+            let error = fields.error("max-Time", "is missing");
+            let expected =
+                "the interval in seconds (or `schedule`, a cron expression, or `gap`, from end to start)";
+            error.expected = Some(expected.to_owned());
+        }
+        [_] => {}
+        [first, others @ ..] => {
+            for other in others {
+                fields.error(other, format!("and `{first}` exclude each other: give one of them"));
+            }
+        }
     }
-    if neither {
-        let error = fields.error("max-Time", "is missing");
-        error.expected = Some("the interval in seconds (or `schedule`, a cron expression)".to_owned());
+    for field in ["gap", "schedule"] {
+        if mode == Mode::Stream && given.contains(&field) {
+            fields.error(field, "does not go with the mode `stream`, whose process decides when it speaks");
+        }
     }
-    if mode == Mode::Stream && cron.is_some() {
-        fields.error("schedule", "does not go with the mode `stream`, whose process decides when it speaks");
+    every.or(gap).or(cron)
+}
+
+const INTERVAL: &str = "seconds, from 0.01 to 31622400";
+
+fn interval(value: &Value) -> Result<Span, String> {
+    let seconds = fields::number(value)?;
+    if seconds <= 0.0 {
+        return Err("is not more than 0".to_owned());
     }
-    every.or(cron)
+    let span = Span::from_secs_f64(seconds).ok();
+    let bounds = MIN_INTERVAL_MICROS..=MAX_INTERVAL_MICROS;
+    span.filter(|span| bounds.contains(&span.as_micros())).ok_or("is out of range".to_owned())
+}
+
+pub(super) fn read_phase(fields: &mut Fields, timing: Option<&Timing>) -> Phase {
+    let words = [("staggered", Phase::Staggered), ("aligned", Phase::Aligned)];
+    let phase = fields.optional("phase", "staggered or aligned", |value| fields::word(value, &words));
+    if phase == Some(Phase::Aligned) && !matches!(timing, Some(Timing::Every(_)) | None) {
+        fields.error("phase", "`aligned` goes with `max-Time` alone").expected =
+            Some("no `phase`: a calendar is the same on all nodes, and a gap never is".to_owned());
+    }
+    phase.unwrap_or_default()
 }
 
 pub(super) fn read_replicas(fields: &mut Fields, kind: Kind) -> Replicas {

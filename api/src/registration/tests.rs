@@ -73,6 +73,29 @@ fn a_calendar_stands_for_an_interval_and_not_beside_it() {
 }
 
 #[test]
+fn a_gap_counts_from_the_end_of_a_run() {
+    let gap = json!({ "max-Time": null, "gap": "2s" });
+    let registration = parse(gap).unwrap().registration;
+    assert_eq!(registration.timing, Timing::Gap("2s".parse().unwrap()));
+    assert_eq!(registration.to_map()["gap"], 2);
+    refused(json!({ "gap": 1 }), "gap: and `max-Time` exclude each other");
+    refused(json!({ "max-Time": null, "gap": 0 }), "gap: ");
+    refused(json!({ "max-Time": null, "gap": 1, "mode": "stream" }), "gap: does not go with");
+}
+
+#[test]
+fn instances_run_at_the_same_moments_if_that_is_asked_for() {
+    assert_eq!(parse(json!({})).unwrap().registration.phase, Phase::Staggered);
+    let aligned = parse(json!({ "phase": "aligned" })).unwrap().registration;
+    assert_eq!((aligned.phase, aligned.to_map()["phase"].clone()), (Phase::Aligned, json!("aligned")));
+    refused(json!({ "phase": "random" }), "phase: is not known");
+    refused(
+        json!({ "max-Time": null, "gap": 1, "phase": "aligned" }),
+        "phase: `aligned` goes with `max-Time`",
+    );
+}
+
+#[test]
 fn every_wrong_part_is_named_where_it_stands() {
     refused(json!({ "datanode": 1 }), "datanode: is not a known field");
     refused(json!({ "maxTime": 1 }), "expected `max-Time`?");

@@ -1,0 +1,185 @@
+//! Nodes: what a manager knows of each machine, and what passes between it and the agent there.
+//!
+//! An agent opens no port. It asks for what it should run ([`Desired`]) with a request that waits until there
+//! is something new, and says how it is with a [`Heartbeat`]. The answer to that says when the next one is due
+//! and for how long the slots that must run once in the cluster may go on without another answer.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::names::{DataName, NodeName};
+use crate::problem::Problem;
+use crate::registration::Registered;
+use crate::slot::Status;
+
+/// The largest body of a heartbeat.
+pub const MAX_HEARTBEAT_BYTES: usize = 32 * 1024 * 1024;
+/// The longest that a request for the desired state waits.
+pub const MAX_WAIT_MS: u64 = 60_000;
+
+/// What a machine is, as its agent found it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Facts {
+    pub hostname: String,
+    /// Cores that the agent may use.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    pub arch: String,
+    pub kernel: String,
+    /// The agent's own version.
+    pub version: String,
+    /// How processes that escape are caught: `cgroup v1`, `cgroup v2` or `subreaper`.
+    pub containment: String,
+    /// The folders whose executables may run.
+    pub allow: Vec<String>,
+}
+
+/// Whether a node is heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    Ready,
+    /// It missed its heartbeats, or its agent said that it leaves.
+    Lost,
+}
+
+impl NodeState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NodeState::Ready => "ready",
+            NodeState::Lost => "lost",
+        }
+    }
+}
+
+/// A node as the manager knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    #[schema(value_type = String)]
+    pub node_name: NodeName,
+    pub state: NodeState,
+    /// Whether it gets no further instances of registrations that run on a number of nodes.
+    pub cordoned: bool,
+    pub labels: BTreeMap<String, String>,
+    pub facts: Facts,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub last_heartbeat: DateTime<Utc>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub known_since: DateTime<Utc>,
+    /// How many instances belong there.
+    pub instances: u64,
+    pub delivery: Delivery,
+}
+
+/// How an agent's deliveries to the data service go.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Delivery {
+    pub delivered: u64,
+    /// Values that wait.
+    pub waiting: u64,
+    /// Bytes of them on the agent's disk.
+    pub spooled_bytes: u64,
+    /// Values given up because more waited than is kept.
+    pub dropped: u64,
+    /// Values that the data service did not take.
+    pub refused: u64,
+    /// Why the last delivery failed; none if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<String>,
+}
+
+/// How an agent is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Heartbeat {
+    /// Names the agent's data folder; two agents under one node name are told apart by it.
+    pub agent: String,
+    /// Grows with each start of that agent.
+    pub boot: u64,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub facts: Facts,
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// The revision of the desired state that its slots follow; 0 if it has none yet. Whatever is not in it has
+    /// been told to end, and has ended unless `stopping` names it.
+    pub applied: u64,
+    /// Slots whose processes are not gone yet.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub stopping: Vec<DataName>,
+    /// Whether `statuses` are all there are; else those that have changed since the last answered heartbeat.
+    #[serde(default)]
+    pub full: bool,
+    #[serde(default)]
+    pub statuses: Vec<Status>,
+    /// It ends: all its slots have ended, and nothing more will be heard of it.
+    #[serde(default)]
+    pub leaving: bool,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatAnswer {
+    /// When the next one is due, in milliseconds.
+    pub interval_ms: u64,
+    /// How long leased slots may run on, in milliseconds from when this heartbeat was sent.
+    pub lease_ms: u64,
+    /// The next one should bring all statuses.
+    pub resend: bool,
+}
+
+/// What an agent should run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Desired {
+    pub revision: u64,
+    /// Where values are written; absent if that is where this was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_server: Option<String>,
+    pub slots: Vec<Assignment>,
+    /// Runs that somebody waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunRequest>,
+}
+
+/// One registration that belongs on the node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// The epoch of the values that it writes.
+    pub epoch: u64,
+    /// Whether it may run only while heartbeats are answered, because it must not run twice in the cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leased: bool,
+    /// The registration as the registry gives it.
+    #[schema(value_type = Object)]
+    pub registration: Map<String, Value>,
+}
+
+impl Assignment {
+    /// The registration in it.
+    pub fn registered(&self) -> Result<Registered, Problem> {
+        Registered::from_map(self.registration.clone())
+    }
+}
+
+/// A run that somebody asked for by hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRequest {
+    pub id: u64,
+    #[schema(value_type = Object)]
+    pub registration: Map<String, Value>,
+}

@@ -1,0 +1,240 @@
+//! Instances: what an agent reports of a slot, and what a reader is told of it.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::names::{DataName, NodeName};
+use crate::node::NodeState;
+
+/// The most of a run's stderr that a status carries: its end.
+pub const MAX_STATUS_STDERR_BYTES: usize = 4 * 1024;
+/// The most of a run's output that the report of a run by hand carries.
+pub const MAX_REPORT_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// What a slot does just now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// Nothing was heard of it yet.
+    #[default]
+    Pending,
+    /// It waits for its time.
+    Idle,
+    /// It is due and waits for its turn, because as many run as may.
+    Waiting,
+    Running,
+    /// Its process ended, and is started again after a pause.
+    BackingOff,
+    /// The agent does not run it: `lastError` says why.
+    Refused,
+    /// It may not run until the manager is heard of again.
+    Unleased,
+    /// It is being ended.
+    Stopping,
+}
+
+impl Doing {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Doing::Pending => "pending",
+            Doing::Idle => "idle",
+            Doing::Waiting => "waiting",
+            Doing::Running => "running",
+            Doing::BackingOff => "backing-off",
+            Doing::Refused => "refused",
+            Doing::Unleased => "unleased",
+            Doing::Stopping => "stopping",
+        }
+    }
+}
+
+/// How a slot is. Counts are since the agent's start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Status {
+    #[schema(value_type = String)]
+    pub data_name: DataName,
+    /// The version of the registration that produces its values.
+    pub version: u64,
+    pub doing: Doing,
+    /// Runs that have ended; for a stream, values.
+    pub runs: u64,
+    /// Those of them that gave no value because something was wrong.
+    pub failures: u64,
+    /// Those of them that were ended because they took too long.
+    pub timeouts: u64,
+    /// Times that it was due while it still ran or waited.
+    pub overruns: u64,
+    /// How often the process of a stream was started again.
+    #[serde(default)]
+    pub restarts: u64,
+    /// Failures since the last good run.
+    pub failing: u64,
+    #[serde(default, with = "optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_start: Option<DateTime<Utc>>,
+    /// How long the last run took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_duration_ms: Option<f64>,
+    /// How it ended: `exit 0`, `signal 9`, `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<String>,
+    /// How long it waited for its turn, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_wait_ms: Option<f64>,
+    /// Processor time of the last run, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_cpu_ms: Option<f64>,
+    /// The most memory that one process of the last run held, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_memory: Option<u64>,
+    #[serde(default, with = "optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_good: Option<DateTime<Utc>>,
+    /// Why the last run failed, or why none is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// The end of what the last run that wrote to stderr wrote there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// A newer version that has not had a good run yet, while the old one goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextVersion>,
+    /// What the registration asks for and this machine cannot enforce.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unenforced: Vec<String>,
+}
+
+impl Status {
+    /// A slot of which nothing is known yet.
+    pub fn new(data_name: DataName, version: u64) -> Self {
+        Status {
+            data_name,
+            version,
+            doing: Doing::Pending,
+            runs: 0,
+            failures: 0,
+            timeouts: 0,
+            overruns: 0,
+            restarts: 0,
+            failing: 0,
+            last_start: None,
+            last_duration_ms: None,
+            last_exit: None,
+            last_wait_ms: None,
+            last_cpu_ms: None,
+            last_memory: None,
+            last_good: None,
+            last_error: None,
+            stderr_tail: String::new(),
+            next: None,
+            unenforced: Vec::new(),
+        }
+    }
+}
+
+/// A version on trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NextVersion {
+    pub version: u64,
+    pub failures: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// One registration on one node, as a reader is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    #[schema(value_type = String)]
+    pub node_name: NodeName,
+    pub node_state: NodeState,
+    /// The version that is registered; none if it is registered no more and its slot still ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<u64>,
+    #[serde(flatten)]
+    pub status: Status,
+}
+
+/// How many failures in a row call for attention.
+pub const FAILING_AFTER: u64 = 3;
+
+impl Instance {
+    /// Whether it needs somebody's attention, and why.
+    pub fn trouble(&self) -> Option<String> {
+        let status = &self.status;
+        let reason =
+            |error: &Option<String>| error.clone().unwrap_or_else(|| "no reason is known".to_owned());
+        if self.node_state == NodeState::Lost {
+            return Some("its node is lost".to_owned());
+        }
+        if status.doing == Doing::Refused {
+            return Some(reason(&status.last_error));
+        }
+        if let Some(next) = status.next.as_ref().filter(|next| next.failures >= FAILING_AFTER) {
+            let (version, failures) = (next.version, next.failures);
+            return Some(format!(
+                "version {version} failed {failures} times, version {} goes on: {}",
+                status.version,
+                reason(&next.last_error)
+            ));
+        }
+        (status.failing >= FAILING_AFTER)
+            .then(|| format!("failed {} times in a row: {}", status.failing, reason(&status.last_error)))
+    }
+}
+
+/// Everything about one run that somebody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunReport {
+    /// The argument vector that was run.
+    pub argv: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
+    pub duration_ms: f64,
+    pub cpu_ms: f64,
+    pub max_memory: u64,
+    /// As much as is reported; bytes that are no text are shown as replacement characters.
+    pub stdout: String,
+    pub stdout_bytes: u64,
+    pub stderr: String,
+    /// What its output means: the values by node. They are not stored.
+    pub values: Vec<RunValue>,
+    /// Why it gives no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunValue {
+    #[schema(value_type = String)]
+    pub node_name: NodeName,
+    pub data_value: Value,
+}
+
+/// Instants that may be absent.
+mod optional {
+    use chrono::{DateTime, Utc};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::instant::to_rfc3339;
+
+    pub fn serialize<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+        match at {
+            Some(at) => serializer.serialize_some(&to_rfc3339(at.timestamp_micros())),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<DateTime<Utc>>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let at = DateTime::parse_from_rfc3339(&text).map_err(serde::de::Error::custom)?;
+        Ok(Some(at.with_timezone(&Utc)))
+    }
+}

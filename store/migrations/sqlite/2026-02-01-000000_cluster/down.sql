@@ -1,0 +1,3 @@
+DROP TABLE t_leader;
+DROP TABLE t_placement;
+DROP TABLE t_node;

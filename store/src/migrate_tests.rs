@@ -1,0 +1,187 @@
+//! A store that an older program made is brought up to date, and keeps what is in it.
+#![allow(clippy::unwrap_used)]
+
+use estimand_testkit::databases;
+
+use super::*;
+use crate::backend::on;
+use crate::{
+    BindingRef, ClusterGroup, DataRowRef, Group, HistoryEntry, HistoryQuery, HistoryRowRef, NodeRowRef,
+    RegistrationRow, RetentionRef, StoreUrl,
+};
+
+type Step = fn(&mut Backend) -> diesel::migration::Result<()>;
+
+fn step(connection: &mut Connection, step: Step) {
+    let done = connection.special("testing", |backend, _| Ok(step(backend))).unwrap();
+    done.unwrap();
+}
+
+fn run_next_migration(connection: &mut Connection) {
+    step(connection, |backend| match backend {
+        Backend::Sqlite(one) => one.run_next_migration(SQLITE).map(drop),
+        Backend::Postgres(one) => one.run_next_migration(POSTGRES).map(drop),
+        Backend::Mysql(one) => one.run_next_migration(MYSQL).map(drop),
+    });
+}
+
+fn revert_last_migration(connection: &mut Connection) {
+    step(connection, |backend| match backend {
+        Backend::Sqlite(one) => one.revert_last_migration(SQLITE).map(drop),
+        Backend::Postgres(one) => one.revert_last_migration(POSTGRES).map(drop),
+        Backend::Mysql(one) => one.revert_last_migration(MYSQL).map(drop),
+    });
+}
+
+fn on_each_store(test: fn(&mut Connection)) {
+    let folder = tempfile::tempdir().unwrap();
+    let urls = [
+        format!("sqlite://{}/store.db", folder.path().display()),
+        databases::postgres().fresh_url(),
+        databases::mariadb().fresh_url(),
+    ];
+    for url in urls {
+        test(&mut Connection::open(&StoreUrl::parse(&url).unwrap()).unwrap());
+    }
+}
+
+fn tell(connection: &mut Connection, sql: &str) {
+    connection
+        .special("testing", |backend, _| {
+            on!(backend, connection => connection.batch_execute(sql)).unwrap();
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn row<'a>(data_name: &'a str, revision: i64) -> DataRowRef<'a> {
+    DataRowRef {
+        data_name,
+        node_name: "n",
+        data_value: "0.5",
+        collected_at: 1,
+        received_at: 2,
+        valid_for: Some(3),
+        failed: true,
+        lost: false,
+        revision,
+        epoch: 4,
+        sequence: 5,
+        provenance: Some("{}"),
+    }
+}
+
+/// A row in each of the first tables.
+fn fill(connection: &mut Connection) {
+    let claim = connection.claim("data", 7).unwrap();
+    let kept = HistoryRowRef {
+        data_name: "a",
+        node_name: "n",
+        revision: 8,
+        data_value: "0.4",
+        collected_at: 1,
+        received_at: 2,
+    };
+    let group = Group {
+        revision: 9,
+        upserts: vec![row("a", 8), row("b", 9)],
+        history: vec![kept],
+        bindings_set: vec![BindingRef { data_name: "stable", target: "a", at: 1 }],
+        retention: Some(vec![RetentionRef { data_name: "a", keep_us: Some(1), max_count: None }]),
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    let registration = RegistrationRow {
+        data_name: "a".to_owned(),
+        cmd: "true".to_owned(),
+        time_max: Some(1.5),
+        spec: "{}".to_owned(),
+        version: 2,
+        created_at: 1,
+        updated_at: 2,
+    };
+    let entry = HistoryEntry {
+        data_name: "a".to_owned(),
+        version: 2,
+        action: "create".to_owned(),
+        at: 1,
+        actor: "somebody".to_owned(),
+        spec: "{}".to_owned(),
+    };
+    connection.put_registration(&claim, &registration, &entry).unwrap();
+}
+
+/// What is in the first tables, as text.
+fn contents(connection: &mut Connection) -> Vec<String> {
+    let mut data = Vec::new();
+    connection.load_data(&mut |row| data.push(row)).unwrap();
+    let all =
+        HistoryQuery { data_name: "a".to_owned(), node_name: None, since: None, until: None, limit: 10 };
+    vec![
+        format!("{data:?}"),
+        format!("{:?}", connection.read_history(&all).unwrap()),
+        format!("{:?}", connection.load_bindings().unwrap()),
+        format!("{:?}", connection.load_retention().unwrap()),
+        format!("{:?}", connection.load_registrations().unwrap()),
+        format!("{:?}", connection.registration_history("a", 10).unwrap()),
+    ]
+}
+
+fn works(connection: &mut Connection) {
+    let before = connection.read_lead("manager").unwrap();
+    let lead = connection.take_lead("manager", before.as_ref(), "me", "").unwrap().unwrap();
+    let node = NodeRowRef {
+        node_name: "n",
+        labels: "{}",
+        facts: "{}",
+        agent: "a",
+        boot: 1,
+        cordoned: false,
+        lost: false,
+        seen_at: 1,
+        created_at: 1,
+    };
+    let group = ClusterGroup { put_nodes: &[node], ..ClusterGroup::default() };
+    connection.commit_cluster(&lead, &group).unwrap();
+    assert_eq!(connection.load_nodes().unwrap().len(), 1);
+}
+
+#[test]
+fn an_older_store_keeps_what_is_in_it() {
+    on_each_store(|connection| {
+        run_next_migration(connection);
+        connection.load_nodes().unwrap_err();
+        fill(connection);
+        let before = contents(connection);
+        connection.migrate().unwrap();
+        works(connection);
+        assert_eq!(contents(connection), before);
+        assert_eq!(connection.claim("data", 0).unwrap().revision, 9);
+
+        revert_last_migration(connection);
+        connection.load_nodes().unwrap_err();
+        assert_eq!(contents(connection), before);
+        connection.migrate().unwrap();
+        works(connection);
+    });
+}
+
+/// MySQL keeps the tables that were made before a migration was cut short.
+#[test]
+fn a_migration_that_was_cut_short_is_repeated() {
+    let url = databases::mariadb().fresh_url();
+    let mut connection = Connection::open(&StoreUrl::parse(&url).unwrap()).unwrap();
+    connection.migrate().unwrap();
+    fill(&mut connection);
+    let before = contents(&mut connection);
+    for forget in [
+        "DROP TABLE t_leader; DELETE FROM __diesel_schema_migrations WHERE version LIKE '20260201%'",
+        "DROP TABLE t_owner; DELETE FROM __diesel_schema_migrations",
+    ] {
+        tell(&mut connection, forget);
+        connection.migrate().unwrap();
+        works(&mut connection);
+        assert_eq!(contents(&mut connection), before);
+    }
+    connection.claim("data", 0).unwrap();
+}

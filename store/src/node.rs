@@ -1,0 +1,104 @@
+//! `t_node`, the nodes that were ever heard of and not removed, and the group commit that writes them with
+//! the placements that belong to the same change.
+//!
+//! Only a leader commits, and each commit checks that it still leads.
+
+use diesel::prelude::*;
+
+use crate::backend::{Backend, on};
+use crate::schema::t_node;
+use crate::statement::{Keys, Rows, Value, write_all};
+use crate::{Connection, Error, Key, Lead, PlacementRef, leader, placement};
+
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct NodeRow {
+    pub node_name: String,
+    /// JSON.
+    pub labels: String,
+    /// JSON.
+    pub facts: String,
+    /// Which agent speaks for the node.
+    pub agent: String,
+    /// Grows with each start of that agent.
+    pub boot: i64,
+    pub cordoned: bool,
+    pub lost: bool,
+    pub seen_at: i64,
+    pub created_at: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct NodeRowRef<'a> {
+    pub node_name: &'a str,
+    pub labels: &'a str,
+    pub facts: &'a str,
+    pub agent: &'a str,
+    pub boot: i64,
+    pub cordoned: bool,
+    pub lost: bool,
+    pub seen_at: i64,
+    pub created_at: i64,
+}
+
+/// What one commit changes. Deletes come first; what is put may be in it only once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClusterGroup<'a> {
+    /// Their placements go with them.
+    pub delete_nodes: &'a [&'a str],
+    pub delete_placements: &'a [Key<'a>],
+    /// Added or replaced.
+    pub put_nodes: &'a [NodeRowRef<'a>],
+    /// Added or replaced.
+    pub put_placements: &'a [PlacementRef<'a>],
+}
+
+static NODES: Rows = Rows {
+    table: "t_node",
+    columns: &["node_name", "labels", "facts", "agent", "boot", "cordoned", "lost", "seen_at", "created_at"],
+    replaced_by: 1,
+};
+static BY_NAME: Keys = Keys { table: "t_node", columns: &["node_name"] };
+
+impl Connection {
+    /// All nodes, by name.
+    pub fn load_nodes(&mut self) -> Result<Vec<NodeRow>, Error> {
+        self.read(
+            "loading the nodes",
+            |backend| on!(backend, connection => t_node::table.order(t_node::node_name).load(connection)),
+        )
+    }
+
+    /// Makes one group durable, or nothing of it. It is a beat of the leader as well.
+    pub fn commit_cluster(&mut self, lead: &Lead, group: &ClusterGroup<'_>) -> Result<(), Error> {
+        self.write("committing the cluster", |backend| {
+            leader::fence(backend, lead)?;
+            placement::delete_of_nodes(backend, group.delete_nodes)?;
+            placement::delete(backend, group.delete_placements)?;
+            delete(backend, group.delete_nodes)?;
+            put(backend, group.put_nodes)?;
+            placement::put(backend, group.put_placements)?;
+            Ok(())
+        })
+    }
+}
+
+fn delete(backend: &mut Backend, names: &[&str]) -> QueryResult<()> {
+    let values: Vec<_> = names.iter().map(|name| Value::Text(name)).collect();
+    BY_NAME.delete(backend, &values)
+}
+
+fn put(backend: &mut Backend, nodes: &[NodeRowRef<'_>]) -> QueryResult<()> {
+    write_all(backend, &NODES, nodes, |row, values| {
+        values.extend([
+            Value::Text(row.node_name),
+            Value::Text(row.labels),
+            Value::Text(row.facts),
+            Value::Text(row.agent),
+            Value::Int(row.boot),
+            Value::Bool(row.cordoned),
+            Value::Bool(row.lost),
+            Value::Int(row.seen_at),
+            Value::Int(row.created_at),
+        ]);
+    })
+}

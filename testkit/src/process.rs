@@ -1,6 +1,7 @@
 //! The binary under test, run as a user runs it: a real process with its own port and data folder.
 //!
-//! It is up when it has said where it listens and `GET /readyz` is 200. Its output is read all the time,
+//! It is up when it has said where it listens and `GET /readyz` is 200, or, if it serves no HTTP, when it has
+//! said anything. Its output is read all the time,
 //! so that it never blocks on a full pipe, and the last of it is in the message of whatever fails.
 //! It is killed and reaped when dropped, and killed when the test process dies. What *it* started is its
 //! own to end: tests check that, so nothing here does it.
@@ -8,7 +9,7 @@
 mod output;
 
 use std::ffi::OsString;
-use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::http::Http;
-use crate::{spawner, wait};
+use crate::netns::{self, Host};
+use crate::{processes, spawner, wait};
 use output::Output;
 
 pub use crate::ports::free_port;
@@ -37,7 +39,10 @@ pub struct Builder {
     variables: Vec<(OsString, OsString)>,
     store: Option<String>,
     data_dir: Option<PathBuf>,
+    namespace: Option<String>,
+    listen_host: IpAddr,
     port: u16,
+    serves_http: bool,
 }
 
 /// A running `estimand`, or one that was running until the test stopped it.
@@ -47,7 +52,8 @@ pub struct Estimand {
     child: Option<Child>,
     /// How it ended, if that was found by looking.
     ended: Option<ExitStatus>,
-    base_url: String,
+    /// What it said first.
+    greeting: String,
     output: Output,
 }
 
@@ -58,7 +64,7 @@ enum DataDir {
 }
 
 impl Builder {
-    /// The arguments before `--listen`: the subcommand and its own options. `up` if none are given.
+    /// The arguments before `--listen` and `--data-dir`: the subcommand and its own options. `up` if none are given.
     pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
@@ -88,6 +94,25 @@ impl Builder {
         self
     }
 
+    /// Runs it on a host of a [`Network`](netns::Network), where it listens on the host's address.
+    pub fn inside(mut self, host: &Host) -> Self {
+        self.namespace = Some(host.namespace().to_owned());
+        self.listen_host(host.address())
+    }
+
+    /// Another address to listen on than 127.0.0.1, which the test must be able to reach.
+    pub fn listen_host(mut self, address: impl Into<IpAddr>) -> Self {
+        self.listen_host = address.into();
+        self
+    }
+
+    /// For what serves no HTTP, such as an agent: it is given no `--listen`, and its first line on stdout,
+    /// whatever that says, means that it is ready.
+    pub fn without_http(mut self) -> Self {
+        self.serves_http = false;
+        self
+    }
+
     /// Starts it and waits until it is ready. Panics with what it wrote if it isn't in time.
     #[track_caller]
     pub fn start(self) -> Estimand {
@@ -107,8 +132,8 @@ impl Builder {
             }
         };
         let port = self.port;
-        let (base_url, output) = (String::new(), Output::default());
-        let mut estimand = Estimand { builder: self, data_dir, child: None, ended: None, base_url, output };
+        let (greeting, output) = (String::new(), Output::default());
+        let mut estimand = Estimand { builder: self, data_dir, child: None, ended: None, greeting, output };
         estimand.launch(port)?;
         Ok(estimand)
     }
@@ -123,17 +148,30 @@ impl Estimand {
             variables: Vec::new(),
             store: None,
             data_dir: None,
+            namespace: None,
+            listen_host: Ipv4Addr::LOCALHOST.into(),
             port: 0,
+            serves_http: true,
         }
     }
 
-    /// `http://127.0.0.1:PORT`
+    /// `http://127.0.0.1:PORT`. Panics if it serves no HTTP.
+    #[track_caller]
     pub fn base_url(&self) -> &str {
-        &self.base_url
+        match self.greeting.strip_prefix(GREETING) {
+            Some(base) => base,
+            None => panic!("{} serves no HTTP; it began with {:?}", self.name(), self.greeting),
+        }
     }
 
+    #[track_caller]
     pub fn http(&self) -> Http {
-        Http::new(&self.base_url)
+        Http::new(self.base_url())
+    }
+
+    /// The line that it said first.
+    pub fn greeting(&self) -> &str {
+        &self.greeting
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -198,13 +236,17 @@ impl Estimand {
         self.signal(Signal::CONT);
     }
 
-    /// Starts it again with the same arguments, data folder and port, and waits until it is ready.
-    /// If it is still running, it is killed first.
+    /// Starts it again with the same arguments, data folder and port (if it has one), and waits until it
+    /// is ready. If it is still running, it is killed first.
     #[track_caller]
     pub fn restart_on_same_port(&mut self) {
         self.kill9();
-        let port = self.base_url.rsplit(':').next().and_then(|port| port.parse().ok());
-        let port = port.expect("it has listened on a port");
+        let port = if self.builder.serves_http {
+            let port = self.base_url().rsplit(':').next().and_then(|port| port.parse().ok());
+            port.expect("it has listened on a port")
+        } else {
+            0
+        };
         // A client's socket may have taken the port meanwhile, and will leave it again.
         let started = wait::poll(START_DEADLINE, || match self.launch(port) {
             Err(failure) if failure.contains("in use") => Err(failure),
@@ -220,7 +262,7 @@ impl Estimand {
         self.output.stderr(self.child.is_none())
     }
 
-    /// The last of what it wrote to stdout after it said where it listens, 64 KiB at most.
+    /// The last of what it wrote to stdout after its first line, 64 KiB at most.
     pub fn stdout_tail(&self) -> String {
         self.output.stdout(self.child.is_none())
     }
@@ -228,20 +270,13 @@ impl Estimand {
     /// Its resident memory.
     #[track_caller]
     pub fn rss_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it is running");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kibibytes.expect("VmRSS in kB") * 1024
+        processes::rss_bytes(self.pid())
     }
 
     /// The processor time it has used so far, in user and kernel mode, without its children.
     #[track_caller]
     pub fn cpu_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it is running");
-        let (_, after_name) = stat.rsplit_once(") ").expect("a name in parentheses");
-        let fields: Vec<_> = after_name.split_whitespace().collect();
-        let ticks: u64 = fields[11..=12].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum();
-        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+        processes::cpu_time(self.pid())
     }
 
     #[track_caller]
@@ -268,9 +303,13 @@ impl Estimand {
         let Ok(line) = first_line.recv_timeout(START_DEADLINE) else {
             return Err(self.give_up("wrote no line to stdout"));
         };
-        match line.strip_prefix(GREETING) {
-            Some(base) if base.starts_with("http://") => self.base_url = base.trim_end().to_owned(),
-            _ => return Err(self.give_up(&format!("began with {line:?} instead of {GREETING:?}http://…"))),
+        self.greeting = line;
+        if !self.builder.serves_http {
+            return Ok(());
+        }
+        if !self.greeting.strip_prefix(GREETING).is_some_and(|base| base.starts_with("http://")) {
+            let instead = format!("began with {:?} instead of {GREETING:?}http://…", self.greeting);
+            return Err(self.give_up(&instead));
         }
         let http = self.http().with_deadline(LOOK_DEADLINE);
         let ready = wait::poll(end.saturating_duration_since(Instant::now()), || {
@@ -291,11 +330,21 @@ impl Estimand {
     }
 
     fn command(&self, port: u16) -> Command {
-        let mut command = spawner::bound_command(&self.builder.bin, None);
+        let mut command = match &self.builder.namespace {
+            Some(namespace) => {
+                let mut command = spawner::bound_command(netns::ENTER, None);
+                command.args(netns::enter_args(namespace)).arg(&self.builder.bin);
+                command
+            }
+            None => spawner::bound_command(&self.builder.bin, None),
+        };
         if self.builder.args.is_empty() {
             command.arg("up");
         }
-        command.args(&self.builder.args).args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.args(&self.builder.args);
+        if self.builder.serves_http {
+            command.args(["--listen", &SocketAddr::new(self.builder.listen_host, port).to_string()]);
+        }
         command.arg("--data-dir").arg(self.data_dir());
         if let Some(url) = &self.builder.store {
             command.args(["--store", url]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use estimand_testkit::process::{Builder, Estimand, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::{mock, wait};
 
 fn fake() -> Builder {
     Estimand::builder(env!("CARGO_BIN_EXE_fake-estimand"))
@@ -60,4 +60,41 @@ fn is_gone_with_its_folder_after_a_drop() {
 fn a_failed_start_tells_why() {
     let failure = fake().args(["broken"]).try_start().err().unwrap();
     assert!(failure.contains("no such store") && failure.contains("exit status: 3"), "{failure}");
+}
+
+#[test]
+fn listens_where_the_builder_says() {
+    let estimand = fake().listen_host([127, 0, 0, 9]).start();
+    assert!(estimand.base_url().starts_with("http://127.0.0.9:"));
+    assert!(estimand.http().get("/").text().contains("--listen 127.0.0.9:0"));
+}
+
+/// The mock serves nothing, and is told by `--` that the data folder is none of its words.
+#[test]
+fn what_serves_no_http_is_ready_with_its_first_line() {
+    let words = ["print:here I am", "args", "hang", "--"];
+    let mut agent = Estimand::builder(mock::path()).args(words).without_http().start();
+    assert_eq!(agent.greeting(), "here I am");
+    let folder = agent.data_dir().display().to_string();
+    let mut given = words.to_vec();
+    given.extend(["--data-dir", &folder]);
+    let expected = format!("{}\n", serde_json::Value::from(given));
+    let has_said = |agent: &Estimand| {
+        wait::until(Duration::from_secs(20), "its arguments", || {
+            (agent.stdout_tail() == expected).then_some(())
+        });
+    };
+    has_said(&agent);
+    let pid = agent.pid();
+    agent.restart_on_same_port();
+    has_said(&agent);
+    assert_ne!(agent.pid(), pid);
+    assert_eq!(agent.terminate().signal(), Some(15));
+}
+
+#[test]
+fn what_serves_no_http_and_says_nothing_has_failed() {
+    let mute = Estimand::builder(mock::path()).args(["exit:3", "--"]).without_http();
+    let failure = mute.try_start().err().unwrap();
+    assert!(failure.contains("wrote no line") && failure.contains("exit status: 3"), "{failure}");
 }

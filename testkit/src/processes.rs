@@ -1,0 +1,171 @@
+//! The process table: which processes there are, whose children they are, and what they use.
+//!
+//! Read from `/proc` at the moment of asking, nothing is kept. A process is found by a *mark*, a text that
+//! no other has among its arguments: process groups, sessions and parents change, arguments stay. What is
+//! dead and only not yet waited for has no arguments any more, so it counts as gone.
+//! Processes in namespaces of their own are seen too, with their ids as this process has them.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait;
+
+/// A process that forks may be missed by one look at a table that changes meanwhile; not by all of these.
+const LOOKS: usize = 3;
+const KILL_DEADLINE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub ppid: u32,
+    /// The program as it was called and its arguments; empty for what is dead or belongs to the kernel.
+    pub cmdline: Vec<String>,
+}
+
+/// What the kernel's one line about a process says, as far as tests need it.
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    pub(crate) ppid: u32,
+    /// Already dead; its parent has only not asked for its exit status yet.
+    pub(crate) is_zombie: bool,
+    /// In clock ticks since the machine's start: with the id, what no later process has again.
+    pub(crate) started: u64,
+    /// In user and in kernel mode, without its children.
+    cpu_ticks: u64,
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} (child of {}): {}", self.pid, self.ppid, self.cmdline.join(" "))
+    }
+}
+
+/// A mark that no other test has, now or later. `name` is for people who read the process table.
+pub fn unique_mark(name: &str) -> String {
+    format!("{name}-{:016x}", fastrand::u64(..))
+}
+
+/// All living processes with `mark` in one of their arguments.
+pub fn with_argument(mark: &str) -> Vec<Process> {
+    assert!(!mark.is_empty(), "an empty mark is in every argument");
+    ids().filter_map(process).filter(|process| process.cmdline.iter().any(|arg| arg.contains(mark))).collect()
+}
+
+/// Waits until no process has `mark` in its arguments. Panics with those that are left at `deadline`.
+#[track_caller]
+pub fn none_with(mark: &str, deadline: Duration) {
+    wait::until_ok(deadline, &format!("no process to have {mark:?} among its arguments"), || {
+        for _ in 0..LOOKS {
+            let left = with_argument(mark);
+            if !left.is_empty() {
+                let lines: Vec<_> = left.iter().map(Process::to_string).collect();
+                return Err(format!("{} left\n{}", left.len(), lines.join("\n")));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// SIGKILL to all processes with `mark` in their arguments, until there are none: for the end of a test
+/// that leaves some on purpose. They are stopped first, so that what forks can't outrun this.
+pub fn kill9_all_with(mark: &str) {
+    let done = wait::poll(KILL_DEADLINE, || {
+        let mut left = with_argument(mark);
+        left.retain(|process| process.pid != std::process::id());
+        for signal in [Signal::STOP, Signal::KILL] {
+            left.iter().for_each(|process| signal_to(process.pid, signal));
+        }
+        if left.is_empty() { Ok(()) } else { Err(left.len()) }
+    });
+    if let Err(left) = done {
+        // No panic: this is for cleaning up, often while a test fails already.
+        eprintln!("{left} processes with {mark:?} among their arguments could not be killed");
+    }
+}
+
+/// The children of `pid`, their children, and so on: whoever has lost its parent is not among them.
+pub fn descendants(pid: u32) -> Vec<Process> {
+    let all: Vec<Process> = ids().filter_map(process).collect();
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        let children = all.iter().filter(|process| process.ppid == parent);
+        found.extend(children.clone().cloned());
+        parents.extend(children.map(|process| process.pid));
+    }
+    found
+}
+
+/// SIGKILL to one process. Nothing happens if there is none of that id.
+pub fn kill9(pid: u32) {
+    signal_to(pid, Signal::KILL);
+}
+
+/// Whether `pid` runs: not if it is dead and only not yet waited for.
+pub fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| !stat.is_zombie)
+}
+
+/// The resident memory of `pid`. Panics if there is no such process.
+#[track_caller]
+pub fn rss_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is running");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.expect("VmRSS in kB") * 1024
+}
+
+/// The processor time that `pid` has used so far, in user and kernel mode, without its children. Panics
+/// if there is no such process.
+#[track_caller]
+pub fn cpu_time(pid: u32) -> Duration {
+    let ticks = stat(pid).expect("it is running").cpu_ticks;
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
+/// All processes; those that end while this is read may be missing.
+pub(crate) fn table() -> impl Iterator<Item = Stat> {
+    ids().filter_map(stat)
+}
+
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name is in parentheses and may itself hold spaces and parentheses.
+    let (_, after_name) = text.rsplit_once(") ")?;
+    let fields: Vec<_> = after_name.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Stat {
+        pid,
+        ppid: fields.get(1)?.parse().ok()?,
+        is_zombie: matches!(*fields.first()?, "Z" | "X"),
+        started: number(19)?,
+        cpu_ticks: number(11)? + number(12)?,
+    })
+}
+
+fn ids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let ppid = stat(pid)?.ppid;
+    let arguments = arguments.strip_suffix(b"\0").unwrap_or(&arguments);
+    let cmdline = match arguments {
+        [] => Vec::new(),
+        _ => {
+            arguments.split(|&byte| byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+        }
+    };
+    Some(Process { pid, ppid, cmdline })
+}
+
+fn signal_to(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself, which is as good.
+        let _ = kill_process(pid, signal);
+    }
+}

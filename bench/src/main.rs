@@ -3,23 +3,32 @@
 //! Prints figures and judges nothing: no time ever makes it fail. Both sides are processes of their own on
 //! the same core, loaded in turn from another one. `README.md` says how to read what it prints.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod bare;
 mod bench;
 mod contest;
 mod cores;
+mod fleet;
 mod histogram;
+mod holder;
 mod keys;
 mod load;
 mod parts;
 mod place;
+mod plane;
 mod raw;
 mod reply;
 mod report;
 mod served;
+mod spawn;
+mod usage;
+mod watcher;
 
 use bench::Bench;
 use contest::Plan;
@@ -55,9 +64,18 @@ enum Part {
     Databases,
     /// What 500,000 values take: time, memory, disk, and to start again
     Load,
+    /// Runs a second of an agent, against a bare loop of posix_spawn and waitpid
+    Agent,
+    /// How late runs start, how soon values are readable, and what the agent takes
+    Lateness,
+    /// From a registration to its values, and what a manager takes for many nodes
+    Cluster,
     /// A server with nothing behind it
     #[command(hide = true)]
     Bare(bare::BareArgs),
+    /// An agent in a process that holds memory
+    #[command(hide = true)]
+    Holder(holder::HolderArgs),
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -67,14 +85,24 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-fn main() -> anyhow::Result<()> {
-    let Cli { part, rounds, seconds, json } = Cli::parse();
-    if let Some(Part::Bare(args)) = part {
-        return bare::serve(&args);
+fn main() -> anyhow::Result<ExitCode> {
+    // Before anything else is made: this process starts what an agent runs.
+    if std::env::args_os().nth(1).is_some_and(|word| word == holder::LAUNCHER) {
+        return Ok(estimand_slot_agent::launch::serve());
     }
+    let Cli { part, rounds, seconds, json } = Cli::parse();
+    match part {
+        Some(Part::Bare(args)) => bare::serve(&args)?,
+        Some(Part::Holder(args)) => holder::serve(args)?,
+        part => measure(part.as_ref(), Plan { rounds, time: Duration::from_secs_f64(seconds) }, json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
     served::program()?;
     let cores = Cores::take()?;
-    let plan = Plan { rounds, time: Duration::from_secs_f64(seconds) };
+    allow_many_files()?;
     let mut bench = Bench::new(cores, plan, json)?;
     let bench = &mut bench;
     match part {
@@ -83,13 +111,26 @@ fn main() -> anyhow::Result<()> {
         Some(Part::Batches) => parts::batches::measure(bench)?,
         Some(Part::Databases) => parts::databases::measure(bench)?,
         Some(Part::Load) => parts::loading::measure(bench)?,
-        None | Some(Part::Bare(_)) => {
+        Some(Part::Agent) => parts::agent::measure(bench)?,
+        Some(Part::Lateness) => parts::lateness::measure(bench)?,
+        Some(Part::Cluster) => parts::cluster::measure(bench)?,
+        None | Some(Part::Bare(_) | Part::Holder(_)) => {
             parts::loading::measure(bench)?;
             parts::reads::measure(bench)?;
             parts::writes::measure(bench)?;
             parts::batches::measure(bench)?;
             parts::databases::measure(bench)?;
+            parts::agent::measure(bench)?;
+            parts::lateness::measure(bench)?;
+            parts::cluster::measure(bench)?;
         }
     }
     bench.report.finish()
+}
+
+/// As many as it may: thousands of connections begin here, and as many end in what is started from here.
+fn allow_many_files() -> anyhow::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .context("raising the limit of open files")
 }

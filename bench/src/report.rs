@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::contest::{Rounds, Spread};
+use crate::histogram::Histogram;
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
@@ -12,6 +13,7 @@ pub struct Report {
     /// Of the machine and the run.
     about: Vec<String>,
     ratios: Vec<Ratio>,
+    timings: Vec<Timing>,
     figures: Vec<Figure>,
     /// Whether rows are printed as soon as they are known.
     #[serde(skip)]
@@ -35,6 +37,16 @@ struct Ratio {
     p99_us: f64,
 }
 
+/// How long something took, each time that it happened.
+#[derive(Debug, Serialize)]
+struct Timing {
+    what: String,
+    count: u64,
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
+}
+
 /// A figure that is compared with nothing.
 #[derive(Debug, Serialize)]
 struct Figure {
@@ -48,7 +60,8 @@ const AGAINST: usize = 44;
 
 impl Report {
     pub fn new(as_table: bool) -> Self {
-        Report { about: Vec::new(), ratios: Vec::new(), figures: Vec::new(), as_table }
+        let (ratios, timings, figures) = (Vec::new(), Vec::new(), Vec::new());
+        Report { about: Vec::new(), ratios, timings, figures, as_table }
     }
 
     /// A remark that the figures are to be read with.
@@ -57,6 +70,13 @@ impl Report {
             println!("# {remark}");
         }
         self.about.push(remark);
+    }
+
+    /// What comes next, if nothing in it is compared.
+    pub fn part_alone(&self, name: &str) {
+        if self.as_table {
+            println!("\n{name}");
+        }
     }
 
     /// What comes next.
@@ -85,6 +105,18 @@ impl Report {
             ratio.print();
         }
         self.ratios.push(ratio);
+    }
+
+    pub fn timing(&mut self, what: &str, times: &Histogram) {
+        let micros = |share| micros(times.quantile(share));
+        let (p50_us, p99_us, max_us) = (micros(0.5), micros(0.99), micros(1.0));
+        let timing = Timing { what: what.to_owned(), count: times.count(), p50_us, p99_us, max_us };
+        if self.as_table {
+            let [p50, p99, max] = [p50_us, p99_us, max_us].map(latency);
+            let count = timing.count;
+            println!("{what:<WHAT$}  p50 {p50:>9}  p99 {p99:>9}  max {max:>9}  of {count}");
+        }
+        self.timings.push(timing);
     }
 
     pub fn figure(&mut self, what: &str, value: f64, unit: &'static str) {

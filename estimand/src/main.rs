@@ -11,19 +11,38 @@ use clap::Parser;
 use cli::{Cli, Command};
 use output::failure::Exit;
 
+mod agent;
 mod cli;
 mod commands;
 mod output;
 mod serve;
 
 fn main() -> ExitCode {
+    // Before anything else is made: this process starts what runs in slots, and is kept small.
+    if std::env::args_os().nth(1).is_some_and(|word| word == agent::LAUNCHER) {
+        return estimand_slot_agent::launch::serve();
+    }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Cli { remote, command } = Cli::parse();
     let exit = match command {
         Command::Client(command) => run_client(&remote, command),
         Command::Completions(args) => finish(commands::completions::print(&args)),
-        Command::Up(args) => run_service(&remote, args.options(serve::Parts::All)),
+        Command::Up(args) => {
+            let (service, agent) = args.split().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, service.options(serve::Parts::All { agent }))
+        }
+        Command::Manager(args) => {
+            let (service, manager) = args.split();
+            run_service(&remote, service.options(serve::Parts::Manager(manager)))
+        }
+        Command::Agent(args) => {
+            // The agent's own `--server` is another one, and stands behind its name.
+            remote.refuse_for_service();
+            let log_format = args.log_format();
+            let options = args.options().unwrap_or_else(|wrong| wrong.exit());
+            run_long(agent::run(options, log_format))
+        }
         Command::Data(args) => run_service(&remote, args.options(serve::Parts::Data)),
         Command::Registry(args) => run_service(&remote, args.options()),
     };
@@ -32,9 +51,13 @@ fn main() -> ExitCode {
 
 fn run_service(remote: &cli::Remote, options: serve::Options) -> Exit {
     remote.refuse_for_service();
+    run_long(serve::serve(options))
+}
+
+fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(serve::serve(options))),
+        Ok(runtime) => runtime.block_on(Box::pin(work)),
         Err(error) => Err(error.into()),
     };
     match served {

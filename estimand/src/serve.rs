@@ -1,8 +1,9 @@
 //! Starts services and ends them in order.
 //!
 //! Every part speaks to the others through the same interface as anybody else, also when they run in one
-//! process: `up` gives the registry a client of its own address. The order of the end is: the server drains,
-//! tasks stop, then the writer stores what was accepted, and only then the process ends.
+//! process: `up` gives each of them a client of its own address. The order of the end is: the agent ends what it
+//! runs and delivers what that gave, the server drains, tasks stop, then the writer stores what was accepted,
+//! and only then the process ends.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -10,15 +11,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use estimand_api::client::Client;
+use estimand_api::client::{self, Client};
 use estimand_data_service::DataService;
-use estimand_registry::{Registry, RegistryOptions};
+use estimand_manager::{Manager, Peers};
+use estimand_registry::{Registry, RegistryOptions, manager_options};
 use estimand_service::server::Signals;
-use estimand_service::stop::{self, StopTrigger};
+use estimand_service::stop::{self, Stop, StopTrigger};
 use estimand_service::{
     LoopbackPolicy, Metrics, Readiness, Routes, Server, ServerOptions, Site, SystemClock, Tasks, telemetry,
 };
+use estimand_slot_agent::Agent;
 use estimand_store::StoreUrl;
+
+use crate::agent;
+use crate::cli::engine::{AgentOptions, ManagerOptions};
 
 /// What to start, and where.
 #[derive(Debug, Clone)]
@@ -36,26 +42,52 @@ pub struct Options {
 /// Which services run in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
-    All,
-    /// The registry alone; it tells the data service at this address which names keep a history.
+    /// All of them, and an agent if something shall run on this machine.
+    All {
+        agent: Option<AgentOptions>,
+    },
+    /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
     Registry {
         data_service: Option<String>,
+        managers: Vec<String>,
     },
+    Manager(ManagerOptions),
     Data,
+}
+
+impl Parts {
+    fn has_registry(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Registry { .. })
+    }
+
+    fn has_manager(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Manager(_))
+    }
+
+    fn has_data(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Data)
+    }
 }
 
 /// Why the process must end although nobody asked it to.
 #[derive(Clone)]
-struct Fate {
-    reason: Arc<Mutex<Option<String>>>,
-    trigger: StopTrigger,
+pub struct Fate {
+    pub reason: Arc<Mutex<Option<String>>>,
+    pub trigger: StopTrigger,
 }
 
 impl Fate {
-    fn seal(&self, reason: &str) {
+    pub fn seal(&self, reason: &str) {
         tracing::error!(%reason, "cannot go on");
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
         self.trigger.request();
+    }
+
+    pub fn outcome(&self) -> anyhow::Result<()> {
+        match self.reason.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(reason) => bail!("{reason}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -66,68 +98,149 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
     let fate = Fate { reason: Arc::default(), trigger };
-    let (tasks, readiness, metrics) = (Tasks::new(), Readiness::new(), Metrics::new());
+    // The server goes on while the agent ends, because what that still has to say goes there.
+    let (end_server, server_stop) = stop::pair();
+    let parts = Services::start(&options, &store, &fate, &server_stop)?;
 
-    let (mut data, mut registry, mut routes) = (None, None, Vec::<Routes>::new());
-    if options.parts != Parts::Data {
-        let fate = fate.clone();
-        let options = RegistryOptions {
-            store: store.clone(),
-            clock: Arc::new(SystemClock),
-            on_fatal: Box::new(move |reason| fate.seal(reason)),
-        };
-        let started = Registry::start(options, &tasks, &readiness);
-        let shown = started.clone();
-        metrics.source(Box::new(move |text| shown.write_figures(text)));
-        registry = Some(started);
-    }
-    if !matches!(options.parts, Parts::Registry { .. }) {
-        let fate = fate.clone();
-        let (service, running) = DataService::start(estimand_data_service::Options {
-            store: store.clone(),
-            clock: Arc::new(SystemClock),
-            readiness: readiness.clone(),
-            metrics: metrics.clone(),
-            stop: stop.clone(),
-            on_fatal: Box::new(move |reason| fate.seal(&reason)),
-        })
-        .context("cannot start the data service")?;
-        routes.push(service.routes());
-        data = Some(running);
-    }
-    routes.extend(registry.as_ref().map(Registry::routes));
-    let Some(routes) = routes.into_iter().reduce(Routes::merge) else { bail!("nothing to serve") };
-
-    let site = Site::new(routes, Arc::new(LoopbackPolicy), metrics, readiness);
+    let site =
+        Site::new(parts.routes()?, Arc::new(LoopbackPolicy), parts.metrics.clone(), parts.readiness.clone());
     let mut server_options = ServerOptions::new(options.listen);
     (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
     let server = Server::bind(&server_options, site)?;
     let address = format!("http://{}", server.address());
-    if let (Some(registry), Some(client)) = (&registry, data_service_of(&options.parts, &address)?) {
-        registry.set_data_service(client);
-    }
+    parts.introduce(&options.parts, &address)?;
+    let agent = match &options.parts {
+        Parts::All { agent: Some(agent) } => Some(start_agent(agent, &address, &fate).await?),
+        _ => None,
+    };
     greet(&address, &options, &store);
 
-    let served = server.run_until(stop, &tasks).await;
-    if let Some(data) = data {
-        tokio::task::spawn_blocking(move || data.finish()).await.context("the writer did not end")?;
+    let (served, ()) =
+        tokio::join!(server.run_until(server_stop, &parts.tasks), end_in_order(stop, agent, end_server));
+    if let Some(data) = parts.data {
+        tokio::task::spawn_blocking(move || data.1.finish()).await.context("the writer did not end")?;
     }
     drop(signals);
     served?;
-    match fate.reason.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(reason) => bail!("{reason}"),
-        None => Ok(()),
+    fate.outcome()
+}
+
+/// The services of this process.
+struct Services {
+    tasks: Tasks,
+    readiness: Readiness,
+    metrics: Metrics,
+    registry: Option<Registry>,
+    manager: Option<Manager>,
+    data: Option<(DataService, estimand_data_service::Running)>,
+}
+
+impl Services {
+    fn start(options: &Options, store: &StoreUrl, fate: &Fate, stop: &Stop) -> anyhow::Result<Self> {
+        let (tasks, readiness, metrics) = (Tasks::new(), Readiness::new(), Metrics::new());
+        let registry = options.parts.has_registry().then(|| {
+            let fate = fate.clone();
+            let options = RegistryOptions {
+                store: store.clone(),
+                clock: Arc::new(SystemClock),
+                on_fatal: Box::new(move |reason| fate.seal(reason)),
+            };
+            let started = Registry::start(options, &tasks, &readiness);
+            let shown = started.clone();
+            metrics.source(Box::new(move |text| shown.write_figures(text)));
+            started
+        });
+        let manager = options.parts.has_manager().then(|| {
+            let data_server = match &options.parts {
+                Parts::Manager(options) => Some(options.data_server.clone()),
+                _ => None,
+            };
+            let options = estimand_manager::ManagerOptions {
+                store: store.clone(),
+                data_server,
+                // Nobody else can be leading on a file that another process may not use.
+                alone: store.is_sqlite(),
+                clock: Arc::new(SystemClock),
+                stop: stop.clone(),
+                settings: estimand_manager::Settings::default(),
+            };
+            let started = Manager::start(options, &tasks, &readiness);
+            let shown = started.clone();
+            metrics.source(Box::new(move |text| shown.write_figures(text)));
+            started
+        });
+        let mut data = None;
+        if options.parts.has_data() {
+            let fate = fate.clone();
+            let started = DataService::start(estimand_data_service::Options {
+                store: store.clone(),
+                clock: Arc::new(SystemClock),
+                readiness: readiness.clone(),
+                metrics: metrics.clone(),
+                stop: stop.clone(),
+                on_fatal: Box::new(move |reason| fate.seal(&reason)),
+            });
+            data = Some(started.context("cannot start the data service")?);
+        }
+        Ok(Services { tasks, readiness, metrics, registry, manager, data })
+    }
+
+    fn routes(&self) -> anyhow::Result<Routes> {
+        let data = self.data.as_ref().map(|(service, _)| service.routes());
+        let registry = self.registry.as_ref().map(Registry::routes);
+        let manager = self.manager.as_ref().map(Manager::routes);
+        let all = data.into_iter().chain(registry).chain(manager);
+        all.reduce(Routes::merge).context("nothing to serve")
+    }
+
+    /// Tells each service where the others are; in one process that is known only now.
+    fn introduce(&self, parts: &Parts, own_address: &str) -> anyhow::Result<()> {
+        let own = || vec![own_address.to_owned()];
+        let (data_service, managers, registry) = match parts {
+            Parts::All { .. } => (Some(own_address.to_owned()), own(), Some(own_address.to_owned())),
+            Parts::Registry { data_service, managers } => (data_service.clone(), managers.clone(), None),
+            Parts::Manager(options) => {
+                (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
+            }
+            Parts::Data => (None, vec![], None),
+        };
+        let data_service = data_service.as_deref().map(Client::new).transpose();
+        let data_service = data_service.context("the address of the data service")?;
+        if let (Some(registry), Some(client)) = (&self.registry, &data_service) {
+            registry.set_data_service(client.clone());
+        }
+        if let Some(registry) = &self.registry {
+            let clients: Result<Vec<Client>, client::Error> =
+                managers.iter().map(|address| Client::with_options(address, manager_options())).collect();
+            registry.set_managers(clients.context("the address of a manager")?);
+        }
+        if let (Some(manager), Some(registry), Some(data_service)) = (&self.manager, registry, data_service) {
+            let advertised = match parts {
+                Parts::Manager(options) => options.advertise.clone(),
+                _ => None,
+            };
+            let registry = Client::new(&registry).context("the address of the registry")?;
+            let address = advertised.unwrap_or_else(|| own_address.to_owned());
+            manager.set_peers(Peers { address, registry, data_service });
+        }
+        Ok(())
     }
 }
 
-/// Whom the registry tells which names keep a history.
-fn data_service_of(parts: &Parts, own_address: &str) -> anyhow::Result<Option<Client>> {
-    let address = match parts {
-        Parts::All => Some(own_address),
-        Parts::Registry { data_service } => data_service.as_deref(),
-        Parts::Data => None,
-    };
-    address.map(Client::new).transpose().context("the address of the data service")
+async fn start_agent(options: &AgentOptions, address: &str, fate: &Fate) -> anyhow::Result<Agent> {
+    let fate = fate.clone();
+    let servers = vec![address.to_owned()];
+    // It ends with everything that it could tell of its end.
+    let options = agent::options(options, servers, false, Arc::new(move |reason| fate.seal(reason)))?;
+    Agent::start(options).await.context("cannot start the agent of this machine")
+}
+
+async fn end_in_order(stop: Stop, agent: Option<Agent>, end_server: StopTrigger) {
+    stop.requested().await;
+    if let Some(agent) = agent {
+        agent.stop().await;
+    }
+    end_server.request();
 }
 
 fn store_url(options: &Options) -> anyhow::Result<StoreUrl> {
@@ -147,16 +260,23 @@ fn store_url(options: &Options) -> anyhow::Result<StoreUrl> {
 /// The first line is for programs: they read the address from it. The rest is for people.
 fn greet(address: &str, options: &Options, store: &StoreUrl) {
     let mut text = format!("listening on {address}\n");
-    if options.parts == Parts::All {
+    if let Parts::All { agent } = &options.parts {
+        text.push_str(&format!("storing in {store}\n"));
+        if let Some(agent) = agent {
+            text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
+        }
         text.push_str(&format!(
-            "storing in {store}\n\n\
-             Try, in another terminal:\n  \
+            "\nTry, in another terminal:\n  \
              curl -X POST {address}/api/data -d '{{\"dataName\":\"cpu_usage\",\"nodeName\":\"node-1\",\"dataValue\":0.42}}'\n  \
              curl '{address}/api/data?dataName=cpu_usage'\n  \
              estimand --server {address} watch\n\n"
         ));
     }
-    // A closed standard output keeps nobody from being served.
+    say(&text);
+}
+
+/// Says something on standard output. If that is closed, nobody is kept from being served.
+pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -37,6 +37,9 @@ fn crates_know_only_whom_they_may() {
         ("store", &[]),
         ("registry", &["estimand-api", "estimand-service", "estimand-store"]),
         ("data-service", &["estimand-api", "estimand-service", "estimand-store"]),
+        ("manager", &["estimand-api", "estimand-service", "estimand-store"]),
+        // Not the store: an agent knows no database.
+        ("slot-agent", &["estimand-api", "estimand-service"]),
         ("testkit", &[]),
     ]);
     for (folder, allowed) in allowed {
@@ -56,11 +59,45 @@ fn only_the_store_knows_the_databases() {
     }
 }
 
+/// The calls below the libraries that start a process.
+const SPAWNS: [&str; 5] = ["posix_spawn", "libc::fork", "libc::clone", "SYS_clone", "SYS_vfork"];
+
+/// Whether a source starts processes, by a library or by a call.
+fn spawns(text: &str) -> bool {
+    let imports = |line: &str| line.contains("process::") && line.contains("Command");
+    SPAWNS.iter().any(|way| text.contains(way)) || text.lines().any(imports)
+}
+
+#[test]
+fn only_the_launcher_starts_processes() {
+    let product = folders().into_iter().filter(|folder| !["testkit", "bench"].contains(&folder.as_str()));
+    let (spawning, files): (Vec<PathBuf>, Vec<PathBuf>) = product
+        .flat_map(|folder| sources(&root().join(folder).join("src")))
+        .filter(|file| !is_test(file))
+        .partition(|file| spawns(&fs::read_to_string(file).unwrap()));
+    let launch = root().join("slot-agent/src/launch");
+    let elsewhere: Vec<&PathBuf> = spawning.iter().filter(|file| !file.starts_with(&launch)).collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    assert!(!spawning.is_empty() && !files.is_empty(), "what is looked for is not what is in use");
+}
+
+fn is_test(file: &Path) -> bool {
+    file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"))
+        || file.components().any(|part| part.as_os_str() == "tests")
+}
+
 #[test]
 fn client_commands_speak_through_the_interface_alone() {
     for file in sources(&root().join("estimand/src/commands")) {
         let text = fs::read_to_string(&file).unwrap();
-        for service in ["estimand_registry", "estimand_data_service", "estimand_store", "estimand_service"] {
+        for service in [
+            "estimand_registry",
+            "estimand_data_service",
+            "estimand_manager",
+            "estimand_slot_agent",
+            "estimand_store",
+            "estimand_service",
+        ] {
             assert!(!text.contains(service), "{} names {service}", file.display());
         }
     }
@@ -73,8 +110,11 @@ fn every_module_says_what_it_is() {
         assert!(!files.is_empty(), "{folder} has no sources");
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
-            let is_test = file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
-            assert!(is_test || text.starts_with("//! "), "{} does not open with what it is", file.display());
+            assert!(
+                is_test(&file) || text.starts_with("//! "),
+                "{} does not open with what it is",
+                file.display()
+            );
         }
     }
 }

@@ -81,14 +81,18 @@ pub async fn put(
     answer(HttpResponse::Ok(), &done)
 }
 
-/// Forgets a registration.
+/// Stops producing a name's values, and forgets its registration.
+///
+/// If the registry knows managers, the answer comes when the one that leads says that the slots are gone with all
+/// their processes, or after 12 seconds. The registration is forgotten in any case; `Estimand-Hint` says what is
+/// not certain to have ended.
 #[utoipa::path(
     delete,
     path = "/api/registry/{dataName}",
     tag = "registry",
     params(("dataName" = String, Path)),
     responses(
-        (status = 204, description = "Forgotten; its history stays"),
+        (status = 204, description = "Forgotten; its history stays. Nothing of it runs any more, unless `Estimand-Hint` names nodes from where its end was not confirmed, or says that no manager answered"),
         (status = 400, description = "This is no data name", body = Problem),
         (status = 404, description = "It is not registered", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
@@ -100,8 +104,14 @@ pub async fn delete(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    registry.submit(Ask::Remove(path_name(&req)?), &who.name()).await?;
-    Ok(HttpResponse::NoContent().finish())
+    let name = path_name(&req)?;
+    registry.submit(Ask::Remove(name.clone()), &who.name()).await?;
+    let mut response = HttpResponse::NoContent();
+    if let Some(hint) = registry.gone(&name).await {
+        tracing::info!(%name, hint, "a deletion was not confirmed everywhere");
+        response.insert_header((HINT.clone(), ascii(&hint)));
+    }
+    Ok(response.finish())
 }
 
 /// Reads a registration that is not there yet, and says all that is wrong with it.

@@ -12,6 +12,7 @@ mod change;
 mod edit;
 mod graph;
 mod listeners;
+mod managers;
 mod read;
 mod rows;
 mod shelf;
@@ -35,10 +36,12 @@ use tokio::time::timeout;
 use book::Book;
 use edit::Ask;
 use listeners::Listeners;
+use managers::Managers;
 use shelf::Shelf;
 use writer::{Done, Job, Writer};
 
 pub use edit::MAX_REGISTRATIONS;
+pub use managers::manager_options;
 
 /// How many changes may wait.
 const MAX_WAITING: usize = 256;
@@ -73,6 +76,7 @@ struct Shared {
     /// None until everything is loaded.
     book: ArcSwapOption<Book>,
     listeners: Listeners,
+    managers: Managers,
     clock: Arc<dyn Clock>,
 }
 
@@ -87,7 +91,8 @@ impl Registry {
     pub fn start(options: RegistryOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
         let RegistryOptions { store, clock, on_fatal } = options;
         let (jobs, inbox) = mpsc::channel(MAX_WAITING);
-        let shared = Arc::new(Shared { book: ArcSwapOption::empty(), listeners: Listeners::new(), clock });
+        let (listeners, managers) = (Listeners::new(), Managers::new());
+        let shared = Arc::new(Shared { book: ArcSwapOption::empty(), listeners, managers, clock });
         let (shelf, ready) = (Shelf::new(store.clone()), readiness.part("registry"));
         let writer = Writer::new(Arc::clone(&shared), inbox, shelf, ready, on_fatal);
         // The lock says that one run of the task at a time owns the writer; nobody else ever takes it.
@@ -101,6 +106,11 @@ impl Registry {
             let shared = Arc::clone(&told);
             async move { shared.listeners.run(&shared.book, &stop).await }
         });
+        let poking = Arc::clone(&shared);
+        tasks.spawn("registry-managers", move |stop| {
+            let shared = Arc::clone(&poking);
+            async move { shared.managers.run(&shared.book, &stop).await }
+        });
         let audit = Worker::start(store, "registry-audit");
         Registry(Arc::new(Inner { shared, jobs, audit }))
     }
@@ -109,6 +119,12 @@ impl Registry {
     /// until this is called nobody is told.
     pub fn set_data_service(&self, client: Client) {
         self.0.shared.listeners.set_data_service(client);
+    }
+
+    /// Which managers are told that something has changed, made with [`manager_options`]. Their addresses may
+    /// not be known when the registry starts; until this is called nobody is told, and no deletion waits.
+    pub fn set_managers(&self, clients: Vec<Client>) {
+        self.0.shared.managers.set(clients);
     }
 
     pub fn routes(&self) -> Routes {
@@ -153,6 +169,11 @@ impl Registry {
             self.0.shared.listeners.told(generation).await;
         }
         Ok(done)
+    }
+
+    /// Waits until the slots of a deleted name are gone, and returns what is not certain about that.
+    async fn gone(&self, name: &DataName) -> Option<String> {
+        self.0.shared.managers.gone(name).await
     }
 
     /// Refuses a name that serves another one's values. If the data service cannot be asked, that is left to

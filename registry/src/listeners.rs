@@ -46,8 +46,7 @@ impl Listeners {
         self.data_service.get()
     }
 
-    /// Something has changed: whoever listens is told by the task. The manager will be told here as well; it
-    /// only has to look sooner then, since it reads the registry by itself.
+    /// Something has changed: whoever listens is told by the task.
     pub fn poke(&self) {
         self.poked.notify_one();
     }

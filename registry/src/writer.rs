@@ -242,6 +242,11 @@ impl Writer {
     fn done(&self, edit: Edit) -> Done {
         let Edit { name, action, version, by, after, retention_changed, .. } = edit;
         tracing::info!(%name, version, action = action.as_str(), by, "changed");
+        // Here rather than in the handler, which ends when its client goes away. Managers are told of a deletion
+        // by whoever waits for its effect.
+        if after.is_some() {
+            self.shared.managers.poke(&name);
+        }
         let generation = self.shared.book.load().as_ref().map(|book| book.generation);
         Done { entry: after, retention: generation.filter(|_| retention_changed) }
     }

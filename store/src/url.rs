@@ -52,6 +52,11 @@ impl StoreUrl {
             other => Err(Error::Url(format!("{other:?} is no store; what is understood is {FORMS}"))),
         }
     }
+
+    /// Whether it is a file of this machine, which one process uses at a time.
+    pub fn is_sqlite(&self) -> bool {
+        matches!(self.target, Target::Sqlite(_))
+    }
 }
 
 impl FromStr for StoreUrl {

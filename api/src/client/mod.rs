@@ -88,6 +88,8 @@ pub struct Client {
 pub(crate) struct Answer {
     pub status: StatusCode,
     pub revision: Option<u64>,
+    /// Advice that came with it, for people.
+    pub hint: Option<String>,
     pub body: Bytes,
 }
 
@@ -180,11 +182,11 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
-        let (status, revision) = (response.status(), revision_of(&response));
+        let (status, revision, hint) = (response.status(), revision_of(&response), hint_of(&response));
         let is_problem = is_problem(&response);
         let body = response.bytes().await.map_err(|e| unreachable(&e))?;
         if status.is_success() {
-            return Ok(Answer { status, revision, body });
+            return Ok(Answer { status, revision, hint, body });
         }
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) if is_problem => Failed {
@@ -219,6 +221,13 @@ fn is_problem(response: &Response) -> bool {
 
 /// The revision of the snapshot from which a read was answered.
 pub const REVISION_HEADER: &str = "estimand-revision";
+
+/// Advice that goes with a success.
+pub const HINT_HEADER: &str = "estimand-hint";
+
+fn hint_of(response: &Response) -> Option<String> {
+    response.headers().get(HINT_HEADER)?.to_str().ok().map(str::to_owned)
+}
 
 fn revision_of(response: &Response) -> Option<u64> {
     response.headers().get(REVISION_HEADER)?.to_str().ok()?.parse().ok()

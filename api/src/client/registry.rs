@@ -35,10 +35,12 @@ impl Client {
         registered(self.read(&answer)?)
     }
 
-    /// Forgets a registration; 404 if there is none.
-    pub async fn unregister(&self, name: &DataName) -> Result<(), Error> {
+    /// Stops it everywhere and forgets it; 404 if there is none. What it gives is what could not be confirmed:
+    /// a node that is not heard of ends it when it is.
+    pub async fn unregister(&self, name: &DataName) -> Result<Option<String>, Error> {
         let url = self.url(&["api", "registry", name.as_str()], &[]);
-        self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+        let answer = self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await?;
+        Ok(answer.hint)
     }
 
     pub async fn registrations(&self) -> Result<Vec<Registered>, Error> {

@@ -1,7 +1,10 @@
-//! What is measured, a file a part. Each part can run alone; those on SQLite share one filled service.
+//! What is measured, a file a part. Each part can run alone; those on values in SQLite share one filled service.
 
+pub mod agent;
 pub mod batches;
+pub mod cluster;
 pub mod databases;
+pub mod lateness;
 pub mod loading;
 pub mod reads;
 pub mod writes;

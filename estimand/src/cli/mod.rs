@@ -8,6 +8,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub mod data;
+pub mod engine;
+pub mod nodes;
 pub mod parse;
 pub mod registrations;
 pub mod services;
@@ -15,6 +17,8 @@ pub mod services;
 mod tests;
 
 use data::{BindArgs, BindingsArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs};
+use engine::{AgentArgs, ManagerArgs, UpArgs};
+use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
 use services::{RegistryArgs, ServiceArgs};
 
@@ -40,12 +44,16 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start everything in one process: the registry and the data service
-    Up(ServiceArgs),
+    /// Start everything in one process: the services, and an agent for this machine
+    Up(UpArgs),
     /// Start the registry alone: it keeps what is registered
     Registry(RegistryArgs),
     /// Start the data service alone: it keeps values
     Data(ServiceArgs),
+    /// Start a manager alone: it knows the nodes, and says what belongs where
+    Manager(ManagerArgs),
+    /// Start the agent of a node: it runs what is registered for that node
+    Agent(AgentArgs),
     #[command(flatten)]
     Client(ClientCommand),
     /// Print a script that completes commands in your shell
@@ -80,6 +88,14 @@ pub enum ClientCommand {
     Unbind(Remotely<UnbindArgs>),
     /// List which data names serve the values of others
     Bindings(Remotely<BindingsArgs>),
+    /// List the nodes, show one, cordon or remove one
+    Nodes(Remotely<NodesArgs>),
+    /// List what runs on which node, and how it goes
+    Instances(Remotely<InstancesArgs>),
+    /// Show what the runs of a data name wrote to standard error
+    Logs(Remotely<LogsArgs>),
+    /// Run a registration by hand, once and now, and show all that comes of it
+    Run(Remotely<RunArgs>),
 }
 
 // What follows has no doc comments where clap would take them for the text of the command.
@@ -96,7 +112,7 @@ pub struct Remotely<A: Args> {
 // Whom to speak to and how to answer; may stand before the command or after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Remote {
-    /// The service to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
+    /// Whom to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Option<String>,
     /// Print what the service answered, as JSON

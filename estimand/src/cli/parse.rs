@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use estimand_api::duration::Span;
 use estimand_api::instant;
+use estimand_api::problem::shorten;
+use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::value::State;
 
 /// `key=value`; the value may be empty and may contain further `=`.
@@ -12,6 +14,27 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// The label of a node; the value may be empty.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err("expected KEY=VALUE, such as zone=a".to_owned());
+    };
+    match (is_label_key(key), is_label_value(value)) {
+        (false, _) => Err(format!("`{}` is not {KEY_EXPECTED}", shorten(key))),
+        (true, false) => Err(format!("`{}` is not {VALUE_EXPECTED}", shorten(value))),
+        (true, true) => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+/// The address of a service. Whether all of it is right turns out when it is used.
+pub fn address(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':'])) {
+        true => Ok(text.to_owned()),
+        false => Err("expected http://HOST:PORT or https://HOST:PORT".to_owned()),
     }
 }
 

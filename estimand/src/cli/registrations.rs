@@ -32,18 +32,24 @@ pub struct RegisterArgs {
     pub replace: bool,
     /// Read the registration, or an array of them, as JSON from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = [
-        "name", "cmd", "every", "schedule", "timeout", "kind", "inputs", "mode", "format", "params", "env",
+        "name", "cmd", "every", "gap", "schedule", "phase", "timeout", "kind", "inputs", "mode", "format", "params", "env",
         "limits", "nodes", "replicas", "history", "history_max",
     ])]
     pub file: Option<PathBuf>,
 
     /// Run it this often, from start to start, e.g. 5s or 250ms
-    #[arg(long, value_name = "TIME", help_heading = "When it runs", conflicts_with = "schedule",
-        required_unless_present_any = ["schedule", "file"])]
+    #[arg(long, value_name = "TIME", help_heading = "When it runs", conflicts_with_all = ["gap", "schedule"],
+        required_unless_present_any = ["gap", "schedule", "file"])]
     pub every: Option<Span>,
+    /// Run it again so long after the run before has ended
+    #[arg(long, value_name = "TIME", help_heading = "When it runs", conflicts_with = "schedule")]
+    pub gap: Option<Span>,
     /// Run it at the times of a cron expression, e.g. '*/5 * * * *' (UTC, or begin with TZ=Europe/Berlin)
     #[arg(long, value_name = "CRON", help_heading = "When it runs")]
     pub schedule: Option<CronExpr>,
+    /// With --every: on each node at moments of its own, or on all nodes at the same ones [default: staggered]
+    #[arg(long, help_heading = "When it runs", value_parser = ["staggered", "aligned"])]
+    pub phase: Option<String>,
     /// End a run that takes longer
     #[arg(long, value_name = "TIME", help_heading = "When it runs")]
     pub timeout: Option<Span>,

@@ -41,16 +41,20 @@ pub struct RegistryArgs {
     /// The data service to tell which data names keep a history [default: none]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     data_service: Option<String>,
+    /// A manager to tell of changes, so that they take effect at once; may be repeated [default: none]
+    #[arg(long = "manager", id = "managers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    managers: Vec<String>,
 }
 
 impl ServiceArgs {
+    pub fn data_dir(&self) -> PathBuf {
+        data_dir_or_default(self.data_dir.clone())
+    }
+
     pub fn options(self, parts: Parts) -> Options {
-        let variable = |name| std::env::var_os(name);
         Options {
             listen: self.listen,
-            data_dir: self
-                .data_dir
-                .unwrap_or_else(|| default_data_dir(variable("XDG_DATA_HOME"), variable("HOME"))),
+            data_dir: self.data_dir(),
             store: self.store,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
@@ -62,8 +66,13 @@ impl ServiceArgs {
 
 impl RegistryArgs {
     pub fn options(self) -> Options {
-        self.service.options(Parts::Registry { data_service: self.data_service })
+        self.service.options(Parts::Registry { data_service: self.data_service, managers: self.managers })
     }
+}
+
+pub fn data_dir_or_default(given: Option<PathBuf>) -> PathBuf {
+    let variable = |name| std::env::var_os(name);
+    given.unwrap_or_else(|| default_data_dir(variable("XDG_DATA_HOME"), variable("HOME")))
 }
 
 /// Where data is kept unless said otherwise. A relative path in either variable would mean another folder
@@ -77,7 +86,7 @@ fn default_data_dir(xdg_data_home: Option<OsString>, home: Option<OsString>) -> 
         .join("estimand")
 }
 
-fn log_format() -> impl clap::builder::TypedValueParser<Value = telemetry::Format> {
+pub fn log_format() -> impl clap::builder::TypedValueParser<Value = telemetry::Format> {
     PossibleValuesParser::new(["pretty", "json"]).try_map(|word| word.parse::<telemetry::Format>())
 }
 

@@ -23,6 +23,10 @@ fn help_reads_well() {
     insta::assert_snapshot!("help_up", help(Some("up")));
     insta::assert_snapshot!("help_register", help(Some("register")));
     insta::assert_snapshot!("help_get", help(Some("get")));
+    insta::assert_snapshot!("help_nodes", help(Some("nodes")));
+    insta::assert_snapshot!("help_instances", help(Some("instances")));
+    insta::assert_snapshot!("help_logs", help(Some("logs")));
+    insta::assert_snapshot!("help_run", help(Some("run")));
 }
 
 #[test]
@@ -46,6 +50,22 @@ fn common_options_may_stand_before_the_command_and_after_it() {
 }
 
 #[test]
+fn a_node_is_shown_or_something_is_done_with_it() {
+    let nodes = |line: &[&str]| {
+        let cli = Cli::try_parse_from([&["estimand"], line].concat()).unwrap();
+        let Command::Client(ClientCommand::Nodes(args)) = cli.command else { panic!("another command") };
+        args
+    };
+    assert!(nodes(&["nodes"]).own.name.is_none());
+    assert_eq!(nodes(&["nodes", "n1", "--json"]).own.name.unwrap().as_str(), "n1");
+    let args = nodes(&["--json", "nodes", "cordon", "n1", "--server", "http://a"]);
+    assert_eq!(args.own.inner().unwrap().server.as_deref(), Some("http://a"));
+    assert_eq!(usage_error(&["nodes", "cordon"]), ErrorKind::MissingRequiredArgument);
+    let args = nodes(&["nodes", "--json", "uncordon", "n1"]);
+    assert!(args.own.name.is_none() && args.own.inner().unwrap().or(&args.remote).json);
+}
+
+#[test]
 fn what_contradicts_itself_or_says_too_little_is_wrong_usage() {
     use ErrorKind::*;
 
@@ -56,6 +76,7 @@ fn what_contradicts_itself_or_says_too_little_is_wrong_usage() {
         usage_error(&["register", "a", "--every", "1s", "--schedule", "@daily", "--", "x"]),
         ArgumentConflict
     );
+    assert_eq!(usage_error(&["register", "a", "--every", "1s", "--gap", "1s", "--", "x"]), ArgumentConflict);
     assert_eq!(usage_error(&["register", "a", "--file", "f"]), ArgumentConflict);
     assert_eq!(usage_error(&["register", "--file", "f", "--history", "1h"]), ArgumentConflict);
     assert_eq!(usage_error(&["register", "a b", "--every", "1s", "--", "x"]), ValueValidation);

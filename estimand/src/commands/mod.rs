@@ -6,7 +6,7 @@
 
 use std::io::{self, Read as _};
 
-use estimand_api::client::{Client, Error};
+use estimand_api::client::{Client, Error, Options};
 
 use crate::cli::{ClientCommand, Remote, Remotely};
 use crate::output::Output;
@@ -16,10 +16,15 @@ mod bindings;
 mod changes;
 pub mod completions;
 mod history;
+mod instances;
+mod list;
+mod logs;
+mod nodes;
 mod register;
 mod registration_input;
-mod registrations;
+mod run;
 mod show;
+mod unregister;
 mod values;
 mod watch;
 
@@ -35,6 +40,11 @@ struct Session {
 impl Session {
     fn open(remote: &Remote) -> Result<Self, Failure> {
         Ok(Session { client: Client::new(&remote.address())?, out: Output::new(remote.json) })
+    }
+
+    /// A client of the same service with other deadlines.
+    fn client_with(&self, options: Options) -> Result<Client, Error> {
+        Client::with_options(self.client.address().as_str(), options)
     }
 }
 
@@ -54,8 +64,8 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
     }
     match command {
         ClientCommand::Register(args) => run!(*args, register::register),
-        ClientCommand::Unregister(args) => run!(args, registrations::unregister),
-        ClientCommand::List(args) => run!(args, registrations::list),
+        ClientCommand::Unregister(args) => run!(args, unregister::unregister),
+        ClientCommand::List(args) => run!(args, list::list),
         ClientCommand::Show(args) => run!(args, show::show),
         ClientCommand::Changes(args) => run!(args, changes::changes),
         ClientCommand::Put(args) => run!(args, values::put),
@@ -66,6 +76,15 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         ClientCommand::Bind(args) => run!(args, bindings::bind),
         ClientCommand::Unbind(args) => run!(args, bindings::unbind),
         ClientCommand::Bindings(args) => run!(args, bindings::list),
+        ClientCommand::Nodes(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, nodes::nodes)
+        }
+        ClientCommand::Instances(args) => run!(args, instances::instances),
+        ClientCommand::Logs(args) => run!(args, logs::logs),
+        ClientCommand::Run(args) => run!(args, run::run),
     }
 }
 

@@ -99,6 +99,8 @@ fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
         },
     );
     put("max-Time", args.every.map(|every| json!(every.as_micros() as f64 / 1e6)));
+    put("gap", args.gap.map(|gap| json!(gap)));
+    put("phase", args.phase.clone().map(Value::from));
     put("schedule", args.schedule.as_ref().map(|schedule| json!(schedule)));
     put("timeout", args.timeout.map(|timeout| json!(timeout)));
     let implied = (!args.inputs.is_empty()).then(|| "processor".to_owned());

@@ -12,10 +12,12 @@ use crate::output::table::Cell;
 use crate::output::words;
 
 /// How fields read for people, where the wire's name says less; in the order in which they are shown.
-const LABELS: [(&str, &str); 14] = [
+const LABELS: [(&str, &str); 16] = [
     ("cmd", "command"),
     ("max-Time", "every"),
+    ("gap", "every"),
     ("schedule", "schedule"),
+    ("phase", "phase"),
     ("kind", "kind"),
     ("mode", "mode"),
     ("format", "format"),
@@ -74,7 +76,7 @@ fn facts(registered: &Registered, now: DateTime<Utc>) -> Vec<(String, Cell)> {
         .map(|(label, field, value)| {
             let shown = match field {
                 "cmd" => registered.registration.cmd.to_string(),
-                "max-Time" => words::timing(&registered.registration.timing),
+                "max-Time" | "gap" => words::timing(&registered.registration.timing),
                 "timeout" => registered.registration.timeout.unwrap_or_default().to_string(),
                 _ => words::bare(value),
             };

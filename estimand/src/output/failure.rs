@@ -32,6 +32,9 @@ pub enum Failure {
     /// There is nothing of that name, in words.
     #[error("{0}")]
     Missing(String),
+    /// Something was left out that is needed here, in words.
+    #[error("{0}")]
+    Usage(String),
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
     #[error("cannot go on: {0}")]
@@ -77,6 +80,7 @@ impl Failure {
                 client::Error::Unexpected { .. } => Exit::Failed,
             },
             Failure::Missing(_) => Exit::Missing,
+            Failure::Usage(_) => Exit::Usage,
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Failure::Read { .. } | Failure::Io(_) => Exit::Failed,
             Failure::Hinted { failure, .. } => failure.exit(),
@@ -124,7 +128,8 @@ fn problem_lines(problem: &Problem) -> (String, Vec<String>) {
     if let Some(seconds) = problem.retry_after {
         rest.push(format!("hint: it asks to be tried again in {seconds} s"));
     }
-    if let (500.., Some(id)) = (problem.status, &problem.request_id) {
+    // Whatever else a service says of itself is said in full, and is not in its log.
+    if let (500, Some(id)) = (problem.status, &problem.request_id) {
         rest.push(format!("hint: the log of the service knows this request as {id}"));
     }
     (first, rest)

@@ -33,13 +33,11 @@ pub struct Output {
 impl Style {
     /// That of standard output.
     fn detect() -> Self {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         match io::stdout().is_terminal() {
             false => Style::default(),
             true => Style {
                 width: terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0)),
-                colours: !set("NO_COLOR") && !dumb,
+                colours: colours_wanted(),
             },
         }
     }
@@ -53,6 +51,11 @@ impl Output {
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.to.write_all(text.as_bytes())?;
         self.to.write_all(b"\n")
+    }
+
+    /// A line that means something as a whole.
+    pub fn cell(&mut self, cell: &Cell) -> io::Result<()> {
+        self.line(&cell.shown(self.style.colours))
     }
 
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
@@ -90,4 +93,19 @@ impl Output {
 /// Says something beside the results. Nobody listening to remarks is no reason to fail.
 pub fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "{}", words::visible(text));
+}
+
+/// A remark that may well be passed over.
+pub fn aside(text: &str) {
+    let text = words::visible(text);
+    let _ = match io::stderr().is_terminal() && colours_wanted() {
+        true => writeln!(io::stderr(), "\x1b[2m{text}\x1b[0m"),
+        false => writeln!(io::stderr(), "{text}"),
+    };
+}
+
+fn colours_wanted() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !set("NO_COLOR") && !dumb
 }

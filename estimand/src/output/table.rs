@@ -9,6 +9,8 @@ use super::words::visible;
 
 /// Between two columns.
 const GAP: &str = "  ";
+/// Before a note.
+const INDENT: &str = "  ";
 /// The elastic column gives way down to this; below, the others do as well.
 const ELASTIC_LEAST: usize = 16;
 /// No column becomes narrower, however narrow the terminal is: then its lines wrap.
@@ -40,12 +42,23 @@ pub struct Columns {
 #[derive(Debug)]
 pub struct Table {
     columns: Columns,
-    rows: Vec<Vec<Cell>>,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Row(Vec<Cell>),
+    Note(Cell),
 }
 
 impl Cell {
     pub fn toned(text: &str, tone: Tone) -> Self {
         Cell { text: visible(text).into_owned(), tone }
+    }
+
+    /// All of it, for a line of its own.
+    pub fn shown(&self, colours: bool) -> String {
+        painted(&self.text, self.tone, colours)
     }
 
     fn width(&self) -> usize {
@@ -61,19 +74,32 @@ impl<T: AsRef<str>> From<T> for Cell {
 
 impl Table {
     pub fn new<const N: usize>(header: [&str; N], elastic: usize) -> Self {
-        let mut table = Table { columns: Columns::new(N, elastic), rows: Vec::new() };
+        let mut table = Table { columns: Columns::new(N, elastic), lines: Vec::new() };
         table.row(header.map(Cell::from));
         table
     }
 
     pub fn row<const N: usize>(&mut self, row: [Cell; N]) {
         self.columns.admit(&row);
-        self.rows.push(row.into());
+        self.lines.push(Line::Row(row.into()));
+    }
+
+    /// Something to say about the row above, on a line of its own that keeps to no column.
+    pub fn note(&mut self, note: Cell) {
+        self.lines.push(Line::Note(note));
     }
 
     pub fn render(&self, style: Style) -> String {
         let widths = self.columns.fit(style.width);
-        self.rows.iter().map(|row| line(row, &widths, style.colours) + "\n").collect()
+        let shown = |text: &Line| match text {
+            Line::Row(row) => line(row, &widths, style.colours) + "\n",
+            Line::Note(note) => {
+                let room = style.width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()));
+                let text = shortened(&note.text, room.max(LEAST));
+                format!("{INDENT}{}\n", painted(&text, note.tone, style.colours))
+            }
+        };
+        self.lines.iter().map(shown).collect()
     }
 }
 
@@ -118,16 +144,20 @@ pub fn line(row: &[Cell], widths: &[usize], colours: bool) -> String {
     for (cell, width) in row.iter().zip(widths) {
         let text = shortened(&cell.text, *width);
         let padding = width - text.chars().count();
-        match (cell.tone, colours) {
-            (Tone::Warning, true) => line.push_str(&format!("\x1b[33m{text}\x1b[0m")),
-            (Tone::Bad, true) => line.push_str(&format!("\x1b[31m{text}\x1b[0m")),
-            _ => line.push_str(&text),
-        }
+        line.push_str(&painted(&text, cell.tone, colours));
         line.push_str(&" ".repeat(padding));
         line.push_str(GAP);
     }
     line.truncate(line.trim_end().len());
     line
+}
+
+fn painted(text: &str, tone: Tone, colours: bool) -> String {
+    match (tone, colours) {
+        (Tone::Warning, true) => format!("\x1b[33m{text}\x1b[0m"),
+        (Tone::Bad, true) => format!("\x1b[31m{text}\x1b[0m"),
+        (Tone::Plain, _) | (_, false) => text.to_owned(),
+    }
 }
 
 /// The text in at most `width` characters.
@@ -200,6 +230,19 @@ mod tests {
         let text = table("x").render(style);
         assert!(text.ends_with("cpu_usage  1      \u{1b}[33mstale\u{1b}[0m\n"), "{text:?}");
         assert!(!table("x").render(Style { colours: false, ..style }).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_note_stands_below_its_row_and_widens_no_column() {
+        let mut table = table("1");
+        table.note(Cell::toned("nothing was heard of it for a while", Tone::Bad));
+        let last = |style| table.render(style).lines().last().map(str::to_owned);
+        let plain = Style { width: Some(24), colours: false };
+        assert_eq!(last(plain).as_deref(), Some("  nothing was heard of …"));
+        assert_eq!(last(Style::default()).as_deref(), Some("  nothing was heard of it for a while"));
+        let coloured = last(Style { width: Some(24), colours: true });
+        assert_eq!(coloured.as_deref(), Some("  \u{1b}[31mnothing was heard of …\u{1b}[0m"));
+        assert!(table.render(plain).starts_with("NAME       VALUE  STATE\n"));
     }
 
     #[test]

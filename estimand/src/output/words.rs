@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::registration::{Registration, Replicas, Timing};
 use estimand_api::value::State;
 use serde::Serialize;
@@ -37,15 +37,45 @@ pub fn age(since: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
+/// How long something took.
+pub fn took(millis: f64) -> String {
+    match millis {
+        ..9.95 => format!("{:.1}ms", millis.max(0.0)),
+        ..999.5 => format!("{millis:.0}ms"),
+        ..119_950.0 => format!("{:.1}s", millis / 1_000.0),
+        _ => age(DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH + TimeDelta::milliseconds(millis as i64)),
+    }
+}
+
+/// `512 B`, `1.5 MiB`.
+pub fn bytes(number: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut scaled, mut unit) = (number as f64, "B");
+    for next in units {
+        // What would be rounded up to 1024 is one of the next unit.
+        if scaled < 1023.95 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1024.0, next);
+    }
+    if unit == "B" { format!("{number} B") } else { format!("{scaled:.1} {unit}") }
+}
+
+/// What a program wrote, line by line, with nothing in it that the terminal would obey.
+pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.lines().map(|line| visible(&line.replace('\t', "    ")).into_owned())
+}
+
 /// An instant to the millisecond, in UTC.
 pub fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// When it runs: `5s`, or the cron expression.
+/// When it runs: `5s`, `gap 5s`, or the cron expression.
 pub fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Every(span) => span.to_string(),
+        Timing::Gap(span) => format!("gap {span}"),
         Timing::Cron(expr) => expr.to_string(),
     }
 }
@@ -89,10 +119,22 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+/// The same of a count that came over the wire.
+pub fn count_u64(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
+/// `a, b and 3 more`.
+pub fn some_of(all: &[&str], most: usize) -> String {
+    let (named, more) = all.split_at(all.len().min(most));
+    match more.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
 
     #[test]
@@ -109,5 +151,40 @@ mod tests {
         check(7_199_000, "119m59s");
         check(7_260_000, "2h01m");
         check(3 * 86_400_000 + 4 * 3_600_000, "3d04h");
+    }
+
+    #[test]
+    fn a_duration_says_as_much_as_matters() {
+        for (millis, expected) in [
+            (0.04, "0.0ms"),
+            (9.94, "9.9ms"),
+            (9.96, "10ms"),
+            (999.4, "999ms"),
+            (999.6, "1.0s"),
+            (30_000.0, "30.0s"),
+            (125_000.0, "2m05s"),
+        ] {
+            assert_eq!(took(millis), expected, "{millis}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_in_the_unit_that_fits() {
+        for (number, expected) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (16_106_127_360, "15.0 GiB"),
+            (u64::MAX, "16384.0 PiB"),
+        ] {
+            assert_eq!(bytes(number), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_program_wrote_keeps_its_lines_and_nothing_else() {
+        let text = "a\tb\r\n\u{1b}[2Jc\n\nd\re";
+        assert_eq!(lines(text).collect::<Vec<_>>(), ["a    b", "\\u{1b}[2Jc", "", "d\\re"]);
     }
 }

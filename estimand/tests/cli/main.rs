@@ -4,18 +4,18 @@
 //! `cargo insta accept`, or `INSTA_UPDATE=always`.
 #![allow(clippy::unwrap_used)]
 
+mod engine;
+mod processes;
+mod redact;
 mod session;
 
 use std::io::{BufRead, BufReader, Read};
-use std::time::Duration;
 
 use estimand_testkit::process::free_port;
 use estimand_testkit::wait;
 use serde_json::{Value, json};
 
-use session::Session;
-
-const SOON: Duration = Duration::from_secs(20);
+use session::{SOON, Session};
 
 #[test]
 fn a_session_about_registrations() {

@@ -1,6 +1,10 @@
 //! A service with a user in front of it: runs commands against it and writes down what was seen.
+//!
+//! A session about registrations and values alone has no node, so that nothing changes but by its commands. One
+//! about what runs has the node `node-1`, on which whatever lies in a folder of the session may run.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -8,19 +12,39 @@ use std::time::Duration;
 use estimand_testkit::http::Http;
 use estimand_testkit::process::Estimand;
 use estimand_testkit::wait;
+use serde_json::Value;
+use tempfile::TempDir;
 
-const BIN: &str = env!("CARGO_BIN_EXE_estimand");
+use crate::redact::Redaction;
+
+pub const BIN: &str = env!("CARGO_BIN_EXE_estimand");
+pub const NODE: &str = "node-1";
+/// Far longer than anything here takes on a machine that also compiles.
+pub const SOON: Duration = Duration::from_secs(30);
 
 pub struct Session {
-    service: Estimand,
+    pub service: Estimand,
+    /// What may run.
+    programs: TempDir,
     transcript: String,
     codes: Vec<i32>,
 }
 
 impl Session {
     pub fn start() -> Self {
-        let service = Estimand::builder(BIN).args(["up"]).start();
-        Session { service, transcript: String::new(), codes: Vec::new() }
+        Self::with(&["--no-agent"], programs())
+    }
+
+    /// With a node that runs things.
+    pub fn with_node() -> Self {
+        let programs = programs();
+        let allowed = programs.path().display().to_string();
+        Self::with(&["--node", NODE, "--label", "zone=a", "--allow", &allowed], programs)
+    }
+
+    fn with(args: &[&str], programs: TempDir) -> Self {
+        let service = Estimand::builder(BIN).args([&["up"], args].concat()).start();
+        Session { service, programs, transcript: String::new(), codes: Vec::new() }
     }
 
     pub fn base_url(&self) -> &str {
@@ -36,10 +60,63 @@ impl Session {
         self.service.data_dir()
     }
 
+    /// The folder whose programs may run.
+    pub fn programs(&self) -> &Path {
+        self.programs.path()
+    }
+
+    /// Puts a shell script there.
+    pub fn program(&self, name: &str, script: &str) {
+        let path = self.programs().join(name);
+        // Moved to its place, so that nobody executes a file that is still open for writing here.
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(beside, path).unwrap();
+    }
+
+    /// Waits until an instance on a node is as it should be.
+    #[track_caller]
+    pub fn until_instance(&self, name: &str, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
+        let path = format!("/api/mng/instances?dataName={name}&dataNode={node}");
+        wait::until_ok(SOON, &format!("`{name}` on {node} {what}"), || {
+            let instances = self.http().get(&path).expect_status(200).json();
+            if right(&instances[0]) { Ok(()) } else { Err(instances.to_string()) }
+        });
+    }
+
+    /// Waits until it has ended so many runs there.
+    #[track_caller]
+    pub fn until_ran(&self, name: &str, node: &str, runs: u64) {
+        self.until_instance(name, node, &format!("to have run {runs} times"), |one| one["runs"] == runs);
+    }
+
+    /// Waits until a node is as it should be.
+    #[track_caller]
+    pub fn until_node(&self, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
+        wait::until_ok(SOON, &format!("{node} {what}"), || {
+            let answer = self.http().get(&format!("/api/nodes/{node}"));
+            if answer.status == 200 && right(&answer.json()) { Ok(()) } else { Err(answer.to_string()) }
+        });
+    }
+
+    /// Waits until a value is in a state.
+    #[track_caller]
+    pub fn until_value_state(&self, name: &str, node: &str, state: &str) {
+        wait::until_ok(SOON, &format!("`{name}` of {node} to be {state}"), || {
+            let value = self.http().get(&format!("/api/data/{name}/{node}"));
+            if value.status == 200 && value.json()["state"] == state {
+                Ok(())
+            } else {
+                Err(value.to_string())
+            }
+        });
+    }
+
     /// A command, without anything of the tests' own environment that it would listen to.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BIN);
-        command.args(args).env_remove("ESTIMAND_SERVER").stdin(Stdio::null());
+        command.args(args).env_remove("ESTIMAND_SERVER").env_remove("ESTIMAND_NODE").stdin(Stdio::null());
         command
     }
 
@@ -84,11 +161,15 @@ impl Session {
 
     /// Everything that was written down, without what differs from run to run.
     pub fn transcript(&self) -> String {
+        let redaction = Redaction::new(&[
+            (self.base_url(), "http://[service]"),
+            (&self.programs().display().to_string(), "[programs]"),
+            (&self.folder().display().to_string(), "[data]"),
+        ]);
         // What the user typed has nothing in it that differs.
-        let blotted = |line: &str| {
-            if line.starts_with('$') { line.to_owned() } else { blot_out(line, self.base_url()) }
-        };
-        let lines = self.transcript.lines().map(|line| blotted(line) + "\n");
+        let redacted =
+            |line: &str| if line.starts_with('$') { line.to_owned() } else { redaction.line(line) };
+        let lines = self.transcript.lines().map(|line| redacted(line) + "\n");
         lines.collect::<String>().trim_end().to_owned()
     }
 
@@ -134,47 +215,12 @@ impl Drop for Running {
     }
 }
 
+fn programs() -> TempDir {
+    tempfile::Builder::new().prefix("estimand-programs-").tempdir().unwrap()
+}
+
 fn quoted(word: &str) -> String {
     let plain = !word.is_empty()
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./:=,".contains(&byte));
     if plain { word.to_owned() } else { format!("'{word}'") }
-}
-
-/// Replaces times, ages and the service's address; columns are as wide as what stands in them, so more than two
-/// spaces become two.
-fn blot_out(line: &str, base_url: &str) -> String {
-    let mut out = String::new();
-    let indent = line.len() - line.trim_start().len();
-    out.push_str(&line[..indent]);
-    let words: Vec<&str> = line[indent..].split(' ').collect();
-    let mut gap = 0;
-    for (place, word) in words.iter().enumerate() {
-        if word.is_empty() {
-            gap += 1;
-            continue;
-        }
-        if place > 0 {
-            out.push_str(if gap > 0 { "  " } else { " " });
-        }
-        gap = 0;
-        let bare = word.trim_matches(['(', ')', ',']);
-        let blotted = match bare {
-            "" => (*word).to_owned(),
-            _ if is_instant(bare) => word.replace(bare, "[time]"),
-            _ if is_age(bare) => word.replace(bare, "[age]"),
-            _ => word.replace(base_url, "http://[service]"),
-        };
-        out.push_str(&blotted);
-    }
-    out
-}
-
-fn is_instant(word: &str) -> bool {
-    word.len() >= 20 && word.starts_with("20") && word.ends_with('Z') && word.as_bytes()[10] == b'T'
-}
-
-/// Seconds or less; whatever else the tests write is in minutes.
-fn is_age(word: &str) -> bool {
-    let number = word.strip_suffix("ms").or(word.strip_suffix('s')).unwrap_or_default();
-    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }

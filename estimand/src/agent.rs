@@ -1,0 +1,82 @@
+//! The agent of a node as a process of its own, and what it shares with the one that `up` starts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use estimand_service::server::Signals;
+use estimand_service::{SystemClock, stop, telemetry};
+use estimand_slot_agent::{Agent, Allow};
+
+use crate::cli::engine::{AgentOptions, Allowed};
+use crate::serve::{Fate, say};
+
+/// The hidden first argument with which this program is the launcher of an agent.
+pub const LAUNCHER: &str = "slot-launcher";
+
+/// How much is kept on disk of what cannot be delivered, unless said otherwise.
+const SPOOL_BYTES: u64 = 256 << 20;
+
+/// Runs an agent until a signal or a fatal error ends it.
+pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow::Result<()> {
+    telemetry::init(log_format, None)?;
+    let (trigger, stop) = stop::pair();
+    let signals = Signals::listen(trigger.clone())?;
+    let fate = Fate { reason: Arc::default(), trigger };
+    let sealed = fate.clone();
+    let fatal = Arc::new(move |reason: &str| sealed.seal(reason));
+    let agent = Agent::start(self::options(&options, options.servers.clone(), true, fatal)?).await?;
+    say(&format!(
+        "running as node {} for {}\n{}",
+        options.node,
+        options.servers.join(", "),
+        greeting(&options)
+    ));
+    stop.requested().await;
+    agent.stop().await;
+    drop(signals);
+    fate.outcome()
+}
+
+/// What the agent itself needs to know.
+pub fn options(
+    options: &AgentOptions,
+    servers: Vec<String>,
+    leaves: bool,
+    on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
+) -> anyhow::Result<estimand_slot_agent::AgentOptions> {
+    let allow = match &options.allow {
+        Allowed::Everything => Allow::Everything,
+        Allowed::Folders(folders) => Allow::folders(folders).context("--allow")?,
+    };
+    Ok(estimand_slot_agent::AgentOptions {
+        servers,
+        node: options.node.clone(),
+        labels: options.labels.clone(),
+        allow,
+        data_dir: options.data_dir.clone(),
+        turns: options.max_runs.map(|runs| runs as usize),
+        max_spool_bytes: options.max_spool_bytes.unwrap_or(SPOOL_BYTES),
+        cgroups: options.cgroups,
+        // Still this program when its file was replaced.
+        launcher: (PathBuf::from("/proc/self/exe"), vec![LAUNCHER.into()]),
+        clock: Arc::new(SystemClock),
+        leaves,
+        on_fatal,
+    })
+}
+
+/// What people should know of it.
+pub fn greeting(options: &AgentOptions) -> String {
+    match &options.allow {
+        Allowed::Everything => "runs whatever is registered\n".to_owned(),
+        Allowed::Folders(none) if none.is_empty() => {
+            "runs nothing that is registered, because nothing is allowed: --allow DIR allows a folder\n"
+                .to_owned()
+        }
+        Allowed::Folders(folders) => {
+            let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            format!("runs what lies in {}\n", folders.join(", "))
+        }
+    }
+}

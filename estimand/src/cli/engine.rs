@@ -1,0 +1,335 @@
+//! The commands that start what runs things: a manager, a node's agent, and the agent that `up` starts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, ValueHint};
+use estimand_api::names::NodeName;
+use estimand_service::telemetry;
+
+use super::services::{ServiceArgs, data_dir_or_default, log_format};
+use super::{Cli, Remote, parse};
+
+const AGENT_EXAMPLES: &str = "\
+An agent asks a manager what to run, and opens no port. Nothing is allowed to run unless --allow
+names the folder that it lies in. When the agent ends, whatever it runs is ended first.
+
+Examples:
+  estimand agent --allow /opt/collectors
+  estimand agent --server http://10.0.0.1:7070 --node node-1 --label zone=a --allow /opt/collectors";
+
+const MANAGER_EXAMPLES: &str = "\
+Of several managers over one database one leads, and another one takes over when it ends.
+
+Examples:
+  estimand manager --registry http://10.0.0.1:7070 --data-service http://10.0.0.2:7070
+  estimand manager --listen 10.0.0.3:7070 --insecure --advertise http://10.0.0.3:7070 \\
+    --store postgres://10.0.0.4/estimand --registry http://10.0.0.1:7070 \\
+    --data-service http://10.0.0.2:7070";
+
+// What follows has no doc comments on arguments as a whole, which clap would take for the text of the command.
+
+// The node that an agent is, wherever it is started.
+#[derive(Debug, Args)]
+pub struct NodeOptions {
+    /// The name of this node [default: the machine's host name]
+    #[arg(long, value_name = "NAME", env = "ESTIMAND_NODE", hide_env_values = true)]
+    node: Option<NodeName>,
+    /// A label of this node, by which registrations choose it; may be repeated
+    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
+    labels: Vec<(String, String)>,
+    /// A folder whose executables may run; may be repeated
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    allow: Vec<PathBuf>,
+    /// How many runs may go on at the same time [default: four a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_runs: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub struct AgentArgs {
+    /// The manager, or `estimand up`; may be repeated if there are several managers [default:
+    /// $ESTIMAND_SERVER, else http://127.0.0.1:7070]
+    #[arg(long = "server", id = "servers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    servers: Vec<String>,
+    #[command(flatten)]
+    node: NodeOptions,
+    /// Let everything run that anybody registers, as the user that the agent runs as
+    #[arg(long, conflicts_with = "allow")]
+    allow_all: bool,
+    /// The agent's own folder; each agent on a machine needs another one [default: the folder agent in the
+    /// data folder of `estimand up`]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data_dir: Option<PathBuf>,
+    /// How much is kept on disk of what cannot be delivered, in MiB
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    spool_mib: u64,
+    /// Use no cgroups, even where they may be used
+    #[arg(long)]
+    no_cgroups: bool,
+    /// How the log looks, which goes to standard error; ESTIMAND_LOG says how much, e.g. debug
+    #[arg(long, value_name = "FORMAT", default_value = "pretty", value_parser = log_format())]
+    log_format: telemetry::Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = MANAGER_EXAMPLES)]
+pub struct ManagerArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// The registry, which says what should run
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    registry: String,
+    /// The data service, which is told whose values nobody renews
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    data_service: String,
+    /// The data service as the agents reach it [default: as --data-service says]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    data_server: Option<String>,
+    /// This manager as others reach it [default: the address that it listens on]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    advertise: Option<String>,
+}
+
+// All services, and an agent for this machine.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    #[command(flatten, next_help_heading = "What runs here")]
+    node: NodeOptions,
+    /// Run nothing on this machine
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "labels", "allow", "max_runs"])]
+    no_agent: bool,
+}
+
+/// What may run on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    Everything,
+    /// What lies in these folders.
+    Folders(Vec<PathBuf>),
+}
+
+/// How to run an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentOptions {
+    /// The managers; none in `up`, whose own address is known only when it listens.
+    pub servers: Vec<String>,
+    pub node: NodeName,
+    pub labels: BTreeMap<String, String>,
+    pub allow: Allowed,
+    pub data_dir: PathBuf,
+    pub max_runs: Option<u32>,
+    pub max_spool_bytes: Option<u64>,
+    pub cgroups: bool,
+}
+
+/// Whom a manager speaks to, and by which addresses it and they are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagerOptions {
+    pub registry: String,
+    pub data_service: String,
+    /// Handed to agents.
+    pub data_server: String,
+    /// Handed to whoever asks a manager that stands by; none: the address that it listens on.
+    pub advertise: Option<String>,
+}
+
+impl AgentArgs {
+    pub fn log_format(&self) -> telemetry::Format {
+        self.log_format
+    }
+
+    /// The error says what is wrong with the arguments, and ends the process as wrong usage does.
+    pub fn options(self) -> Result<AgentOptions, clap::Error> {
+        let data_dir = self.data_dir.unwrap_or_else(|| data_dir_or_default(None).join("agent"));
+        let mut options = self.node.options(data_dir)?;
+        options.servers = match self.servers {
+            none if none.is_empty() => vec![Remote::default().address()],
+            servers => servers,
+        };
+        if self.allow_all {
+            options.allow = Allowed::Everything;
+        }
+        options.max_spool_bytes = Some(self.spool_mib << 20);
+        options.cgroups = !self.no_cgroups;
+        Ok(options)
+    }
+}
+
+impl ManagerArgs {
+    pub fn split(self) -> (ServiceArgs, ManagerOptions) {
+        let ManagerArgs { service, registry, data_service, data_server, advertise } = self;
+        let data_server = data_server.unwrap_or_else(|| data_service.clone());
+        (service, ManagerOptions { registry, data_service, data_server, advertise })
+    }
+}
+
+impl UpArgs {
+    /// How to run the services, and how to run the agent, if there is to be one.
+    pub fn split(self) -> Result<(ServiceArgs, Option<AgentOptions>), clap::Error> {
+        let UpArgs { service, node, no_agent } = self;
+        let agent = match no_agent {
+            true => None,
+            false => Some(node.options(service.data_dir().join("agent"))?),
+        };
+        Ok((service, agent))
+    }
+}
+
+impl NodeOptions {
+    fn options(self, data_dir: PathBuf) -> Result<AgentOptions, clap::Error> {
+        let node = match self.node {
+            Some(node) => node,
+            None => node_of_host(&host_name())?,
+        };
+        let mut labels = BTreeMap::new();
+        for (key, value) in self.labels {
+            if let Some(before) = labels.insert(key.clone(), value.clone()) {
+                return Err(wrong(&format!("the label `{key}` is given twice: `{before}` and `{value}`")));
+            }
+        }
+        Ok(AgentOptions {
+            servers: Vec::new(),
+            node,
+            labels,
+            allow: Allowed::Folders(self.allow),
+            data_dir,
+            max_runs: self.max_runs,
+            max_spool_bytes: None,
+            cgroups: true,
+        })
+    }
+}
+
+/// As the kernel has it; empty if that cannot be read.
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+fn node_of_host(host: &str) -> Result<NodeName, clap::Error> {
+    NodeName::parse(host).map_err(|_| {
+        let expected = NodeName::EXPECTED;
+        wrong(&format!(
+            "this machine's host name, `{host}`, is not a node name ({expected}): give one with --node"
+        ))
+    })
+}
+
+fn wrong(message: &str) -> clap::Error {
+    Cli::command().error(ErrorKind::ValueValidation, message)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    /// The command alone, as it will be among the others.
+    fn command<A: Args>(name: &'static str) -> Command {
+        A::augment_args(Command::new(name)).term_width(100)
+    }
+
+    fn parse<A: Args + FromArgMatches>(line: &str) -> Result<A, clap::Error> {
+        let matches = command::<A>("x").try_get_matches_from(line.split(' '))?;
+        A::from_arg_matches(&matches)
+    }
+
+    fn agent(line: &str) -> Result<AgentOptions, clap::Error> {
+        parse::<AgentArgs>(line)?.options()
+    }
+
+    #[track_caller]
+    fn wrong<T>(parsed: Result<T, clap::Error>, expected: &str) {
+        let Err(error) = parsed else { panic!("was taken") };
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn help_reads_well() {
+        command::<UpArgs>("up").debug_assert();
+        for (name, mut command) in [
+            ("help_agent", command::<AgentArgs>("estimand agent")),
+            ("help_manager", command::<ManagerArgs>("estimand manager")),
+        ] {
+            command.clone().debug_assert();
+            insta::assert_snapshot!(name, command.render_help());
+        }
+    }
+
+    #[test]
+    fn an_agent_is_what_its_options_say() {
+        let options = agent(
+            "agent --server http://a:1 --server https://b --node n1 --label zone=a --label gpu= --allow /x --allow y \
+             --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
+        );
+        let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let expected = AgentOptions {
+            servers: vec!["http://a:1".to_owned(), "https://b".to_owned()],
+            node: NodeName::parse("n1").unwrap(),
+            labels: BTreeMap::from(labels),
+            allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
+            data_dir: PathBuf::from("/d"),
+            max_runs: Some(3),
+            max_spool_bytes: Some(2 << 20),
+            cgroups: false,
+        };
+        assert_eq!(options.unwrap(), expected);
+        let plain = agent("agent --node n1").unwrap();
+        assert_eq!(plain.allow, Allowed::Folders(vec![]));
+        assert_eq!((plain.max_runs, plain.max_spool_bytes, plain.cgroups), (None, Some(256 << 20), true));
+        assert!(plain.data_dir.ends_with("estimand/agent"), "{}", plain.data_dir.display());
+        assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, Allowed::Everything);
+        let json = parse::<AgentArgs>("agent --log-format json").unwrap();
+        assert_eq!(json.log_format(), telemetry::Format::Json);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_agent_is_said() {
+        wrong(agent("agent --node a/b"), "is not a node name");
+        wrong(agent("agent --label zone"), "expected KEY=VALUE, such as zone=a");
+        wrong(agent("agent --label .z=a"), "`.z` is not a label key: a letter or digit");
+        wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 63");
+        wrong(agent("agent --node n --label z=a --label z=b"), "the label `z` is given twice: `a` and `b`");
+        wrong(agent("agent --server localhost:7070"), "expected http://HOST:PORT");
+        wrong(agent("agent --max-runs 0"), "0 is not in 1..");
+        wrong(agent("agent --allow /x --allow-all"), "cannot be used with");
+        wrong(node_of_host("my host"), "this machine's host name, `my host`, is not a node name");
+    }
+
+    #[test]
+    fn a_manager_hands_on_the_data_service_that_it_knows() {
+        let given = "manager --registry http://r --data-service http://d";
+        let options = |more: &str| parse::<ManagerArgs>(&format!("{given}{more}")).unwrap().split().1;
+        let expected = ManagerOptions {
+            registry: "http://r".to_owned(),
+            data_service: "http://d".to_owned(),
+            data_server: "http://d".to_owned(),
+            advertise: None,
+        };
+        assert_eq!(options(""), expected);
+        let both = options(" --data-server http://public --advertise http://me");
+        assert_eq!(
+            (both.data_server.as_str(), both.advertise.as_deref()),
+            ("http://public", Some("http://me"))
+        );
+        wrong(parse::<ManagerArgs>("manager --registry http://r"), "--data-service <URL>");
+    }
+
+    #[test]
+    fn up_has_an_agent_unless_it_shall_not() {
+        let up = |line: &str| parse::<UpArgs>(line).and_then(UpArgs::split);
+        let (_, agent) = up("up --data-dir /d --node n1 --allow /x").unwrap();
+        let agent = agent.unwrap();
+        assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
+        assert_eq!(agent.allow, Allowed::Folders(vec![PathBuf::from("/x")]));
+        assert!(up("up --no-agent").unwrap().1.is_none());
+        wrong(up("up --no-agent --label a=b"), "cannot be used with");
+    }
+}

@@ -1,0 +1,16 @@
+//! What is registered runs, at its time, in surroundings that are documented; and whatever an executable does,
+//! nothing else notices. Seen from outside: real processes, the REST interface and the process table.
+//!
+//! What runs is mostly the testkit's mock, which does as it is told. Each test has a plane of its own, and in
+//! the end nothing may be left of it in the process table.
+#![allow(clippy::unwrap_used)]
+
+mod by_hand;
+mod changes;
+mod ends;
+mod formats;
+mod limits;
+mod nasty;
+mod plane;
+mod slots;
+mod timing;

@@ -1,0 +1,234 @@
+//! What agents ask and say.
+//!
+//! The question what to run waits until there is something new; ten thousand of them wait at once, each with
+//! a timer and a place at its node's doorbell and nothing else. A heartbeat's answer is a lease: neither is
+//! given by a manager whose lead is over.
+
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::names::NodeName;
+use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_service::metrics::Gauge;
+use estimand_service::{Body, Failure, Query};
+use serde_json::json;
+use std::time::Duration;
+use tokio::sync::futures::OwnedNotified;
+use tokio::time::{Instant, timeout_at};
+
+use crate::Manager;
+use crate::desired::{Joined, Slot, answer};
+use crate::input::{self, MAX_REPORT_BYTES, path_node};
+use crate::refusal;
+use crate::reign::{Held, Reign};
+use crate::ticks;
+
+/// How long a question waits at first until what has just happened is stored.
+const SETTLED_WITHIN: Duration = Duration::from_secs(3);
+
+/// An agent says how it is.
+#[utoipa::path(
+    post,
+    path = "/api/nodes/{node}/heartbeat",
+    tag = "agents",
+    params(("node" = String, Path)),
+    request_body(content = Heartbeat),
+    responses(
+        (status = 200, description = "When the next one is due, and how long leased slots may run on from when this one was sent", body = HeartbeatAnswer),
+        (status = 400, description = "The heartbeat is not valid", body = Problem),
+        (status = 409, description = "`superseded`: this agent was started again; `node-taken`: the node has another agent", body = Problem),
+        (status = 413, description = "The body is too large", body = Problem),
+        (status = 503, description = "`standing-by`: another manager leads", body = Problem),
+    )
+)]
+pub async fn heartbeat(
+    req: HttpRequest,
+    body: Body<MAX_HEARTBEAT_BYTES>,
+    manager: ThinData<Manager>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let node = path_node(&req)?;
+    let reign = manager.reign()?;
+    let beat = input::heartbeat(&body.0)?;
+    let wall_us = manager.shared().clock.now_micros();
+    let answer = reign.answer(|held| {
+        let answer = held.cluster.heartbeat(&node, beat, wall_us, ticks::now());
+        answer.map_err(|refused| refusal::of_agent(&refused))
+    })?;
+    reign.hear();
+    manager.shared().figures.heartbeats.increment();
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+/// What the node's agent should run: waits until that is something else than it has.
+#[utoipa::path(
+    get,
+    path = "/api/nodes/{node}/slots",
+    tag = "agents",
+    params(
+        ("node" = String, Path),
+        ("agent" = String, Query, description = "The name of the agent, as in its heartbeats"),
+        ("boot" = u64, Query, description = "The number of its start"),
+        ("revision" = Option<u64>, Query, description = "What it has already; 0 if nothing"),
+        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for something new; 0 if absent, and never longer than 60,000"),
+    ),
+    responses(
+        (status = 200, description = "All slots that the node should have, and runs by hand that are new", body = Desired),
+        (status = 204, description = "Nothing new"),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 409, description = "`unknown-node`: a heartbeat must come first; `superseded`; `node-taken`", body = Problem),
+        (status = 503, description = "`standing-by`: another manager leads; or the registry was not read yet", body = Problem),
+    )
+)]
+pub async fn slots(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
+    let mut asking = Asking::read(&req)?;
+    let end = Instant::now() + asking.wait;
+    let mut waiting = None;
+    loop {
+        let looked = match manager.reign() {
+            Ok(reign) => asking.look(&reign, manager.shared().data_server.as_deref()).await,
+            Err(problem) => Err(problem),
+        };
+        let ring = match looked {
+            Ok(Look::New(body)) => {
+                let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                return Ok(HttpResponse::Ok().insert_header(kind).body(body));
+            }
+            Ok(Look::Same(ring)) => ring,
+            // Its waiting must not hold up the stop; that there is nothing new is true.
+            Err(_) if waiting.is_some() && manager.shared().stop.is_requested() => break,
+            Err(problem) => return Err(problem.into()),
+        };
+        waiting.get_or_insert_with(|| Waiting::begin(&manager.shared().figures.waiting));
+        // None: the reign has just ended, and the next look says so.
+        if let Some(ring) = ring
+            && timeout_at(end, ring).await.is_err()
+        {
+            break;
+        }
+    }
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// An agent says what came of a run by hand.
+#[utoipa::path(
+    post,
+    path = "/api/nodes/{node}/runs/{id}",
+    tag = "agents",
+    params(("node" = String, Path), ("id" = u64, Path)),
+    request_body(content = inline(Object), description = "`{\"report\": …}`, or `{\"refused\": \"why\"}`"),
+    responses(
+        (status = 200, description = "Passed on", body = inline(Object)),
+        (status = 400, description = "The body is not valid", body = Problem),
+        (status = 404, description = "Nobody waits for it", body = Problem),
+        (status = 413, description = "The body is too large", body = Problem),
+        (status = 503, description = "`standing-by`: another manager leads", body = Problem),
+    )
+)]
+pub async fn report_run(
+    req: HttpRequest,
+    body: Body<MAX_REPORT_BYTES>,
+    manager: ThinData<Manager>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let node = path_node(&req)?;
+    let id = input::whole("id", req.match_info().get("id").unwrap_or_default(), u64::MAX)?;
+    let outcome = input::run_outcome(&body.0)?;
+    manager.reign()?.answer(|held| match held.runs.finish(&node, id, outcome) {
+        true => Ok(()),
+        false => Err(Problem::not_found(format!("nobody waits for run {id} on node `{node}`"))),
+    })?;
+    Ok(HttpResponse::Ok().json(json!({})))
+}
+
+/// One question of an agent.
+struct Asking {
+    node: NodeName,
+    agent: String,
+    boot: u64,
+    revision: u64,
+    wait: Duration,
+    /// Whether what had happened before it came has been looked at.
+    settled: bool,
+}
+
+/// What a look gives.
+enum Look {
+    New(Joined),
+    /// Until the doorbell rings; none if the reign is over.
+    Same(Option<OwnedNotified>),
+}
+
+impl Asking {
+    fn read(req: &HttpRequest) -> Result<Self, Problem> {
+        let query = Query::parse(req.query_string(), &["agent", "boot", "revision", "waitMs"])?;
+        let required = |name: &'static str| {
+            query.get(name).ok_or_else(|| Problem::invalid_field(FieldError::new(name, "is missing")))
+        };
+        let agent = input::agent(required("agent")?)?.to_owned();
+        let boot = input::boot(input::whole("boot", required("boot")?, u64::MAX)?)?;
+        let revision = input::whole("revision", query.get("revision").unwrap_or("0"), u64::MAX)?;
+        let wait_ms = input::whole("waitMs", query.get("waitMs").unwrap_or("0"), u64::MAX)?;
+        let wait = Duration::from_millis(wait_ms.min(MAX_WAIT_MS));
+        Ok(Asking { node: path_node(req)?, agent, boot, revision, wait, settled: false })
+    }
+
+    async fn look(&mut self, reign: &Reign, data_server: Option<&str>) -> Result<Look, Problem> {
+        if !std::mem::replace(&mut self.settled, true) {
+            self.settle(reign).await?;
+        }
+        reign.answer(|held| self.look_now(held, data_server))
+    }
+
+    /// A new leader soon knows what is registered, and a node that was heard of just now soon has something: it
+    /// need not ask twice for that, and must not take nothing for an answer.
+    async fn settle(&self, reign: &Reign) -> Result<(), Problem> {
+        let most = self.wait.min(SETTLED_WITHIN);
+        if reign.with(|held| !held.settled) {
+            let read = reign.reads.ask();
+            reign.wait(most, reign.reads.done(read)).await?;
+        } else if !reign.with(|held| held.cluster.wants_reconcile()) {
+            return Ok(());
+        }
+        let look = reign.ask_look();
+        reign.wait(SETTLED_WITHIN, reign.looks.done(look)).await.map(drop)
+    }
+
+    fn look_now(&self, held: &mut Held, data_server: Option<&str>) -> Result<Look, Problem> {
+        let Held { cluster, rendered, runs, .. } = held;
+        cluster
+            .knows_agent(&self.node, &self.agent, self.boot)
+            .map_err(|refused| refusal::of_agent(&refused))?;
+        // An empty list out of ignorance would end everything that runs.
+        let Some((revision, slots)) = cluster.desired(&self.node).filter(|_| held.settled) else {
+            return Err(refusal::registry_unread());
+        };
+        if revision == self.revision && !runs.is_waiting(&self.node) {
+            return Ok(Look::Same(held.await_ring(&self.node)));
+        }
+        let runs = runs.deliver(&self.node);
+        let slots = slots.iter().map(|slot| Slot {
+            registered: &slot.registered,
+            epoch: slot.epoch,
+            leased: slot.leased,
+        });
+        Ok(Look::New(answer(rendered, revision, data_server, slots, &runs)))
+    }
+}
+
+/// Counts a question that waits for as long as it does, however it ends.
+struct Waiting<'a>(&'a Gauge);
+
+impl<'a> Waiting<'a> {
+    fn begin(gauge: &'a Gauge) -> Self {
+        gauge.add(1);
+        Waiting(gauge)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
+}

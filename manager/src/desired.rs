@@ -1,0 +1,222 @@
+//! The answer to an agent that asks what it should run.
+//!
+//! The same registration goes to many nodes, so what is said of it is rendered once and shared; an answer is a
+//! list of such pieces, and is joined in small steps while the connection takes it. A change that ten
+//! thousand agents hear of at once costs them each a list of pointers.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use actix_web::body::{BodySize, MessageBody};
+use bytes::{Bytes, BytesMut};
+use estimand_api::names::DataName;
+use estimand_api::registration::Registered;
+use serde_json::Value;
+
+/// How much is joined at once; larger pieces go as they are.
+const JOINED_BYTES: usize = 16 * 1024;
+/// Nodes differ in the epoch of an instance only if it runs on a number of nodes and has moved.
+const MAX_VARIANTS: usize = 64;
+
+/// What was rendered before, by data name.
+#[derive(Debug, Default)]
+pub struct Rendered(HashMap<DataName, Pieces>);
+
+#[derive(Debug)]
+struct Pieces {
+    /// What it was rendered from.
+    of: Arc<Registered>,
+    registration: Bytes,
+    assignments: Vec<(u64, bool, Bytes)>,
+}
+
+impl Rendered {
+    /// A slot, with a comma before it.
+    fn assignment(&mut self, of: &Arc<Registered>, epoch: u64, leased: bool) -> Bytes {
+        let pieces = self.pieces(of);
+        let known = pieces.assignments.iter().find(|(e, l, _)| (*e, *l) == (epoch, leased));
+        if let Some((_, _, known)) = known {
+            return known.clone();
+        }
+        let mut text = format!(",{{\"epoch\":{epoch},");
+        if leased {
+            text.push_str("\"leased\":true,");
+        }
+        text.push_str("\"registration\":");
+        let bytes = [text.as_bytes(), &pieces.registration, b"}"].concat();
+        let bytes = Bytes::from(bytes);
+        if pieces.assignments.len() >= MAX_VARIANTS {
+            pieces.assignments.clear();
+        }
+        pieces.assignments.push((epoch, leased, bytes.clone()));
+        bytes
+    }
+
+    /// A run by hand, with a comma before it.
+    fn run(&mut self, of: &Arc<Registered>, id: u64) -> Bytes {
+        let head = format!(",{{\"id\":{id},\"registration\":");
+        Bytes::from([head.as_bytes(), &self.pieces(of).registration, b"}"].concat())
+    }
+
+    fn pieces(&mut self, of: &Arc<Registered>) -> &mut Pieces {
+        let name = &of.registration.data_name;
+        let known = self.0.get(name).is_some_and(|pieces| Arc::ptr_eq(&pieces.of, of));
+        if !known {
+            let registration = Bytes::from(Value::Object(of.to_map()).to_string());
+            let pieces = Pieces { of: Arc::clone(of), registration, assignments: Vec::new() };
+            self.0.insert(name.clone(), pieces);
+        }
+        self.0.entry(name.clone()).or_insert_with(|| unreachable!("it was put there just now"))
+    }
+
+    /// Forgets what is registered no more.
+    pub fn retain(&mut self, registered: impl Fn(&DataName) -> bool) {
+        self.0.retain(|name, _| registered(name));
+    }
+}
+
+/// One slot of an answer.
+pub struct Slot<'a> {
+    pub registered: &'a Arc<Registered>,
+    pub epoch: u64,
+    pub leased: bool,
+}
+
+/// Lists the pieces of a whole answer.
+pub fn answer<'a>(
+    rendered: &mut Rendered,
+    revision: u64,
+    data_server: Option<&str>,
+    slots: impl Iterator<Item = Slot<'a>>,
+    runs: &[(u64, Arc<Registered>)],
+) -> Joined {
+    let mut head = format!("{{\"revision\":{revision},");
+    if let Some(server) = data_server {
+        head.push_str(&format!("\"dataServer\":{},", Value::from(server)));
+    }
+    head.push_str("\"slots\":[");
+    let mut pieces = vec![Bytes::from(head)];
+    let slots = slots.map(|slot| rendered.assignment(slot.registered, slot.epoch, slot.leased));
+    push_list(&mut pieces, slots);
+    if !runs.is_empty() {
+        pieces.push(Bytes::from_static(b"],\"runs\":["));
+        push_list(&mut pieces, runs.iter().map(|(id, registered)| rendered.run(registered, *id)));
+    }
+    pieces.push(Bytes::from_static(b"]}"));
+    Joined::new(pieces)
+}
+
+/// Each item begins with a comma, which the first one of a list loses.
+fn push_list(pieces: &mut Vec<Bytes>, items: impl Iterator<Item = Bytes>) {
+    for (place, item) in items.enumerate() {
+        pieces.push(if place == 0 { item.slice(1..) } else { item });
+    }
+}
+
+/// A body made of shared pieces.
+#[derive(Debug)]
+pub struct Joined {
+    pieces: std::vec::IntoIter<Bytes>,
+    size: u64,
+}
+
+impl Joined {
+    fn new(pieces: Vec<Bytes>) -> Self {
+        let size = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Joined { pieces: pieces.into_iter(), size }
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let first = self.pieces.next()?;
+        let fits = |joined: usize, piece: &Bytes| joined + piece.len() <= JOINED_BYTES;
+        if !self.pieces.as_slice().first().is_some_and(|second| fits(first.len(), second)) {
+            return Some(first);
+        }
+        let mut joined = BytesMut::with_capacity(JOINED_BYTES.min(usize::try_from(self.size).unwrap_or(0)));
+        joined.extend_from_slice(&first);
+        while let Some(piece) = self.pieces.as_slice().first().filter(|piece| fits(joined.len(), piece)) {
+            joined.extend_from_slice(piece);
+            self.pieces.next();
+        }
+        Some(joined.freeze())
+    }
+}
+
+impl MessageBody for Joined {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.size)
+    }
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        Poll::Ready(self.get_mut().next().map(Ok))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use estimand_api::json::parse_object;
+    use estimand_api::node::Desired;
+
+    fn registered(name: &str, filler: usize) -> Arc<Registered> {
+        let env = "x".repeat(filler);
+        let text =
+            format!(r#"{{"dataName":"{name}","cmd":"true","max-Time":1,"env":{{"X":"{env}"}},"version":7}}"#);
+        Arc::new(Registered::from_map(parse_object(text.as_bytes()).unwrap()).unwrap())
+    }
+
+    fn whole(mut joined: Joined) -> Vec<u8> {
+        let mut all = Vec::new();
+        let size = joined.size as usize;
+        while let Some(part) = joined.next() {
+            all.extend_from_slice(&part);
+        }
+        assert_eq!(all.len(), size);
+        all
+    }
+
+    fn read(joined: Joined) -> Desired {
+        serde_json::from_slice(&whole(joined)).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_what_the_wire_type_reads() {
+        let all: Vec<_> = (0..200).map(|place| registered(&format!("d{place}"), place * 100)).collect();
+        let slots = || {
+            let slot = |(place, registered)| Slot { registered, epoch: place as u64, leased: place % 2 == 1 };
+            all.iter().enumerate().map(slot)
+        };
+        let mut rendered = Rendered::default();
+        for _ in 0..2 {
+            let runs = [(5, Arc::clone(&all[3])), (6, Arc::clone(&all[4]))];
+            let desired = read(answer(&mut rendered, 9, Some("http://a\"b"), slots(), &runs));
+            assert_eq!((desired.revision, desired.data_server.as_deref()), (9, Some("http://a\"b")));
+            assert_eq!((desired.slots.len(), desired.runs.len()), (200, 2));
+            for (place, slot) in desired.slots.iter().enumerate() {
+                assert_eq!((slot.epoch, slot.leased), (place as u64, place % 2 == 1));
+                assert_eq!(slot.registered().unwrap(), *all[place]);
+            }
+            assert_eq!((desired.runs[1].id, &desired.runs[1].registration), (6, &all[4].to_map()));
+        }
+        let none = read(answer(&mut rendered, 1, None, std::iter::empty(), &[]));
+        assert_eq!(none, Desired { revision: 1, ..Desired::default() });
+    }
+
+    #[test]
+    fn what_is_rendered_is_shared_until_it_changes() {
+        let (old, new) = (registered("a", 0), registered("a", 1));
+        let mut rendered = Rendered::default();
+        let first = rendered.assignment(&old, 1, false);
+        assert_eq!(rendered.assignment(&old, 1, false).as_ptr(), first.as_ptr());
+        assert_ne!(rendered.assignment(&old, 1, true), first);
+        assert_ne!(rendered.assignment(&new, 1, false), first);
+        rendered.retain(|_| false);
+        assert!(rendered.0.is_empty());
+    }
+}

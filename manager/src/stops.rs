@@ -1,0 +1,21 @@
+//! Two ways to be told to stop, for those who heed whichever comes first.
+//!
+//! The server's stop comes before its connections are drained: whoever keeps a connection waiting must end
+//! then. The tasks' stop comes last, and comes alone when there is no server.
+
+use estimand_service::Stop;
+
+#[derive(Debug, Clone)]
+pub struct Stops {
+    pub server: Stop,
+    pub task: Stop,
+}
+
+impl Stops {
+    pub async fn requested(&self) {
+        tokio::select! {
+            () = self.server.requested() => {}
+            () = self.task.requested() => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a manager speaks to: a registry that says what it is told to, and a data service that writes down
+//! what it hears. Each can be made to answer nothing but 503.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::problem::Problem;
+use estimand_service::{Body, Failure, Query, Role, Routes};
+use estimand_testkit::wait;
+use serde_json::{Value, json};
+
+use super::{ANY_PORT, PATIENCE, Serving};
+
+/// A registration as a registry gives it.
+pub fn registration(name: &str, version: u64, more: &Value) -> Value {
+    let at = "2026-01-31T23:59:59.000001Z";
+    let mut body = json!({
+        "dataName": name, "cmd": "cat /proc/loadavg", "max-Time": 5,
+        "version": version, "createdAt": at, "updatedAt": at,
+    });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+pub struct World {
+    pub serving: Serving,
+    state: Shared,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+#[derive(Default)]
+struct State {
+    registry_away: bool,
+    data_away: bool,
+    registrations: Vec<Value>,
+    reads: u64,
+    marks: Vec<(String, String)>,
+    values: BTreeSet<(String, String)>,
+}
+
+impl World {
+    pub fn start() -> Self {
+        let state = Shared::default();
+        let shared = Arc::clone(&state);
+        let serving = Serving::start(ANY_PORT, |_, _, _| {
+            Routes::new("world")
+                .add(Role::Read, registrations, __path_registrations)
+                .add(Role::Operate, mark, __path_mark)
+                .add(Role::Read, values, __path_values)
+                .add(Role::Write, delete, __path_delete)
+                .share(shared)
+        });
+        World { serving, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Replaces all that is registered.
+    pub fn register(&self, all: &[Value]) {
+        self.state().registrations = all.to_vec();
+    }
+
+    pub fn take_registry_away(&self, away: bool) {
+        self.state().registry_away = away;
+    }
+
+    pub fn take_data_away(&self, away: bool) {
+        self.state().data_away = away;
+    }
+
+    pub fn has(&self, name: &str, node: &str) {
+        self.state().values.insert((name.to_owned(), node.to_owned()));
+    }
+
+    pub fn values(&self) -> Vec<(String, String)> {
+        self.state().values.iter().cloned().collect()
+    }
+
+    pub fn reads(&self) -> u64 {
+        self.state().reads
+    }
+
+    pub fn wait_for_mark(&self, node: &str, state: &str) {
+        let wanted = (node.to_owned(), state.to_owned());
+        wait::until_ok(PATIENCE, "a node to be marked", || match self.state().marks.last() {
+            Some(last) if *last == wanted => Ok(()),
+            last => Err(format!("{last:?}")),
+        });
+    }
+}
+
+fn there(away: bool) -> Result<(), Problem> {
+    if away { Err(Problem::unavailable("away", 1)) } else { Ok(()) }
+}
+
+#[utoipa::path(get, path = "/api/registry", responses((status = 200)))]
+async fn registrations(state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let mut state = state.lock().unwrap();
+    state.reads += 1;
+    there(state.registry_away)?;
+    Ok(HttpResponse::Ok().json(&state.registrations))
+}
+
+#[utoipa::path(put, path = "/api/data/state", responses((status = 200)))]
+async fn mark(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let mut state = state.lock().unwrap();
+    there(state.data_away)?;
+    let body: Value = serde_json::from_slice(&body.0).unwrap();
+    let text = |name: &str| body[name].as_str().unwrap().to_owned();
+    state.marks.push((text("nodeName"), text("state")));
+    Ok(HttpResponse::Ok().json(json!({ "changed": 1, "revision": 1 })))
+}
+
+#[utoipa::path(get, path = "/api/data", responses((status = 200)))]
+async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let state = state.lock().unwrap();
+    there(state.data_away)?;
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode"])?;
+    assert_eq!(query.get("dataName"), Some("*"));
+    let of_node = state.values.iter().filter(|(_, node)| Some(node.as_str()) == query.get("dataNode"));
+    let at = "2026-01-31T23:59:59.000001Z";
+    let value = |(name, node): &(String, String)| {
+        json!({
+            "dataName": name, "nodeName": node, "dataValue": 1, "collectedAt": at, "receivedAt": at,
+            "validFor": null, "state": "fresh", "revision": 1,
+        })
+    };
+    Ok(HttpResponse::Ok().json(of_node.map(value).collect::<Vec<_>>()))
+}
+
+#[utoipa::path(delete, path = "/api/data", responses((status = 200)))]
+async fn delete(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let mut state = state.lock().unwrap();
+    there(state.data_away)?;
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode"])?;
+    let key = |name: &str| query.get(name).unwrap_or_default().to_owned();
+    let gone = state.values.remove(&(key("dataName"), key("dataNode")));
+    Ok(HttpResponse::Ok().json(json!({ "deleted": u8::from(gone), "revision": 1 })))
+}

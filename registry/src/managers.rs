@@ -1,0 +1,295 @@
+//! Who runs what is registered: the managers, which read the registry by themselves every few seconds and are
+//! told of changes only so that they look sooner.
+//!
+//! After a creation or a replacement they are poked in the background, each at its own pace, so that one that
+//! hangs holds up nobody. What waits for a manager is kept by name, hence once, and is bounded; it is
+//! dropped when the manager fails, because the next thing that it hears of makes it read everything. After
+//! a deletion the caller waits for the manager that leads to say that the slots are gone, and is told what
+//! is not certain. Nothing here changes what is registered, and a manager that is away never fails a change.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use estimand_api::client::{Client, Error, Options};
+use estimand_api::names::DataName;
+use estimand_service::Stop;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, SetOnce};
+use tokio::time::timeout;
+
+use crate::book::{Book, Held};
+
+/// How long a poke may take; the manager answers it after it has looked once.
+const POKE_WITHIN: Duration = Duration::from_secs(6);
+/// How long a deletion waits; the manager gives its agents a little less.
+const GONE_WITHIN: Duration = Duration::from_secs(12);
+/// How many names may wait for one manager.
+const MAX_WAITING: usize = 256;
+/// How many nodes a hint names.
+const MAX_NAMED: usize = 20;
+/// The kind of the problem with which a manager answers that does not lead.
+const STANDING_BY: &str = "standing-by";
+
+/// How a client for [`set_managers`](crate::Registry::set_managers) should be made: whatever it is asked is
+/// asked once, and it may take as long as a deletion waits.
+pub fn manager_options() -> Options {
+    Options {
+        connect_timeout: Duration::from_secs(2),
+        read_timeout: GONE_WITHIN,
+        total_timeout: GONE_WITHIN,
+        attempts: 1,
+    }
+}
+
+/// All managers, once it is known which there are.
+pub struct Managers {
+    all: SetOnce<Vec<Manager>>,
+}
+
+struct Manager {
+    client: Client,
+    /// The names that it is to be told of.
+    waiting: Mutex<BTreeSet<DataName>>,
+    poked: Notify,
+    /// Whether its last attempt failed: then that was logged.
+    failing: AtomicBool,
+}
+
+/// What a manager said.
+enum Heard {
+    Done(Value),
+    StandsBy,
+    /// It understood, and there is a reason why not; the status says which.
+    Refused(u16),
+    /// Nothing, or nothing of use.
+    Nothing,
+}
+
+impl Managers {
+    pub fn new() -> Self {
+        Managers { all: SetOnce::new() }
+    }
+
+    /// Whom to tell. The first ones given stay.
+    pub fn set(&self, clients: Vec<Client>) {
+        if clients.is_empty() {
+            return;
+        }
+        if self.all.set(clients.into_iter().map(Manager::new).collect()).is_err() {
+            tracing::warn!("the registry knows its managers already; the second list is not used");
+        }
+    }
+
+    /// A registration is new or another than before.
+    pub fn poke(&self, name: &DataName) {
+        for manager in self.all.get().into_iter().flatten() {
+            manager.put(name);
+        }
+    }
+
+    /// The task: tells every manager what waits for it.
+    pub async fn run(&self, book: &ArcSwapOption<Book>, stop: &Stop) {
+        let told = async {
+            let all = self.all.wait().await;
+            join_all(all.iter().map(|manager| manager.follow(book))).await;
+        };
+        tokio::select! {
+            () = stop.requested() => {}
+            () = told => {}
+        }
+    }
+
+    /// Waits until the slots of a name that is registered no more are gone. What is not certain about that is
+    /// returned, for people.
+    pub async fn gone(&self, name: &DataName) -> Option<String> {
+        let mut asked: FuturesUnordered<_> =
+            self.all.get()?.iter().map(|manager| manager.ask_gone(name)).collect();
+        while let Some(heard) = asked.next().await {
+            match heard {
+                Heard::Done(answer) => match unconfirmed(&answer) {
+                    Some(nodes) => return (!nodes.is_empty()).then(|| still_on(name, &nodes)),
+                    None => tracing::warn!(%name, %answer, "a manager's answer to a deletion cannot be read"),
+                },
+                Heard::Refused(409) => return Some(registered_anew(name)),
+                Heard::StandsBy | Heard::Refused(_) | Heard::Nothing => {}
+            }
+        }
+        Some(nobody_leads(name))
+    }
+}
+
+impl Manager {
+    fn new(client: Client) -> Self {
+        Manager { client, waiting: Mutex::default(), poked: Notify::new(), failing: AtomicBool::new(false) }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeSet<DataName>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, name: &DataName) {
+        let mut waiting = self.waiting();
+        // Beyond the bound a name is left out: those that wait make the manager read this one as well.
+        if waiting.len() < MAX_WAITING {
+            waiting.insert(name.clone());
+        }
+        drop(waiting);
+        self.poked.notify_one();
+    }
+
+    /// Tells of one name after the other, for ever.
+    async fn follow(&self, book: &ArcSwapOption<Book>) {
+        loop {
+            let next = self.waiting().pop_first();
+            let Some(name) = next else {
+                self.poked.notified().await;
+                continue;
+            };
+            // What is told is what holds now. A name that is gone meanwhile is told of by its deletion.
+            let Some(registration) = current(book, &name) else { continue };
+            let told = timeout(POKE_WITHIN, self.client.tell_manager(&registration)).await;
+            match self.heard(told.ok()) {
+                Heard::Done(_) | Heard::Refused(_) => {}
+                Heard::StandsBy | Heard::Nothing => self.waiting().clear(),
+            }
+        }
+    }
+
+    async fn ask_gone(&self, name: &DataName) -> Heard {
+        let told = timeout(GONE_WITHIN, self.client.tell_manager_gone(name)).await;
+        self.heard(told.ok())
+    }
+
+    /// Takes in how an attempt ended, none if it took too long. Of failures in a row the first one is logged,
+    /// and their end.
+    fn heard(&self, told: Option<Result<Value, Error>>) -> Heard {
+        let (heard, cause) = match told {
+            Some(Ok(answer)) => (Heard::Done(answer), None),
+            Some(Err(Error::Problem(problem))) if problem.kind == STANDING_BY => (Heard::StandsBy, None),
+            Some(Err(Error::Problem(problem))) if problem.status < 500 => {
+                tracing::debug!(manager = %self.client.address(), %problem, "a manager refused what it was told");
+                (Heard::Refused(problem.status), None)
+            }
+            Some(Err(error)) => (Heard::Nothing, Some(error.to_string())),
+            None => (Heard::Nothing, Some("no answer in time".to_owned())),
+        };
+        let failed_before = self.failing.swap(cause.is_some(), Ordering::Relaxed);
+        let manager = self.client.address();
+        match cause {
+            Some(cause) if !failed_before => {
+                tracing::warn!(%manager, cause, "a manager was not told of a change; it looks by itself");
+            }
+            None if failed_before => tracing::info!(%manager, "a manager answers again"),
+            _ => {}
+        }
+        heard
+    }
+}
+
+/// The registration of a name as it is now; none if it is gone, or cannot be read.
+fn current(book: &ArcSwapOption<Book>, name: &DataName) -> Option<Map<String, Value>> {
+    let book = book.load();
+    let entry = book.as_ref()?.get(name.as_str()).and_then(Held::readable)?;
+    Some(entry.registered.to_map())
+}
+
+/// The nodes that did not confirm the end of a slot; none if this is no answer to that.
+fn unconfirmed(answer: &Value) -> Option<Vec<&str>> {
+    answer.get("unreachable")?.as_array()?.iter().map(Value::as_str).collect()
+}
+
+fn still_on(name: &DataName, nodes: &[&str]) -> String {
+    let (named, more) = nodes.split_at(nodes.len().min(MAX_NAMED));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "`{name}` may still run on {}{more}, from where its end was not confirmed; each node ends it when it is \
+         heard of again",
+        named.join(", ")
+    )
+}
+
+fn nobody_leads(name: &DataName) -> String {
+    format!(
+        "no manager that leads has answered, so `{name}` may still run; a manager ends it when there is one"
+    )
+}
+
+fn registered_anew(name: &DataName) -> String {
+    format!("`{name}` was registered anew before its slots had ended")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn name(text: &str) -> DataName {
+        DataName::parse(text).unwrap()
+    }
+
+    fn managers(addresses: &[String]) -> Managers {
+        // The second test of a process finds the provider there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let managers = Managers::new();
+        let client = |address: &String| Client::with_options(address, manager_options()).unwrap();
+        managers.set(addresses.iter().map(client).collect());
+        managers
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_does_not_wait_for_ever() {
+        // It takes connections, and never says anything.
+        let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let managers = managers(&[format!("http://{}", deaf.local_addr().unwrap())]);
+        let start = Instant::now();
+        let hint = managers.gone(&name("a")).await.unwrap();
+        assert!(start.elapsed() <= GONE_WITHIN + Duration::from_millis(10), "{:?}", start.elapsed());
+        assert_eq!(hint, nobody_leads(&name("a")));
+    }
+
+    #[tokio::test]
+    async fn without_managers_nobody_waits_and_nothing_is_kept() {
+        let none = managers(&[]);
+        none.poke(&name("a"));
+        assert_eq!(none.gone(&name("a")).await, None);
+    }
+
+    #[test]
+    fn what_waits_is_kept_once_and_bounded() {
+        let managers = managers(&["http://127.0.0.1:1".to_owned()]);
+        for _ in 0..2 {
+            (0..2 * MAX_WAITING).for_each(|place| managers.poke(&name(&format!("n{place}"))));
+        }
+        assert_eq!(managers.all.get().unwrap()[0].waiting().len(), MAX_WAITING);
+    }
+
+    #[test]
+    fn a_hint_names_some_of_many_nodes() {
+        let many: Vec<String> = (0..50).map(|place| format!("node-{place}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let hint = still_on(&name("a"), &many);
+        assert!(hint.contains("node-18, node-19 and 30 more, from where"), "{hint}");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_say_which_nodes_confirmed_says_nothing() {
+        assert_eq!(unconfirmed(&json!({ "unreachable": ["a"] })), Some(vec!["a"]));
+        assert_eq!(unconfirmed(&json!({ "unreachable": [] })), Some(vec![]));
+        for other in [json!({}), json!(null), json!({ "unreachable": "a" }), json!({ "unreachable": [1] })] {
+            assert_eq!(unconfirmed(&other), None, "{other}");
+        }
+    }
+}

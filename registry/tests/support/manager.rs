@@ -1,0 +1,121 @@
+//! A manager that writes down what it is told, and answers as it was made to.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::client::Client;
+use estimand_api::problem::Problem;
+use estimand_registry::manager_options;
+use estimand_service::{Body, Failure, Readiness, Role, Routes};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{ANY_PORT, Running, Serving};
+
+/// How a manager answers.
+#[derive(Debug, Clone)]
+pub enum Conduct {
+    /// It leads; these nodes confirm nothing.
+    Leads(Vec<&'static str>),
+    StandsBy,
+    /// It leads, and answers only once it is let go.
+    Holds,
+    /// It leads, and somebody else has registered the name again.
+    Contradicts,
+}
+
+pub struct Manager {
+    serving: Serving,
+    shared: Shared,
+}
+
+#[derive(Clone)]
+struct Shared {
+    conduct: Conduct,
+    /// What it was told: the registration, or the name that is gone.
+    told: Arc<Mutex<Vec<Value>>>,
+    let_go: Arc<watch::Sender<bool>>,
+}
+
+#[utoipa::path(post, path = "/api/mng", responses((status = 200)))]
+async fn changed(body: Body<65_536>, shared: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    shared.answer(serde_json::from_slice(&body.0).unwrap()).await
+}
+
+#[utoipa::path(delete, path = "/api/mng/{dataName}", params(("dataName" = String, Path)), responses((status = 200)))]
+async fn gone(req: HttpRequest, shared: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    shared.answer(json!(req.match_info().get("dataName"))).await
+}
+
+impl Shared {
+    async fn answer(&self, told: Value) -> Result<HttpResponse, Failure> {
+        self.told.lock().unwrap().push(told);
+        let unreachable = match &self.conduct {
+            Conduct::Leads(unreachable) => unreachable.clone(),
+            Conduct::StandsBy => {
+                let detail = "http://manager.example leads";
+                return Err(Problem::new(503, "standing-by", "Another one leads", detail).into());
+            }
+            Conduct::Holds => {
+                self.let_go.subscribe().wait_for(|let_go| *let_go).await.unwrap();
+                Vec::new()
+            }
+            Conduct::Contradicts => return Err(Problem::conflict("it is registered").into()),
+        };
+        Ok(HttpResponse::Ok().json(json!({ "ended": [], "unreachable": unreachable })))
+    }
+}
+
+impl Manager {
+    pub fn start(conduct: Conduct) -> Self {
+        let shared = Shared { conduct, told: Arc::default(), let_go: Arc::new(watch::Sender::new(false)) };
+        let given = shared.clone();
+        let serving = Serving::start(ANY_PORT, Readiness::new(), |_, _| {
+            Routes::new("manager")
+                .add(Role::Operate, changed, __path_changed)
+                .add(Role::Operate, gone, __path_gone)
+                .share(given)
+        });
+        Manager { serving, shared }
+    }
+
+    pub fn client(&self) -> Client {
+        client(&format!("http://{}", self.serving.address))
+    }
+
+    pub fn told(&self) -> Vec<Value> {
+        self.shared.told.lock().unwrap().clone()
+    }
+
+    /// Waits until it was told something that is as wished, and returns that.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, wished: impl Fn(&Value) -> bool) -> Value {
+        estimand_testkit::wait::until(Duration::from_secs(60), what, || {
+            self.told().into_iter().find(|told| wished(told))
+        })
+    }
+
+    /// It answers from now on, also what it was asked before.
+    pub fn let_go(&self) {
+        self.shared.let_go.send_replace(true);
+    }
+
+    pub fn stop(mut self) {
+        self.let_go();
+        self.serving.stop();
+    }
+}
+
+pub fn client(address: &str) -> Client {
+    // The second test of a process finds the provider there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::with_options(address, manager_options()).unwrap()
+}
+
+impl Running {
+    pub fn tells_managers(&self, managers: &[&Manager]) {
+        self.registry.set_managers(managers.iter().map(|manager| manager.client()).collect());
+    }
+}

@@ -1,0 +1,263 @@
+//! The agent: puts its parts together, starts them and ends them in order.
+//!
+//! The order of the end is: slots, so that nothing runs any more; the outbox, so that what they gave is
+//! delivered or on disk; the conversations with the manager, the last word of which says that nothing runs here;
+//! the launcher.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use estimand_api::client::{self, Client};
+use estimand_api::names::NodeName;
+use estimand_api::node::Delivery;
+use estimand_service::{Clock, Stop, Tasks};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
+
+use crate::allow::Allow;
+use crate::board::Board;
+use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_options};
+use crate::facts::facts;
+use crate::home::{Home, HomeError};
+use crate::launch::{Cells, LaunchError, Launcher, LauncherOptions};
+use crate::link::{Link, Servers, Told};
+use crate::slots::{Context, HandReport, Slots};
+
+/// How many runs at the same time by default, for each core.
+const TURNS_PER_CORE: usize = 4;
+/// How many runs that last longer than a second may go on beside them, for each turn.
+const LONG_PER_TURN: usize = 8;
+/// How many messages of the manager may wait for the slots.
+const MAX_TOLD: usize = 64;
+const MAX_REPORTS: usize = 64;
+const MAX_REFUSALS: usize = 256;
+const END_SLOTS_WITHIN: Duration = Duration::from_secs(10);
+const END_REST_WITHIN: Duration = Duration::from_secs(5);
+
+/// What an agent needs to know.
+pub struct AgentOptions {
+    /// Addresses of managers; the one that answers is asked.
+    pub servers: Vec<String>,
+    pub node: NodeName,
+    pub labels: BTreeMap<String, String>,
+    pub allow: Allow,
+    pub data_dir: PathBuf,
+    /// How many runs at the same time; by default by the number of cores.
+    pub turns: Option<usize>,
+    pub max_spool_bytes: u64,
+    /// Whether cgroups may be made for slots.
+    pub cgroups: bool,
+    /// How the launcher is started.
+    pub launcher: (PathBuf, Vec<OsString>),
+    pub clock: Arc<dyn Clock>,
+    /// Whether the manager is told when this agent ends.
+    pub leaves: bool,
+    /// Called once, with the reason, when the agent cannot go on.
+    pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Why an agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Address(#[from] client::Error),
+}
+
+/// An agent that runs.
+pub struct Agent {
+    slots: Tasks,
+    outbox: Tasks,
+    talk: Tasks,
+    link: Arc<Link>,
+    launcher: Launcher,
+    leaves: bool,
+}
+
+impl Agent {
+    pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
+        let home = Arc::new(Home::open(&options.data_dir)?);
+        let servers = Arc::new(Servers::new(&options.servers)?);
+        let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;
+        let mut outbox_options = OutboxOptions::new(home.spool());
+        outbox_options.max_spool_bytes = options.max_spool_bytes;
+        let outbox = Arc::new(Outbox::open(outbox_options)?);
+        let (program, args) = options.launcher;
+        let cells = if options.cgroups { Cells::Best } else { Cells::None };
+        let launcher =
+            Launcher::start(LauncherOptions { program, args, id: home.agent.clone(), cells })
+                .await?;
+        let known = home.desired();
+        let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
+        let (server, server_seen) =
+            watch::channel(first_server.unwrap_or_else(|| servers.current().address().to_string()));
+        let (board, (told, inbox)) = (Arc::new(Board::default()), mpsc::channel(MAX_TOLD));
+        let (lease, lease_seen) = watch::channel(None);
+        let (reports, reported) = mpsc::channel(MAX_REPORTS);
+        let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
+        // One more or less does not matter: as long as values are refused, refusals come.
+        outbox.on_refused(move |refusal| drop(refuse.try_send(refusal)));
+
+        let context = Context {
+            launcher: launcher.clone(),
+            allow: options.allow.clone(),
+            node: options.node.clone(),
+            home: Arc::clone(&home),
+            outbox: Arc::clone(&outbox),
+            sequencer,
+            server: server_seen.clone(),
+            clock: options.clock,
+        };
+        let turns = options.turns.unwrap_or_else(default_turns);
+        let turns = (turns, turns * LONG_PER_TURN);
+        let mut slots = Slots::new(context, Arc::clone(&board), lease_seen, reports, refusals, turns);
+        let revision = known.as_ref().map_or(0, |desired| desired.revision);
+        if let Some(desired) = known {
+            tracing::info!(slots = desired.slots.len(), "goes on with what was last told to run");
+            slots.resume(desired);
+        }
+        let delivering = Arc::clone(&outbox);
+        let fatal = Arc::clone(&options.on_fatal);
+        let link = Arc::new(Link {
+            servers,
+            node: options.node,
+            labels: options.labels,
+            facts: facts(launcher.containment(), &options.allow),
+            home,
+            board,
+            told,
+            lease,
+            server,
+            superseded: Box::new(move |reason| fatal(reason)),
+            delivery: Box::new(move || delivery(&delivering)),
+        });
+        let agent = Agent {
+            slots: Tasks::new(),
+            outbox: Tasks::new(),
+            talk: Tasks::new(),
+            link,
+            launcher,
+            leaves: options.leaves,
+        };
+        agent.spawn_slots(slots, inbox);
+        agent.spawn_outbox(outbox, server_seen);
+        agent.spawn_talk(revision, reported);
+        Ok(agent)
+    }
+
+    /// The locks below say that one run of a task at a time owns what is in them; nobody else takes them.
+    fn spawn_slots(&self, slots: Slots, inbox: mpsc::Receiver<Told>) {
+        let owned = Arc::new(AsyncMutex::new((slots, inbox)));
+        self.slots.spawn("agent-slots", move |stop| {
+            let owned = Arc::clone(&owned);
+            async move {
+                let (slots, inbox) = &mut *owned.lock().await;
+                slots.run(inbox, &stop).await;
+            }
+        });
+    }
+
+    fn spawn_outbox(&self, outbox: Arc<Outbox>, server: watch::Receiver<String>) {
+        let known: Arc<Mutex<Option<(String, Client)>>> = Arc::default();
+        self.outbox.spawn("agent-outbox", move |stop| {
+            let (outbox, server, known) = (Arc::clone(&outbox), server.clone(), Arc::clone(&known));
+            async move { outbox.run(|| data_service(&server, &known), &stop).await }
+        });
+    }
+
+    fn spawn_talk(&self, revision: u64, reported: mpsc::Receiver<HandReport>) {
+        let link = Arc::clone(&self.link);
+        self.talk.spawn("agent-follow", move |stop| {
+            let link = Arc::clone(&link);
+            async move { link.follow(revision, &stop).await }
+        });
+        let link = Arc::clone(&self.link);
+        self.talk.spawn("agent-heartbeat", move |stop| {
+            let link = Arc::clone(&link);
+            async move { link.beat(&stop).await }
+        });
+        let (link, reported) = (Arc::clone(&self.link), Arc::new(AsyncMutex::new(reported)));
+        self.talk.spawn("agent-reports", move |stop| {
+            let (link, reported) = (Arc::clone(&link), Arc::clone(&reported));
+            async move { report(&link, &mut *reported.lock().await, &stop).await }
+        });
+    }
+
+    /// Ends it; nothing of it runs when this returns.
+    pub async fn stop(self) {
+        for (tasks, within) in [(&self.slots, END_SLOTS_WITHIN), (&self.outbox, END_REST_WITHIN)] {
+            if let Err(error) = tasks.stop_all(within).await {
+                tracing::warn!(%error, "the agent ends unfinished");
+            }
+        }
+        let talk = self.talk.stop_all(END_REST_WITHIN);
+        if let Err(error) = talk.await {
+            tracing::warn!(%error, "the agent ends unfinished");
+        }
+        if self.leaves {
+            self.link.leave().await;
+        }
+        self.launcher.stop().await;
+    }
+}
+
+/// The data service at the address that is known now.
+fn data_service(server: &watch::Receiver<String>, known: &Mutex<Option<(String, Client)>>) -> Option<Client> {
+    let address = server.borrow().clone();
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((last, client)) = &*known
+        && *last == address
+    {
+        return Some(client.clone());
+    }
+    match Client::with_options(&address, client_options()) {
+        Ok(client) => {
+            *known = Some((address, client.clone()));
+            Some(client)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the manager named a data service that has no address");
+            None
+        }
+    }
+}
+
+/// Tells the manager what runs by hand came to. Who waits there gives up after a while, so one attempt is enough.
+async fn report(link: &Link, reported: &mut mpsc::Receiver<HandReport>, stop: &Stop) {
+    loop {
+        let (id, report) = tokio::select! {
+            () = stop.requested() => return,
+            next = reported.recv() => match next {
+                Some(report) => report,
+                None => return,
+            },
+        };
+        if let Err(error) = link.servers.current().report_run(&link.node, id, &report).await {
+            tracing::warn!(%error, id, "what a run by hand came to was not taken");
+        }
+    }
+}
+
+fn delivery(outbox: &Outbox) -> Delivery {
+    let figures = outbox.figures();
+    let failing = figures.failing_since.and(figures.last_error).or(figures.spool_error);
+    Delivery {
+        delivered: figures.delivered,
+        waiting: figures.waiting_items as u64,
+        spooled_bytes: figures.spooled_bytes,
+        dropped: figures.dropped,
+        refused: figures.refused,
+        failing,
+    }
+}
+
+fn default_turns() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * TURNS_PER_CORE
+}

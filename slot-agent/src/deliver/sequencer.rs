@@ -1,0 +1,113 @@
+//! Numbers the runs of an agent: microseconds by the clock, but always more than the number before.
+//!
+//! That holds over restarts and over a clock that is set back, because a mark above every number given out is
+//! on disk before the first of them is: a restart goes on from the mark. The mark is a minute ahead, so `next`
+//! writes it at most about once a minute. Numbers may therefore be ahead of the clock after a restart; they
+//! are only ever compared with each other.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estimand_service::Clock;
+
+use super::SpoolError;
+
+/// How far the mark is ahead of the numbers, in microseconds.
+const AHEAD: u64 = 60_000_000;
+/// After how many numbers writing the mark is tried again, where it could not be written.
+const AGAIN_AFTER: u64 = 1_000_000;
+/// The name of the file, in the folder of the agent.
+const FILE: &str = "sequence";
+
+/// Gives out numbers, each larger than all before it.
+pub struct Sequencer {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    last: u64,
+    /// No number above this is given out before a higher mark is on disk.
+    mark: u64,
+    failing: bool,
+}
+
+impl Sequencer {
+    /// Goes on where a former process with the same folder ended.
+    pub fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Self, SpoolError> {
+        super::spool::make_folder(dir)?;
+        let path = dir.join(FILE);
+        let last = match fs::read(&path) {
+            Ok(text) => parse(&text).unwrap_or_else(|| {
+                tracing::warn!(path = %path.display(), "the mark of the sequence is spoilt; the clock is trusted");
+                0
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(source) => return Err(SpoolError::Read { path, source }),
+        };
+        let mark = last.max(now(&*clock)).saturating_add(AHEAD);
+        if let Err(source) = store(&path, mark) {
+            return Err(SpoolError::Write { path, source });
+        }
+        Ok(Sequencer { path, clock, state: Mutex::new(State { last, mark, failing: false }) })
+    }
+
+    /// The next number.
+    pub fn next(&self) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = now(&*self.clock).max(state.last + 1);
+        state.last = next;
+        if next > state.mark {
+            self.reserve(&mut state);
+        }
+        next
+    }
+
+    fn reserve(&self, state: &mut State) {
+        match store(&self.path, state.last.saturating_add(AHEAD)) {
+            Ok(()) => {
+                state.mark = state.last.saturating_add(AHEAD);
+                state.failing = false;
+            }
+            // A slot does not stop for that: the clock alone keeps the order, unless it is set back just now.
+            Err(error) => {
+                state.mark = state.last.saturating_add(AGAIN_AFTER);
+                if !std::mem::replace(&mut state.failing, true) {
+                    tracing::warn!(path = %self.path.display(), %error, "cannot write the mark of the sequence");
+                }
+            }
+        }
+    }
+}
+
+fn now(clock: &dyn Clock) -> u64 {
+    u64::try_from(clock.now_micros()).unwrap_or(0)
+}
+
+/// Replaces the mark, such that the old or the new one is there at any moment.
+fn store(path: &Path, mark: u64) -> io::Result<()> {
+    let next = path.with_extension("next");
+    let mut text = mark.to_string();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, " {:08x}", crc32fast::hash(text.as_bytes()));
+    let mut file = File::create(&next)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&next, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn parse(text: &[u8]) -> Option<u64> {
+    let (mark, sum) = std::str::from_utf8(text).ok()?.trim_end().split_once(' ')?;
+    let right = u32::from_str_radix(sum, 16).ok()? == crc32fast::hash(mark.as_bytes());
+    // Orders are kept as signed numbers, so that a larger one would never be taken.
+    mark.parse().ok().filter(|mark| right && *mark < i64::MAX as u64)
+}

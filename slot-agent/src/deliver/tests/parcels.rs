@@ -1,0 +1,41 @@
+//! What follows from an answer.
+
+use std::collections::BTreeMap;
+
+use estimand_api::client::Error;
+use estimand_api::problem::{FieldError, Problem};
+
+use super::writes;
+use crate::deliver::parcel::{Verdict, judge};
+
+#[track_caller]
+fn check(problem: Problem, expected: &Verdict) {
+    let writes = [writes("a", 1..=2), writes("b", 3..=3), writes("a", 4..=4)].concat();
+    assert_eq!(judge(&Err(Error::Problem(Box::new(problem))), &writes), *expected);
+}
+
+fn refused(items: &[(usize, &str)]) -> Verdict {
+    Verdict::Refused(
+        items.iter().map(|(place, reason)| (*place, (*reason).to_owned())).collect::<BTreeMap<_, _>>(),
+    )
+}
+
+#[test]
+fn an_answer_says_what_to_do() {
+    let error = |field: &str| FieldError::new(field, "is wrong");
+    check(
+        Problem::invalid(vec![error("[2].epoch"), error("[2].state"), error("[3]")]),
+        &refused(&[(2, "epoch: is wrong; state: is wrong"), (3, "is wrong")]),
+    );
+    check(Problem::conflict("item [1]: bound"), &refused(&[(1, "bound"), (3, "bound")]));
+    check(Problem::too_large("item [1]: large"), &refused(&[(1, "large")]));
+    check(Problem::new(403, "x", "x", "item [2]: not its own"), &refused(&[(2, "not its own")]));
+    check(Problem::too_large("the batch is"), &Verdict::Halve);
+    // A place that was not sent is no help.
+    check(Problem::invalid(vec![error("[4].epoch")]), &Verdict::Halve);
+    check(Problem::invalid(vec![error("[x].epoch")]), &Verdict::Halve);
+    check(Problem::unavailable("item [1]: later", 1), &Verdict::Again("item [1]: later (503)".to_owned()));
+    let silence = || Error::Unreachable { url: "u".to_owned(), cause: "c".to_owned() };
+    assert_eq!(judge(&Err(silence()), &writes("a", 1..=2)), Verdict::Less("u does not answer: c".to_owned()));
+    check(Problem::new(408, "x", "x", "slow"), &Verdict::Again("slow (408)".to_owned()));
+}

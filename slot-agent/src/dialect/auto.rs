@@ -1,0 +1,24 @@
+//! `auto`: JSON if it is JSON, else the text.
+//!
+//! So `0.5`, `true` and `null` are what they are in JSON, and `007`, `1.`, `NaN` and `up 3 days` are texts.
+//! JSON that no reader could take (a key twice, `1e999`) is a failure, and what begins like a JSON object,
+//! array or string has to be one: half a document is a failure of its author's program, not a text that someone
+//! wants to read.
+
+use super::{Answer, Dialect, json, text, text_of};
+
+pub(super) struct Auto;
+
+impl Dialect for Auto {
+    fn read(&self, output: &[u8]) -> Result<Answer, String> {
+        let Some(text) = text_of(output)? else { return Ok(Answer::Nothing) };
+        if json::is_document(text) {
+            return json::value(text).map(Answer::One);
+        }
+        if text.starts_with(['{', '[', '"']) {
+            let problem = json::value(text).err().unwrap_or_default();
+            return Err(format!("{problem}, or the format `text` if it is none"));
+        }
+        text::value(text).map(Answer::One)
+    }
+}

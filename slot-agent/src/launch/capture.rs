@@ -1,0 +1,220 @@
+//! One run from start to end, with bounds on its time and on what is kept of its output.
+//!
+//! Pipes are emptied whatever happens, so a flood costs its author time and the agent no memory. Nothing here
+//! waits for a pipe to close: a run has ended when the launcher says so, and then what is in the pipes is read
+//! and no more.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::net::unix::pipe::Receiver;
+
+use super::{Ended, Launcher, Run, RunSpec, SpawnError};
+
+/// A pipe holds no more than this at a time, unless its owner made it larger.
+const CHUNK: usize = 64 * 1024;
+/// How many chunks are read before others have their turn.
+const CHUNKS_A_TURN: usize = 8;
+/// How much is read after the end of a run: more than a pipe holds is being written by somebody who should not.
+const MAX_REMAINDER: usize = 2 * 1024 * 1024;
+
+thread_local! {
+    /// Where output is read to before what is to be kept is known.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK].into_boxed_slice());
+}
+
+/// The bounds of a run.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// After this its processes are told to end (SIGTERM),
+    pub timeout: Duration,
+    /// and after this they are killed.
+    pub grace: Duration,
+    /// How much of its output is kept, from the start.
+    pub max_stdout: usize,
+    /// How much of its standard error is kept, up to the end.
+    pub max_stderr: usize,
+}
+
+/// What a run was and said.
+#[derive(Debug, Clone)]
+pub struct Captured {
+    pub ended: Ended,
+    pub why: Why,
+    pub stdout: Vec<u8>,
+    /// All that it printed; more than `stdout` holds means that it was cut.
+    pub stdout_total: u64,
+    /// The last of its standard error.
+    pub stderr_tail: Vec<u8>,
+    pub started_at: Instant,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// By itself.
+    Completed,
+    TimedOut,
+    /// Its slot is to end.
+    Stopped,
+}
+
+/// Runs something and keeps what it prints. `stop` ends it early, in the same way as its timeout. Dropping the
+/// future kills the run.
+pub async fn capture(
+    launcher: &Launcher,
+    spec: RunSpec<'_>,
+    bounds: &Capture,
+    stop: impl Future<Output = ()>,
+) -> Result<Captured, SpawnError> {
+    let started_at = Instant::now();
+    let mut run = launcher.begin(spec).await?;
+    let mut stdout = Output::new(run.stdout(), Kept::Head(bounds.max_stdout));
+    let mut stderr = Output::new(run.stderr(), Kept::Tail(bounds.max_stderr));
+    let mut ending = Ending { why: Why::Completed, killed: false };
+    let mut deadline = pin!(tokio::time::sleep_until((started_at + bounds.timeout).into()));
+    let mut stop = pin!(stop);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            outcome = run.outcome() => break outcome?,
+            () = &mut stop, if ending.why == Why::Completed => {
+                ending.begin(Why::Stopped, &run);
+                deadline.as_mut().reset((Instant::now() + bounds.grace).into());
+            }
+            () = &mut deadline, if !ending.killed => {
+                if ending.why == Why::Completed {
+                    ending.begin(Why::TimedOut, &run);
+                    deadline.as_mut().reset((Instant::now() + bounds.grace).into());
+                } else {
+                    ending.killed = true;
+                    run.kill();
+                }
+            }
+            () = stdout.readable() => stdout.read(CHUNKS_A_TURN),
+            () = stderr.readable() => stderr.read(CHUNKS_A_TURN),
+        }
+    };
+    stdout.read(MAX_REMAINDER / CHUNK);
+    stderr.read(MAX_REMAINDER / CHUNK);
+    let stdout_total = stdout.total;
+    Ok(Captured {
+        ended,
+        why: ending.why,
+        stdout: stdout.into_kept(),
+        stdout_total,
+        stderr_tail: stderr.into_kept(),
+        started_at,
+    })
+}
+
+/// How far a run is on its way to its end.
+struct Ending {
+    why: Why,
+    killed: bool,
+}
+
+impl Ending {
+    fn begin(&mut self, why: Why, run: &Run) {
+        self.why = why;
+        run.terminate();
+    }
+}
+
+/// Which part of an output is kept.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    Head(usize),
+    Tail(usize),
+}
+
+/// A pipe that is read, and what is kept of it.
+#[derive(Debug)]
+struct Output {
+    /// `None` when it is closed.
+    pipe: Option<Receiver>,
+    kept: Kept,
+    bytes: Vec<u8>,
+    total: u64,
+}
+
+impl Output {
+    fn new(pipe: Option<Receiver>, kept: Kept) -> Self {
+        Output { pipe, kept, bytes: Vec::new(), total: 0 }
+    }
+
+    /// Waits until there is something to read, for ever if there never will be.
+    async fn readable(&self) {
+        match &self.pipe {
+            // An error shows when it is read.
+            Some(pipe) => drop(pipe.readable().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads what is there, up to so many chunks.
+    fn read(&mut self, chunks: usize) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for _ in 0..chunks {
+                let Some(pipe) = &self.pipe else { return };
+                match pipe.try_read(scratch) {
+                    Ok(0) => self.pipe = None,
+                    Ok(length) => self.keep(&scratch[..length]),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => self.pipe = None,
+                }
+            }
+        });
+    }
+
+    fn keep(&mut self, read: &[u8]) {
+        self.total += read.len() as u64;
+        match self.kept {
+            Kept::Head(most) => {
+                let room = most.saturating_sub(self.bytes.len());
+                self.bytes.extend_from_slice(&read[..read.len().min(room)]);
+            }
+            Kept::Tail(most) => {
+                let last = &read[read.len().saturating_sub(most)..];
+                // What is too old goes when it is as much as what is kept, so that little is moved.
+                if self.bytes.len() + last.len() > 2 * most {
+                    let keep = most - last.len();
+                    self.bytes.drain(..self.bytes.len().saturating_sub(keep));
+                }
+                self.bytes.extend_from_slice(last);
+            }
+        }
+    }
+
+    fn into_kept(mut self) -> Vec<u8> {
+        if let Kept::Tail(most) = self.kept {
+            self.bytes.drain(..self.bytes.len().saturating_sub(most));
+        }
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_or_the_tail_is_kept_however_it_comes_in() {
+        let all: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+        for chunk in [1, 7, 99, 100, 101, 250, 5_000] {
+            let mut head = Output::new(None, Kept::Head(100));
+            let mut tail = Output::new(None, Kept::Tail(100));
+            for part in all.chunks(chunk) {
+                head.keep(part);
+                tail.keep(part);
+                assert!(tail.bytes.len() <= 200);
+            }
+            assert_eq!((head.total, head.into_kept().as_slice()), (5_000, &all[..100]));
+            assert_eq!((tail.total, tail.into_kept().as_slice()), (5_000, &all[4_900..]));
+        }
+    }
+}

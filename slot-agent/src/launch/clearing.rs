@@ -1,0 +1,317 @@
+//! What runs leave behind, and its end.
+//!
+//! With a cgroup this costs a look into one file for each run. Without one the process table is scanned: a few
+//! times a second while anything runs, and always before a killed run is reported or a cell is closed. A scan
+//! serves all runs that wait for one.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::OVER_PROCESSES;
+use super::launcher::State;
+use super::orphans::{self, Owner};
+use super::protocol::Reply;
+
+/// How soon is looked again whether what was killed is gone; doubled each time.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// When a run that goes on is looked at for having executed its program.
+pub(super) const CONFIRM_AFTER: Duration = Duration::from_millis(5);
+const LAST_PAUSE: Duration = Duration::from_millis(50);
+/// How often the process table is scanned at most.
+const SWEEP_EVERY: Duration = Duration::from_millis(250);
+/// On a machine with so many processes that a scan takes long, scans take one part in this of the time.
+const SWEEP_SHARE: u32 = 50;
+
+/// How often is looked whether the machine has many more processes than at the last scan: a fork bomb makes ten
+/// thousand a second, and the more there are the later the next scan would have its turn.
+const PULSE: Duration = Duration::from_millis(10);
+/// So many more are reason enough to scan at once.
+const SURGE: u64 = 64;
+/// Scans for a surge take one part in this of the time.
+const SURGE_SHARE: u32 = 4;
+
+/// When to scan next.
+#[derive(Debug)]
+pub(super) struct Sweeps {
+    /// Something ran since a scan last found nothing that should not be there.
+    dirty: bool,
+    next: Instant,
+    /// For those who wait for a scan that finds nothing: when to try again.
+    again: Instant,
+    pulse: Instant,
+    /// The machine's threads at the last scan, or the least since.
+    threads: u64,
+}
+
+impl Sweeps {
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Sweeps { dirty: false, next: now, again: now, pulse: now, threads: orphans::machine_threads() }
+    }
+
+    pub fn something_ran(&mut self, now: Instant) {
+        if !self.dirty {
+            self.dirty = true;
+            self.next = self.next.max(now + SWEEP_EVERY);
+        }
+    }
+
+    /// Scans at once if the machine has many more threads than before.
+    fn feel_pulse(&mut self, now: Instant) {
+        if self.dirty && self.pulse <= now {
+            let threads = orphans::machine_threads();
+            if threads > self.threads + SURGE {
+                self.next = now;
+            }
+            self.threads = self.threads.min(threads);
+            self.pulse = now + PULSE;
+        }
+    }
+
+    fn done(&mut self, began: Instant, clean: bool) {
+        self.dirty = !clean;
+        self.next = began + SWEEP_EVERY.max(began.elapsed() * SWEEP_SHARE);
+        self.again = began + FIRST_PAUSE * 5;
+        self.threads = orphans::machine_threads();
+        self.pulse = began + PULSE.max(began.elapsed() * SURGE_SHARE);
+    }
+}
+
+impl State {
+    /// SIGTERM to everything that a run consists of.
+    pub(super) fn terminate(&mut self, id: u64) {
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.condemned = true;
+            self.signal_all(id, libc::SIGTERM);
+        }
+    }
+
+    /// SIGKILL to everything that a run consists of. Its end is reported when it is there.
+    pub(super) fn kill(&mut self, id: u64) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        run.condemned = true;
+        run.look_again = Instant::now();
+        let (pid, cell) = (run.pid, run.cell);
+        match self.cells.get_mut(&cell) {
+            Some(cell) if cell.has_groups() => cell.kill(),
+            _ => {
+                orphans::kill_found(|| self.owned_by(id));
+            }
+        }
+        // It may not have joined its group yet.
+        self.signal_main(pid, libc::SIGKILL);
+    }
+
+    /// A main process's number is its own until it is reaped, and then it is no longer among the mains.
+    fn signal_main(&self, pid: i32, signal: i32) {
+        if self.mains.contains_key(&pid) {
+            orphans::signal(pid, signal);
+        }
+    }
+
+    fn signal_all(&mut self, id: u64, signal: i32) {
+        let Some(run) = self.runs.get(&id) else { return };
+        let in_cell = self.cells.get(&run.cell).filter(|cell| cell.has_groups()).map(|cell| cell.members());
+        let members = in_cell.unwrap_or_else(|| self.owned_by(id));
+        self.signal_main(run.pid, signal);
+        for pid in members.into_iter().filter(|pid| *pid != run.pid) {
+            orphans::signal(pid, signal);
+        }
+    }
+
+    /// Kills whatever is in a cell and removes it; says so when nothing is left.
+    pub(super) fn close_cell(&mut self, id: u64) {
+        match self.cells.get_mut(&id) {
+            Some(cell) => {
+                cell.closing = true;
+                if let Some(run) = cell.run {
+                    self.kill(run);
+                }
+            }
+            None => self.reply(&Reply::CellClosed { cell: id }),
+        }
+    }
+
+    /// When [`State::tick`] has something to do, unless something happens before.
+    pub fn next_tick(&self) -> Option<Instant> {
+        let runs = self.runs.values().filter(|run| run.ended.is_some() || run.status.is_some());
+        let runs = runs.map(|run| run.look_again);
+        let now = Instant::now();
+        let closing = self.cells.values().any(|cell| cell.closing).then_some(now + FIRST_PAUSE);
+        let ending = self.is_ending().then_some(now + LAST_PAUSE);
+        let sweep = (self.sweeps.dirty && self.watches()).then_some(self.sweeps.next.min(self.sweeps.pulse));
+        runs.chain(closing).chain(ending).chain(sweep).min()
+    }
+
+    /// Whether something has to be looked at from time to time: no cgroup bounds the processes of some run, or
+    /// something is there of which no run is known.
+    fn watches(&self) -> bool {
+        self.must_scan() || self.cells.values().any(|cell| cell.watched_processes.is_some())
+    }
+
+    fn must_scan(&self) -> bool {
+        (self.runs.is_empty() && !self.childless) || self.cells.values().any(|cell| !cell.has_groups())
+    }
+
+    /// Goes on with whatever is being ended.
+    pub fn tick(&mut self, now: Instant) {
+        self.confirm_due(now);
+        let due: Vec<u64> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.ended.is_some() && run.look_again <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut to_find = HashSet::new();
+        for id in due {
+            let run = &self.runs[&id];
+            let (cell, condemned) = (run.cell, run.condemned);
+            match self.cells.get_mut(&cell) {
+                Some(cell) if cell.has_groups() => {
+                    if cell.is_empty() {
+                        self.finish(id);
+                    } else {
+                        cell.kill();
+                        self.look_again(id, now);
+                    }
+                }
+                _ if condemned && !self.childless => {
+                    to_find.insert(id);
+                }
+                _ => self.finish(id),
+            }
+        }
+        let clean = self.sweep_if_due(now, &to_find);
+        self.close_cells(clean);
+    }
+
+    fn confirm_due(&mut self, now: Instant) {
+        let waiting = self.runs.iter().filter(|(_, run)| run.status.is_some() && run.look_again <= now);
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.confirm(id);
+            self.look_again(id, now);
+        }
+    }
+
+    fn look_again(&mut self, id: u64, now: Instant) {
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.look_again = now + run.pause;
+            run.pause = (run.pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    /// Returns whether nobody is there whom no run accounts for, as far as is known now.
+    fn sweep_if_due(&mut self, now: Instant, to_find: &HashSet<u64>) -> bool {
+        if self.childless && self.runs.is_empty() {
+            self.sweeps.dirty = false;
+        }
+        if !self.sweeps.dirty {
+            return true;
+        }
+        if self.watches() {
+            self.sweeps.feel_pulse(now);
+        }
+        let waiting = self.is_ending()
+            || self.cells.values().any(|cell| cell.closing && cell.run.is_none() && !cell.has_groups());
+        let on_time = self.watches() && self.sweeps.next <= now;
+        if to_find.is_empty() && !on_time && !(waiting && self.sweeps.again <= now) {
+            return false;
+        }
+        self.count_in_groups();
+        if to_find.is_empty() && !waiting && !self.must_scan() {
+            self.sweeps.done(now, self.runs.is_empty());
+            return false;
+        }
+        let found = self.sweep(to_find);
+        let strays = found.get(&Owner::Stray).copied().unwrap_or(0);
+        for id in to_find {
+            if strays == 0 && !found.contains_key(&Owner::Run(*id)) {
+                self.finish(*id);
+            } else {
+                self.look_again(*id, now);
+            }
+        }
+        self.sweeps.done(now, strays == 0 && self.runs.is_empty());
+        strays == 0
+    }
+
+    /// Kills what is of these runs or of none, and every run that has too many processes. Returns how many
+    /// processes were found of whom.
+    fn sweep(&mut self, kill: &HashSet<u64>) -> HashMap<Owner, u64> {
+        let mut counts = HashMap::new();
+        let mut first = true;
+        orphans::kill_found(|| {
+            let owned = self.owned();
+            if std::mem::take(&mut first) {
+                for (_, owner) in &owned {
+                    *counts.entry(*owner).or_insert(0) += 1;
+                }
+            }
+            let condemned = |owner: &Owner| match owner {
+                Owner::Run(run) => kill.contains(run),
+                Owner::Stray => true,
+            };
+            owned.iter().filter(|(_, owner)| condemned(owner)).map(|(pid, _)| *pid).collect()
+        });
+        for (id, count) in counts.iter().filter_map(|(owner, count)| match owner {
+            Owner::Run(id) => Some((*id, *count)),
+            Owner::Stray => None,
+        }) {
+            self.hold_to_processes(id, count);
+        }
+        counts
+    }
+
+    fn hold_to_processes(&mut self, id: u64, count: u64) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let most = self.cells.get(&run.cell).and_then(|cell| cell.watched_processes);
+        if run.over == 0 && most.is_some_and(|most| count > most) {
+            run.over = OVER_PROCESSES;
+            self.kill(id);
+        }
+    }
+
+    /// Holds those to their processes that are in a group which does not count them.
+    fn count_in_groups(&mut self) {
+        let watched =
+            self.cells.values().filter(|cell| cell.has_groups() && cell.watched_processes.is_some());
+        let counts: Vec<(u64, u64)> =
+            watched.filter_map(|cell| Some((cell.run?, cell.members().len() as u64))).collect();
+        for (id, count) in counts {
+            self.hold_to_processes(id, count);
+        }
+    }
+
+    fn owned_by(&self, id: u64) -> Vec<i32> {
+        self.owned().into_iter().filter(|(_, owner)| *owner == Owner::Run(id)).map(|(pid, _)| pid).collect()
+    }
+
+    /// Who is there, and of which run.
+    fn owned(&self) -> Vec<(i32, Owner)> {
+        let sessions = self.runs.iter().map(|(id, run)| (run.pid, *id)).collect();
+        orphans::owners(&orphans::scan(), self.pid, &self.mains, &sessions, |pid| self.run_of(pid))
+    }
+
+    fn close_cells(&mut self, clean: bool) {
+        let closing: Vec<u64> = self
+            .cells
+            .iter_mut()
+            .filter_map(|(id, cell)| {
+                if !cell.closing || cell.run.is_some() {
+                    return None;
+                }
+                if cell.has_groups() {
+                    if !cell.is_empty() {
+                        cell.kill();
+                    }
+                    return cell.remove().then_some(*id);
+                }
+                clean.then_some(*id)
+            })
+            .collect();
+        for id in closing {
+            self.cells.remove(&id);
+            self.reply(&Reply::CellClosed { cell: id });
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The agent's end of the socket to one launcher process, and who waits for what from it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, oneshot};
+
+use super::child::Step;
+use super::protocol::{MAX_REPLIES, Reader, Reply, Request};
+use super::socket::{self, Received};
+use super::{Ended, Exit, Over, SpawnError};
+
+/// Whether a run's program is executed, and as which process.
+pub(super) type StartAnswer = Result<i32, SpawnError>;
+
+/// A connection to one launcher process.
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: AsyncFd<OwnedFd>,
+    /// Which launcher it is, counted from the agent's start.
+    pub generation: u64,
+    waiting: Mutex<Waiting>,
+    /// What did not fit into the socket when it was posted.
+    backlog: Mutex<VecDeque<Vec<u8>>>,
+    behind: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    runs: HashMap<u64, WaitingRun>,
+    cells: HashMap<u64, oneshot::Sender<Vec<String>>>,
+    closing: HashMap<u64, oneshot::Sender<()>>,
+    ready: Option<oneshot::Sender<u8>>,
+    /// The launcher is gone: nobody may begin to wait.
+    over: bool,
+}
+
+/// A run that was asked for and has not been reported as ended.
+#[derive(Debug)]
+pub(super) struct WaitingRun {
+    pub pid: Option<i32>,
+    pub began: Instant,
+    pub program: PathBuf,
+    pub dir: PathBuf,
+    /// The writing ends of its output. The agent keeps them open until the run has ended, or each process that
+    /// ends would wake the agent for every pipe that it closes, just before it is told of the end itself.
+    pub outputs: Arc<[OwnedFd; 2]>,
+    pub started: Option<oneshot::Sender<StartAnswer>>,
+    pub ended: oneshot::Sender<Ended>,
+}
+
+impl Link {
+    pub fn new(socket: OwnedFd, generation: u64) -> io::Result<Self> {
+        // SAFETY: the descriptor is owned, and nothing takes it out or closes it before the `AsyncFd` is dropped.
+        let socket = unsafe { AsyncFd::register(socket) }?;
+        Ok(Link {
+            socket,
+            generation,
+            waiting: Mutex::default(),
+            backlog: Mutex::default(),
+            behind: Notify::new(),
+        })
+    }
+
+    /// Sends a request, waiting while the launcher is behind.
+    pub async fn send(
+        &self,
+        request: &Request<'_>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SpawnError> {
+        let packet = request.encode();
+        let sent = self
+            .socket
+            .async_io(Interest::WRITABLE, |socket| Ok(socket::send(socket, &packet, descriptors)?))
+            .await;
+        sent.map_err(|_| SpawnError::LauncherGone)
+    }
+
+    /// Sends a small request at once or as soon as there is room, without waiting.
+    pub fn post(&self, request: &Request<'_>) {
+        let packet = request.encode();
+        let mut backlog = lock(&self.backlog);
+        if backlog.is_empty() && socket::send(self.socket.get_ref(), &packet, &[]) != Err(Errno::AGAIN) {
+            return;
+        }
+        backlog.push_back(packet);
+        self.behind.notify_one();
+    }
+
+    /// Notes a run before it is asked for; `false` if the launcher is gone.
+    pub fn expect_run(&self, id: u64, run: WaitingRun) -> bool {
+        let mut waiting = lock(&self.waiting);
+        if !waiting.over {
+            waiting.runs.insert(id, run);
+        }
+        !waiting.over
+    }
+
+    pub fn is_under_way(&self, run: u64) -> bool {
+        lock(&self.waiting).runs.contains_key(&run)
+    }
+
+    /// What a launcher that starts says about how it holds processes together.
+    pub fn expect_ready(&self) -> oneshot::Receiver<u8> {
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.waiting).ready = Some(sender);
+        receiver
+    }
+
+    /// The launcher is gone before it was ready.
+    pub fn give_up_ready(&self) {
+        lock(&self.waiting).ready = None;
+    }
+
+    /// What cannot be enforced in a cell, when it is open.
+    pub fn expect_cell(&self, cell: u64) -> oneshot::Receiver<Vec<String>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = lock(&self.waiting);
+        if !waiting.over {
+            waiting.cells.insert(cell, sender);
+        }
+        receiver
+    }
+
+    /// The moment at which nothing is left in a cell.
+    pub fn expect_closed(&self, cell: u64) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = lock(&self.waiting);
+        if !waiting.over {
+            waiting.closing.insert(cell, sender);
+        }
+        receiver
+    }
+
+    /// Ends the agent's side: the launcher hears no more and ends everything, and can still report that.
+    pub fn hang_up(&self) {
+        let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Write);
+    }
+
+    /// The launcher is gone. Takes over all that is waiting for it.
+    pub fn give_up(&self) -> Vec<WaitingRun> {
+        let mut waiting = lock(&self.waiting);
+        waiting.over = true;
+        waiting.cells.clear();
+        waiting.closing.clear();
+        waiting.ready = None;
+        waiting.runs.drain().map(|(_, run)| run).collect()
+    }
+
+    /// Passes on what the launcher says until it is gone, and sends it what could not be sent at once.
+    pub async fn serve(&self) {
+        let read = async {
+            let mut buffer = vec![0; MAX_REPLIES];
+            while let Ok(length) = self.receive(&mut buffer).await {
+                if !self.dispatch(&buffer[..length]) {
+                    tracing::error!("the launcher says what makes no sense; another one is started");
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = read => {}
+            never = self.catch_up() => match never {},
+        }
+    }
+
+    async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut none = Vec::new();
+        let received = self
+            .socket
+            .async_io(Interest::READABLE, |socket| Ok(socket::receive(socket, buffer, &mut none)?))
+            .await?;
+        match received {
+            Received::Packet(length) => Ok(length),
+            Received::TooLarge | Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    async fn catch_up(&self) -> std::convert::Infallible {
+        loop {
+            self.behind.notified().await;
+            while let Some(packet) = self.take_behind() {
+                // If it fails the launcher is gone, which the reading side sees.
+                let _ = self
+                    .socket
+                    .async_io(Interest::WRITABLE, |socket| Ok(socket::send(socket.as_fd(), &packet, &[])?))
+                    .await;
+                lock(&self.backlog).pop_front();
+            }
+        }
+    }
+
+    /// The oldest of the backlog. It stays there until it is sent, so that nothing overtakes it.
+    fn take_behind(&self) -> Option<Vec<u8>> {
+        lock(&self.backlog).front().cloned()
+    }
+
+    fn dispatch(&self, packet: &[u8]) -> bool {
+        let mut reader = Reader(packet);
+        while !reader.0.is_empty() {
+            let Some(reply) = Reply::decode(&mut reader) else { return false };
+            self.pass_on(reply);
+        }
+        true
+    }
+
+    /// Whoever waited may have gone away; then nobody needs to know.
+    fn pass_on(&self, reply: Reply) {
+        let mut waiting = lock(&self.waiting);
+        match reply {
+            Reply::Ready { containment } => {
+                let _ = waiting.ready.take().map(|sender| sender.send(containment));
+            }
+            Reply::Started { run, pid } => {
+                if let Some(run) = waiting.runs.get_mut(&run) {
+                    run.pid = Some(pid);
+                    let _ = run.started.take().map(|sender| sender.send(Ok(pid)));
+                }
+            }
+            Reply::Failed { run, step, errno } => {
+                let failed = waiting.runs.remove(&run);
+                // Words may take a look at the program's file.
+                drop(waiting);
+                if let Some(run) = failed {
+                    let error = SpawnError::of(Step::from_u8(step), errno, &run.program, &run.dir);
+                    let _ = run.started.map(|sender| sender.send(Err(error)));
+                }
+            }
+            Reply::Ended { run, status, ran_for, cpu, max_rss, over } => {
+                if let Some(run) = waiting.runs.remove(&run) {
+                    let exit = Exit::from_status(status);
+                    drop(run.outputs);
+                    let _ = run.ended.send(Ended { exit, ran_for, cpu, max_rss, over: Over::from_u8(over) });
+                }
+            }
+            Reply::CellOpen { cell, unenforced } => {
+                let _ = waiting.cells.remove(&cell).map(|sender| sender.send(unenforced));
+            }
+            Reply::CellClosed { cell } => {
+                let _ = waiting.closing.remove(&cell).map(|sender| sender.send(()));
+            }
+            Reply::Refused { why } => tracing::error!("the launcher refused {why}"),
+        }
+    }
+}
+
+/// What these locks guard is whole at every moment, so a panic of another holder does no harm.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,221 @@
+//! The launcher process: what it makes of itself before it takes its first request, and its wait for events.
+//!
+//! It is a session of its own, so a Ctrl-C in the agent's terminal does not reach it; it blocks every signal, so
+//! nothing interrupts it; and it is the subreaper of all that it starts, so nothing becomes an orphan of anyone
+//! else. It ends when its socket does, after everything that it started.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::process::{Resource, Rlimit};
+
+use super::kernel::call;
+use super::launcher::State;
+
+/// What the out-of-memory killer adds to whatever runs, in thousandths of the memory: a collector goes before
+/// the machine's own work does.
+const OOM_SCORE: &str = "500";
+/// The launcher's own precedence, as `nice` counts it.
+const NICE: libc::c_int = -10;
+/// What events are about.
+const SOCKET: u64 = 0;
+const SIGNALS: u64 = 1;
+/// How many requests are taken before the ends of runs have their turn.
+const REQUESTS_A_TURN: usize = 32;
+
+/// The launcher process: call this first in `main`, when the hidden argument says so, with the socket as
+/// standard input, as [`super::Launcher::start`] has it.
+pub fn serve() -> ExitCode {
+    match prepare().and_then(|process| process.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the launcher ends: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Process {
+    state: State,
+    signals: OwnedFd,
+}
+
+/// What the launcher waits with, and what its state registers with.
+#[derive(Debug)]
+pub(super) struct Poll(OwnedFd);
+
+impl Poll {
+    fn new() -> io::Result<Self> {
+        Ok(Poll(epoll::create(CreateFlags::CLOEXEC)?))
+    }
+
+    /// Asks to be told nothing more.
+    pub fn forget(&self, socket: impl AsFd) {
+        let _ = epoll::delete(&self.0, socket);
+    }
+
+    /// Asks to be told when the socket takes packets again, or no longer.
+    pub fn watch_writable(&self, socket: impl AsFd, wanted: bool) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::RDHUP;
+        let flags = if wanted { flags | EventFlags::OUT } else { flags };
+        Ok(epoll::modify(&self.0, socket, EventData::new_u64(SOCKET), flags)?)
+    }
+}
+
+fn prepare() -> io::Result<Process> {
+    let socket = take_socket()?;
+    // Both fail only for what already is so.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"launcher");
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let signals = take_signals()?;
+    // Raised for its own sake: each run that starts takes some. A run gets back what was there before.
+    let open_files = rustix::process::getrlimit(Resource::Nofile);
+    let _ = rustix::process::setrlimit(
+        Resource::Nofile,
+        Rlimit { current: open_files.maximum, maximum: open_files.maximum },
+    );
+    // One byte and not none: only this value also keeps a dump from the program that the kernel may pipe it to.
+    let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    take_precedence();
+
+    let poll = Poll::new()?;
+    epoll::add(&poll.0, &socket, EventData::new_u64(SOCKET), EventFlags::IN | EventFlags::RDHUP)?;
+    epoll::add(&poll.0, &signals, EventData::new_u64(SIGNALS), EventFlags::IN)?;
+    Ok(Process { state: State::new(socket, poll, open_files), signals })
+}
+
+/// Whoever ends what overwhelms the machine must not wait for its turn behind it. Runs do not inherit this. It
+/// takes a privilege; without it the launcher waits like anybody.
+fn take_precedence() {
+    let policy = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the calls take numbers and a structure that outlives them, and concern this process alone.
+    unsafe {
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER
+            && libc::sched_setscheduler(0, policy, &priority) == 0
+        {
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        }
+    }
+    // Where each session has its share of the processor, this counts; runs are sessions of their own.
+    let _ = fs::write("/proc/self/autogroup", NICE.to_string());
+}
+
+/// Takes the socket from standard input, puts `/dev/null` there and on standard output, and closes whatever else
+/// came along. Standard error stays the agent's, for words of distress.
+fn take_socket() -> io::Result<OwnedFd> {
+    close_from(3);
+    let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
+    if rustix::net::sockopt::socket_type(&socket).ok() != Some(rustix::net::SocketType::SEQPACKET) {
+        return Err(io::Error::other("standard input is not an agent's socket"));
+    }
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(socket)
+}
+
+fn close_from(first: RawFd) {
+    // SAFETY: nothing in this process owns a descriptor yet: this is the first that it does.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_int::MAX, 0) };
+    if closed == 0 {
+        return;
+    }
+    // A kernel that does not know the call.
+    let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")
+        .map(|entries| {
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+        })
+        .unwrap_or_default();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor >= first) {
+        // SAFETY: as above; the one that listed the directory is closed already, which is an error without effect.
+        unsafe { libc::close(descriptor) };
+    }
+}
+
+/// Every signal gets its default disposition, which is what runs inherit, and is blocked, which they undo.
+fn take_signals() -> io::Result<OwnedFd> {
+    // Straight to the kernel: the C library keeps two signals to itself, which an ancestor may have changed.
+    const SIGNALS: usize = 64;
+    let default = [0_usize; 16];
+    let all = u64::MAX;
+    // SAFETY: an action of the kernel's that is all zero means the default, and none is larger than this array;
+    // no handler is installed. The kernel's set of signals is 64 bits.
+    unsafe {
+        for signal in 1..=SIGNALS {
+            // The two that cannot be changed refuse.
+            call(libc::SYS_rt_sigaction, [signal, default.as_ptr() as usize, 0, 8]);
+        }
+        call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, (&raw const all) as usize, 0, 8]);
+    }
+    // SAFETY: the set is plain data, valid when zeroed and filled by the calls that take it, and the descriptor
+    // that `signalfd` returns is new.
+    unsafe {
+        let mut children: libc::sigset_t = MaybeUninit::zeroed().assume_init();
+        libc::sigemptyset(&mut children);
+        libc::sigaddset(&mut children, libc::SIGCHLD);
+        match libc::signalfd(-1, &children, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+impl Process {
+    fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(64);
+        while !self.state.is_done(Instant::now()) {
+            self.wait(&mut events)?;
+            let mut children_ended = false;
+            let mut socket = EventFlags::empty();
+            for event in &events {
+                let (flags, data) = (event.flags, event.data.u64());
+                match data {
+                    SOCKET => socket = flags,
+                    _ => children_ended = true,
+                }
+            }
+            if socket.intersects(EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR) {
+                // What the agent still asked for dies with it.
+                self.state.end();
+            } else if socket.contains(EventFlags::IN) {
+                self.state.take_requests(REQUESTS_A_TURN);
+            }
+            if children_ended {
+                let mut seen = [0_u8; 128];
+                let _ = rustix::io::read(&self.signals, &mut seen);
+                self.state.reap();
+            }
+            self.state.tick(Instant::now());
+            self.state.flush();
+        }
+        Ok(())
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timeout = self.state.next_tick().map(|at| {
+            // Rounded up to the kernel's milliseconds, or it would wake too early and again.
+            let millis = at.saturating_duration_since(Instant::now()).as_nanos().div_ceil(1_000_000);
+            Timespec { tv_sec: (millis / 1000) as i64, tv_nsec: (millis % 1000) as i64 * 1_000_000 }
+        });
+        events.clear();
+        match epoll::wait(self.state.poll(), rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Poll {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,343 @@
+//! What the agent and its launcher say to each other, as bytes.
+//!
+//! A request is one packet; replies may share one. Both ends are the same binary, so there are no versions. The
+//! launcher still reads every request as if a stranger had written it: what does not parse is refused, and
+//! nothing of it is done. The strings of a run end in NUL inside the packet, so that the launcher can hand them
+//! to the kernel where they lie.
+
+use std::time::Duration;
+
+use estimand_api::registration::Limits;
+
+use super::Cells;
+
+/// The largest request. Arguments and environment may take 128 KiB of it.
+pub(super) const MAX_REQUEST: usize = 160 * 1024;
+/// The largest packet of replies.
+pub(super) const MAX_REPLIES: usize = 32 * 1024;
+/// How many arguments and variables a run may have, together.
+pub(super) const MAX_STRINGS: usize = 16 * 1024;
+
+/// What the agent asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Request<'a> {
+    /// The first packet: who the agent is. `token` begins what marks the agent's runs.
+    Configure {
+        id: &'a str,
+        token: &'a str,
+        cells: Cells,
+    },
+    Start(Start<'a>),
+    /// SIGTERM to everything that the run consists of.
+    Terminate {
+        run: u64,
+    },
+    /// SIGKILL to everything that the run consists of.
+    Kill {
+        run: u64,
+    },
+    OpenCell {
+        cell: u64,
+        name: &'a str,
+        limits: Limits,
+    },
+    CloseCell {
+        cell: u64,
+    },
+}
+
+/// A run. The descriptors of its output, error and, with `stdin`, input come with the packet in this order.
+#[derive(Debug, PartialEq)]
+pub(super) struct Start<'a> {
+    pub run: u64,
+    pub cell: u64,
+    pub stdin: bool,
+    pub arguments: usize,
+    pub variables: usize,
+    /// Directory, program, arguments and variables, each closed by a NUL.
+    pub strings: &'a [u8],
+}
+
+/// What the launcher answers and reports.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    Ready { containment: u8 },
+    Started { run: u64, pid: i32 },
+    Failed { run: u64, step: u8, errno: i32 },
+    Ended { run: u64, status: i32, ran_for: Duration, cpu: Duration, max_rss: u64, over: u8 },
+    CellOpen { cell: u64, unenforced: Vec<String> },
+    CellClosed { cell: u64 },
+    Refused { why: String },
+}
+
+pub(super) struct Writer(pub Vec<u8>);
+
+impl Writer {
+    pub fn new(tag: u8) -> Self {
+        Writer(vec![tag])
+    }
+
+    pub fn u8(mut self, value: u8) -> Self {
+        self.0.push(value);
+        self
+    }
+
+    pub fn u64(mut self, value: u64) -> Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    pub fn i32(mut self, value: i32) -> Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    pub fn text(self, value: &str) -> Self {
+        let mut next = self.u64(value.len() as u64);
+        next.0.extend_from_slice(value.as_bytes());
+        next
+    }
+
+    fn optional(self, value: Option<u64>) -> Self {
+        match value {
+            Some(value) => self.u8(1).u64(value),
+            None => self.u8(0),
+        }
+    }
+}
+
+/// Reads what a [`Writer`] wrote; every step fails on anything else.
+pub(super) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn i32(&mut self) -> Option<i32> {
+        Some(i32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.u64()?).ok()?;
+        std::str::from_utf8(self.take(length)?).ok()
+    }
+
+    fn optional(&mut self) -> Option<Option<u64>> {
+        match self.u8()? {
+            0 => Some(None),
+            1 => Some(Some(self.u64()?)),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Request::Configure { id, token, cells } => Writer::new(0).text(id).text(token).u8(*cells as u8).0,
+            Request::Start(start) => {
+                let mut packet = Writer::new(1)
+                    .u64(start.run)
+                    .u64(start.cell)
+                    .u8(u8::from(start.stdin))
+                    .u64(start.arguments as u64)
+                    .u64(start.variables as u64)
+                    .0;
+                packet.extend_from_slice(start.strings);
+                packet
+            }
+            Request::Terminate { run } => Writer::new(2).u64(*run).0,
+            Request::Kill { run } => Writer::new(3).u64(*run).0,
+            Request::OpenCell { cell, name, limits } => {
+                Writer::new(4)
+                    .u64(*cell)
+                    .text(name)
+                    .optional(limits.memory)
+                    .optional(limits.cpu.map(f64::to_bits))
+                    .optional(limits.processes)
+                    .optional(limits.open_files)
+                    .0
+            }
+            Request::CloseCell { cell } => Writer::new(5).u64(*cell).0,
+        }
+    }
+
+    pub fn decode(packet: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader(packet);
+        let request = match reader.u8()? {
+            0 => Request::Configure {
+                id: reader.text()?,
+                token: reader.text()?,
+                cells: match reader.u8()? {
+                    0 => Cells::Best,
+                    1 => Cells::V2,
+                    2 => Cells::None,
+                    _ => return None,
+                },
+            },
+            1 => return Start::decode(reader).map(Request::Start),
+            2 => Request::Terminate { run: reader.u64()? },
+            3 => Request::Kill { run: reader.u64()? },
+            4 => Request::OpenCell {
+                cell: reader.u64()?,
+                name: reader.text()?,
+                limits: Limits {
+                    memory: reader.optional()?,
+                    cpu: reader.optional()?.map(f64::from_bits),
+                    processes: reader.optional()?,
+                    open_files: reader.optional()?,
+                },
+            },
+            5 => Request::CloseCell { cell: reader.u64()? },
+            _ => return None,
+        };
+        reader.0.is_empty().then_some(request)
+    }
+}
+
+impl<'a> Start<'a> {
+    fn decode(mut reader: Reader<'a>) -> Option<Self> {
+        let start = Start {
+            run: reader.u64()?,
+            cell: reader.u64()?,
+            stdin: match reader.u8()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            arguments: usize::try_from(reader.u64()?).ok()?,
+            variables: usize::try_from(reader.u64()?).ok()?,
+            strings: reader.0,
+        };
+        let strings = start.arguments.checked_add(start.variables).filter(|count| *count <= MAX_STRINGS)?;
+        let nuls = start.strings.iter().filter(|byte| **byte == 0).count();
+        let whole = start.strings.last() == Some(&0) && nuls == strings + 2;
+        (whole && start.arguments > 0).then_some(start)
+    }
+}
+
+impl Reply {
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Reply::Ready { containment } => Writer::new(0).u8(*containment).0,
+            Reply::Started { run, pid } => Writer::new(1).u64(*run).i32(*pid).0,
+            Reply::Failed { run, step, errno } => Writer::new(2).u64(*run).u8(*step).i32(*errno).0,
+            Reply::Ended { run, status, ran_for, cpu, max_rss, over } => {
+                Writer::new(3)
+                    .u64(*run)
+                    .i32(*status)
+                    .u64(nanos(*ran_for))
+                    .u64(nanos(*cpu))
+                    .u64(*max_rss)
+                    .u8(*over)
+                    .0
+            }
+            Reply::CellOpen { cell, unenforced } => {
+                let head = Writer::new(4).u64(*cell).u8(u8::try_from(unenforced.len()).unwrap_or(u8::MAX));
+                unenforced.iter().take(usize::from(u8::MAX)).fold(head, |writer, text| writer.text(text)).0
+            }
+            Reply::CellClosed { cell } => Writer::new(5).u64(*cell).0,
+            Reply::Refused { why } => Writer::new(6).text(why).0,
+        }
+    }
+
+    /// Takes one reply off the front of a packet.
+    pub fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(match reader.u8()? {
+            0 => Reply::Ready { containment: reader.u8()? },
+            1 => Reply::Started { run: reader.u64()?, pid: reader.i32()? },
+            2 => Reply::Failed { run: reader.u64()?, step: reader.u8()?, errno: reader.i32()? },
+            3 => Reply::Ended {
+                run: reader.u64()?,
+                status: reader.i32()?,
+                ran_for: Duration::from_nanos(reader.u64()?),
+                cpu: Duration::from_nanos(reader.u64()?),
+                max_rss: reader.u64()?,
+                over: reader.u8()?,
+            },
+            4 => Reply::CellOpen {
+                cell: reader.u64()?,
+                unenforced: (0..reader.u8()?)
+                    .map(|_| reader.text().map(str::to_owned))
+                    .collect::<Option<_>>()?,
+            },
+            5 => Reply::CellClosed { cell: reader.u64()? },
+            6 => Reply::Refused { why: reader.text()?.to_owned() },
+            _ => return None,
+        })
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_survive_the_way() {
+        let limits = Limits { memory: Some(7), cpu: Some(0.5), processes: None, open_files: Some(9) };
+        let start =
+            Start { run: 1, cell: 2, stdin: true, arguments: 1, variables: 1, strings: b"/\0p\0p\0A=1\0" };
+        for request in [
+            Request::Configure { id: "a", token: "b", cells: Cells::V2 },
+            Request::Start(start),
+            Request::Terminate { run: 4 },
+            Request::Kill { run: 5 },
+            Request::OpenCell { cell: 6, name: "é", limits },
+            Request::CloseCell { cell: 8 },
+        ] {
+            let packet = request.encode();
+            assert_eq!(Request::decode(&packet).unwrap(), request);
+            for shorter in 0..packet.len() {
+                assert_eq!(Request::decode(&packet[..shorter]), None, "{request:?} cut to {shorter}");
+            }
+        }
+        let replies = [
+            Reply::Ready { containment: 1 },
+            Reply::Ended {
+                run: 1,
+                status: 256,
+                ran_for: Duration::from_micros(7),
+                cpu: Duration::ZERO,
+                max_rss: 1,
+                over: 2,
+            },
+            Reply::CellOpen { cell: 3, unenforced: vec!["x".into(), "y".into()] },
+        ];
+        let packet = replies.iter().flat_map(Reply::encode).collect::<Vec<u8>>();
+        let mut reader = Reader(&packet);
+        for reply in replies {
+            assert_eq!(Reply::decode(&mut reader).unwrap(), reply);
+        }
+        assert!(reader.0.is_empty());
+    }
+
+    #[test]
+    fn a_start_is_refused_unless_its_strings_are_whole_and_counted() {
+        let of = |arguments, variables, strings: &'static [u8]| {
+            let start = Start { run: 1, cell: 2, stdin: false, arguments, variables, strings };
+            Request::decode(&Request::Start(start).encode()).is_some()
+        };
+        assert!(of(1, 0, b"/\0p\0p\0"));
+        assert!(!of(0, 1, b"/\0p\0p\0"), "no argument");
+        assert!(!of(2, 0, b"/\0p\0p\0"), "too few");
+        assert!(!of(1, 0, b"/\0p\0p\0q\0"), "too many");
+        assert!(!of(1, 0, b"/\0p\0p\0q"), "not closed");
+        assert!(!of(usize::MAX, 2, b"/\0p\0p\0"), "overflow");
+    }
+}

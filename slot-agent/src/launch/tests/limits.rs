@@ -1,0 +1,126 @@
+//! Limits hold, or it is said that they do not.
+
+use super::*;
+
+async fn limited(world: &World, limits: Limits, script: &str) -> (Captured, Vec<String>) {
+    let cell = world.launcher.open_cell("limited", &limits).await;
+    let captured =
+        world.capture(world.python(script, &cell), &bounds(Duration::from_secs(30), Duration::ZERO)).await;
+    let unenforced = cell.unenforced();
+    world.launcher.close_cell(cell).await;
+    (captured, unenforced)
+}
+
+/// Only root can make cgroups wherever these tests run.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_limited() {
+    let eater = "
+import sys
+held = []
+try:
+    while True:
+        held.append(bytearray(8 << 20))
+        if len(held) > 40:
+            print('got away with it')
+            break
+except MemoryError:
+    sys.exit(9)
+";
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let limits = Limits { memory: Some(96 << 20), ..Limits::default() };
+        let (captured, unenforced) = limited(&world, limits, eater).await;
+        assert_eq!(text(&captured.stdout), "", "{way:?}");
+        if unenforced.is_empty() {
+            assert_eq!(captured.ended.exit, Exit::Signal(9), "{way:?}");
+            assert_eq!(captured.ended.over, Some(Over::Memory));
+            // A limit under which not even the program can be loaded harms this run and no other.
+            let limits = Limits { memory: Some(64 << 10), ..Limits::default() };
+            let cell = world.launcher.open_cell("tiny", &limits).await;
+            for _ in 0..3 {
+                let result =
+                    capture(&world.launcher, world.shell("true", &cell), &ample(), std::future::pending())
+                        .await;
+                if let Ok(captured) = &result {
+                    assert_ne!(captured.ended.exit, Exit::Lost, "the launcher lives");
+                    assert_ne!(captured.ended.exit, Exit::Code(0));
+                }
+            }
+            world.launcher.close_cell(cell).await;
+            assert_eq!(world.sh("echo fine").await.stdout, b"fine\n");
+        } else {
+            assert_eq!(captured.ended.exit, Exit::Code(9), "{way:?}");
+            assert!(unenforced[0].starts_with("memory: "), "{unenforced:?}");
+        }
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_and_files_are_limited() {
+    let many = "
+import os
+pids = []
+try:
+    for _ in range(30):
+        pid = os.fork()
+        if pid == 0:
+            import time; time.sleep(1000)
+        pids.append(pid)
+except BlockingIOError:
+    print(len(pids))
+";
+    let world = World::new(Cells::Best).await;
+    let limits = Limits { processes: Some(10), open_files: Some(20), cpu: Some(0.5), ..Limits::default() };
+    let (captured, unenforced) = limited(&world, limits, many).await;
+    if is_root() {
+        assert_eq!(unenforced, Vec::<String>::new(), "root can make cgroups for all of them");
+        assert_eq!(text(&captured.stdout), "9\n", "and the main process is the tenth");
+    } else {
+        assert_eq!(unenforced.len(), 2, "{unenforced:?}");
+    }
+    world.end().await;
+
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let files = "
+held = []
+try:
+    while len(held) < 100:
+        held.append(open('/dev/null'))
+except OSError:
+    print(3 + len(held))
+";
+        let limits = Limits { open_files: Some(20), ..Limits::default() };
+        let (captured, _) = limited(&world, limits, files).await;
+        assert_eq!(text(&captured.stdout), "20\n", "{way:?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processor_time_is_limited_or_said_not_to_be() {
+    let limits = Limits { cpu: Some(0.2), ..Limits::default() };
+    let busy = "
+import time
+end = time.monotonic() + 1.0
+while time.monotonic() < end:
+    pass
+";
+    let world = World::new(Cells::Best).await;
+    let (captured, unenforced) = limited(&world, limits, busy).await;
+    assert_eq!(unenforced.is_empty(), is_root(), "{unenforced:?}");
+    let share = captured.ended.cpu.as_secs_f64() / captured.ended.ran_for.as_secs_f64();
+    assert!(share < 0.4 || !is_root(), "{share} of a core, of {:?}", captured.ended);
+    world.end().await;
+    for way in [Cells::V2, Cells::None] {
+        let world = World::new(way).await;
+        let (_, unenforced) = limited(&world, limits, "").await;
+        assert!(unenforced.iter().any(|line| line.starts_with("cpu: ")), "{way:?} {unenforced:?}");
+        world.end().await;
+    }
+}

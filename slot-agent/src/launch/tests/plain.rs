@@ -1,0 +1,165 @@
+//! What a well-behaved run gets, and what is said about one that cannot start.
+
+use std::os::unix::fs::PermissionsExt;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_and_exit_are_reported() {
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        for (script, exit, output, errors) in [
+            ("echo out; echo err >&2; exit 3", Exit::Code(3), "out\n", "err\n"),
+            ("kill -TERM $$", Exit::Signal(15), "", ""),
+            ("printf x; kill -SEGV $$", Exit::Signal(11), "x", ""),
+            ("true", Exit::Code(0), "", ""),
+        ] {
+            let captured = world.sh(script).await;
+            assert_eq!(captured.ended.exit, exit, "{script} {way:?}");
+            assert_eq!((text(&captured.stdout), text(&captured.stderr_tail)), (output, errors), "{script}");
+            assert_eq!(captured.why, Why::Completed);
+            assert!(captured.ended.max_rss > 0);
+        }
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_gets_what_it_was_given_and_nothing_else() {
+    // Neither a descriptor nor a variable of this process may get through; this one would, if anything did.
+    let leak = rustix::io::dup(std::io::stderr()).unwrap();
+    rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let cell = world.cell().await;
+        let mut spec = world.spec("/usr/bin/env", vec!["env".into()], &cell);
+        spec.env = vec![("A".into(), "1".into()), ("B".into(), "two words\nand lines".into())];
+        let captured = world.capture(spec, &ample()).await;
+        let (given, token) = text(&captured.stdout).split_once("ESTIMAND_RUN=").unwrap();
+        assert_eq!(given, "A=1\nB=two words\nand lines\n");
+        assert!(token.starts_with(&world.mark), "{token}");
+
+        let mut spec = world
+            .shell("pwd; readlink /proc/self/fd/0; ulimit -c; cat /proc/self/oom_score_adj; nice", &cell);
+        spec.dir = "/usr/lib".into();
+        let captured = world.capture(spec, &ample()).await;
+        let lines: Vec<&str> = text(&captured.stdout).lines().collect();
+        assert_eq!((lines[0], lines[1]), ("/usr/lib", "/dev/null"));
+        assert_eq!(lines[2], "0", "a dump of core of one byte is none");
+        assert_eq!((lines[3], lines[4]), ("500", "0"), "the launcher's precedence is its own");
+
+        let ls = ["ls", "/proc/self/fd"].map(str::to_owned).to_vec();
+        let captured = world.capture(world.spec("/bin/ls", ls, &cell), &ample()).await;
+        // The last is the directory that `ls` reads.
+        assert_eq!(text(&captured.stdout), "0\n1\n2\n3\n");
+
+        // A writer into a closed pipe dies, as it does in anybody's shell; and no signal is blocked or ignored.
+        let signals = world.sh("yes | head -n 1; grep -E '^Sig(Blk|Ign)' /proc/self/status").await;
+        let lines: Vec<&str> = text(&signals.stdout).lines().collect();
+        assert_eq!(lines[0], "y");
+        assert_eq!(lines[1].trim_start_matches("SigBlk:").trim(), "0000000000000000");
+        assert_eq!(lines[2].trim_start_matches("SigIgn:").trim(), "0000000000000000");
+
+        let ids = world.sh("cut -d' ' -f1,5,6 /proc/$$/stat").await;
+        let numbers: Vec<&str> = text(&ids.stdout).split_whitespace().collect();
+        assert!(
+            numbers[0] == numbers[1] && numbers[1] == numbers[2],
+            "its own group and session: {numbers:?}"
+        );
+        world.launcher.close_cell(cell).await;
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_lived_run_is_spoken_to() {
+    let world = World::new(Cells::Best).await;
+    let cell = world.cell().await;
+    let mut spec = world.shell("while read line; do echo got $line; done", &cell);
+    spec.stdin = Stdin::Pipe;
+    let mut run = world.launcher.run(spec).await.unwrap();
+    let (mut stdin, mut stdout) = (run.stdin().unwrap(), run.stdout().unwrap());
+    assert!(run.stdout().is_none() && run.pid() > 1);
+    for word in ["one", "two"] {
+        stdin.write_all(format!("{word}\n").as_bytes()).await.unwrap();
+        let mut answer = vec![0; format!("got {word}\n").len()];
+        stdout.read_exact(&mut answer).await.unwrap();
+        assert_eq!(text(&answer), format!("got {word}\n"));
+    }
+    let second = world.sh_error(world.shell("true", &cell)).await;
+    assert!(matches!(second, SpawnError::CellBusy), "{second:?}");
+    drop(stdin);
+    assert_eq!(run.ended().await.exit, Exit::Code(0));
+    assert_eq!(run.ended().await.exit, Exit::Code(0), "asked again it says the same");
+    world.launcher.close_cell(cell).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str, mode: u32| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let cases = [
+        ("/nowhere/at/all".to_owned(), "there is no program /nowhere/at/all"),
+        (file("plain", "#!/bin/sh\n", 0o644), "is not executable; `chmod +x`"),
+        (file("no-line", "echo hello\n", 0o755), "first line like `#!/bin/sh`"),
+        (
+            file("no-interpreter", "#!/no/such/thing -x\n", 0o755),
+            "asks for the interpreter \"/no/such/thing\"",
+        ),
+        (file("windows", "#!/bin/sh\r\n", 0o755), "asks for the interpreter \"/bin/sh\\r\""),
+        (folder.path().to_str().unwrap().to_owned(), "is a directory, not a program"),
+        (format!("{}/below", file("a-file", "", 0o644)), "there is no program"),
+        ("bin/true".to_owned(), "must be absolute"),
+    ];
+    for way in [Cells::Best, Cells::None] {
+        let world = World::new(way).await;
+        let cell = world.cell().await;
+        for (program, expected) in &cases {
+            let error = world.sh_error(world.spec(program, vec!["x".into()], &cell)).await.to_string();
+            assert!(error.contains(expected), "{program}: {error}");
+        }
+        let mut spec = world.shell("true", &cell);
+        spec.dir = "/nowhere".into();
+        let error = world.sh_error(spec).await.to_string();
+        assert!(error.contains("cannot change to the directory /nowhere"), "{error}");
+        let mut spec = world.shell("true", &cell);
+        spec.argv.push("a\0b".into());
+        assert_eq!(world.sh_error(spec).await.to_string(), "there is a NUL in argument 4");
+        let mut spec = world.shell("true", &cell);
+        spec.argv.clear();
+        assert!(matches!(world.sh_error(spec).await, SpawnError::NoArguments));
+        // The cell is as good as new after all of these.
+        assert_eq!(world.capture(world.shell("exit 7", &cell), &ample()).await.ended.exit, Exit::Code(7));
+        world.launcher.close_cell(cell).await;
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_arguments_arrive_and_larger_ones_are_refused() {
+    let world = World::new(Cells::Best).await;
+    let cell = world.cell().await;
+    let mut spec = world.shell("printf %s \"$BIG\" | wc -c; printf %s \"$1\" | wc -c", &cell);
+    spec.env.push(("BIG".into(), "x".repeat(60_000)));
+    spec.argv.push("y".repeat(60_000));
+    let captured = world.capture(spec, &ample()).await;
+    let lengths: Vec<&str> = text(&captured.stdout).split_whitespace().collect();
+    assert_eq!(lengths, ["60000", "60000"]);
+
+    for (length, count) in [(140_000, 1), (1, 20_000)] {
+        let mut spec = world.shell("true", &cell);
+        spec.argv.extend(vec!["y".repeat(length); count]);
+        let error = world.sh_error(spec).await;
+        assert!(matches!(error, SpawnError::TooLarge { .. }), "{error:?}");
+    }
+    world.launcher.close_cell(cell).await;
+    world.end().await;
+}

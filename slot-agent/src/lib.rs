@@ -1,0 +1,23 @@
+//! The slot agent: runs on a node what belongs there, and delivers what comes of it. The paper's Slave.
+//!
+//! It asks the manager what should run ([`link`]), supervises a slot for each of it ([`slots`], in the order of
+//! the [`timetable`]), starts processes through one small process made for that ([`launch`]), reads their
+//! output ([`dialect`]) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
+//! other parts through their interface alone. It goes on when they are away.
+
+mod agent;
+mod allow;
+mod board;
+mod deliver;
+mod dialect;
+mod environment;
+mod facts;
+mod home;
+pub mod launch;
+mod link;
+mod slots;
+mod timetable;
+
+pub use agent::{Agent, AgentError, AgentOptions};
+pub use allow::{Allow, AllowError};
+pub use facts::hostname;

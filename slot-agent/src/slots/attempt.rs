@@ -1,0 +1,162 @@
+//! One run of an executable, from finding its program to reading its output. What becomes of it is for the
+//! caller: a scheduled run writes its values, a run by hand shows them.
+
+use std::time::Duration;
+
+use estimand_api::registration::Format;
+use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
+use estimand_api::value::MAX_VALUE_BYTES;
+
+use super::version::Shared;
+use super::{Context, plan};
+use crate::allow::NotRun;
+use crate::dialect::{self, Answer};
+use crate::environment::{self, Surroundings};
+use crate::launch::{self, Capture, Captured, Cell, Exit, Over, RunSpec, Stdin, Why};
+
+/// Between the request to end and the end.
+pub const GRACE: Duration = Duration::from_secs(1);
+/// The most output of a run that answers for all nodes.
+const MAX_NODES_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a run came to.
+pub struct Attempt {
+    pub argv: Vec<String>,
+    /// Microseconds since 1970.
+    pub started_at: i64,
+    pub ended_at: i64,
+    /// None if nothing could be started.
+    pub captured: Option<Captured>,
+    pub verdict: Verdict,
+}
+
+pub enum Verdict {
+    Good(Answer),
+    /// It was run and gave nothing that can be used.
+    Failed(String),
+    TimedOut(String),
+    /// This agent does not run it.
+    Refused(String),
+    /// It was ended because its slot ends.
+    Stopped,
+}
+
+/// Runs it once.
+pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
+    let registration = &shared.registered.registration;
+    let argv = registration.cmd.argv();
+    let started_at = context.clock.now_micros();
+    let over = |captured, verdict| Attempt {
+        argv: argv.clone(),
+        started_at,
+        ended_at: context.clock.now_micros().max(started_at),
+        captured,
+        verdict,
+    };
+    let timeout = Duration::from_micros(plan::timeout_us(registration).unwrap_or(30_000_000));
+    let deadline = started_at.saturating_add(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
+    let guard = shared.cell(&context.launcher).await;
+    let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
+    let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null) {
+        Ok(spec) => spec,
+        Err(NotRun::Missing(reason)) => return over(None, Verdict::Failed(reason)),
+        Err(NotRun::Refused(reason)) => return over(None, Verdict::Refused(reason)),
+    };
+    let capture = Capture {
+        timeout,
+        grace: GRACE,
+        max_stdout: most_output(registration.format),
+        max_stderr: MAX_STATUS_STDERR_BYTES,
+    };
+    let captured = tokio::select! {
+        captured = launch::capture(&context.launcher, spec, &capture, shared.ends().requested()) => captured,
+        // Dropping the capture ends its processes without asking.
+        () = shared.ends_at_once().requested() => return over(None, Verdict::Stopped),
+    };
+    match captured {
+        Ok(captured) => {
+            let verdict = judge(&captured, registration.format, timeout);
+            over(Some(captured), verdict)
+        }
+        Err(error) => over(None, Verdict::Failed(error.to_string())),
+    }
+}
+
+/// What is to be run, and in which surroundings.
+pub fn run_spec<'c>(
+    context: &Context,
+    shared: &Shared,
+    cell: &'c Cell,
+    deadline: Option<i64>,
+    stdin: Stdin,
+) -> Result<RunSpec<'c>, NotRun> {
+    let registration = &shared.registered.registration;
+    let argv = registration.cmd.argv();
+    let program = context.allow.resolve(argv.first().map_or("", String::as_str))?;
+    let folder = context.home.slot_folder(registration.data_name.as_str());
+    let dir = folder.map_err(|e| NotRun::Missing(format!("the slot has no folder to run in: {e}")))?;
+    let server = context.server.borrow().clone();
+    let around = Surroundings { server: &server, node: &context.node, folder: &dir, deadline };
+    let env = environment::variables(&shared.registered, &around);
+    Ok(RunSpec { program, argv, env, dir, stdin, cell })
+}
+
+fn most_output(format: Format) -> usize {
+    match format {
+        Format::Nodes => MAX_NODES_BYTES,
+        // A value and the white space around it.
+        Format::Auto | Format::Text | Format::Json | Format::Number => MAX_VALUE_BYTES + 4096,
+    }
+}
+
+fn judge(captured: &Captured, format: Format, timeout: Duration) -> Verdict {
+    match captured.why {
+        Why::Stopped => return Verdict::Stopped,
+        Why::TimedOut => {
+            return Verdict::TimedOut(format!(
+                "it did not end within {timeout:?} and was ended{}",
+                last_words(&captured.stderr_tail)
+            ));
+        }
+        Why::Completed => {}
+    }
+    if let Some(over) = captured.ended.over {
+        return Verdict::Failed(over_limit(over).to_owned());
+    }
+    if captured.ended.exit != Exit::Code(0) {
+        let exit = exit_text(captured.ended.exit);
+        return Verdict::Failed(format!("it ended with {exit}{}", last_words(&captured.stderr_tail)));
+    }
+    let (kept, total) = (captured.stdout.len() as u64, captured.stdout_total);
+    if total > kept {
+        return Verdict::Failed(format!("it printed {total} bytes; at most {kept} are taken"));
+    }
+    match dialect::of(format).read(&captured.stdout) {
+        Ok(answer) => Verdict::Good(answer),
+        Err(reason) => Verdict::Failed(reason),
+    }
+}
+
+/// For which limit something was killed.
+pub fn over_limit(over: Over) -> &'static str {
+    match over {
+        Over::Memory => "it was killed because it reached its limit of memory",
+        Over::Processes => "it was killed because it had more processes than it may",
+    }
+}
+
+/// How a process ended, as a status says it.
+pub fn exit_text(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::Lost => "an unknown end (the launcher died)".to_owned(),
+    }
+}
+
+/// The last line that it wrote to stderr, which usually says why.
+pub fn last_words(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map_or_else(String::new, |line| format!(": {}", estimand_api::problem::shorten(line)))
+}

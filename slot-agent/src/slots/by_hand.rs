@@ -1,0 +1,65 @@
+//! A run that somebody asked for: it takes the slot's turn, shows everything and stores nothing.
+
+use std::sync::Arc;
+
+use estimand_api::node::RunRequest;
+use estimand_api::registration::{Mode, Registered};
+use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport, RunValue};
+
+use super::Context;
+use super::attempt::{Attempt, Verdict, attempt, exit_text};
+use super::version::Shared;
+use crate::dialect::Answer;
+
+/// What is asked for, or why it is not done.
+pub fn read(request: &RunRequest) -> Result<Registered, String> {
+    let registered = Registered::from_map(request.registration.clone()).map_err(|e| e.to_string())?;
+    match registered.registration.mode {
+        Mode::Exec => Ok(registered),
+        Mode::Stream => {
+            Err("a stream is one process that goes on; `estimand logs` shows what it says on stderr".to_owned())
+        }
+        Mode::Builtin | Mode::Expr => Err("only what is executed can be run by hand".to_owned()),
+    }
+}
+
+/// Runs it, and keeps the report small enough to be sent.
+pub async fn run(context: Arc<Context>, shared: Arc<Shared>) -> RunReport {
+    let done = attempt(&context, &shared).await;
+    shared.close_cell(&context.launcher).await;
+    report(&context, done)
+}
+
+fn report(context: &Context, done: Attempt) -> RunReport {
+    let Attempt { argv, started_at, ended_at, captured, verdict } = done;
+    let mut report = RunReport { argv, duration_ms: (ended_at - started_at) as f64 / 1e3, ..RunReport::default() };
+    if let Some(captured) = captured {
+        let shown = captured.stdout.len().min(MAX_REPORT_OUTPUT_BYTES);
+        report.exit = Some(exit_text(captured.ended.exit));
+        report.cpu_ms = captured.ended.cpu.as_secs_f64() * 1e3;
+        report.max_memory = captured.ended.max_rss;
+        report.stdout = String::from_utf8_lossy(&captured.stdout[..shown]).into_owned();
+        report.stdout_bytes = captured.stdout_total;
+        report.stderr = String::from_utf8_lossy(&captured.stderr_tail).into_owned();
+    }
+    match verdict {
+        Verdict::Good(answer) => report.values = values(context, answer),
+        Verdict::Failed(reason) | Verdict::TimedOut(reason) | Verdict::Refused(reason) => {
+            report.error = Some(reason);
+        }
+        Verdict::Stopped => report.error = Some("its slot ended".to_owned()),
+    }
+    report
+}
+
+fn values(context: &Context, answer: Answer) -> Vec<RunValue> {
+    let value = |node_name, text: &str| RunValue {
+        node_name,
+        data_value: serde_json::from_str(text).unwrap_or_default(),
+    };
+    match answer {
+        Answer::Nothing => Vec::new(),
+        Answer::One(text) => vec![value(context.node.clone(), &text)],
+        Answer::PerNode(answers) => answers.into_iter().map(|(node, text)| value(node, &text)).collect(),
+    }
+}

@@ -1,0 +1,296 @@
+//! How the slots follow what they are told: versions come, are ended, and are gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::names::DataName;
+use estimand_api::node::{Desired, RunRequest};
+use estimand_api::registration::Registered;
+use estimand_api::slot::{Doing, RunReport};
+use tokio::time::{Instant, timeout_at};
+
+use super::slot::{Slot, Which};
+use super::version::{How, Shared, Version};
+use super::{Done, Slots, by_hand, plan};
+use crate::link::Told;
+use crate::timetable::Key;
+
+/// How long the end of all slots may take.
+const END_WITHIN: Duration = Duration::from_secs(8);
+/// The most runs by hand that wait in one slot.
+const MAX_BY_HAND: usize = 8;
+
+/// What belongs in a slot.
+struct Wanted {
+    registered: Registered,
+    epoch: u64,
+    leased: bool,
+}
+
+impl Slots {
+    pub(super) fn told(&mut self, said: Told) {
+        match said {
+            Told::Desired(desired) => {
+                self.heard = true;
+                self.follow(desired);
+            }
+            Told::Nothing => {
+                tracing::warn!("this node's name belongs to another agent: nothing runs here until it is gone");
+                self.follow(Desired::default());
+            }
+            Told::Run(request) => self.asked(request),
+        }
+    }
+
+    /// What was desired when the agent last ran, until the manager says otherwise.
+    pub fn resume(&mut self, desired: Desired) {
+        self.kept = desired.revision;
+        (self.desired, self.revision) = (desired.slots, desired.revision);
+        self.apply();
+    }
+
+    fn follow(&mut self, desired: Desired) {
+        let same = self.desired == desired.slots;
+        self.revision = desired.revision;
+        self.desired.clone_from(&desired.slots);
+        if !same {
+            self.apply();
+        }
+        self.to_keep = Some(desired);
+        self.keep();
+    }
+
+    /// Puts on disk what is desired, one state at a time and only the latest of those that came meanwhile, so
+    /// that an older one never replaces a newer one there.
+    pub(super) fn keep(&mut self) {
+        if self.keeping {
+            return;
+        }
+        let Some(desired) = self.to_keep.take() else { return };
+        self.keeping = true;
+        let (home, revision) = (Arc::clone(&self.context.home), desired.revision);
+        self.work.spawn(async move {
+            let keep = move || home.keep_desired(&desired);
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(keep).await {
+                // Confirmed all the same: a full disk must not keep what was deleted from being gone.
+                tracing::warn!(%error, "what should run cannot be kept for a restart without the manager");
+            }
+            Done::Kept { revision }
+        });
+    }
+
+    /// Makes the slots what is desired. What is so already stays as it is.
+    pub(super) fn apply(&mut self) {
+        let mut wanted: BTreeMap<DataName, Wanted> = BTreeMap::new();
+        for assignment in &self.desired {
+            match assignment.registered() {
+                Ok(registered) => {
+                    let (epoch, leased) = (assignment.epoch, assignment.leased);
+                    let name = registered.registration.data_name.clone();
+                    wanted.insert(name, Wanted { registered, epoch, leased });
+                }
+                Err(problem) => tracing::error!(%problem, "a registration that this agent cannot read"),
+            }
+        }
+        let gone: Vec<DataName> =
+            self.slots.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.end_slot(&name, How::Gently);
+        }
+        for (name, wanted) in wanted {
+            if wanted.leased && !self.leased {
+                self.unlease(&name, &wanted);
+            } else {
+                self.want(&name, wanted);
+            }
+        }
+        self.confirm();
+    }
+
+    fn want(&mut self, name: &DataName, wanted: Wanted) {
+        let number = wanted.registered.version;
+        let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
+        let known = |version: &&Version| {
+            version.number() == number && version.shared.leased == wanted.leased
+        };
+        if let Some(version) = slot.trial.as_ref().filter(known) {
+            return version.shared.set_epoch(wanted.epoch);
+        }
+        let mut ended = slot.close(Which::Trial, How::Gently);
+        if let Some(version) = slot.serving.as_ref().filter(known) {
+            version.shared.set_epoch(wanted.epoch);
+            slot.status.next = None;
+        } else {
+            // One that leaves a lease, or comes under one, is another one: both may not run.
+            let other_lease = slot.serving.as_ref().is_some_and(|v| v.shared.leased != wanted.leased);
+            let out = if other_lease { slot.close(Which::Serving, How::Gently) } else { None };
+            let key = Key(self.next_key);
+            self.next_key += 1;
+            let plan = plan::plan(&wanted.registered.registration, &self.context.node);
+            let shared = Arc::new(Shared::new(wanted.registered, wanted.epoch, wanted.leased, key.0));
+            slot.trial = Some(Version { key, shared, running: false, failing: 0, last_error: None });
+            self.by_key.insert(key, name.clone());
+            let now = self.now();
+            self.timetable.put(key, plan, now);
+            if let Some(out) = out {
+                self.end_version(out);
+            }
+        }
+        if let Some(key) = ended.take() {
+            self.end_version(key);
+        }
+        self.post(name, false);
+    }
+
+    /// Without a lease nothing of it runs, and its status says why.
+    fn unlease(&mut self, name: &DataName, wanted: &Wanted) {
+        if self.slots.get(name).is_some_and(|slot| slot.versions().next().is_some()) {
+            self.end_slot(name, How::AtOnce);
+        }
+        let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
+        slot.status.version = wanted.registered.version;
+        slot.status.doing = Doing::Unleased;
+        let status = slot.status.clone();
+        self.board.post(&status);
+    }
+
+    fn end_slot(&mut self, name: &DataName, how: How) {
+        let Some(slot) = self.slots.get_mut(name) else { return };
+        for request in std::mem::take(&mut slot.by_hand) {
+            let _ = self.reports.try_send((request.id, Err("its slot ends".to_owned())));
+        }
+        let ended = [slot.close(Which::Serving, how), slot.close(Which::Trial, how)];
+        if let Some(run) = &slot.by_hand_run {
+            run.end(how);
+        }
+        // What is ending gently already is hurried.
+        for version in &slot.closing {
+            version.shared.end(how);
+        }
+        for key in ended.into_iter().flatten() {
+            self.end_version(key);
+        }
+        self.sweep(name);
+    }
+
+    /// A version has been told to end: it leaves the timetable, and when its process is gone, its place goes too.
+    pub(super) fn end_version(&mut self, key: Key) {
+        self.timetable.remove(key);
+        let name = self.by_key.get(&key).cloned();
+        let version = name.and_then(|name| self.slots.get_mut(&name)).and_then(|slot| slot.version_mut(key));
+        if version.is_some_and(|version| !version.running) {
+            self.close_cell(key);
+        }
+    }
+
+    pub(super) fn close_cell(&mut self, key: Key) {
+        let name = self.by_key.get(&key).cloned();
+        let version = name.and_then(|name| self.slots.get_mut(&name)).and_then(|slot| slot.version_mut(key));
+        let Some(shared) = version.map(|version| Arc::clone(&version.shared)) else { return };
+        let context = Arc::clone(&self.context);
+        self.work.spawn(async move {
+            shared.close_cell(&context.launcher).await;
+            Done::Closed { key }
+        });
+    }
+
+    /// A stream's supervisor has ended, because its version was told to.
+    pub(super) fn over(&mut self, key: Key) {
+        self.close_cell(key);
+    }
+
+    /// Nothing of a version is left.
+    pub(super) fn closed(&mut self, key: Key) {
+        let Some(name) = self.by_key.remove(&key) else { return };
+        if let Some(slot) = self.slots.get_mut(&name) {
+            slot.closing.retain(|version| version.key != key);
+        }
+        self.free(&name);
+        self.sweep(&name);
+        self.confirm();
+    }
+
+    /// Forgets a slot of which nothing is left and that is not desired.
+    fn sweep(&mut self, name: &DataName) {
+        let over = self.slots.get(name).is_some_and(Slot::is_over);
+        let desired = |assignment: &estimand_api::node::Assignment| {
+            assignment.registration.get("dataName").and_then(|v| v.as_str()) == Some(name.as_str())
+        };
+        if over && !self.desired.iter().any(desired) {
+            self.slots.remove(name);
+            self.board.remove(name);
+        } else {
+            self.post(name, false);
+        }
+    }
+
+    /// Says up to where the desired state is followed, and what is not gone yet.
+    pub(super) fn confirm(&mut self) {
+        let stopping: BTreeSet<DataName> =
+            self.slots.values().filter(|slot| slot.is_ending()).map(|slot| slot.name().clone()).collect();
+        self.board.applied(self.kept.min(self.revision), stopping);
+    }
+
+    fn asked(&mut self, request: RunRequest) {
+        let id = request.id;
+        let name = match by_hand::read(&request) {
+            Ok(registered) => registered.registration.data_name,
+            Err(reason) => return drop(self.reports.try_send((id, Err(reason)))),
+        };
+        let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
+        if slot.by_hand.len() >= MAX_BY_HAND {
+            let reason = format!("{MAX_BY_HAND} runs by hand wait for this slot already");
+            return drop(self.reports.try_send((id, Err(reason))));
+        }
+        slot.by_hand.push_back(request);
+        if !slot.is_busy() {
+            self.next_by_hand(&name);
+        }
+    }
+
+    pub(super) fn next_by_hand(&mut self, name: &DataName) {
+        let Some(slot) = self.slots.get_mut(name) else { return };
+        let Some(request) = slot.by_hand.pop_front() else { return };
+        let Ok(registered) = by_hand::read(&request) else { return };
+        let (context, name, id) = (Arc::clone(&self.context), name.clone(), request.id);
+        let shared = Arc::new(Shared::new(registered, 0, false, self.next_key));
+        slot.by_hand_run = Some(Arc::clone(&shared));
+        self.next_key += 1;
+        self.work.spawn(async move {
+            let report = by_hand::run(context, shared).await;
+            Done::ByHand { name, id, report }
+        });
+    }
+
+    pub(super) fn ran_by_hand(&mut self, name: &DataName, id: u64, report: RunReport) {
+        let _ = self.reports.try_send((id, Ok(report)));
+        if let Some(slot) = self.slots.get_mut(name) {
+            slot.by_hand_run = None;
+        }
+        self.free(name);
+        self.sweep(name);
+        self.confirm();
+    }
+
+    /// Ends everything, and waits until it is gone.
+    pub(super) async fn end_all(&mut self) {
+        self.desired.clear();
+        let names: Vec<DataName> = self.slots.keys().cloned().collect();
+        for name in &names {
+            self.end_slot(name, How::Gently);
+        }
+        let end = Instant::now() + END_WITHIN;
+        while self.slots.values().any(Slot::is_ending) {
+            match timeout_at(end, self.work.join_next()).await {
+                Ok(Some(done)) => self.joined(done),
+                Ok(None) => break,
+                Err(_) => {
+                    tracing::error!("not all slots ended in time; the launcher ends what is left");
+                    break;
+                }
+            }
+        }
+        self.work.abort_all();
+    }
+}

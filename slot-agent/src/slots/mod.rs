@@ -1,0 +1,401 @@
+//! The slots of this node: one task owns them all, follows the desired state, starts what is due, and keeps the
+//! statuses. Runs are tasks of their own, which hand their values to the outbox themselves.
+//!
+//! What must hold: a slot never runs twice at once; a new version's first good run comes before the old one
+//! ends; what is no longer desired is told to end at once, and is reported as stopping until its processes are
+//! gone; what runs under a lease has ended before the lease does; what was confirmed to the manager is on disk.
+
+mod attempt;
+mod by_hand;
+mod changes;
+mod exec;
+mod lines;
+mod plan;
+mod slot;
+mod stream;
+mod version;
+mod writes;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::node::{Assignment, Desired};
+use estimand_api::registration::Mode;
+use estimand_api::slot::{Doing, FAILING_AFTER, RunReport};
+use estimand_service::{Clock, Stop};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::allow::Allow;
+use crate::board::Board;
+use crate::deliver::{Outbox, Refusal, Sequencer};
+use crate::home::Home;
+use crate::launch::Launcher;
+use crate::link::Told;
+use crate::timetable::{Key, Now, Start, Timetable};
+
+use exec::{Ended, Outcome};
+use slot::Slot;
+use stream::{Said, StreamEvent};
+use version::How;
+
+/// Leased slots are ended so long before the lease ends.
+const LEASE_MARGIN: Duration = Duration::from_millis(400);
+/// How often statuses are looked at although nothing has happened.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const MAX_STREAM_EVENTS: usize = 256;
+
+/// What runs need.
+pub struct Context {
+    pub launcher: Launcher,
+    pub allow: Allow,
+    pub node: NodeName,
+    pub home: Arc<Home>,
+    pub outbox: Arc<Outbox>,
+    pub sequencer: Sequencer,
+    /// Where values are read.
+    pub server: watch::Receiver<String>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// An answer to a run by hand, for the manager.
+pub type HandReport = (u64, Result<RunReport, String>);
+
+/// Everything the task owns.
+pub struct Slots {
+    context: Arc<Context>,
+    board: Arc<Board>,
+    lease: watch::Receiver<Option<Instant>>,
+    reports: mpsc::Sender<HandReport>,
+    refusals: mpsc::Receiver<Refusal>,
+    timetable: Timetable,
+    slots: BTreeMap<DataName, Slot>,
+    by_key: HashMap<Key, DataName>,
+    desired: Vec<Assignment>,
+    /// Of the desired state; what is on disk may be one behind.
+    revision: u64,
+    kept: u64,
+    /// What is to be kept on disk next, and whether something is being kept just now.
+    to_keep: Option<Desired>,
+    keeping: bool,
+    /// Whether the manager has said so since this start: only then leased slots may run.
+    heard: bool,
+    /// Whether leased slots were allowed to run when the desired state was last applied.
+    leased: bool,
+    next_key: u64,
+    started: Instant,
+    work: JoinSet<Done>,
+    streams: (mpsc::Sender<StreamEvent>, mpsc::Receiver<StreamEvent>),
+}
+
+/// What a task of a slot came to.
+enum Done {
+    Ran { key: Key, ended: Ended, waited_us: u64 },
+    StreamOver { key: Key },
+    Closed { key: Key },
+    ByHand { name: DataName, id: u64, report: RunReport },
+    Kept { revision: u64 },
+}
+
+impl Slots {
+    pub fn new(
+        context: Context,
+        board: Arc<Board>,
+        lease: watch::Receiver<Option<Instant>>,
+        reports: mpsc::Sender<HandReport>,
+        refusals: mpsc::Receiver<Refusal>,
+        (turns, long_turns): (usize, usize),
+    ) -> Self {
+        Slots {
+            context: Arc::new(context),
+            board,
+            lease,
+            reports,
+            refusals,
+            timetable: Timetable::new(turns, long_turns),
+            slots: BTreeMap::new(),
+            by_key: HashMap::new(),
+            desired: Vec::new(),
+            revision: 0,
+            kept: 0,
+            to_keep: None,
+            keeping: false,
+            heard: false,
+            leased: false,
+            next_key: 0,
+            started: Instant::now(),
+            work: JoinSet::new(),
+            streams: mpsc::channel(MAX_STREAM_EVENTS),
+        }
+    }
+
+    /// Runs until it is stopped; when it returns nothing of it runs any more.
+    pub async fn run(&mut self, told: &mut mpsc::Receiver<Told>, stop: &Stop) {
+        let mut look_at = Instant::now() + LOOK_EVERY;
+        while !stop.is_requested() {
+            self.check_lease();
+            self.start_due();
+            let wake = self.next_wake().min(look_at);
+            tokio::select! {
+                () = stop.requested() => break,
+                Some(said) = told.recv() => self.told(said),
+                Some(done) = self.work.join_next() => self.joined(done),
+                Some(event) = self.streams.1.recv() => self.stream_said(event),
+                Some(refusal) = self.refusals.recv() => self.refused(&refusal),
+                Ok(()) = self.lease.changed() => {}
+                () = sleep_until(wake) => {}
+            }
+            self.take_what_is_there();
+            if Instant::now() >= look_at {
+                look_at = Instant::now() + LOOK_EVERY;
+                self.post_all();
+            }
+        }
+        self.end_all().await;
+    }
+
+    /// Whatever else has happened meanwhile, so that many ends are followed by one look at the timetable.
+    fn take_what_is_there(&mut self) {
+        while let Some(done) = self.work.try_join_next() {
+            self.joined(done);
+        }
+        while let Ok(event) = self.streams.1.try_recv() {
+            self.stream_said(event);
+        }
+    }
+
+    fn now(&self) -> Now {
+        let mono = self.started.elapsed().as_micros();
+        Now { mono_us: u64::try_from(mono).unwrap_or(u64::MAX), wall_us: self.context.clock.now_micros() }
+    }
+
+    /// When there is something to do although nothing happens.
+    fn next_wake(&mut self) -> Instant {
+        let due = self.timetable.next_wake(self.now()).map(|us| self.started + Duration::from_micros(us));
+        let lease_ends = self.leased.then(|| self.lease_end()).flatten();
+        let far = Instant::now() + Duration::from_secs(60);
+        due.into_iter().chain(lease_ends).min().unwrap_or(far).min(far)
+    }
+
+    /// When leased slots must be ended.
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease.borrow().map(|until| until.checked_sub(LEASE_MARGIN).unwrap_or(until))
+    }
+
+    fn check_lease(&mut self) {
+        let held = self.heard && self.lease_end().is_some_and(|end| Instant::now() < end);
+        if held != self.leased {
+            if !held {
+                tracing::warn!("no heartbeat was answered in time: what may run once in the cluster ends here");
+            }
+            self.leased = held;
+            self.apply();
+        }
+    }
+
+    /// Starts what is due.
+    fn start_due(&mut self) {
+        let now = self.now();
+        for start in self.timetable.start(now) {
+            self.start(start);
+        }
+    }
+
+    fn start(&mut self, Start { key, waited_us, .. }: Start) {
+        let now = self.now();
+        let Some(slot) = self.by_key.get(&key).and_then(|name| self.slots.get_mut(name)) else {
+            return self.timetable.ended(key, now);
+        };
+        let (busy, serves) = (slot.is_busy(), slot.serving.is_some());
+        let on_trial = slot.trial.as_ref().is_some_and(|trial| trial.key == key);
+        let failing_for: Vec<NodeName> = match (on_trial && serves, slot.nodes.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => vec![self.context.node.clone()],
+            (false, false) => slot.nodes.iter().cloned().collect(),
+        };
+        let run = slot.status.runs + 1;
+        if busy && slot.version_mut(key).is_some_and(|version| !version.is_stream()) {
+            slot.postpone(key);
+            return self.timetable.ended(key, now);
+        }
+        let Some(version) = slot.version_mut(key) else { return self.timetable.ended(key, now) };
+        let shared = Arc::clone(&version.shared);
+        let context = Arc::clone(&self.context);
+        match version.shared.registered.registration.mode {
+            Mode::Exec => {
+                version.running = true;
+                self.work.spawn(async move {
+                    let ended = exec::exec(context, shared, run, failing_for).await;
+                    Done::Ran { key, ended, waited_us }
+                });
+            }
+            Mode::Stream => {
+                if version.running {
+                    shared.ask.notify_one();
+                } else {
+                    version.running = true;
+                    let events = self.streams.0.clone();
+                    self.work.spawn(async move {
+                        stream::stream(context, shared, key, events).await;
+                        Done::StreamOver { key }
+                    });
+                }
+                self.timetable.ended(key, now);
+            }
+            mode @ (Mode::Builtin | Mode::Expr) => {
+                slot.status.doing = Doing::Refused;
+                slot.status.last_error = Some(format!("this agent does not know the mode `{}`", word(mode)));
+                self.timetable.ended(key, now);
+            }
+        }
+    }
+
+    fn joined(&mut self, done: Result<Done, tokio::task::JoinError>) {
+        match done {
+            Ok(Done::Ran { key, ended, waited_us }) => self.ran(key, &ended, waited_us),
+            Ok(Done::StreamOver { key }) => self.over(key),
+            Ok(Done::Closed { key }) => self.closed(key),
+            Ok(Done::ByHand { name, id, report }) => self.ran_by_hand(&name, id, report),
+            Ok(Done::Kept { revision }) => {
+                (self.kept, self.keeping) = (self.kept.max(revision), false);
+                self.keep();
+                self.confirm();
+            }
+            Err(error) => tracing::error!(%error, "a run's task failed"),
+        }
+    }
+
+    fn ran(&mut self, key: Key, ended: &Ended, waited_us: u64) {
+        let now = self.now();
+        self.timetable.ended(key, now);
+        let Some(name) = self.by_key.get(&key).cloned() else { return };
+        let Some(slot) = self.slots.get_mut(&name) else { return };
+        let closing = slot.closing.iter().any(|version| version.key == key);
+        if let Some(version) = slot.version_mut(key) {
+            version.running = false;
+        }
+        if closing {
+            self.close_cell(key);
+        } else if ended.outcome != Outcome::Stopped {
+            let before = (slot.status.failing, slot.status.version);
+            let proved = slot.record(key, ended);
+            slot.status.last_wait_ms = Some(waited_us as f64 / 1e3);
+            slot.status.doing = match ended.outcome {
+                Outcome::Refused(_) => Doing::Refused,
+                _ => Doing::Idle,
+            };
+            let news = proved || before.0 != slot.status.failing && slot.status.failing <= FAILING_AFTER;
+            if proved {
+                self.proved(&name);
+            }
+            self.post(&name, news);
+        }
+        self.free(&name);
+    }
+
+    /// The version on trial has had a good run: it serves, and the old one ends.
+    fn proved(&mut self, name: &DataName) {
+        let Some(slot) = self.slots.get_mut(name) else { return };
+        let old = slot.close(slot::Which::Serving, How::Gently);
+        slot.promote();
+        if let Some(key) = old {
+            self.end_version(key);
+        }
+    }
+
+    /// The slot's turn is free: what waits for it comes next.
+    fn free(&mut self, name: &DataName) {
+        let now = self.now();
+        let Some(slot) = self.slots.get_mut(name) else { return };
+        if slot.is_busy() {
+            return;
+        }
+        if slot.by_hand.is_empty() {
+            for key in std::mem::take(&mut slot.postponed) {
+                self.timetable.run_soon(key, now);
+            }
+        } else {
+            self.next_by_hand(name);
+        }
+    }
+
+    fn stream_said(&mut self, StreamEvent { name, key, what }: StreamEvent) {
+        let Some(slot) = self.slots.get_mut(&name) else { return };
+        let on_trial = slot.trial.as_ref().is_some_and(|version| version.key == key);
+        let serves = slot.serving.is_some();
+        let Some(shared) = slot.versions().find(|v| v.key == key).map(|v| Arc::clone(&v.shared)) else { return };
+        let tells = !(on_trial && serves);
+        let nodes: Vec<NodeName> = slot.nodes.iter().cloned().collect();
+        let (mut news, mut proved) = (false, false);
+        match what {
+            Said::Started if tells => slot.status.doing = Doing::Running,
+            Said::Started => {}
+            Said::Line(ended) => {
+                let failed = ended.outcome.reason().is_some();
+                news = slot.status.failing > 0 || slot.status.runs == 0 || failed;
+                proved = slot.record(key, &ended);
+                if failed && tells {
+                    stream::failed(&self.context, &shared, &nodes);
+                }
+            }
+            Said::Over { reason, stderr, exit, refused, pause } => {
+                let outcome = if refused { Outcome::Refused(reason) } else { Outcome::Failed(reason) };
+                let now = self.context.clock.now_micros();
+                let ended =
+                    Ended { started_at: now, ended_at: now, outcome, exit, cpu_ms: None, memory: None, stderr };
+                slot.record(key, &ended);
+                if tells {
+                    slot.status.restarts += 1;
+                    slot.status.doing = if refused { Doing::Refused } else { Doing::BackingOff };
+                    stream::failed(&self.context, &shared, &nodes);
+                }
+                news = true;
+                tracing::debug!(%name, ?pause, "a stream ended and is started again");
+            }
+        }
+        if proved {
+            self.proved(&name);
+        }
+        self.post(&name, news || proved);
+    }
+
+    /// The data service did not take what a run gave, which is no better than giving nothing.
+    fn refused(&mut self, refusal: &Refusal) {
+        let Some(slot) = self.slots.get_mut(&refusal.data_name) else { return };
+        let reason = format!("the data service does not take its value: {}", refusal.reason);
+        (slot.status.last_error, slot.refused) = (Some(reason.clone()), Some(reason));
+        slot.status.failures += 1;
+        let news = slot.status.failing == 0;
+        self.post(&refusal.data_name, news);
+    }
+
+    /// Tells how a slot is; with news somebody may wait for it.
+    fn post(&mut self, name: &DataName, news: bool) {
+        let (leased_out, now) = (!self.leased, self.now());
+        let Some(slot) = self.slots.get_mut(name) else { return };
+        let timetable = &self.timetable;
+        slot.look(|key| timetable.view(key, now).map(|view| (view.state, view.overruns)), leased_out);
+        if self.board.post(&slot.status) && news {
+            self.board.hurry();
+        }
+    }
+
+    fn post_all(&mut self) {
+        let names: Vec<DataName> = self.slots.keys().cloned().collect();
+        for name in names {
+            self.post(&name, false);
+        }
+    }
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exec => "exec",
+        Mode::Stream => "stream",
+        Mode::Builtin => "builtin",
+        Mode::Expr => "expr",
+    }
+}

@@ -1,0 +1,195 @@
+//! A slot: the version that serves, the one on trial, those that end, and the status that tells of all of them.
+//!
+//! A new version is on trial until it has had a good run; then the old one ends. So readers see no gap, and a
+//! version that does not work harms nobody. Of the versions of an `exec` registration only one runs at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::node::RunRequest;
+use estimand_api::slot::{Doing, NextVersion, Status};
+
+use super::exec::{Ended, Outcome};
+use super::version::{How, Shared, Version};
+use crate::timetable::{Key, State};
+
+pub struct Slot {
+    pub status: Status,
+    pub serving: Option<Version>,
+    pub trial: Option<Version>,
+    /// Versions whose processes are not gone yet.
+    pub closing: Vec<Version>,
+    /// The nodes that it last gave values for: a failure marks those.
+    pub nodes: BTreeSet<NodeName>,
+    /// Runs that somebody waits for, and the one that goes on.
+    pub by_hand: VecDeque<RunRequest>,
+    pub by_hand_run: Option<Arc<Shared>>,
+    /// Versions that were due while something else had the slot.
+    pub postponed: BTreeSet<Key>,
+    /// Overruns that the timetable does not know of, or no more.
+    pub overruns: u64,
+    /// Why the data service did not take the last value, until the next run.
+    pub refused: Option<String>,
+}
+
+impl Slot {
+    pub fn new(name: DataName) -> Self {
+        Slot {
+            status: Status::new(name, 0),
+            serving: None,
+            trial: None,
+            closing: Vec::new(),
+            nodes: BTreeSet::new(),
+            by_hand: VecDeque::new(),
+            by_hand_run: None,
+            postponed: BTreeSet::new(),
+            overruns: 0,
+            refused: None,
+        }
+    }
+
+    pub fn name(&self) -> &DataName {
+        &self.status.data_name
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_over(&self) -> bool {
+        self.serving.is_none()
+            && self.trial.is_none()
+            && self.closing.is_empty()
+            && self.by_hand.is_empty()
+            && self.by_hand_run.is_none()
+    }
+
+    pub fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.serving.iter().chain(&self.trial)
+    }
+
+    pub fn version_mut(&mut self, key: Key) -> Option<&mut Version> {
+        self.serving.iter_mut().chain(&mut self.trial).chain(&mut self.closing).find(|v| v.key == key)
+    }
+
+    /// Whether a run goes on that another one must wait for.
+    pub fn is_busy(&self) -> bool {
+        self.by_hand_run.is_some()
+            || self.versions().chain(&self.closing).any(|version| version.running && !version.is_stream())
+    }
+
+    /// Whether processes that were told to end may still be there.
+    pub fn is_ending(&self) -> bool {
+        !self.closing.is_empty() || self.by_hand_run.as_ref().is_some_and(|run| run.ends().is_requested())
+    }
+
+    /// A version is due, and something else has the slot. However long that takes, it runs once when it is over.
+    pub fn postpone(&mut self, key: Key) {
+        if !self.postponed.insert(key) {
+            self.overruns += 1;
+        }
+    }
+
+    /// Takes a version out to be ended.
+    pub fn close(&mut self, which: Which, how: How) -> Option<Key> {
+        let version = match which {
+            Which::Serving => {
+                // The next one's timetable begins at nought.
+                self.overruns = self.status.overruns;
+                self.serving.take()
+            }
+            Which::Trial => self.trial.take(),
+        }?;
+        version.shared.end(how);
+        let key = version.key;
+        self.postponed.remove(&key);
+        self.closing.push(version);
+        Some(key)
+    }
+
+    /// Takes note of a run that is over. Whether the version on trial has proved itself.
+    pub fn record(&mut self, key: Key, ended: &Ended) -> bool {
+        let on_trial = self.trial.as_ref().is_some_and(|version| version.key == key);
+        let serves = self.serving.is_some();
+        let Some(version) = self.version_mut(key) else { return false };
+        let (good, reason) = (ended.outcome.is_good(), ended.outcome.reason().map(str::to_owned));
+        version.failing = if good { 0 } else { version.failing + 1 };
+        version.last_error.clone_from(&reason);
+        let (number, failing) = (version.number(), version.failing);
+        if on_trial && serves && !good {
+            // The status goes on telling of the version that serves.
+            self.status.next = Some(NextVersion { version: number, failures: failing, last_error: reason });
+            return false;
+        }
+        if let Outcome::Good(nodes) = &ended.outcome
+            && !nodes.is_empty()
+        {
+            self.nodes.clone_from(nodes);
+        }
+        let refused = self.refused.take();
+        let status = &mut self.status;
+        (status.version, status.failing) = match refused {
+            Some(_) => (number, status.failing + 1),
+            None => (number, failing),
+        };
+        status.runs += 1;
+        status.failures += u64::from(!good);
+        status.timeouts += u64::from(matches!(ended.outcome, Outcome::TimedOut(_)));
+        status.last_start = instant(ended.started_at);
+        status.last_duration_ms = Some((ended.ended_at - ended.started_at) as f64 / 1e3);
+        status.last_exit.clone_from(&ended.exit);
+        status.last_cpu_ms = ended.cpu_ms;
+        status.last_memory = ended.memory;
+        status.last_error = reason.or(refused);
+        if good {
+            status.last_good = instant(ended.ended_at);
+        }
+        if !ended.stderr.is_empty() {
+            status.stderr_tail.clone_from(&ended.stderr);
+        }
+        on_trial && good
+    }
+
+    /// The version on trial serves from now on.
+    pub fn promote(&mut self) {
+        self.serving = self.trial.take();
+        self.status.next = None;
+    }
+
+    /// What it does, as far as its timetable and its versions say.
+    pub fn look(&mut self, doing: impl Fn(Key) -> Option<(State, u64)>, leased_out: bool) {
+        let refused = matches!(self.status.doing, Doing::Refused);
+        let Some(version) = self.serving.as_ref().or(self.trial.as_ref()) else {
+            self.status.doing = match (leased_out, self.closing.is_empty()) {
+                (true, true) => Doing::Unleased,
+                _ => Doing::Stopping,
+            };
+            return;
+        };
+        if self.status.version == 0 {
+            self.status.version = version.number();
+        }
+        self.status.unenforced = version.shared.unenforced();
+        let Some((state, overruns)) = doing(version.key) else { return };
+        self.status.overruns = self.overruns + overruns;
+        if version.is_stream() {
+            return;
+        }
+        self.status.doing = match state {
+            _ if version.running => Doing::Running,
+            State::Waiting { .. } => Doing::Waiting,
+            State::Idle { .. } | State::Running { .. } if refused => Doing::Refused,
+            State::Idle { .. } | State::Running { .. } => Doing::Idle,
+        };
+    }
+}
+
+/// One of the two versions that a slot can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    Serving,
+    Trial,
+}
+
+fn instant(micros: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_micros(micros)
+}

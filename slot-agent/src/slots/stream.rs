@@ -1,0 +1,325 @@
+//! A stream: one process that lives long and says a value a line. It is started again when it ends, after a
+//! pause that grows; it is asked for a value by an empty line on its stdin when its interval passes, which a
+//! program that does not read stdin never notices.
+//!
+//! One that speaks faster than is taken is not read for a while: then its pipe is full and it waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
+use estimand_api::value::MAX_VALUE_BYTES;
+use estimand_api::write::Order;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::Context;
+use super::attempt::{GRACE, exit_text, last_words, over_limit, run_spec};
+use super::exec::{Ended, Outcome, nodes_of};
+use super::lines::{Line, Lines};
+use super::plan;
+use super::version::Shared;
+use super::writes::{self, Origin};
+use crate::dialect;
+use crate::launch::{Cell, Run, Stdin};
+use crate::timetable::Key;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A process that lived this long is started again as soon as the first time.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+/// Values a second that are taken of one stream, and how many at once.
+const VALUES_PER_SECOND: u32 = 100;
+const BURST: u32 = 1_000;
+/// Bytes that are read and thrown away for the price of a value.
+const BYTES_A_TOKEN: usize = 16 * 1024;
+
+/// What a stream tells its slot.
+pub struct StreamEvent {
+    pub name: DataName,
+    pub key: Key,
+    pub what: Said,
+}
+
+pub enum Said {
+    Started,
+    /// A line and what became of it.
+    Line(Ended),
+    /// Its process ended, and is started again after the pause.
+    Over { reason: String, stderr: String, exit: Option<String>, refused: bool, pause: Duration },
+}
+
+/// Supervises the process until the version is ended.
+pub async fn stream(
+    context: Arc<Context>,
+    shared: Arc<Shared>,
+    key: Key,
+    events: mpsc::Sender<StreamEvent>,
+) {
+    let slot = Telling { name: shared.registered.registration.data_name.clone(), key, events };
+    let mut pause = FIRST_PAUSE;
+    while !shared.ends().is_requested() {
+        let began = Instant::now();
+        // Held as long as the process lives.
+        let guard = shared.cell(&context.launcher).await;
+        let Some(cell) = &*guard else { return };
+        let over = match start(&context, &shared, cell).await {
+            Ok(run) => {
+                slot.tell(Said::Started).await;
+                Process::new(&context, &shared, run, &slot).follow().await
+            }
+            Err(over) => over,
+        };
+        drop(guard);
+        if shared.ends().is_requested() {
+            return;
+        }
+        if began.elapsed() >= HEALTHY_AFTER {
+            pause = FIRST_PAUSE;
+        }
+        let Over { reason, stderr, exit, refused } = over;
+        slot.tell(Said::Over { reason, stderr, exit, refused, pause }).await;
+        tokio::select! {
+            () = shared.ends().requested() => return,
+            () = sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The way to the slot.
+struct Telling {
+    name: DataName,
+    key: Key,
+    events: mpsc::Sender<StreamEvent>,
+}
+
+impl Telling {
+    /// The slots are gone before their streams are only if the agent ends.
+    async fn tell(&self, what: Said) {
+        let _ = self.events.send(StreamEvent { name: self.name.clone(), key: self.key, what }).await;
+    }
+}
+
+struct Over {
+    reason: String,
+    stderr: String,
+    exit: Option<String>,
+    refused: bool,
+}
+
+async fn start(context: &Context, shared: &Shared, cell: &Cell) -> Result<Run, Over> {
+    let over = |reason: String, refused| Over { reason, stderr: String::new(), exit: None, refused };
+    let spec = run_spec(context, shared, cell, None, Stdin::Pipe)
+        .map_err(|not| over(not.to_string(), matches!(not, crate::allow::NotRun::Refused(_))))?;
+    context.launcher.run(spec).await.map_err(|error| over(error.to_string(), false))
+}
+
+/// One life of the process.
+struct Process<'a> {
+    context: &'a Context,
+    shared: &'a Shared,
+    run: Run,
+    slot: &'a Telling,
+    stderr: Vec<u8>,
+    /// Values that may still come at once, and when that was counted.
+    tokens: f64,
+    counted: Instant,
+    lines: u64,
+}
+
+impl<'a> Process<'a> {
+    fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a Telling) -> Self {
+        let (tokens, counted) = (f64::from(BURST), Instant::now());
+        Process { context, shared, run, slot, stderr: Vec::new(), tokens, counted, lines: 0 }
+    }
+
+    async fn follow(mut self) -> Over {
+        let (stdout, mut stderr, mut stdin) = (self.run.stdout(), self.run.stderr(), self.run.stdin());
+        let silence = plan::timeout_us(&self.shared.registered.registration).map(Duration::from_micros);
+        let Some(stdout) = stdout else { return self.over("its output was taken already".to_owned()).await };
+        let mut lines = Lines::new(stdout, MAX_VALUE_BYTES + 4096);
+        let mut quiet_since = Instant::now();
+        let mut chunk = vec![0; BYTES_A_TOKEN];
+        loop {
+            let silent_at = silence.map(|silence| quiet_since + silence);
+            tokio::select! {
+                () = self.shared.ends().requested() => return self.end("its slot ends").await,
+                line = lines.next() => match line {
+                    Ok(Line::Whole(line)) => {
+                        quiet_since = Instant::now();
+                        self.line(&line).await;
+                    }
+                    Ok(Line::Skipped(count)) => self.pay(count),
+                    Ok(Line::TooLong) => self.bad(format!("a line has more than {MAX_VALUE_BYTES} bytes")).await,
+                    Ok(Line::End) | Err(_) => return self.over("it closed its output".to_owned()).await,
+                },
+                read = read_some(&mut stderr, &mut chunk) => match read {
+                    0 => stderr = None,
+                    count => {
+                        self.pay(count);
+                        keep_tail(&mut self.stderr, &chunk[..count]);
+                    }
+                },
+                () = self.shared.ask.notified() => {
+                    if let Some(pipe) = &stdin
+                        && pipe.try_write(b"\n").is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+                    {
+                        stdin = None;
+                    }
+                },
+                () = at(silent_at) => {
+                    let reason = format!("it said nothing for {:?} and was ended", silence.unwrap_or_default());
+                    return self.end(&reason).await;
+                }
+            }
+            self.breathe().await;
+        }
+    }
+
+    /// A line is one answer.
+    async fn line(&mut self, line: &[u8]) {
+        let registration = &self.shared.registered.registration;
+        let answer = match dialect::of(registration.format).read(line) {
+            Ok(answer) => answer,
+            Err(reason) => return self.bad(reason).await,
+        };
+        self.lines += 1;
+        let now = self.context.clock.now_micros();
+        let nodes = nodes_of(&answer, &self.context.node);
+        if nodes.is_empty() {
+            return;
+        }
+        let origin = self.origin(now);
+        self.context.outbox.put(writes::values(&origin, answer));
+        self.tokens -= 1.0;
+        self.slot.tell(Said::Line(said(now, Outcome::Good(nodes)))).await;
+    }
+
+    /// A line that is no value.
+    async fn bad(&mut self, reason: String) {
+        let now = self.context.clock.now_micros();
+        self.lines += 1;
+        self.tokens -= 1.0;
+        self.slot.tell(Said::Line(said(now, Outcome::Failed(reason)))).await;
+    }
+
+    /// What is read and thrown away costs as well.
+    fn pay(&mut self, bytes: usize) {
+        self.tokens -= bytes as f64 / BYTES_A_TOKEN as f64;
+    }
+
+    fn origin(&self, now: i64) -> Origin<'_> {
+        Origin {
+            registered: &self.shared.registered,
+            node: &self.context.node,
+            order: Order { epoch: self.shared.epoch(), sequence: self.context.sequencer.next() },
+            run: self.lines,
+            started_at: now,
+            ended_at: now,
+            exit: None,
+        }
+    }
+
+    /// Waits if it speaks faster than is taken.
+    async fn breathe(&mut self) {
+        let now = Instant::now();
+        let gained = (now - self.counted).as_secs_f64() * f64::from(VALUES_PER_SECOND);
+        (self.tokens, self.counted) = ((self.tokens + gained).min(f64::from(BURST)), now);
+        if self.tokens < 0.0 {
+            let pause = Duration::from_secs_f64(-self.tokens / f64::from(VALUES_PER_SECOND));
+            tokio::select! {
+                () = self.shared.ends().requested() => {}
+                () = sleep(pause.max(Duration::from_millis(10))) => {}
+            }
+        }
+    }
+
+    /// Its output has ended: so does the process, by itself or not.
+    async fn over(mut self, reason: String) -> Over {
+        match timeout(GRACE, self.run.ended()).await {
+            Ok(ended) => {
+                let exit = exit_text(ended.exit);
+                let reason = match ended.over {
+                    Some(over) => over_limit(over).to_owned(),
+                    None => format!("it ended with {exit}{}", last_words(&self.stderr)),
+                };
+                self.done(reason, Some(exit))
+            }
+            Err(_) => self.end(&reason).await,
+        }
+    }
+
+    /// Ends it, gently if there is time.
+    async fn end(mut self, reason: &str) -> Over {
+        self.run.terminate();
+        let at_once = self.shared.ends_at_once().clone();
+        let ended = tokio::select! {
+            ended = timeout(GRACE, self.run.ended()) => ended.ok(),
+            () = at_once.requested() => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                self.run.kill();
+                self.run.ended().await
+            }
+        };
+        let exit = exit_text(ended.exit);
+        self.done(format!("{reason}{}", last_words(&self.stderr)), Some(exit))
+    }
+
+    fn done(&mut self, reason: String, exit: Option<String>) -> Over {
+        let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
+        Over { reason, stderr, exit, refused: false }
+    }
+}
+
+fn said(now: i64, outcome: Outcome) -> Ended {
+    Ended {
+        started_at: now,
+        ended_at: now,
+        outcome,
+        exit: None,
+        cpu_ms: None,
+        memory: None,
+        stderr: String::new(),
+    }
+}
+
+/// The nodes whose values a stream's failure marks are told by its slot, which knows them.
+pub fn failed(context: &Context, shared: &Shared, nodes: &[NodeName]) {
+    let now = context.clock.now_micros();
+    let origin = Origin {
+        registered: &shared.registered,
+        node: &context.node,
+        order: Order { epoch: shared.epoch(), sequence: context.sequencer.next() },
+        run: 0,
+        started_at: now,
+        ended_at: now,
+        exit: None,
+    };
+    context.outbox.put(writes::failed(&origin, nodes));
+}
+
+async fn read_some(pipe: &mut Option<tokio::net::unix::pipe::Receiver>, chunk: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+fn keep_tail(tail: &mut Vec<u8>, more: &[u8]) {
+    tail.extend_from_slice(more);
+    let excess = tail.len().saturating_sub(MAX_STATUS_STDERR_BYTES);
+    tail.drain(..excess);
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}

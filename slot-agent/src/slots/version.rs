@@ -1,0 +1,128 @@
+//! One version of a registration in its slot: what its runs share, and how it is ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use estimand_api::registration::{Mode, Registered};
+use estimand_service::Stop;
+use estimand_service::stop::{self, StopTrigger};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard};
+
+use crate::launch::{Cell, Launcher};
+use crate::timetable::Key;
+
+/// What the runs of a version share.
+pub struct Shared {
+    pub registered: Registered,
+    pub leased: bool,
+    /// Names the place where its processes are held; its own among all that are open.
+    place: String,
+    /// The epoch of what it writes; a registration that moved away and came back has a later one.
+    epoch: AtomicU64,
+    /// Its processes are asked to end, and made to.
+    gently: (StopTrigger, Stop),
+    /// Its processes are ended at once.
+    at_once: (StopTrigger, Stop),
+    /// Where its processes are held; made with the first run. A run reads it as long as it lasts.
+    cell: RwLock<Option<Cell>>,
+    /// Asks a stream for a value.
+    pub ask: Notify,
+}
+
+impl Shared {
+    pub fn new(registered: Registered, epoch: u64, leased: bool, number: u64) -> Self {
+        let place = format!("{}.{number}", registered.registration.data_name);
+        Shared {
+            place,
+            registered,
+            leased,
+            epoch: AtomicU64::new(epoch),
+            gently: stop::pair(),
+            at_once: stop::pair(),
+            cell: RwLock::new(None),
+            ask: Notify::new(),
+        }
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    pub fn end(&self, how: How) {
+        self.gently.0.request();
+        if how == How::AtOnce {
+            self.at_once.0.request();
+        }
+    }
+
+    /// Heard when its processes are to end, in whichever way.
+    pub fn ends(&self) -> &Stop {
+        &self.gently.1
+    }
+
+    /// Heard when they are to end at once.
+    pub fn ends_at_once(&self) -> &Stop {
+        &self.at_once.1
+    }
+
+    /// Where its processes are held, for as long as the run that asks keeps the guard.
+    pub async fn cell(&self, launcher: &Launcher) -> RwLockReadGuard<'_, Option<Cell>> {
+        let known = self.cell.read().await;
+        if known.is_some() {
+            return known;
+        }
+        drop(known);
+        let mut place = self.cell.write().await;
+        if place.is_none() {
+            let limits = &self.registered.registration.limits;
+            *place = Some(launcher.open_cell(&self.place, limits).await);
+        }
+        place.downgrade()
+    }
+
+    /// Ends whatever is left in it, and the place itself, once no run reads it any more.
+    pub async fn close_cell(&self, launcher: &Launcher) {
+        let cell = self.cell.write().await.take();
+        if let Some(cell) = cell {
+            launcher.close_cell(cell).await;
+        }
+    }
+
+    /// What the registration asks for and is not enforced here.
+    pub fn unenforced(&self) -> Vec<String> {
+        let cell = self.cell.try_read();
+        cell.ok().and_then(|cell| cell.as_ref().map(Cell::unenforced)).unwrap_or_default()
+    }
+}
+
+/// How processes are ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// They are asked to, and have a moment.
+    Gently,
+    AtOnce,
+}
+
+/// A version in a slot.
+pub struct Version {
+    pub key: Key,
+    pub shared: std::sync::Arc<Shared>,
+    /// Whether a process of it runs, or for a stream its supervisor.
+    pub running: bool,
+    /// Runs without a good one among them, counted from the last good one.
+    pub failing: u64,
+    pub last_error: Option<String>,
+}
+
+impl Version {
+    pub fn number(&self) -> u64 {
+        self.shared.registered.version
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.shared.registered.registration.mode == Mode::Stream
+    }
+}

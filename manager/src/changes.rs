@@ -49,7 +49,7 @@ pub struct Ended {
     unreachable: BTreeSet<NodeName>,
 }
 
-/// Tells of a registration that is new or another than before.
+/// Tells the manager that a registration is new, or another than before.
 #[utoipa::path(
     post,
     path = "/api/mng",
@@ -81,7 +81,7 @@ pub async fn post(
     Ok(HttpResponse::Ok().json(Placed { data_name: name, nodes }))
 }
 
-/// Tells that a registration is gone; answers when its slots are.
+/// Tells the manager that a registration is gone; answers when its slots are gone too.
 #[utoipa::path(
     delete,
     path = "/api/mng/{dataName}",

@@ -9,7 +9,7 @@ use estimand_api::node::Heartbeat;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::slot::RunReport;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 
 use crate::runs::Outcome;
 
@@ -110,7 +110,15 @@ pub fn run_outcome(body: &[u8]) -> Result<Outcome, Problem> {
 
 /// Reads a body that is right nearly always: only one that is not is read again to find out where.
 fn typed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|plain| {
+    // What is derived takes an array of all fields in their order for an object.
+    let read = match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body),
+        _ => Err(serde_json::Error::custom("it is no JSON object")),
+    };
+    read.map_err(|plain| {
+        if let Err(problem) = parse_object(body) {
+            return problem;
+        }
         let mut reader = serde_json::Deserializer::from_slice(body);
         let found = serde_path_to_error::deserialize::<_, T>(&mut reader).map(drop);
         Problem::invalid_field(match found {
@@ -151,7 +159,11 @@ mod tests {
             "statuses[0].doing",
             "flying",
         );
-        check("[", "body", "EOF");
+        check("[", "body", "not JSON");
+        check("", "body", "empty");
+        check("[]", "body", "object");
+        check(r#"["a",1,{},{},{},0,[],false,[],false]"#, "body", "object");
+        check(r#"{"agent":"a","agent":"a","boot":1,"applied":0}"#, "body", "`agent` twice");
         let kernel = "k".repeat(40_000);
         let body = format!(r#"{{"agent":"a","boot":1,"applied":0,"facts":{{"kernel":"{kernel}"}}}}"#);
         check(&body, "facts", "bytes");

@@ -105,7 +105,7 @@ pub async fn remove(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Keeps further instances of registrations that run on a number of nodes away from a node.
+/// Cordons a node: nothing further that runs on a number of nodes is placed there.
 #[utoipa::path(
     put,
     path = "/api/nodes/{node}/cordon",
@@ -126,7 +126,7 @@ pub async fn cordon(
     set_cordon(&req, &who, &manager, true).await
 }
 
-/// Lets further instances come to a node again.
+/// Undoes a cordon.
 #[utoipa::path(
     delete,
     path = "/api/nodes/{node}/cordon",

@@ -79,6 +79,7 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
                         dir: "/".into(),
                         stdin: Stdin::Null,
                         cell: &cell,
+                        until: None,
                     };
                     let bounds = Capture {
                         timeout: Duration::from_secs(30),

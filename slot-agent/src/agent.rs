@@ -14,6 +14,7 @@ use estimand_api::client::{self, Client};
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
 use estimand_service::{Clock, Stop, Tasks};
+use rustix::process::{Resource, Rlimit};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::allow::Allow;
@@ -83,6 +84,7 @@ pub struct Agent {
 
 impl Agent {
     pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
+        raise_open_files();
         let home = Arc::new(Home::open(&options.data_dir)?);
         let servers = Arc::new(Servers::new(&options.servers)?);
         let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;
@@ -92,8 +94,7 @@ impl Agent {
         let (program, args) = options.launcher;
         let cells = if options.cgroups { Cells::Best } else { Cells::None };
         let launcher =
-            Launcher::start(LauncherOptions { program, args, id: home.agent.clone(), cells })
-                .await?;
+            Launcher::start(LauncherOptions { program, args, id: home.agent.clone(), cells }).await?;
         let known = home.desired();
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
         let (server, server_seen) =
@@ -113,6 +114,7 @@ impl Agent {
             outbox: Arc::clone(&outbox),
             sequencer,
             server: server_seen.clone(),
+            lease: lease_seen.clone(),
             clock: options.clock,
         };
         let turns = options.turns.unwrap_or_else(default_turns);
@@ -255,6 +257,15 @@ fn delivery(outbox: &Outbox) -> Delivery {
         dropped: figures.dropped,
         refused: figures.refused,
         failing,
+    }
+}
+
+/// A run holds a few descriptors here, and the soft limit of most systems is for programs that `select`.
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the number of open files stays as it is");
     }
 }
 

@@ -60,7 +60,9 @@ impl Allow {
             .map_err(|e| NotRun::Missing(format!("`{word}` cannot be followed to its file: {e}")))?;
         match self {
             Allow::Everything => Ok(found),
-            Allow::Folders(folders) if folders.iter().any(|(_, folder)| real.starts_with(folder)) => Ok(found),
+            Allow::Folders(folders) if folders.iter().any(|(_, folder)| real.starts_with(folder)) => {
+                Ok(found)
+            }
             Allow::Folders(folders) if folders.is_empty() => Err(NotRun::Refused(format!(
                 "`{word}` is not run: the agent on this node allows nothing; start it with `--allow FOLDER`"
             ))),
@@ -139,7 +141,9 @@ mod tests {
         check("sh", Err("allows only"));
         check("/no/such", Err("there is no"));
         check("inner/none", Err("absolute path"));
-        assert!(Allow::folders(&[]).unwrap().resolve("sh").unwrap_err().to_string().contains("allows nothing"));
+        assert!(
+            Allow::folders(&[]).unwrap().resolve("sh").unwrap_err().to_string().contains("allows nothing")
+        );
         assert!(Allow::Everything.resolve("sh").unwrap().ends_with("sh"));
     }
 }

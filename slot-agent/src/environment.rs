@@ -91,8 +91,10 @@ mod tests {
             folder: Path::new("/data/slots/cpu"),
             deadline: Some(1_700_000_000_250_000),
         };
-        let mut shown: Vec<String> =
-            variables(&registered, &around).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut shown: Vec<String> = variables(&registered, &around)
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         shown.sort();
         assert_eq!(
             shown,

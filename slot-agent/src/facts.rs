@@ -12,7 +12,8 @@ pub fn facts(containment: &str, allow: &Allow) -> Facts {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     Facts {
         hostname: text(system.nodename()),
-        cores: std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1)),
+        cores: std::thread::available_parallelism()
+            .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1)),
         memory: total_memory(&meminfo),
         arch: text(system.machine()),
         kernel: format!("{} {}", text(system.sysname()), text(system.release())),

@@ -47,8 +47,10 @@ impl Home {
             id if id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) => id.to_owned(),
             _ => format!("{:016x}", fastrand::u64(..)),
         };
-        let last: u64 =
-            fs::read_to_string(folder.join("boot")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let last: u64 = fs::read_to_string(folder.join("boot"))
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0);
         let boot = last + 1;
         replace(&folder.join("agent"), agent.as_bytes())?;
         replace(&folder.join("boot"), boot.to_string().as_bytes())?;

@@ -22,8 +22,8 @@ on_every_target!(
     a_body_cut_short_does_nothing,
 );
 
-/// Everything that takes a body: service, method, path, and whether it takes an array.
-fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 8] {
+/// Everything that takes a body and may refuse ten megabytes: service, method, path, and whether it takes an array.
+fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 10] {
     [
         (&target.registry, "POST", "/api/registry", false),
         (&target.registry, "PUT", "/api/registry", false),
@@ -33,6 +33,8 @@ fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 8] {
         (&target.data, "PUT", "/api/data/state", false),
         (&target.data, "PUT", "/api/data/retention", false),
         (&target.data, "PUT", "/api/bindings/bad_body", false),
+        (&target.manager, "POST", "/api/mng", false),
+        (&target.manager, "POST", "/api/nodes/bad_body/runs/1", false),
     ]
 }
 

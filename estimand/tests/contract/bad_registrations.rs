@@ -8,6 +8,7 @@ use crate::target::Target;
 on_every_target!(
     an_interval_is_a_positive_number,
     when_it_runs_is_said_once,
+    a_gap_and_a_phase_go_with_what_they_can,
     a_calendar_must_have_a_day,
     a_command_must_be_runnable,
     names_are_checked,
@@ -62,6 +63,31 @@ fn when_it_runs_is_said_once(target: &Target) {
     assert!(neither["expected"].as_str().unwrap().contains("schedule"), "{neither}");
     let stream = json!({"max-Time": null, "schedule": "* * * * *", "mode": "stream"});
     wrong_field(&register(target, &stream), "schedule");
+}
+
+fn a_gap_and_a_phase_go_with_what_they_can(target: &Target) {
+    let gap = |changes: &Value| {
+        let mut all = json!({"max-Time": null, "gap": 5});
+        all.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        register(target, &all)
+    };
+    for given in [json!(0), json!(-1), json!(0.001), json!(1e300), json!("soon"), json!(true), json!([1])] {
+        let error = wrong_field(&gap(&json!({"gap": given})), "gap");
+        assert!(error["expected"].as_str().unwrap().contains("seconds"), "{given}: {error}");
+    }
+    let both = wrong_field(&register(target, &json!({"gap": 5})), "gap");
+    assert!(both["message"].as_str().unwrap().contains("max-Time"), "{both}");
+    let both = wrong_field(&gap(&json!({"schedule": "* * * * *"})), "schedule");
+    assert!(both["message"].as_str().unwrap().contains("gap"), "{both}");
+    // A stream never ends, so that nothing can begin after its end.
+    wrong_field(&gap(&json!({"mode": "stream"})), "gap");
+    for phase in [json!("random"), json!(""), json!(1), json!(["aligned"])] {
+        let error = wrong_field(&register(target, &json!({"phase": phase})), "phase");
+        assert!(error["expected"].as_str().unwrap().contains("aligned"), "{phase}: {error}");
+    }
+    wrong_field(&gap(&json!({"phase": "aligned"})), "phase");
+    let calendar = json!({"max-Time": null, "schedule": "* * * * *", "phase": "aligned"});
+    wrong_field(&register(target, &calendar), "phase");
 }
 
 fn a_calendar_must_have_a_day(target: &Target) {

@@ -8,7 +8,9 @@
 #[macro_use]
 mod target;
 mod answers;
+mod fake;
 
+mod agents;
 mod bad_bodies;
 mod bad_queries;
 mod bad_registrations;
@@ -16,6 +18,8 @@ mod bad_writes;
 mod batches;
 mod bindings;
 mod history;
+mod instances;
+mod nodes;
 mod openapi;
 mod order;
 mod paper;

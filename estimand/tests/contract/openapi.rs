@@ -12,7 +12,7 @@ use crate::target::{self, Target};
 on_every_target!(the_description_is_complete, references_lead_somewhere);
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 14] = [
+const PATHS: [(&str, &[&str]); 24] = [
     ("/api/registry", &["get", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get"]),
     ("/api/registry/{dataName}/history", &["get"]),
@@ -23,6 +23,16 @@ const PATHS: [(&str, &[&str]); 14] = [
     ("/api/data/history", &["get"]),
     ("/api/bindings", &["get"]),
     ("/api/bindings/{dataName}", &["delete", "get", "put"]),
+    ("/api/nodes", &["get"]),
+    ("/api/nodes/{node}", &["delete", "get"]),
+    ("/api/nodes/{node}/cordon", &["delete", "put"]),
+    ("/api/nodes/{node}/heartbeat", &["post"]),
+    ("/api/nodes/{node}/slots", &["get"]),
+    ("/api/nodes/{node}/runs/{id}", &["post"]),
+    ("/api/mng", &["post"]),
+    ("/api/mng/instances", &["get"]),
+    ("/api/mng/instances/{dataName}/{node}/run", &["post"]),
+    ("/api/mng/{dataName}", &["delete"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/healthz", &["get"]),
@@ -36,13 +46,13 @@ fn description(http: &estimand_testkit::http::Http) -> Value {
 }
 
 fn the_description_is_complete(target: &Target) {
-    let (data, registry) = (description(&target.data), description(&target.registry));
-    for document in [&data, &registry] {
+    let documents = target.services().map(description);
+    for document in &documents {
         assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
         assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     }
     for (path, methods) in PATHS {
-        let found = [&data, &registry].into_iter().find_map(|document| document["paths"].get(path));
+        let found = documents.iter().find_map(|document| document["paths"].get(path));
         let found = found.unwrap_or_else(|| panic!("{path} is not described"));
         for method in methods {
             let operation = found.get(*method).unwrap_or_else(|| panic!("{method} {path} is not described"));
@@ -53,7 +63,7 @@ fn the_description_is_complete(target: &Target) {
 }
 
 fn references_lead_somewhere(target: &Target) {
-    for http in [&target.data, &target.registry] {
+    for http in target.services() {
         let document = description(http);
         let mut references = BTreeSet::new();
         collect(&document, &mut references);

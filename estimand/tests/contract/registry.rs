@@ -8,6 +8,7 @@ use crate::target::Target;
 on_every_target!(
     defaults_are_spelt_out,
     everything_optional_comes_back,
+    a_gap_and_a_phase_come_back,
     a_taken_name_is_refused,
     what_is_not_registered_is_not_found,
     versions_only_grow,
@@ -74,6 +75,37 @@ fn everything_optional_comes_back(target: &Target) {
         assert_eq!(&one[field], value, "{field}");
     }
     assert_eq!(one.get("max-Time"), None, "a calendar has no interval");
+}
+
+fn a_gap_and_a_phase_come_back(target: &Target) {
+    for (timing, back) in [
+        (json!({"gap": 2.5}), json!({"gap": 2.5})),
+        (json!({"gap": "250ms"}), json!({"gap": 0.25})),
+        (json!({"max-Time": 60, "phase": "aligned"}), json!({"max-Time": 60, "phase": "aligned"})),
+        // What is so by default is not said.
+        (json!({"max-Time": 60, "phase": "staggered"}), json!({"max-Time": 60})),
+        (json!({"gap": 1, "phase": "staggered"}), json!({"gap": 1})),
+    ] {
+        let name = target.name("timed");
+        let mut body = json!({"dataName": name, "cmd": "true"});
+        body.as_object_mut().unwrap().extend(timing.as_object().unwrap().clone());
+        target.register(&body);
+        let one = get(target, &name).expect_status(200).json();
+        for field in ["max-Time", "gap", "schedule", "phase"] {
+            assert_eq!(one.get(field), back.get(field), "{field} of {body}");
+        }
+        // What was given is what is there: sent again, it changes nothing.
+        assert_eq!(put(target, &body).expect_status(200).json(), one);
+    }
+    // A change of nothing but the timing is a change.
+    let name = target.name("timed");
+    target.register(&simple(&name));
+    let versions = [json!({"max-Time": 5, "phase": "aligned"}), json!({"gap": 5})].map(|timing| {
+        let mut body = json!({"dataName": name, "cmd": "true"});
+        body.as_object_mut().unwrap().extend(timing.as_object().unwrap().clone());
+        put(target, &body).expect_status(200).json()["version"].clone()
+    });
+    assert_eq!(versions, [2, 3]);
 }
 
 fn a_taken_name_is_refused(target: &Target) {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use estimand_testkit::http::Http;
 use serde_json::json;
 
 use crate::answers::problem;
@@ -17,12 +16,8 @@ on_every_target!(
     what_is_no_http_is_refused,
 );
 
-fn each(target: &Target) -> [&Http; 2] {
-    [&target.data, &target.registry]
-}
-
 fn services_are_alive_and_ready(target: &Target) {
-    for http in each(target) {
+    for http in target.services() {
         for path in ["/healthz", "/readyz", "/readyz/"] {
             let answer = http.get(path).expect_status(200);
             assert_eq!(answer.header("content-type"), Some("application/json"), "{path}");
@@ -34,7 +29,7 @@ fn services_are_alive_and_ready(target: &Target) {
 fn figures_are_valid_exposition(target: &Target) {
     let name = target.name("figure");
     target.write(&name, "n", "no number");
-    for http in each(target) {
+    for http in target.services() {
         let answer = http.get("/metrics").expect_status(200);
         assert!(answer.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"), "{answer}");
         check_exposition(answer.text());
@@ -88,7 +83,7 @@ fn a_number_is_a_gauge(target: &Target) {
 }
 
 fn unknown_paths_and_methods_are_problems(target: &Target) {
-    for http in each(target) {
+    for http in target.services() {
         for path in ["/api/nothing", "/api", "/api/data/a/b/c", "/../etc/passwd", "/api/data/%ff/x%00"] {
             let answer = http.get(path);
             assert!(matches!(answer.status, 400 | 404), "{path}: {answer}");
@@ -113,7 +108,7 @@ fn unknown_paths_and_methods_are_problems(target: &Target) {
 }
 
 fn a_request_keeps_its_name(target: &Target) {
-    for http in each(target) {
+    for http in target.services() {
         let answer = http.request("GET", "/api/nothing", &[("X-Request-Id", "my-request-7")], b"");
         assert_eq!(problem(&answer, 404)["requestId"], "my-request-7");
         let answer = http.request("GET", "/healthz", &[("X-Request-Id", "my-request-8")], b"");
@@ -122,7 +117,7 @@ fn a_request_keeps_its_name(target: &Target) {
 }
 
 fn what_is_no_http_is_refused(target: &Target) {
-    for http in each(target) {
+    for http in target.services() {
         http.raw(b"NOT HTTP AT ALL\r\n\r\n").expect_status(400);
         let endless = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(300_000));
         let answer = http.try_raw(endless.as_bytes());

@@ -7,10 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
+use std::time::Duration;
 
 use estimand_testkit::databases;
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process::{Builder, Estimand, free_port};
+use estimand_testkit::wait;
 use serde_json::{Value, json};
 
 /// A test of each check on each target.
@@ -43,6 +45,8 @@ pub static POSTGRES_ALONE: LazyLock<Target> =
 pub static MARIADB_UP: LazyLock<Target> = LazyLock::new(|| Target::up("mariadb-up", Store::Mariadb));
 pub static MARIADB_ALONE: LazyLock<Target> = LazyLock::new(|| Target::alone("mariadb-alone", Store::Mariadb));
 
+const LEADS_WITHIN: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Copy)]
 enum Store {
     Sqlite,
@@ -50,10 +54,12 @@ enum Store {
     Mariadb,
 }
 
-/// A data service and a registry: one process, or two.
+/// A data service, a registry and a manager: one process with an agent in it that may run nothing, or three
+/// without any agent.
 pub struct Target {
     pub data: Http,
     pub registry: Http,
+    pub manager: Http,
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
@@ -78,7 +84,7 @@ impl Target {
         let folder = folder(name);
         let up = start(&["up"], &store.url(&folder), &folder.join("up"));
         let base = up.base_url().to_owned();
-        Target::new(&base, &base, vec![up])
+        Target::new([&base, &base, &base], vec![up])
     }
 
     /// Each service in a process of its own, over one store.
@@ -87,21 +93,38 @@ impl Target {
         let url = store.url(&folder);
         let data = start(&["data"], &url, &folder.join("data"));
         let data_base = data.base_url().to_owned();
-        let registry = start(&["registry", "--data-service", &data_base], &url, &folder.join("registry"));
+        // Each is told of the other, so that one of the addresses must be known before.
+        let port = free_port();
+        let manager_base = format!("http://127.0.0.1:{port}");
+        let args = ["registry", "--data-service", &data_base, "--manager", &manager_base];
+        let registry = start(&args, &url, &folder.join("registry"));
         let registry_base = registry.base_url().to_owned();
-        Target::new(&data_base, &registry_base, vec![data, registry])
+        let args = ["manager", "--registry", &registry_base, "--data-service", &data_base];
+        let manager = builder(&args, &url, &folder.join("manager")).port(port).start();
+        Target::new([&data_base, &registry_base, &manager_base], vec![data, registry, manager])
     }
 
-    fn new(data: &str, registry: &str, processes: Vec<Estimand>) -> Self {
+    fn new([data, registry, manager]: [&str; 3], processes: Vec<Estimand>) -> Self {
         let address = |base: &str| base.trim_start_matches("http://").to_owned();
+        let manager = Http::new(manager);
+        // It is ready also while it stands by.
+        wait::until_ok(LEADS_WITHIN, "the manager to lead", || match manager.get("/api/nodes") {
+            answer if answer.status == 200 => Ok(()),
+            answer => Err(answer.to_string()),
+        });
         Target {
             data: Http::new(data),
             registry: Http::new(registry),
+            manager,
             data_address: address(data),
             registry_address: address(registry),
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }
+    }
+
+    pub fn services(&self) -> [&Http; 3] {
+        [&self.data, &self.registry, &self.manager]
     }
 
     /// A name, of data or of a node, that nobody else uses.
@@ -155,8 +178,12 @@ impl Target {
 }
 
 fn start(args: &[&str], store: &str, folder: &Path) -> Estimand {
+    builder(args, store, folder).start()
+}
+
+fn builder(args: &[&str], store: &str, folder: &Path) -> Builder {
     let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args);
-    builder.store(store).data_dir(folder).start()
+    builder.store(store).data_dir(folder)
 }
 
 /// An empty folder for a target.

@@ -4,7 +4,7 @@
 //! Each bad one behaves well first, so that there is a value which it could spoil, and turns when a file appears.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_testkit::{processes, wait};
@@ -17,9 +17,12 @@ const GOOD: usize = 50;
 const WATCHED: u64 = 30;
 const WARM: u64 = 10;
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Between two values of one that runs each second. A tick that was missed makes it 2 s; a run that started late
-/// because the machine had something else to do stays well below.
-const MOST_BETWEEN: TimeDelta = TimeDelta::milliseconds(1_900);
+/// Of the ticks of all good ones, how many may come to nothing: none does on a machine that has the time. On one that
+/// also compiles now and then a second passes in which nobody is served. A slot that is starved, or a run that waits
+/// for another one, costs a tick each second, and far more than this.
+const MOST_MISSED: u64 = GOOD as u64 * WATCHED / 100;
+/// Between two values of a good one: several such seconds in a row.
+const MOST_BETWEEN: TimeDelta = TimeDelta::seconds(4);
 /// What the agent may have grown while it was flooded: far less than one of the floods.
 const MOST_GROWTH: u64 = 8 << 20;
 
@@ -98,6 +101,13 @@ fn streams() -> Vec<Bad> {
             json!(7),
             json!({"timeout": 1}),
         ),
+        stream(
+            "hides",
+            &["print:8", "ignore-term", "close-pipes", "hang"],
+            Some("closed"),
+            json!(8),
+            json!({}),
+        ),
     ]
 }
 
@@ -112,20 +122,21 @@ fn live_with_all_of_them(agent: Agent) {
     let plane = Plane::with_agent("nasty", agent, &[]);
     println!("{agent:?}: {}", plane.http.get(&format!("/api/nodes/{NODE}")).text());
     let bad = register_all(&plane, agent != Agent::WithoutCgroups);
-    let (turned, at_first) = (Utc::now(), count(&plane));
+    let (turned, at_first) = (Instant::now(), count(&plane));
     std::fs::write(plane.file("turn"), "").unwrap();
     for bad in &bad {
         check_trouble(&plane, bad);
     }
-    println!("all of them have turned after {}", Utc::now() - turned);
+    println!("all of them have turned after {:?}", turned.elapsed());
     until_counted(&plane, at_first + WARM);
     let warm = plane.agent().rss_bytes();
     until_counted(&plane, at_first + WATCHED);
     let grown = plane.agent().rss_bytes().saturating_sub(warm);
     println!("the agent has {} KiB, {} KiB more than after {WARM} s", warm >> 10, grown >> 10);
     assert!(grown <= MOST_GROWTH, "{warm} bytes, and then {grown} more");
-    let troubles: Vec<String> = (0..GOOD).flat_map(|number| troubles_of(&plane, number, turned)).collect();
-    assert!(troubles.is_empty(), "since they turned at {turned}:\n{}", troubles.join("\n"));
+    let missed: u64 = (0..GOOD).map(|number| check_good(&plane, number)).sum();
+    println!("{missed} ticks of {GOOD} good ones were missed, of {MOST_MISSED} that may be");
+    assert!(missed <= MOST_MISSED, "{missed} ticks of the good ones were missed");
     for bad in &bad {
         check_value(&plane, bad);
     }
@@ -211,7 +222,7 @@ fn check_value(plane: &Plane, bad: &Bad) {
 fn check_asked(plane: &Plane) {
     let value = plane.read("asked").unwrap();
     let slot = plane.instance("asked").unwrap();
-    assert!(value["dataValue"].as_u64().unwrap() + 2 >= WATCHED, "{value}\n{slot}");
+    assert!(value["dataValue"].as_u64().unwrap() + 5 >= WATCHED, "{value}\n{slot}");
     assert_eq!((value["state"].as_str(), &slot["restarts"]), (Some("fresh"), &json!(0)), "{value}\n{slot}");
 }
 
@@ -226,31 +237,33 @@ fn count(plane: &Plane) -> u64 {
     plane.read(&good(0)).unwrap()["dataValue"].as_u64().unwrap()
 }
 
-/// What was not as it should be: it ran each second, never twice at once, and nothing that it gave was lost.
-fn troubles_of(plane: &Plane, number: usize, since: DateTime<Utc>) -> Vec<String> {
+/// It never ran twice at once, nothing that it gave was lost, and it was never forgotten. Returns how many ticks came
+/// to nothing.
+fn check_good(plane: &Plane, number: usize) -> u64 {
     let (past, slot) = (plane.history(&good(number)), plane.instance(&good(number)).unwrap());
+    let counted = |value: &Value| value["dataValue"].as_u64().unwrap();
     let at = |value: &Value| value["collectedAt"].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
-    let mut troubles = Vec::new();
     for pair in past.windows(2) {
-        let (count, next) = (pair[0]["dataValue"].as_u64().unwrap(), pair[1]["dataValue"].as_u64().unwrap());
-        if next != count + 1 {
-            troubles.push(format!("after {count} came {next} at {}", at(&pair[1])));
-        }
         let between = at(&pair[1]) - at(&pair[0]);
-        if between > MOST_BETWEEN {
-            troubles.push(format!("{} ms passed before {}", between.num_milliseconds(), at(&pair[1])));
-        }
+        assert!(
+            between <= MOST_BETWEEN,
+            "{} ms passed before {}\n{slot}",
+            between.num_milliseconds(),
+            pair[1]
+        );
+        assert!(counted(&pair[1]) > counted(&pair[0]), "{} came after {}", pair[1], pair[0]);
     }
-    let watched = past.iter().filter(|value| at(value) >= since).count() as u64;
-    if watched + 1 < WATCHED {
-        troubles.push(format!("only {watched} values came"));
-    }
-    for count in ["overruns", "failures", "timeouts"].iter().filter(|count| slot[*count] != 0) {
-        troubles.push(format!("{} {count}", slot[count]));
-    }
+    let count = |what: &str| slot[what].as_u64().unwrap();
+    // A run that was ended too early had counted already.
+    let lost = counted(past.last().unwrap()) - past.len() as u64;
+    assert!(
+        lost <= count("failures"),
+        "{lost} runs gave nothing, and only {} failed\n{slot}",
+        count("failures")
+    );
     let twice = std::fs::read_to_string(plane.file(&format!("alone_{number}.twice"))).unwrap_or_default();
-    troubles.extend(twice.lines().map(str::to_owned));
-    troubles.into_iter().map(|trouble| format!("{}: {trouble}", good(number))).collect()
+    assert_eq!(twice, "", "{slot}");
+    count("overruns") + count("failures")
 }
 
 /// When the last deletion has returned, nothing is left.

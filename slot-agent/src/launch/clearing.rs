@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::OVER_PROCESSES;
-use super::launcher::State;
+use super::launcher::{Run, State};
 use super::orphans::{self, Owner};
 use super::protocol::Reply;
 
@@ -140,7 +140,8 @@ impl State {
         let closing = self.cells.values().any(|cell| cell.closing).then_some(now + FIRST_PAUSE);
         let ending = self.is_ending().then_some(now + LAST_PAUSE);
         let sweep = (self.sweeps.dirty && self.watches()).then_some(self.sweeps.next.min(self.sweeps.pulse));
-        runs.chain(closing).chain(ending).chain(sweep).min()
+        let leases = self.runs.values().filter(|run| !run.condemned).filter_map(|run| run.until);
+        runs.chain(leases).chain(closing).chain(ending).chain(sweep).min()
     }
 
     /// Whether something has to be looked at from time to time: no cgroup bounds the processes of some run, or
@@ -156,6 +157,7 @@ impl State {
     /// Goes on with whatever is being ended.
     pub fn tick(&mut self, now: Instant) {
         self.confirm_due(now);
+        self.end_leases(now);
         let due: Vec<u64> = self
             .runs
             .iter()
@@ -183,6 +185,15 @@ impl State {
         }
         let clean = self.sweep_if_due(now, &to_find);
         self.close_cells(clean);
+    }
+
+    /// Ends what runs under a lease that the agent has not renewed, though it may be stopped itself.
+    fn end_leases(&mut self, now: Instant) {
+        let over = |run: &Run| !run.condemned && run.until.is_some_and(|until| until <= now);
+        let over = self.runs.iter().filter(|(_, run)| over(run)).map(|(id, _)| *id);
+        for id in over.collect::<Vec<_>>() {
+            self.kill(id);
+        }
     }
 
     fn confirm_due(&mut self, now: Instant) {

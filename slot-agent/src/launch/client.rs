@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::link::{Link, WaitingRun, lock};
 use super::lost::{self, Marks};
 use super::orphans::TOKEN_VARIABLE;
-use super::protocol::{MAX_STRINGS, Request, Start};
+use super::protocol::{Deadline, MAX_STRINGS, Request, Start};
 use super::run::{Ends, Run};
 use super::{Ended, LaunchError, LauncherOptions, RunSpec, SpawnError, Stdin, socket};
 
@@ -163,6 +163,7 @@ impl Launcher {
             run: id,
             cell: spec.cell.id,
             stdin: spec.stdin == Stdin::Pipe,
+            until: spec.until.map_or(Deadline::NEVER, Deadline::at),
             arguments: spec.argv.len(),
             variables: spec.env.len() + 1,
             strings: &packet,
@@ -170,6 +171,14 @@ impl Launcher {
         let descriptors: Vec<BorrowedFd<'_>> = outputs.iter().chain(&input).map(AsFd::as_fd).collect();
         link.send(&Request::Start(start), &descriptors).await?;
         Ok(run)
+    }
+
+    /// Says until when runs that have a deadline may go on. The launcher ends them then, also if this process is
+    /// stopped and could not.
+    pub fn extend_leases(&self, until: Instant) {
+        if let LinkState::Up(link) = &*self.shared.state.borrow() {
+            link.post(&Request::Lease { until: Deadline::at(until) });
+        }
     }
 
     /// Opens a cell. It cannot fail: what cannot be enforced here, [`Cell::unenforced`] says.

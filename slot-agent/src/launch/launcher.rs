@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit};
 use super::cell::{Cell, Containment};
 use super::child::{Around, Nursery, Step, read_report};
 use super::process::Poll;
-use super::protocol::{MAX_REPLIES, Reply, Request, Start};
+use super::protocol::{Deadline, MAX_REPLIES, Reply, Request, Start};
 use super::socket::{self, Received};
 use super::{cgroup, orphans};
 
@@ -64,6 +64,8 @@ pub(super) struct Run {
     failure: Option<(Step, i32)>,
     /// The main process has ended; this is reported when nothing else is left.
     pub ended: Option<Reply>,
+    /// When it ends because nobody has said that it may go on.
+    pub until: Option<Instant>,
     /// It was told to end, so what it left is looked for before it is reported, however dear that is.
     pub condemned: bool,
     pub over: u8,
@@ -163,8 +165,13 @@ impl State {
 
     fn handle(&mut self, nursery: Box<Nursery>, length: usize, arrived: &mut Vec<OwnedFd>) {
         match Request::decode(&nursery.packet[..length]) {
-            Some(Request::Start(Start { run, cell, stdin, .. })) => {
-                return self.start((run, cell), stdin, nursery, length, arrived);
+            Some(Request::Start(Start { run, cell, stdin, until, .. })) => {
+                return self.start((run, cell), (stdin, until), nursery, length, arrived);
+            }
+            Some(Request::Lease { until }) => {
+                for run in self.runs.values_mut().filter(|run| run.until.is_some()) {
+                    run.until = until.instant();
+                }
             }
             Some(Request::Configure { id, token, cells }) => self.configure(id, token, cells),
             Some(Request::Terminate { run }) => self.terminate(run),
@@ -218,7 +225,7 @@ impl State {
     fn start(
         &mut self,
         (run, cell): (u64, u64),
-        stdin: bool,
+        (stdin, until): (bool, Deadline),
         mut nursery: Box<Nursery>,
         length: usize,
         arrived: &mut Vec<OwnedFd>,
@@ -242,6 +249,7 @@ impl State {
                         began: now,
                         failure: None,
                         ended: None,
+                        until: until.instant(),
                         condemned: false,
                         over: 0,
                         look_again: now + super::clearing::CONFIRM_AFTER,

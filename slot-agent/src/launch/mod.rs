@@ -35,7 +35,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use capture::{Capture, Captured, Why, capture};
 pub use client::{Cell, Launcher};
@@ -85,6 +85,8 @@ pub struct RunSpec<'a> {
     pub stdin: Stdin,
     /// Where it runs. A cell holds one run at a time.
     pub cell: &'a Cell,
+    /// When it is ended unless [`Launcher::extend_leases`] says otherwise.
+    pub until: Option<Instant>,
 }
 
 /// What a run reads from.

@@ -5,7 +5,7 @@
 //! nothing of it is done. The strings of a run end in NUL inside the packet, so that the launcher can hand them
 //! to the kernel where they lie.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use estimand_api::registration::Limits;
 
@@ -44,6 +44,34 @@ pub(super) enum Request<'a> {
     CloseCell {
         cell: u64,
     },
+    /// The runs that have a deadline have this one now.
+    Lease {
+        until: Deadline,
+    },
+}
+
+/// When a leased run ends if it is not told otherwise: nanoseconds of the machine's monotonic clock, which both
+/// sides read. Absolute, because the agent may be stopped between saying it and sending it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Deadline(u64);
+
+impl Deadline {
+    pub const NEVER: Deadline = Deadline(u64::MAX);
+
+    pub fn at(instant: Instant) -> Self {
+        let left = nanos(instant.saturating_duration_since(Instant::now()));
+        Deadline(Self::clock().saturating_add(left))
+    }
+
+    pub fn instant(self) -> Option<Instant> {
+        let left = Duration::from_nanos(self.0.saturating_sub(Self::clock()));
+        (self != Self::NEVER).then(|| Instant::now() + left)
+    }
+
+    fn clock() -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    }
 }
 
 /// A run. The descriptors of its output, error and, with `stdin`, input come with the packet in this order.
@@ -52,6 +80,7 @@ pub(super) struct Start<'a> {
     pub run: u64,
     pub cell: u64,
     pub stdin: bool,
+    pub until: Deadline,
     pub arguments: usize,
     pub variables: usize,
     /// Directory, program, arguments and variables, each closed by a NUL.
@@ -151,6 +180,7 @@ impl<'a> Request<'a> {
                     .u64(start.run)
                     .u64(start.cell)
                     .u8(u8::from(start.stdin))
+                    .u64(start.until.0)
                     .u64(start.arguments as u64)
                     .u64(start.variables as u64)
                     .0;
@@ -170,6 +200,7 @@ impl<'a> Request<'a> {
                     .0
             }
             Request::CloseCell { cell } => Writer::new(5).u64(*cell).0,
+            Request::Lease { until } => Writer::new(6).u64(until.0).0,
         }
     }
 
@@ -200,6 +231,7 @@ impl<'a> Request<'a> {
                 },
             },
             5 => Request::CloseCell { cell: reader.u64()? },
+            6 => Request::Lease { until: Deadline(reader.u64()?) },
             _ => return None,
         };
         reader.0.is_empty().then_some(request)
@@ -216,6 +248,7 @@ impl<'a> Start<'a> {
                 1 => true,
                 _ => return None,
             },
+            until: Deadline(reader.u64()?),
             arguments: usize::try_from(reader.u64()?).ok()?,
             variables: usize::try_from(reader.u64()?).ok()?,
             strings: reader.0,
@@ -291,8 +324,15 @@ mod tests {
     #[test]
     fn requests_and_replies_survive_the_way() {
         let limits = Limits { memory: Some(7), cpu: Some(0.5), processes: None, open_files: Some(9) };
-        let start =
-            Start { run: 1, cell: 2, stdin: true, arguments: 1, variables: 1, strings: b"/\0p\0p\0A=1\0" };
+        let start = Start {
+            run: 1,
+            cell: 2,
+            stdin: true,
+            until: Deadline(7),
+            arguments: 1,
+            variables: 1,
+            strings: b"/\0p\0p\0A=1\0",
+        };
         for request in [
             Request::Configure { id: "a", token: "b", cells: Cells::V2 },
             Request::Start(start),
@@ -330,7 +370,15 @@ mod tests {
     #[test]
     fn a_start_is_refused_unless_its_strings_are_whole_and_counted() {
         let of = |arguments, variables, strings: &'static [u8]| {
-            let start = Start { run: 1, cell: 2, stdin: false, arguments, variables, strings };
+            let start = Start {
+                run: 1,
+                cell: 2,
+                stdin: false,
+                until: Deadline::NEVER,
+                arguments,
+                variables,
+                strings,
+            };
             Request::decode(&Request::Start(start).encode()).is_some()
         };
         assert!(of(1, 0, b"/\0p\0p\0"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use estimand_api::registration::Format;
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_api::value::MAX_VALUE_BYTES;
+use tokio::time::Instant;
 
 use super::version::Shared;
 use super::{Context, plan};
@@ -98,7 +99,8 @@ pub fn run_spec<'c>(
     let server = context.server.borrow().clone();
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, deadline };
     let env = environment::variables(&shared.registered, &around);
-    Ok(RunSpec { program, argv, env, dir, stdin, cell })
+    let until = shared.leased.then(|| context.lease_end()).flatten();
+    Ok(RunSpec { program, argv, env, dir, stdin, cell, until: until.map(Instant::into_std) })
 }
 
 fn most_output(format: Format) -> usize {

@@ -17,7 +17,8 @@ pub fn read(request: &RunRequest) -> Result<Registered, String> {
     match registered.registration.mode {
         Mode::Exec => Ok(registered),
         Mode::Stream => {
-            Err("a stream is one process that goes on; `estimand logs` shows what it says on stderr".to_owned())
+            Err("a stream is one process that goes on; `estimand logs` shows what it says on stderr"
+                .to_owned())
         }
         Mode::Builtin | Mode::Expr => Err("only what is executed can be run by hand".to_owned()),
     }
@@ -32,7 +33,8 @@ pub async fn run(context: Arc<Context>, shared: Arc<Shared>) -> RunReport {
 
 fn report(context: &Context, done: Attempt) -> RunReport {
     let Attempt { argv, started_at, ended_at, captured, verdict } = done;
-    let mut report = RunReport { argv, duration_ms: (ended_at - started_at) as f64 / 1e3, ..RunReport::default() };
+    let mut report =
+        RunReport { argv, duration_ms: (ended_at - started_at) as f64 / 1e3, ..RunReport::default() };
     if let Some(captured) = captured {
         let shown = captured.stdout.len().min(MAX_REPORT_OUTPUT_BYTES);
         report.exit = Some(exit_text(captured.ended.exit));

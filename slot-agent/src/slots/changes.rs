@@ -36,7 +36,9 @@ impl Slots {
                 self.follow(desired);
             }
             Told::Nothing => {
-                tracing::warn!("this node's name belongs to another agent: nothing runs here until it is gone");
+                tracing::warn!(
+                    "this node's name belongs to another agent: nothing runs here until it is gone"
+                );
                 self.follow(Desired::default());
             }
             Told::Run(request) => self.asked(request),
@@ -111,9 +113,7 @@ impl Slots {
     fn want(&mut self, name: &DataName, wanted: Wanted) {
         let number = wanted.registered.version;
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
-        let known = |version: &&Version| {
-            version.number() == number && version.shared.leased == wanted.leased
-        };
+        let known = |version: &&Version| version.number() == number && version.shared.leased == wanted.leased;
         if let Some(version) = slot.trial.as_ref().filter(known) {
             return version.shared.set_epoch(wanted.epoch);
         }

@@ -48,12 +48,7 @@ impl Outcome {
 
 /// Runs it once and hands over what it gave. `failing_for` are the nodes whose values a failure marks; none
 /// while an older version goes on serving them.
-pub async fn exec(
-    context: Arc<Context>,
-    shared: Arc<Shared>,
-    run: u64,
-    failing_for: Vec<NodeName>,
-) -> Ended {
+pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, failing_for: Vec<NodeName>) -> Ended {
     let Attempt { started_at, ended_at, captured, verdict, .. } = attempt(&context, &shared).await;
     let exit = captured.as_ref().map(|captured| exit_text(captured.ended.exit));
     let origin = Origin {

@@ -58,7 +58,16 @@ pub struct Context {
     pub sequencer: Sequencer,
     /// Where values are read.
     pub server: watch::Receiver<String>,
+    /// Until when leased slots may run.
+    pub lease: watch::Receiver<Option<Instant>>,
     pub clock: Arc<dyn Clock>,
+}
+
+impl Context {
+    /// When leased slots must be ended.
+    pub fn lease_end(&self) -> Option<Instant> {
+        self.lease.borrow().map(|until| until.checked_sub(LEASE_MARGIN).unwrap_or(until))
+    }
 }
 
 /// An answer to a run by hand, for the manager.
@@ -145,7 +154,7 @@ impl Slots {
                 Some(done) = self.work.join_next() => self.joined(done),
                 Some(event) = self.streams.1.recv() => self.stream_said(event),
                 Some(refusal) = self.refusals.recv() => self.refused(&refusal),
-                Ok(()) = self.lease.changed() => {}
+                Ok(()) = self.lease.changed() => self.extend_leases(),
                 () = sleep_until(wake) => {}
             }
             self.take_what_is_there();
@@ -175,24 +184,28 @@ impl Slots {
     /// When there is something to do although nothing happens.
     fn next_wake(&mut self) -> Instant {
         let due = self.timetable.next_wake(self.now()).map(|us| self.started + Duration::from_micros(us));
-        let lease_ends = self.leased.then(|| self.lease_end()).flatten();
+        let lease_ends = self.leased.then(|| self.context.lease_end()).flatten();
         let far = Instant::now() + Duration::from_secs(60);
         due.into_iter().chain(lease_ends).min().unwrap_or(far).min(far)
     }
 
-    /// When leased slots must be ended.
-    fn lease_end(&self) -> Option<Instant> {
-        self.lease.borrow().map(|until| until.checked_sub(LEASE_MARGIN).unwrap_or(until))
-    }
-
     fn check_lease(&mut self) {
-        let held = self.heard && self.lease_end().is_some_and(|end| Instant::now() < end);
+        let held = self.heard && self.context.lease_end().is_some_and(|end| Instant::now() < end);
         if held != self.leased {
             if !held {
-                tracing::warn!("no heartbeat was answered in time: what may run once in the cluster ends here");
+                tracing::warn!(
+                    "no heartbeat was answered in time: what may run once in the cluster ends here"
+                );
             }
             self.leased = held;
             self.apply();
+        }
+    }
+
+    /// Also the launcher ends leased runs by itself, should this process be stopped.
+    fn extend_leases(&self) {
+        if let Some(end) = self.context.lease_end() {
+            self.context.launcher.extend_leases(end.into_std());
         }
     }
 
@@ -326,7 +339,9 @@ impl Slots {
         let Some(slot) = self.slots.get_mut(&name) else { return };
         let on_trial = slot.trial.as_ref().is_some_and(|version| version.key == key);
         let serves = slot.serving.is_some();
-        let Some(shared) = slot.versions().find(|v| v.key == key).map(|v| Arc::clone(&v.shared)) else { return };
+        let Some(shared) = slot.versions().find(|v| v.key == key).map(|v| Arc::clone(&v.shared)) else {
+            return;
+        };
         let tells = !(on_trial && serves);
         let nodes: Vec<NodeName> = slot.nodes.iter().cloned().collect();
         let (mut news, mut proved) = (false, false);
@@ -344,8 +359,15 @@ impl Slots {
             Said::Over { reason, stderr, exit, refused, pause } => {
                 let outcome = if refused { Outcome::Refused(reason) } else { Outcome::Failed(reason) };
                 let now = self.context.clock.now_micros();
-                let ended =
-                    Ended { started_at: now, ended_at: now, outcome, exit, cpu_ms: None, memory: None, stderr };
+                let ended = Ended {
+                    started_at: now,
+                    ended_at: now,
+                    outcome,
+                    exit,
+                    cpu_ms: None,
+                    memory: None,
+                    stderr,
+                };
                 slot.record(key, &ended);
                 if tells {
                     slot.status.restarts += 1;

@@ -49,7 +49,9 @@ pub fn valid_for_us(registration: &Registration, now_us: i64) -> i64 {
         Timing::Cron(expr) => {
             let now = DateTime::<Utc>::from_timestamp_micros(now_us).unwrap_or_default();
             let last = (0..VALID_INTERVALS).try_fold(now, |at, _| expr.next_fire(at));
-            last.map_or(u64::MAX, |at| u64::try_from(at.timestamp_micros().saturating_sub(now_us)).unwrap_or(0))
+            last.map_or(u64::MAX, |at| {
+                u64::try_from(at.timestamp_micros().saturating_sub(now_us)).unwrap_or(0)
+            })
         }
     };
     // What never fires again holds for a hundred years.
@@ -83,7 +85,8 @@ mod tests {
             let registration = registration(more);
             // 2023-11-14 22:13:20 UTC.
             let now = 1_700_000_000_000_000;
-            let seconds = (timeout_us(&registration).map(|us| us / 1_000_000), valid_for_us(&registration, now));
+            let seconds =
+                (timeout_us(&registration).map(|us| us / 1_000_000), valid_for_us(&registration, now));
             assert_eq!(seconds, (timeout, valid * 1_000_000), "{more}");
         };
         check(r#""max-Time": 5"#, Some(5), 15);

@@ -48,16 +48,17 @@ pub enum Said {
     /// A line and what became of it.
     Line(Ended),
     /// Its process ended, and is started again after the pause.
-    Over { reason: String, stderr: String, exit: Option<String>, refused: bool, pause: Duration },
+    Over {
+        reason: String,
+        stderr: String,
+        exit: Option<String>,
+        refused: bool,
+        pause: Duration,
+    },
 }
 
 /// Supervises the process until the version is ended.
-pub async fn stream(
-    context: Arc<Context>,
-    shared: Arc<Shared>,
-    key: Key,
-    events: mpsc::Sender<StreamEvent>,
-) {
+pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events: mpsc::Sender<StreamEvent>) {
     let slot = Telling { name: shared.registered.registration.data_name.clone(), key, events };
     let mut pause = FIRST_PAUSE;
     while !shared.ends().is_requested() {

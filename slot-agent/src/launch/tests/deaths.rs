@@ -45,6 +45,34 @@ async fn a_killed_agent_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_nobody_extends_ends_its_runs() {
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let soon = || Some(Instant::now() + Duration::from_millis(400));
+        let (leased, free) = (world.cell().await, world.cell().await);
+        let spec = RunSpec { until: soon(), ..world.shell(SPREAD, &leased) };
+        let mut run = world.launcher.run(spec).await.unwrap();
+        let mut other = world.launcher.run(world.shell("sleep 1000", &free)).await.unwrap();
+        // Extended, it outlives its first deadline; and nobody waits for it but the launcher.
+        world.launcher.extend_leases(Instant::now() + Duration::from_secs(2));
+        let extended = tokio::time::timeout(Duration::from_millis(800), run.ended()).await;
+        assert!(extended.is_err(), "{way:?}: {extended:?}");
+        assert_eq!(run.ended().await.exit, Exit::Signal(libc::SIGKILL), "{way:?}");
+        assert_eq!(
+            marked(&world.mark).iter().filter(|line| line.contains("sleep 1000; :")).count(),
+            0,
+            "{way:?}"
+        );
+        other.kill();
+        other.ended().await;
+        drop((run, other));
+        world.launcher.close_cell(leased).await;
+        world.launcher.close_cell(free).await;
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_next_agent_ends_what_a_killed_launcher_left() {
     for (number, way) in ALL_WAYS.into_iter().enumerate() {
         let mark = new_mark();

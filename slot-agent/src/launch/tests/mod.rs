@@ -74,6 +74,7 @@ impl World {
             dir: "/tmp".into(),
             stdin: Stdin::Null,
             cell,
+            until: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio as Io};
 
-use super::protocol::{MAX_REQUEST, Reader, Reply, Request, Start};
+use super::protocol::{Deadline, MAX_REQUEST, Reader, Reply, Request, Start};
 use super::socket::Received;
 use super::*;
 
@@ -32,8 +32,15 @@ fn nonsense_is_refused_and_nothing_breaks() {
     let (ours, theirs) = socket::pair().unwrap();
     let mut launcher = Command::new(launcher_program()).stdin(Io::from(theirs)).spawn().unwrap();
     let say = |packet: &[u8]| socket::send(&ours, packet, &[]).unwrap();
-    let start =
-        Start { run: 1, cell: 9, stdin: false, arguments: 1, variables: 0, strings: b"/\0/bin/true\0x\0" };
+    let start = Start {
+        run: 1,
+        cell: 9,
+        stdin: false,
+        until: Deadline::NEVER,
+        arguments: 1,
+        variables: 0,
+        strings: b"/\0/bin/true\0x\0",
+    };
 
     for nonsense in [&[200][..], &[1], &[4, 0, 0], &[0xff; 1000], &Request::Start(start).encode()[..30]] {
         say(nonsense);
@@ -45,7 +52,16 @@ fn nonsense_is_refused_and_nothing_breaks() {
 
     let start = || {
         let strings = b"/\0/bin/true\0x\0";
-        Request::Start(Start { run: 1, cell: 9, stdin: false, arguments: 1, variables: 0, strings }).encode()
+        Request::Start(Start {
+            run: 1,
+            cell: 9,
+            stdin: false,
+            until: Deadline::NEVER,
+            arguments: 1,
+            variables: 0,
+            strings,
+        })
+        .encode()
     };
     say(&start());
     assert!(matches!(answers(&ours, 1)[0], Reply::Failed { run: 1, .. }), "a cell that is not open");

@@ -50,7 +50,7 @@ struct Shared {
     /// When the values of each name were acknowledged.
     stored: Mutex<BTreeMap<DataName, Vec<Instant>>>,
     failures: AtomicU64,
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<String>,
 }
 
 impl Fleet {
@@ -102,8 +102,8 @@ impl Fleet {
         (self.shared.beats.load(Ordering::Relaxed), self.shared.questions.load(Ordering::Relaxed))
     }
 
-    /// How often something was not answered as it should be, and what was last.
-    pub fn failures(&self) -> (u64, Option<String>) {
+    /// How many requests were not answered as they should be, and why the last was not.
+    pub fn failures(&self) -> (u64, String) {
         (self.shared.failures.load(Ordering::Relaxed), lock(&self.shared.last_failure).clone())
     }
 
@@ -119,7 +119,7 @@ impl Fleet {
             thread::sleep(Duration::from_millis(2));
         }
         let (failures, last) = self.failures();
-        bail!("waited in vain until {what}; {failures} failures, the last: {}", last.unwrap_or_default())
+        bail!("waited in vain until {what}; {failures} failures, the last: {last}")
     }
 }
 
@@ -263,7 +263,8 @@ impl Simulated {
             follows.slots.retain(|name, _| names.contains(&name.as_str()));
         }
         self.hurry.notify_one();
-        if !writes.is_empty() && self.deliver(&writes).await {
+        if !writes.is_empty() {
+            self.deliver(&writes).await;
             let now = Instant::now();
             lock(&self.follows).delivered += writes.len() as u64;
             let mut stored = lock(&self.shared.stored);
@@ -276,9 +277,15 @@ impl Simulated {
         }
     }
 
-    async fn deliver(&self, writes: &[Write]) -> bool {
-        let answer = self.shared.data.write_batch(writes).await;
-        self.shared.note(answer).is_some()
+    /// Sends them until they are acknowledged.
+    async fn deliver(&self, writes: &[Write]) {
+        loop {
+            let answer = self.shared.data.write_batch(writes).await;
+            if self.shared.note(answer).is_some() {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// A first value for a slot, if that is new.
@@ -319,7 +326,7 @@ impl Shared {
         answer
             .inspect_err(|error| {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.last_failure) = Some(error.to_string());
+                *lock(&self.last_failure) = error.to_string();
             })
             .ok()
     }

@@ -94,6 +94,19 @@ impl Plane {
         })
     }
 
+    /// The sum over a node's slots of the number of the run that gave the value which is stored.
+    pub fn runs_stored(&self, node: &str, beat: &Beat) -> anyhow::Result<u64> {
+        let http = self.http();
+        let stored = |instance: &Instance| -> anyhow::Result<u64> {
+            let name = &instance.status.data_name;
+            let value: estimand_api::value::Value =
+                get(&http, &format!("/api/data/{name}/{node}?explain=1"))?;
+            let run = value.provenance.as_ref().and_then(|provenance| provenance["run"].as_u64());
+            run.with_context(|| format!("of which run is the value of {name} on {node}"))
+        };
+        beat.instances.iter().map(stored).sum()
+    }
+
     /// The next heartbeat of a node that the manager takes after an instant.
     pub fn next_beat(&self, node: &str, after_us: i64) -> anyhow::Result<Beat> {
         let http = self.http();

@@ -84,15 +84,10 @@ impl Served {
 
     /// One of its own figures that has no labels.
     pub fn figure(&self, name: &str) -> anyhow::Result<f64> {
-        figure(&self.process, name)
+        let text = String::from_utf8(self.get("/metrics"))?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.parse().ok()).with_context(|| format!("/metrics has no {name}"))
     }
-}
-
-/// One of a service's own figures that has no labels.
-pub fn figure(process: &Estimand, name: &str) -> anyhow::Result<f64> {
-    let answer = process.http().get("/metrics").expect_status(200);
-    let value = answer.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.and_then(|value| value.parse().ok()).with_context(|| format!("/metrics has no {name}"))
 }
 
 /// The bare server: gives these bytes, and parses bodies before it does if asked to.

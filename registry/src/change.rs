@@ -25,7 +25,7 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     post,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds) or `schedule` (cron); optional `kind`, `mode`, `format`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
+    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
     responses(
         (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = inline(Object)),
         (status = 400, description = "The registration is not valid", body = Problem),

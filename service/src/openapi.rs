@@ -19,13 +19,23 @@ pub(crate) fn describe(routes: &Routes) -> OpenApi {
     let mut paths = Paths::new();
     for entry in routes.entries.iter().chain(&builtin.entries) {
         let Entry { path, documented_method, operation, .. } = entry;
-        paths.add_path_operation(path, vec![documented_method.clone()], operation.clone());
+        let operation = named(path, operation.clone());
+        paths.add_path_operation(path, vec![documented_method.clone()], operation);
     }
     let mut components = builtin.components;
     extend(&mut components, routes.components.clone());
     let mut document = OpenApi::new(Info::new("Estimand", env!("CARGO_PKG_VERSION")), paths);
     document.components = Some(components);
     document
+}
+
+/// Handlers of different services are called alike; what the document calls them must be unique in it.
+fn named(path: &str, mut operation: Operation) -> Operation {
+    let words = path.split('/').filter(|word| !word.is_empty() && *word != "api");
+    let words = words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).replace('.', "_"));
+    let name = operation.operation_id.into_iter().chain(words).collect::<Vec<_>>().join("_");
+    operation.operation_id = Some(name);
+    operation
 }
 
 pub(crate) fn render(document: &OpenApi) -> String {

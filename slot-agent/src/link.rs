@@ -27,6 +27,11 @@ const WAIT: Duration = Duration::from_secs(10);
 const BEAT_WITHIN: Duration = Duration::from_secs(3);
 /// Heartbeats that are asked for at once are not closer together than this.
 const BREATH: Duration = Duration::from_millis(10);
+/// When only older states were told for so long, they are those of another store. Longer than a question waits
+/// and a lead lasts, together.
+const OTHER_STORE_AFTER: Duration = Duration::from_secs(30);
+/// Between questions that are answered with what is older.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -96,6 +101,7 @@ impl Link {
     /// Asks what should run, again and again.
     pub async fn follow(&self, revision: u64, stop: &Stop) {
         let mut revision = revision;
+        let mut backwards = Backwards::new(revision);
         let mut trouble = Trouble::new("the manager was not asked what should run");
         while !stop.is_requested() {
             let client = self.servers.current();
@@ -112,6 +118,14 @@ impl Link {
             };
             match answer {
                 Ok(None) => trouble.over(),
+                Ok(Some(desired)) if backwards.refuses(desired.revision, Instant::now()) => {
+                    let older = desired.revision;
+                    tracing::debug!(older, "what should run is older than what is followed; asking again");
+                    tokio::select! {
+                        () = stop.requested() => return,
+                        () = sleep(LOOK_AGAIN) => {}
+                    }
+                }
                 Ok(Some(desired)) => {
                     trouble.over();
                     revision = desired.revision;
@@ -251,6 +265,30 @@ impl Link {
     }
 }
 
+/// Keeps an agent from following what it has followed already and left behind. A manager that was stopped for
+/// a while may still give an answer that it had begun when it led, and what that says may run elsewhere by now.
+///
+/// Such an answer comes once or for a few seconds. If nothing else comes for much longer, the managers' store is
+/// another one, which counts from the beginning.
+struct Backwards {
+    followed: u64,
+    since: Option<Instant>,
+}
+
+impl Backwards {
+    fn new(followed: u64) -> Self {
+        Backwards { followed, since: None }
+    }
+
+    fn refuses(&mut self, revision: u64, now: Instant) -> bool {
+        if revision < self.followed && now < *self.since.get_or_insert(now) + OTHER_STORE_AFTER {
+            return true;
+        }
+        (self.followed, self.since) = (revision, None);
+        false
+    }
+}
+
 /// Failures in a row: the first is logged, and their end; pauses grow.
 struct Trouble {
     what: &'static str,
@@ -276,5 +314,25 @@ impl Trouble {
             tracing::info!(failures = self.count, "the manager answers again");
         }
         self.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_older_state_is_followed_only_if_nothing_else_is_told() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut backwards = Backwards::new(7);
+        assert!(!backwards.refuses(7, at(0)));
+        assert!(backwards.refuses(6, at(1)));
+        assert!(!backwards.refuses(8, at(2)));
+        // The first of these does not count any more.
+        assert!(backwards.refuses(6, at(29)));
+        assert!(backwards.refuses(5, at(58)));
+        assert!(!backwards.refuses(3, at(60)));
+        assert!(!backwards.refuses(4, at(61)));
     }
 }

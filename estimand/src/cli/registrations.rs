@@ -17,6 +17,10 @@ Examples:
   estimand register capability --every 5s --inputs cpu_usage,memory -- capability
   estimand register --file registrations.json --replace";
 
+const LIST_NOTES: &str = "\
+OK is how many of its instances have had a good run and no trouble since, of those that there are or
+should be. What is wrong stands below the line; `estimand instances` says more.";
+
 #[derive(Debug, Args)]
 #[command(after_help = REGISTER_EXAMPLES)]
 pub struct RegisterArgs {
@@ -99,6 +103,7 @@ pub struct UnregisterArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = LIST_NOTES)]
 pub struct ListArgs {}
 
 #[derive(Debug, Args)]

@@ -56,7 +56,7 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     });
     assert_eq!(node, expected);
     let delivery = json!({"delivered": 7, "waiting": 2, "failing": "nobody answers"});
-    fake.beat_with(json!({"delivery": delivery, "labels": {}})).expect_status(200);
+    fake.beat_with(&json!({"delivery": delivery, "labels": {}})).expect_status(200);
     let node = target.manager.get(&fake.path("")).json();
     assert_eq!((&node["delivery"]["failing"], &node["labels"]), (&delivery["failing"], &json!({})));
 }
@@ -154,7 +154,7 @@ fn a_heartbeat_that_is_none_is_refused(target: &Target) {
         assert!(error["expected"].as_str().is_some_and(|text| text.contains("JSON")), "{error}");
     }
     for missing in ["agent", "boot", "applied"] {
-        let error = wrong_field(&fake.beat_with(json!({missing: null})), "body");
+        let error = wrong_field(&fake.beat_with(&json!({missing: null})), "body");
         assert!(error["message"].as_str().unwrap().contains(&format!("`{missing}`")), "{error}");
     }
     for (changes, field, says) in [
@@ -174,14 +174,14 @@ fn a_heartbeat_that_is_none_is_refused(target: &Target) {
             "flying",
         ),
     ] {
-        let error = wrong_field(&fake.beat_with(changes.clone()), field);
+        let error = wrong_field(&fake.beat_with(&changes), field);
         assert!(error["message"].as_str().unwrap().contains(says), "{changes}: {error}");
     }
     for agent in ["", "a b", "ü", &"a".repeat(129)] {
-        let error = wrong_field(&fake.beat_with(json!({"agent": agent})), "agent");
+        let error = wrong_field(&fake.beat_with(&json!({"agent": agent})), "agent");
         assert!(error["expected"].as_str().unwrap().contains("visible ASCII"), "{error}");
     }
-    wrong_input(&fake.beat_with(json!({"boot": 0})), "boot", "0", "from 1 on");
+    wrong_input(&fake.beat_with(&json!({"boot": 0})), "boot", "0", "from 1 on");
     unknown_input(
         &target.manager.send_json("POST", &fake.path("/heartbeat?boot=1"), &json!({})),
         "boot",
@@ -192,14 +192,14 @@ fn a_heartbeat_that_is_none_is_refused(target: &Target) {
 
 fn labels_and_facts_are_checked(target: &Target) {
     let fake = Fake::new(target);
-    wrong_input(&fake.beat_with(json!({"labels": {"a b": "c"}})), "labels", "a b", "letter");
-    wrong_input(&fake.beat_with(json!({"labels": {"zone": "a b"}})), "labels.zone", "a b", "letter");
-    wrong_field(&fake.beat_with(json!({"labels": {"zone": 1}})), "labels.zone");
+    wrong_input(&fake.beat_with(&json!({"labels": {"a b": "c"}})), "labels", "a b", "letter");
+    wrong_input(&fake.beat_with(&json!({"labels": {"zone": "a b"}})), "labels.zone", "a b", "letter");
+    wrong_field(&fake.beat_with(&json!({"labels": {"zone": 1}})), "labels.zone");
     let many: Value =
         (0..65).map(|place| (format!("l{place}"), json!("x"))).collect::<serde_json::Map<_, _>>().into();
-    let error = wrong_field(&fake.beat_with(json!({"labels": many})), "labels");
+    let error = wrong_field(&fake.beat_with(&json!({"labels": many})), "labels");
     assert!(error["message"].as_str().unwrap().contains("64"), "{error}");
-    let error = wrong_field(&fake.beat_with(json!({"facts": {"kernel": "k".repeat(40_000)}})), "facts");
+    let error = wrong_field(&fake.beat_with(&json!({"facts": {"kernel": "k".repeat(40_000)}})), "facts");
     assert!(error["message"].as_str().unwrap().contains("bytes"), "{error}");
     problem(&target.manager.get(&fake.path("")), 404);
 }

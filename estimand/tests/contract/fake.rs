@@ -63,7 +63,7 @@ impl<'t> Fake<'t> {
     }
 
     /// A heartbeat but for these changes; null removes a field.
-    pub fn beat_with(&self, changes: Value) -> Response {
+    pub fn beat_with(&self, changes: &Value) -> Response {
         let mut body = json!({
             "agent": self.agent, "boot": self.boot, "applied": self.applied.get(), "full": true,
             "labels": {"fake": self.node},
@@ -76,12 +76,12 @@ impl<'t> Fake<'t> {
     }
 
     pub fn beat(&self) -> Response {
-        self.beat_with(json!({}))
+        self.beat_with(&json!({}))
     }
 
     /// Its slots have all ended, and it ends too.
     pub fn leave(&self) -> Response {
-        self.beat_with(json!({"leaving": true}))
+        self.beat_with(&json!({"leaving": true}))
     }
 
     /// Asks what to run; `more` is more of the query.

@@ -171,7 +171,7 @@ fn instances_are_found_by_name_and_node(target: &Target) {
         "restarts": 0, "failing": 0, "lastStart": "2026-01-31T12:00:00.000000Z", "lastDurationMs": 1.5,
         "lastExit": "exit 0", "stderrTail": "ä\n",
     });
-    one.beat_with(json!({"statuses": [status]})).expect_status(200);
+    one.beat_with(&json!({"statuses": [status]})).expect_status(200);
 
     let mut expected = status.clone();
     expected["nodeName"] = json!(one.node);

@@ -26,5 +26,6 @@ mod paper;
 mod reads;
 mod registry;
 mod service;
+mod standby;
 mod states;
 mod watch;

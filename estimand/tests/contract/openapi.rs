@@ -51,12 +51,16 @@ fn the_description_is_complete(target: &Target) {
         assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
         assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     }
+    let mut names = BTreeSet::new();
     for (path, methods) in PATHS {
         let found = documents.iter().find_map(|document| document["paths"].get(path));
         let found = found.unwrap_or_else(|| panic!("{path} is not described"));
         for method in methods {
             let operation = found.get(*method).unwrap_or_else(|| panic!("{method} {path} is not described"));
             assert!(operation["x-role"].is_string(), "{method} {path} names no role");
+            let name =
+                operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} has no name"));
+            assert!(names.insert(name.to_owned()), "{name} is the name of two operations");
             assert!(operation["responses"].as_object().is_some_and(|all| !all.is_empty()), "{method} {path}");
         }
     }

@@ -63,6 +63,9 @@ pub struct Target {
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
+    pub manager_address: String,
+    /// The URL of the database.
+    pub store: String,
     names: AtomicU32,
     /// Kept, because they end when they are dropped.
     _processes: Mutex<Vec<Estimand>>,
@@ -82,9 +85,10 @@ impl Target {
     /// Everything in one process.
     fn up(name: &str, store: Store) -> Self {
         let folder = folder(name);
-        let up = start(&["up"], &store.url(&folder), &folder.join("up"));
+        let url = store.url(&folder);
+        let up = start(&["up"], &url, &folder.join("up"));
         let base = up.base_url().to_owned();
-        Target::new([&base, &base, &base], vec![up])
+        Target::new([&base, &base, &base], url, vec![up])
     }
 
     /// Each service in a process of its own, over one store.
@@ -101,11 +105,12 @@ impl Target {
         let registry_base = registry.base_url().to_owned();
         let args = ["manager", "--registry", &registry_base, "--data-service", &data_base];
         let manager = builder(&args, &url, &folder.join("manager")).port(port).start();
-        Target::new([&data_base, &registry_base, &manager_base], vec![data, registry, manager])
+        Target::new([&data_base, &registry_base, &manager_base], url, vec![data, registry, manager])
     }
 
-    fn new([data, registry, manager]: [&str; 3], processes: Vec<Estimand>) -> Self {
+    fn new([data, registry, manager]: [&str; 3], store: String, processes: Vec<Estimand>) -> Self {
         let address = |base: &str| base.trim_start_matches("http://").to_owned();
+        let manager_address = address(manager);
         let manager = Http::new(manager);
         // It is ready also while it stands by.
         wait::until_ok(LEADS_WITHIN, "the manager to lead", || match manager.get("/api/nodes") {
@@ -118,6 +123,8 @@ impl Target {
             manager,
             data_address: address(data),
             registry_address: address(registry),
+            manager_address,
+            store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }

@@ -45,7 +45,6 @@ fn a_killed_agent_leaves_nothing_and_goes_on() {
         let mut plane = Plane::with_agent("killed", agent, &[]);
         run_all_kinds(&plane);
         let last = plane.read("ticks").unwrap();
-        // What is gone for good would still be in the table as it was.
         match &mut plane.beside {
             Some(agent) => agent.kill9(),
             None => plane.services.kill9(),

@@ -3,6 +3,7 @@
 //!
 //! Each bad one behaves well first, so that there is a value which it could spoil, and turns when a file appears.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,19 +11,21 @@ use chrono::{DateTime, TimeDelta, Utc};
 use estimand_testkit::{processes, wait};
 use serde_json::{Value, json};
 
-use crate::plane::{Agent, NODE, Plane};
+use crate::plane::{Agent, Plane};
 
 const GOOD: usize = 50;
-/// How many seconds the good ones are watched, and after how many of these the agent's memory is looked at.
+/// For how many seconds the good ones are watched, and after how many of these the agent's memory is looked at.
 const WATCHED: u64 = 30;
-const WARM: u64 = 10;
+const WATCHED_WITHOUT_CGROUPS: u64 = 15;
+const WARM: u64 = 5;
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Of the ticks of all good ones, how many may come to nothing: none does on a machine that has the time. On one that
-/// also compiles now and then a second passes in which nobody is served. A slot that is starved, or a run that waits
-/// for another one, costs a tick each second, and far more than this.
-const MOST_MISSED: u64 = GOOD as u64 * WATCHED / 100;
-/// Between two values of a good one: several such seconds in a row.
+/// How many ticks of all good ones may come to nothing: none does on a machine that has the time, and on one that also
+/// compiles some do now and then. A slot that is starved loses about as many as it is watched for seconds, and a single
+/// second in which nobody is served costs each of them one.
+const MOST_MISSED: u64 = 45;
+/// Between two values of a good one; a missed tick makes it 2 s.
 const MOST_BETWEEN: TimeDelta = TimeDelta::seconds(4);
+const TICK_AND_A_HALF: TimeDelta = TimeDelta::milliseconds(1_500);
 /// What the agent may have grown while it was flooded: far less than one of the floods.
 const MOST_GROWTH: u64 = 8 << 20;
 
@@ -75,7 +78,8 @@ fn all_bad(cgroups: bool) -> Vec<Bad> {
         bad("two", &["two-documents"], "JSON"),
         bad("trailing", &["trailing-junk"], "JSON"),
         bad("bomb", &["fork-bomb"], too_many).with(json!({"limits": {"processes": 50}})),
-        bad("big_bomb", &["fork-bomb"], too_many).with(json!({"max-Time": 5, "timeout": 1})),
+        bad("big_bomb", &["fork-bomb"], too_many)
+            .with(json!({"max-Time": 5, "timeout": 1, "limits": {"processes": 128}})),
         bad("eats", &["eat-memory"], out_of_memory).with(json!({"limits": {"memory": "32MiB"}})),
         bad("eats_all", &["eat-memory"], "it did not end within 500ms")
             .with(json!({"max-Time": 5, "timeout": 0.5})),
@@ -113,14 +117,12 @@ fn streams() -> Vec<Bad> {
 
 #[test]
 fn whatever_one_does_the_others_miss_nothing() {
-    for agent in [Agent::Beside, Agent::WithoutCgroups] {
-        live_with_all_of_them(agent);
-    }
+    live_with_all_of_them(Agent::Beside, WATCHED);
+    live_with_all_of_them(Agent::WithoutCgroups, WATCHED_WITHOUT_CGROUPS);
 }
 
-fn live_with_all_of_them(agent: Agent) {
+fn live_with_all_of_them(agent: Agent, watched: u64) {
     let plane = Plane::with_agent("nasty", agent, &[]);
-    println!("{agent:?}: {}", plane.http.get(&format!("/api/nodes/{NODE}")).text());
     let bad = register_all(&plane, agent != Agent::WithoutCgroups);
     let (turned, at_first) = (Instant::now(), count(&plane));
     std::fs::write(plane.file("turn"), "").unwrap();
@@ -130,17 +132,21 @@ fn live_with_all_of_them(agent: Agent) {
     println!("all of them have turned after {:?}", turned.elapsed());
     until_counted(&plane, at_first + WARM);
     let warm = plane.agent().rss_bytes();
-    until_counted(&plane, at_first + WATCHED);
+    until_counted(&plane, at_first + watched);
     let grown = plane.agent().rss_bytes().saturating_sub(warm);
-    println!("the agent has {} KiB, {} KiB more than after {WARM} s", warm >> 10, grown >> 10);
+    println!("{agent:?}: the agent has {} KiB, {} KiB more than after {WARM} s", warm >> 10, grown >> 10);
     assert!(grown <= MOST_GROWTH, "{warm} bytes, and then {grown} more");
-    let missed: u64 = (0..GOOD).map(|number| check_good(&plane, number)).sum();
-    println!("{missed} ticks of {GOOD} good ones were missed, of {MOST_MISSED} that may be");
-    assert!(missed <= MOST_MISSED, "{missed} ticks of the good ones were missed");
+    let mut gaps = BTreeMap::new();
+    let missed: u64 = (0..GOOD).map(|number| check_good(&plane, number, &mut gaps)).sum();
+    println!("{missed} ticks of {GOOD} good ones were missed, of {MOST_MISSED} that may be: {gaps:?}");
+    assert!(
+        missed <= MOST_MISSED,
+        "{missed} ticks of the good ones were missed, most of all before {gaps:?}"
+    );
     for bad in &bad {
         check_value(&plane, bad);
     }
-    check_asked(&plane);
+    check_asked(&plane, watched);
     delete_all(&plane, &bad);
     plane.end();
 }
@@ -219,10 +225,10 @@ fn check_value(plane: &Plane, bad: &Bad) {
     }
 }
 
-fn check_asked(plane: &Plane) {
+fn check_asked(plane: &Plane, watched: u64) {
     let value = plane.read("asked").unwrap();
     let slot = plane.instance("asked").unwrap();
-    assert!(value["dataValue"].as_u64().unwrap() + 5 >= WATCHED, "{value}\n{slot}");
+    assert!(value["dataValue"].as_u64().unwrap() + 5 >= watched, "{value}\n{slot}");
     assert_eq!((value["state"].as_str(), &slot["restarts"]), (Some("fresh"), &json!(0)), "{value}\n{slot}");
 }
 
@@ -238,8 +244,8 @@ fn count(plane: &Plane) -> u64 {
 }
 
 /// It never ran twice at once, nothing that it gave was lost, and it was never forgotten. Returns how many ticks came
-/// to nothing.
-fn check_good(plane: &Plane, number: usize) -> u64 {
+/// to nothing, and counts the gaps by the second in which they ended.
+fn check_good(plane: &Plane, number: usize, gaps: &mut BTreeMap<String, u64>) -> u64 {
     let (past, slot) = (plane.history(&good(number)), plane.instance(&good(number)).unwrap());
     let counted = |value: &Value| value["dataValue"].as_u64().unwrap();
     let at = |value: &Value| value["collectedAt"].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
@@ -251,6 +257,9 @@ fn check_good(plane: &Plane, number: usize) -> u64 {
             between.num_milliseconds(),
             pair[1]
         );
+        if between > TICK_AND_A_HALF {
+            *gaps.entry(at(&pair[1]).format("%T").to_string()).or_default() += 1;
+        }
         assert!(counted(&pair[1]) > counted(&pair[0]), "{} came after {}", pair[1], pair[0]);
     }
     let count = |what: &str| slot[what].as_u64().unwrap();

@@ -99,6 +99,21 @@ fn a_failure_keeps_the_last_good_value() {
     plane.end();
 }
 
+/// A stream that ends says why each time, and is started again.
+#[test]
+fn a_stream_that_ends_says_why() {
+    let plane = Plane::up("stream-ends");
+    plane.register("stream", &["print:1", "stderr:no such device", "exit:3"], json!({"mode": "stream"}));
+    for restarts in 1..=3 {
+        let slot = plane.until_instance("stream", "to have been started again", |slot| {
+            slot["restarts"].as_u64() >= Some(restarts)
+        });
+        assert_eq!(slot["lastError"], "it ended with exit 3: no such device", "{slot}");
+    }
+    plane.until_value("stream", "failed", |value| value["dataValue"] == 1 && value["state"] == "failed");
+    plane.end();
+}
+
 /// A run is ended at its timeout: its own, else the interval.
 #[test]
 fn a_run_has_its_time_and_no_more() {

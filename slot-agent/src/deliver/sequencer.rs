@@ -1,32 +1,36 @@
 //! Numbers the runs of an agent: microseconds by the clock, but always more than the number before.
 //!
 //! That holds over restarts and over a clock that is set back, because a mark above every number given out is
-//! on disk before the first of them is: a restart goes on from the mark. The mark is a minute ahead, so `next`
-//! writes it at most about once a minute. Numbers may therefore be ahead of the clock after a restart; they
-//! are only ever compared with each other.
+//! on disk before the first of them is: a restart goes on from the mark. The mark is a few seconds ahead, and is
+//! moved on in the background when half of that is used. Numbers are therefore a little ahead of the clock after
+//! a restart; another agent that takes over the node's name at once is heard when the clock has caught up.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estimand_service::Clock;
 
 use super::SpoolError;
 
 /// How far the mark is ahead of the numbers, in microseconds.
-const AHEAD: u64 = 60_000_000;
+const AHEAD: u64 = 4_000_000;
 /// After how many numbers writing the mark is tried again, where it could not be written.
 const AGAIN_AFTER: u64 = 1_000_000;
 /// The name of the file, in the folder of the agent.
 const FILE: &str = "sequence";
 
 /// Gives out numbers, each larger than all before it.
-pub struct Sequencer {
+pub struct Sequencer(Arc<Shared>);
+
+struct Shared {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    /// Held while the mark is written, so that an older one never comes last.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -34,6 +38,8 @@ struct State {
     last: u64,
     /// No number above this is given out before a higher mark is on disk.
     mark: u64,
+    /// The mark is being moved on in the background.
+    moving: bool,
     failing: bool,
 }
 
@@ -54,35 +60,58 @@ impl Sequencer {
         if let Err(source) = store(&path, mark) {
             return Err(SpoolError::Write { path, source });
         }
-        Ok(Sequencer { path, clock, state: Mutex::new(State { last, mark, failing: false }) })
+        let state = Mutex::new(State { last, mark, moving: false, failing: false });
+        Ok(Sequencer(Arc::new(Shared { path, clock, state, writing: Mutex::new(()) })))
     }
 
     /// The next number.
     pub fn next(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = now(&*self.clock).max(state.last + 1);
+        let mut state = lock(&self.0.state);
+        let next = now(&*self.0.clock).max(state.last + 1);
         state.last = next;
-        if next > state.mark {
-            self.reserve(&mut state);
+        let (passed, soon) = (next > state.mark, next > state.mark.saturating_sub(AHEAD / 2));
+        let begin = soon && !state.moving && !passed;
+        state.moving |= begin;
+        drop(state);
+        if passed {
+            self.0.move_mark();
+        } else if begin {
+            let shared = Arc::clone(&self.0);
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(move || shared.move_mark())),
+                Err(_) => shared.move_mark(),
+            }
         }
         next
     }
+}
 
-    fn reserve(&self, state: &mut State) {
-        match store(&self.path, state.last.saturating_add(AHEAD)) {
+impl Shared {
+    /// Puts the mark ahead of what was given out.
+    fn move_mark(&self) {
+        let _writing = lock(&self.writing);
+        let mark = lock(&self.state).last.saturating_add(AHEAD);
+        let stored = store(&self.path, mark);
+        let mut state = lock(&self.state);
+        state.moving = false;
+        match stored {
             Ok(()) => {
-                state.mark = state.last.saturating_add(AHEAD);
+                state.mark = state.mark.max(mark);
                 state.failing = false;
             }
             // A slot does not stop for that: the clock alone keeps the order, unless it is set back just now.
             Err(error) => {
-                state.mark = state.last.saturating_add(AGAIN_AFTER);
+                state.mark = state.mark.max(state.last.saturating_add(AGAIN_AFTER));
                 if !std::mem::replace(&mut state.failing, true) {
                     tracing::warn!(path = %self.path.display(), %error, "cannot write the mark of the sequence");
                 }
             }
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn now(clock: &dyn Clock) -> u64 {

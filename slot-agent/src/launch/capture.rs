@@ -98,8 +98,8 @@ pub async fn capture(
             () = stderr.readable() => stderr.read(CHUNKS_A_TURN),
         }
     };
-    stdout.read(MAX_REMAINDER / CHUNK);
-    stderr.read(MAX_REMAINDER / CHUNK);
+    stdout.rest(MAX_REMAINDER / CHUNK);
+    stderr.rest(MAX_REMAINDER / CHUNK);
     let stdout_total = stdout.total;
     Ok(Captured {
         ended,
@@ -166,6 +166,22 @@ impl Output {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => self.pipe = None,
+                }
+            }
+        });
+    }
+
+    /// Reads what is left after the end. The pipe itself is asked: the runtime may not have heard yet that there
+    /// is something to read, and nobody waits for that any more.
+    fn rest(&mut self, chunks: usize) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for _ in 0..chunks {
+                let Some(pipe) = &self.pipe else { return };
+                match rustix::io::read(pipe, &mut scratch[..]) {
+                    Ok(0) => self.pipe = None,
+                    Ok(length) => self.keep(&scratch[..length]),
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => return,
                 }
             }
         });

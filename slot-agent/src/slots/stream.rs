@@ -12,6 +12,7 @@ use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_api::write::Order;
 use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -124,6 +125,8 @@ struct Process<'a> {
     shared: &'a Shared,
     run: Run,
     slot: &'a Telling,
+    /// Until it is closed.
+    errors: Option<Receiver>,
     stderr: Vec<u8>,
     /// Values that may still come at once, and when that was counted.
     tokens: f64,
@@ -134,11 +137,12 @@ struct Process<'a> {
 impl<'a> Process<'a> {
     fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a Telling) -> Self {
         let (tokens, counted) = (f64::from(BURST), Instant::now());
-        Process { context, shared, run, slot, stderr: Vec::new(), tokens, counted, lines: 0 }
+        Process { context, shared, run, slot, errors: None, stderr: Vec::new(), tokens, counted, lines: 0 }
     }
 
     async fn follow(mut self) -> Over {
-        let (stdout, mut stderr, mut stdin) = (self.run.stdout(), self.run.stderr(), self.run.stdin());
+        let (stdout, mut stdin) = (self.run.stdout(), self.run.stdin());
+        self.errors = self.run.stderr();
         let silence = plan::timeout_us(&self.shared.registered.registration).map(Duration::from_micros);
         let Some(stdout) = stdout else { return self.over("its output was taken already".to_owned()).await };
         let mut lines = Lines::new(stdout, MAX_VALUE_BYTES + 4096);
@@ -157,8 +161,8 @@ impl<'a> Process<'a> {
                     Ok(Line::TooLong) => self.bad(format!("a line has more than {MAX_VALUE_BYTES} bytes")).await,
                     Ok(Line::End) | Err(_) => return self.over("it closed its output".to_owned()).await,
                 },
-                read = read_some(&mut stderr, &mut chunk) => match read {
-                    0 => stderr = None,
+                read = read_some(&mut self.errors, &mut chunk) => match read {
+                    0 => self.errors = None,
                     count => {
                         self.pay(count);
                         keep_tail(&mut self.stderr, &chunk[..count]);
@@ -242,6 +246,7 @@ impl<'a> Process<'a> {
     async fn over(mut self, reason: String) -> Over {
         match timeout(GRACE, self.run.ended()).await {
             Ok(ended) => {
+                self.hear_out().await;
                 let exit = exit_text(ended.exit);
                 let reason = match ended.over {
                     Some(over) => over_limit(over).to_owned(),
@@ -268,8 +273,19 @@ impl<'a> Process<'a> {
                 self.run.ended().await
             }
         };
+        self.hear_out().await;
         let exit = exit_text(ended.exit);
         self.done(format!("{reason}{}", last_words(&self.stderr)), Some(exit))
+    }
+
+    /// Reads what it wrote to stderr before it ended, which says why. Nobody is left who writes, so this ends.
+    async fn hear_out(&mut self) {
+        let mut chunk = vec![0; BYTES_A_TOKEN];
+        while let Some(pipe) = &mut self.errors
+            && let Ok(Ok(count @ 1..)) = timeout(GRACE, pipe.read(&mut chunk)).await
+        {
+            keep_tail(&mut self.stderr, &chunk[..count]);
+        }
     }
 
     fn done(&mut self, reason: String, exit: Option<String>) -> Over {
@@ -305,7 +321,7 @@ pub fn failed(context: &Context, shared: &Shared, nodes: &[NodeName]) {
     context.outbox.put(writes::failed(&origin, nodes));
 }
 
-async fn read_some(pipe: &mut Option<tokio::net::unix::pipe::Receiver>, chunk: &mut [u8]) -> usize {
+async fn read_some(pipe: &mut Option<Receiver>, chunk: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => std::future::pending().await,

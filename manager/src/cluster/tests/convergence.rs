@@ -219,10 +219,9 @@ fn follows_its_predecessor(
 fn placements_grow(world: &World, watch: &mut Watch) -> Result<(), TestCaseError> {
     let mut new: Vec<_> = world.placed[watch.placements_seen..].iter().collect();
     // Those of one write are in no order.
-    new.sort_by_key(|placed| placed.moves);
-    for placed in new {
-        let leader = world.leader.as_ref().and_then(|leader| leader.cluster.registered(&placed.data_name));
-        let Some(version) = leader.map(|registered| registered.version) else { continue };
+    new.sort_by_key(|(placed, _)| placed.moves);
+    for (placed, version) in new {
+        let version = *version;
         let key = (placed.data_name.clone(), placed.node_name.clone(), version, placed.moves);
         let highest = watch.highest.entry(placed.data_name.clone()).or_default();
         if watch.known.insert(key) {

@@ -58,6 +58,8 @@ impl Store {
 /// A write on its way: when it takes effect, if it does, and when the manager hears of it, and what.
 struct Writing {
     step: Step,
+    /// What it places, with the version that the manager knew when it decided so.
+    places: Vec<(StoredPlacement, u64)>,
     takes_effect: Option<Millis>,
     heard: Millis,
     well: bool,
@@ -93,8 +95,8 @@ pub struct World {
     pub old: Vec<Manager>,
     pub agents: Vec<Agent>,
     messages: Vec<(Millis, Message)>,
-    /// Every placement that was stored, in the order of their storing.
-    pub placed: Vec<StoredPlacement>,
+    /// Every placement that was stored, in the order of their storing, and for which version.
+    pub placed: Vec<(StoredPlacement, u64)>,
 }
 
 impl World {
@@ -186,7 +188,10 @@ impl World {
         // A failed write may have been taken all the same.
         let taken = !fails || self.chance.below(2) == 0;
         let takes_effect = taken.then_some(takes_effect);
-        manager.writing = Some(Writing { step, takes_effect, heard, well: !fails });
+        let version = |put: &StoredPlacement| Some(manager.cluster.registered(&put.data_name)?.version);
+        let places = step.store.put_placements.iter().filter_map(|put| Some((put.clone(), version(put)?)));
+        let places = places.collect();
+        manager.writing = Some(Writing { step, places, takes_effect, heard, well: !fails });
     }
 
     fn go_on_writing(&mut self, manager: &mut Manager) {
@@ -195,7 +200,7 @@ impl World {
             writing.takes_effect = None;
             if manager.epoch == self.store.epoch {
                 self.store.apply(&writing.step.store);
-                self.placed.extend(writing.step.store.put_placements.iter().cloned());
+                self.placed.append(&mut writing.places);
             } else {
                 writing.well = false;
             }

@@ -38,7 +38,7 @@ fn numbers_grow_over_a_restart_with_the_clock_set_back() {
 }
 
 #[test]
-fn the_mark_is_written_once_a_minute() {
+fn the_mark_is_written_now_and_then() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at(NOON));
     let sequencer = Sequencer::open(dir.path(), clock.clone()).unwrap();
@@ -49,7 +49,8 @@ fn the_mark_is_written_once_a_minute() {
         marks.push(fs::read_to_string(dir.path().join("sequence")).unwrap());
     }
     marks.dedup();
-    assert!(marks.len() <= 3, "{marks:?}");
+    // Two minutes of ten numbers a second: once in about two seconds, not once a number.
+    assert!((20..=70).contains(&marks.len()), "{}", marks.len());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use estimand_api::client::{self, Client};
@@ -25,6 +26,9 @@ use estimand_store::StoreUrl;
 
 use crate::agent;
 use crate::cli::engine::{AgentOptions, ManagerOptions};
+
+/// How long a manager leads without its database, if nobody else could.
+const LEAD_ALONE: Duration = Duration::from_secs(15);
 
 /// What to start, and where.
 #[derive(Debug, Clone)]
@@ -155,14 +159,20 @@ impl Services {
                 Parts::Manager(options) => Some(options.data_server.clone()),
                 _ => None,
             };
+            // Nobody else leads on a file that one process uses at a time: then a disk that is slow for a while
+            // is no reason to step down.
+            let alone = store.is_sqlite();
+            let mut settings = estimand_manager::Settings::default();
+            if alone {
+                settings.lead.ttl = LEAD_ALONE;
+            }
             let options = estimand_manager::ManagerOptions {
                 store: store.clone(),
                 data_server,
-                // Nobody else can be leading on a file that another process may not use.
-                alone: store.is_sqlite(),
+                alone,
                 clock: Arc::new(SystemClock),
                 stop: stop.clone(),
-                settings: estimand_manager::Settings::default(),
+                settings,
             };
             let started = Manager::start(options, &tasks, &readiness);
             let shown = started.clone();

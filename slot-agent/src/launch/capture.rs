@@ -71,7 +71,7 @@ pub async fn capture(
     stop: impl Future<Output = ()>,
 ) -> Result<Captured, SpawnError> {
     let started_at = Instant::now();
-    let mut run = launcher.begin(spec).await?;
+    let mut run = launcher.begin(spec, true).await?;
     let mut stdout = Output::new(run.stdout(), Kept::Head(bounds.max_stdout));
     let mut stderr = Output::new(run.stderr(), Kept::Tail(bounds.max_stderr));
     let mut ending = Ending { why: Why::Completed, killed: false };

@@ -14,8 +14,12 @@ use super::cgroup_v1::V1;
 use super::cgroup_v2::V2;
 use super::{Cells, cgroup, orphans};
 
-/// How many processes a cell may hold when its registration does not say.
-pub(super) const DEFAULT_PROCESSES: u64 = 512;
+/// How many processes, with their threads, a cell may hold when its registration does not say: enough for a
+/// virtual machine with some threads a core, and few enough that a fork bomb leaves processor time to others.
+pub(super) fn default_processes() -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    128.max(4 * cores + 64)
+}
 
 /// How processes are held together here.
 #[derive(Debug)]
@@ -121,7 +125,7 @@ impl Containment {
 
 impl Cell {
     fn new(groups: Option<Groups>, limits: &Limits, mut unenforced: Vec<String>) -> Self {
-        let max_processes = limits.processes.unwrap_or(DEFAULT_PROCESSES);
+        let max_processes = limits.processes.unwrap_or_else(default_processes);
         let counted = groups.as_ref().is_some_and(Groups::counts_processes);
         if !counted && limits.processes.is_some() {
             unenforced.push(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use estimand_api::registration::Limits;
 
-use super::cell::{DEFAULT_PROCESSES, Groups, Version};
+use super::cell::{Groups, Version, default_processes};
 use super::cgroup;
 
 /// The agent's group in each hierarchy in which it may have one.
@@ -43,7 +43,7 @@ impl V1 {
     pub fn open(&self, name: &str, limits: &Limits, unenforced: &mut Vec<String>) -> io::Result<Groups> {
         let main = self.pids.join(name);
         make(&main)?;
-        let processes = limits.processes.unwrap_or(DEFAULT_PROCESSES);
+        let processes = limits.processes.unwrap_or_else(default_processes);
         cgroup::write(&main, "pids.max", processes.to_string())?;
         let mut groups = Groups { main, others: Vec::new(), memory: None, version: Version::V1 };
         if let Some(bytes) = limits.memory

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use estimand_api::registration::Limits;
 
-use super::cell::{DEFAULT_PROCESSES, Groups, Version};
+use super::cell::{Groups, Version, default_processes};
 use super::cgroup;
 
 /// What the agent itself moves into.
@@ -48,7 +48,7 @@ impl V2 {
     pub fn open(&self, name: &str, limits: &Limits, unenforced: &mut Vec<String>) -> io::Result<Groups> {
         let main = self.parent.join(name);
         make(&main)?;
-        let processes = limits.processes.unwrap_or(DEFAULT_PROCESSES);
+        let processes = limits.processes.unwrap_or_else(default_processes);
         if main.join("pids.max").exists() {
             cgroup::write(&main, "pids.max", processes.to_string())?;
         }

@@ -124,13 +124,14 @@ impl Launcher {
 
     /// Starts a run and waits until its program is executed.
     pub async fn run(&self, spec: RunSpec<'_>) -> Result<Run, SpawnError> {
-        let mut run = self.begin(spec).await?;
+        let mut run = self.begin(spec, false).await?;
         run.confirmed().await?;
         Ok(run)
     }
 
-    /// Asks for a run. [`Run::confirmed`] says whether its program could be executed.
-    pub(super) async fn begin(&self, spec: RunSpec<'_>) -> Result<Run, SpawnError> {
+    /// Asks for a run. [`Run::confirmed`] says whether its program could be executed. With `holds_outputs` its
+    /// output ends when the run does, and not when it closes it.
+    pub(super) async fn begin(&self, spec: RunSpec<'_>, holds_outputs: bool) -> Result<Run, SpawnError> {
         let strings = strings(&spec, &self.shared.token)?;
         let link = self.shared.link().await.ok_or(SpawnError::LauncherGone)?;
         spec.cell.open_in(&link).await;
@@ -149,7 +150,7 @@ impl Launcher {
                 began: Instant::now(),
                 program: spec.program,
                 dir: spec.dir,
-                outputs: outputs.clone(),
+                outputs: holds_outputs.then(|| outputs.clone()),
                 started: Some(started_sender),
                 ended: ended_sender,
             },

@@ -51,7 +51,7 @@ pub(super) struct WaitingRun {
     pub dir: PathBuf,
     /// The writing ends of its output. The agent keeps them open until the run has ended, or each process that
     /// ends would wake the agent for every pipe that it closes, just before it is told of the end itself.
-    pub outputs: Arc<[OwnedFd; 2]>,
+    pub outputs: Option<Arc<[OwnedFd; 2]>>,
     pub started: Option<oneshot::Sender<StartAnswer>>,
     pub ended: oneshot::Sender<Ended>,
 }

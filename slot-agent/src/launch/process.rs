@@ -94,12 +94,18 @@ fn prepare() -> io::Result<Process> {
 
 /// Whoever ends what overwhelms the machine must not wait for its turn behind it. Runs do not inherit this. It
 /// takes a privilege; without it the launcher waits like anybody.
+///
+/// Only the real-time classes help against thousands that want to run: by weight, any of many still gets little.
+/// The launcher is short of work and waits for events, and the kernel keeps a share for all others in any case.
 fn take_precedence() {
+    let real_time = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    let lowest = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
     let priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: the calls take numbers and a structure that outlives them, and concern this process alone.
     unsafe {
-        if libc::sched_getscheduler(0) == libc::SCHED_OTHER
+        if libc::sched_setscheduler(0, real_time, &lowest) != 0
+            && libc::sched_getscheduler(0) == libc::SCHED_OTHER
             && libc::sched_setscheduler(0, policy, &priority) == 0
         {
             libc::setpriority(libc::PRIO_PROCESS, 0, NICE);

@@ -129,7 +129,8 @@ impl Slots {
             self.next_key += 1;
             let plan = plan::plan(&wanted.registered.registration, &self.context.node);
             let shared = Arc::new(Shared::new(wanted.registered, wanted.epoch, wanted.leased, key.0));
-            slot.trial = Some(Version { key, shared, running: false, failing: 0, last_error: None });
+            slot.trial =
+                Some(Version { key, shared, running: false, failing: 0, breaks: 0, last_error: None });
             self.by_key.insert(key, name.clone());
             let now = self.now();
             self.timetable.put(key, plan, now);

@@ -12,6 +12,7 @@ mod exec;
 mod lines;
 mod plan;
 mod slot;
+mod starts;
 mod stream;
 mod version;
 mod writes;
@@ -22,7 +23,6 @@ use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Desired};
-use estimand_api::registration::Mode;
 use estimand_api::slot::{Doing, FAILING_AFTER, RunReport};
 use estimand_service::{Clock, Stop};
 use tokio::sync::{mpsc, watch};
@@ -35,7 +35,7 @@ use crate::deliver::{Outbox, Refusal, Sequencer};
 use crate::home::Home;
 use crate::launch::Launcher;
 use crate::link::Told;
-use crate::timetable::{Key, Now, Start, Timetable};
+use crate::timetable::{Key, Now, Timetable};
 
 use exec::{Ended, Outcome};
 use slot::Slot;
@@ -209,63 +209,6 @@ impl Slots {
         }
     }
 
-    /// Starts what is due.
-    fn start_due(&mut self) {
-        let now = self.now();
-        for start in self.timetable.start(now) {
-            self.start(start);
-        }
-    }
-
-    fn start(&mut self, Start { key, waited_us, .. }: Start) {
-        let now = self.now();
-        let Some(slot) = self.by_key.get(&key).and_then(|name| self.slots.get_mut(name)) else {
-            return self.timetable.ended(key, now);
-        };
-        let (busy, serves) = (slot.is_busy(), slot.serving.is_some());
-        let on_trial = slot.trial.as_ref().is_some_and(|trial| trial.key == key);
-        let failing_for: Vec<NodeName> = match (on_trial && serves, slot.nodes.is_empty()) {
-            (true, _) => Vec::new(),
-            (false, true) => vec![self.context.node.clone()],
-            (false, false) => slot.nodes.iter().cloned().collect(),
-        };
-        let run = slot.status.runs + 1;
-        if busy && slot.version_mut(key).is_some_and(|version| !version.is_stream()) {
-            slot.postpone(key);
-            return self.timetable.ended(key, now);
-        }
-        let Some(version) = slot.version_mut(key) else { return self.timetable.ended(key, now) };
-        let shared = Arc::clone(&version.shared);
-        let context = Arc::clone(&self.context);
-        match version.shared.registered.registration.mode {
-            Mode::Exec => {
-                version.running = true;
-                self.work.spawn(async move {
-                    let ended = exec::exec(context, shared, run, failing_for).await;
-                    Done::Ran { key, ended, waited_us }
-                });
-            }
-            Mode::Stream => {
-                if version.running {
-                    shared.ask.notify_one();
-                } else {
-                    version.running = true;
-                    let events = self.streams.0.clone();
-                    self.work.spawn(async move {
-                        stream::stream(context, shared, key, events).await;
-                        Done::StreamOver { key }
-                    });
-                }
-                self.timetable.ended(key, now);
-            }
-            mode @ (Mode::Builtin | Mode::Expr) => {
-                slot.status.doing = Doing::Refused;
-                slot.status.last_error = Some(format!("this agent does not know the mode `{}`", word(mode)));
-                self.timetable.ended(key, now);
-            }
-        }
-    }
-
     fn joined(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
             Ok(Done::Ran { key, ended, waited_us }) => self.ran(key, &ended, waited_us),
@@ -410,14 +353,5 @@ impl Slots {
         for name in names {
             self.post(&name, false);
         }
-    }
-}
-
-fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exec => "exec",
-        Mode::Stream => "stream",
-        Mode::Builtin => "builtin",
-        Mode::Expr => "expr",
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use estimand_api::registration::{Mode, Registered};
+use estimand_api::slot::FAILING_AFTER;
 use estimand_service::Stop;
 use estimand_service::stop::{self, StopTrigger};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard};
@@ -114,12 +115,26 @@ pub struct Version {
     pub running: bool,
     /// Runs without a good one among them, counted from the last good one.
     pub failing: u64,
+    /// Ticks that it still leaves out, because it failed so often.
+    pub breaks: u64,
     pub last_error: Option<String>,
 }
 
 impl Version {
     pub fn number(&self) -> u64 {
         self.shared.registered.version
+    }
+
+    /// Whether it leaves out a tick. A version on trial that fails holds the slot while it runs, and the one that
+    /// serves needs its time: so it is tried less and less often, down to every 32nd tick.
+    pub fn takes_a_break(&mut self) -> bool {
+        if self.breaks > 0 {
+            self.breaks -= 1;
+            return true;
+        }
+        let doublings = self.failing.saturating_sub(FAILING_AFTER - 1).min(5);
+        self.breaks = (1 << doublings) - 1;
+        false
     }
 
     pub fn is_stream(&self) -> bool {

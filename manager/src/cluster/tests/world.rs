@@ -145,7 +145,7 @@ impl World {
         self.old.retain(|old| old.until > self.now);
         self.deliver();
         let mut old = std::mem::take(&mut self.old);
-        for manager in old.iter_mut() {
+        for manager in &mut old {
             self.manage(manager);
         }
         self.old = old;

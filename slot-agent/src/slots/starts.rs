@@ -1,0 +1,82 @@
+//! What happens when a slot is due.
+
+use std::sync::Arc;
+
+use estimand_api::names::NodeName;
+use estimand_api::registration::Mode;
+use estimand_api::slot::Doing;
+
+use super::version::Version;
+use super::{Done, Slots, exec, stream};
+use crate::timetable::Start;
+
+impl Slots {
+    /// Starts what is due.
+    pub(super) fn start_due(&mut self) {
+        let now = self.now();
+        for start in self.timetable.start(now) {
+            self.start(start);
+        }
+    }
+
+    fn start(&mut self, Start { key, waited_us, .. }: Start) {
+        let now = self.now();
+        let Some(slot) = self.by_key.get(&key).and_then(|name| self.slots.get_mut(name)) else {
+            return self.timetable.ended(key, now);
+        };
+        let (busy, serves) = (slot.is_busy(), slot.serving.is_some());
+        let on_trial = slot.trial.as_ref().is_some_and(|trial| trial.key == key);
+        let failing_for: Vec<NodeName> = match (on_trial && serves, slot.nodes.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => vec![self.context.node.clone()],
+            (false, false) => slot.nodes.iter().cloned().collect(),
+        };
+        if on_trial && serves && slot.trial.as_mut().is_some_and(Version::takes_a_break) {
+            return self.timetable.ended(key, now);
+        }
+        let run = slot.status.runs + 1;
+        if busy && slot.version_mut(key).is_some_and(|version| !version.is_stream()) {
+            slot.postpone(key);
+            return self.timetable.ended(key, now);
+        }
+        let Some(version) = slot.version_mut(key) else { return self.timetable.ended(key, now) };
+        let shared = Arc::clone(&version.shared);
+        let context = Arc::clone(&self.context);
+        match version.shared.registered.registration.mode {
+            Mode::Exec => {
+                version.running = true;
+                self.work.spawn(async move {
+                    let ended = exec::exec(context, shared, run, failing_for).await;
+                    Done::Ran { key, ended, waited_us }
+                });
+            }
+            Mode::Stream => {
+                if version.running {
+                    shared.ask.notify_one();
+                } else {
+                    version.running = true;
+                    let events = self.streams.0.clone();
+                    self.work.spawn(async move {
+                        stream::stream(context, shared, key, events).await;
+                        Done::StreamOver { key }
+                    });
+                }
+                self.timetable.ended(key, now);
+            }
+            mode @ (Mode::Builtin | Mode::Expr) => {
+                slot.status.doing = Doing::Refused;
+                slot.status.last_error = Some(format!("this agent does not know the mode `{}`", word(mode)));
+                self.timetable.ended(key, now);
+            }
+        }
+    }
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exec => "exec",
+        Mode::Stream => "stream",
+        Mode::Builtin => "builtin",
+        Mode::Expr => "expr",
+    }
+}

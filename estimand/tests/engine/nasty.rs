@@ -122,6 +122,7 @@ fn whatever_one_does_the_others_miss_nothing() {
 
 fn live_with_all_of_them(agent: Agent, watched: u64) {
     let plane = Plane::with_agent("nasty", agent, &[]);
+    let _guard = (agent == Agent::WithoutCgroups).then(|| Guard::over(&plane));
     let bad = register_all(&plane, agent != Agent::WithoutCgroups);
     let (turned, at_first) = (Instant::now(), count(&plane));
     std::fs::write(plane.file("turn"), "").unwrap();
@@ -295,4 +296,34 @@ fn delete_all(plane: &Plane, bad: &[Bad]) {
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The most processes that the agent may have, with all that it runs, if a bomb should get away from it: then this
+/// test fails, and not the machine with it.
+const MOST_PROCESSES: &str = "1500";
+
+/// A group of its own for an agent and what it starts.
+struct Guard(Option<PathBuf>);
+
+impl Guard {
+    fn over(plane: &Plane) -> Self {
+        let group = PathBuf::from(format!("/sys/fs/cgroup/pids/estimand-guard-{}", plane.agent().pid()));
+        if std::fs::create_dir(&group).is_err() {
+            return Guard(None);
+        }
+        std::fs::write(group.join("pids.max"), MOST_PROCESSES).unwrap();
+        let family = processes::descendants(plane.agent().pid());
+        for pid in family.iter().map(|process| process.pid).chain([plane.agent().pid()]) {
+            std::fs::write(group.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+        Guard(Some(group))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            let _ = std::fs::remove_dir(group);
+        }
+    }
 }

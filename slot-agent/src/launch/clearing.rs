@@ -71,9 +71,10 @@ impl Sweeps {
     fn done(&mut self, began: Instant, clean: bool) {
         self.dirty = !clean;
         self.next = began + SWEEP_EVERY.max(began.elapsed() * SWEEP_SHARE);
-        self.again = began + FIRST_PAUSE * 5;
+        // As long as the scan took, at least: what was killed needs the processor to be gone.
+        self.again = Instant::now() + began.elapsed().max(FIRST_PAUSE * 5);
         self.threads = orphans::machine_threads();
-        self.pulse = began + PULSE.max(began.elapsed() * SURGE_SHARE);
+        self.pulse = Instant::now() + PULSE.max(began.elapsed() * SURGE_SHARE);
     }
 }
 
@@ -239,7 +240,7 @@ impl State {
             if strays == 0 && !found.contains_key(&Owner::Run(*id)) {
                 self.finish(*id);
             } else {
-                self.look_again(*id, now);
+                self.look_again(*id, Instant::now() + now.elapsed());
             }
         }
         self.sweeps.done(now, strays == 0 && self.runs.is_empty());

@@ -1,7 +1,7 @@
 //! The agent is killed, the launcher is killed, and a great many runs come and go.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio as Io};
+use std::process::{Child, Command, Stdio as Io};
 
 use super::*;
 
@@ -23,19 +23,25 @@ async fn agent() {
     std::future::pending::<()>().await;
 }
 
+/// The agent above as a process of its own, with everything running.
+fn agent_process(mark: &str, way: usize) -> Child {
+    let mut agent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "launch::tests::deaths::agent", "--ignored", "--nocapture"])
+        .env("AGENT_UNDER_TEST", mark)
+        .env("AGENT_WAY", way.to_string())
+        .stdout(Io::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "ready"), "the agent did not come up");
+    agent
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_agent_leaves_nothing() {
     for (number, way) in ALL_WAYS.into_iter().enumerate() {
         let mark = new_mark();
-        let mut agent = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "launch::tests::deaths::agent", "--ignored", "--nocapture"])
-            .env("AGENT_UNDER_TEST", &mark)
-            .env("AGENT_WAY", number.to_string())
-            .stdout(Io::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "ready"), "the agent did not come up");
+        let mut agent = agent_process(&mark, number);
         agent.kill().unwrap();
         agent.wait().unwrap();
         // The launcher carries the mark too, in its environment, so it is waited for as well.
@@ -76,15 +82,7 @@ async fn a_lease_that_nobody_extends_ends_its_runs() {
 async fn the_next_agent_ends_what_a_killed_launcher_left() {
     for (number, way) in ALL_WAYS.into_iter().enumerate() {
         let mark = new_mark();
-        let mut agent = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "launch::tests::deaths::agent", "--ignored", "--nocapture"])
-            .env("AGENT_UNDER_TEST", &mark)
-            .env("AGENT_WAY", number.to_string())
-            .stdout(Io::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "ready"), "the agent did not come up");
+        let mut agent = agent_process(&mark, number);
         // Both at once, so that neither can clear away: the agent is stopped first.
         let launcher = launcher_of(agent.id() as i32);
         orphans::signal(agent.id() as i32, libc::SIGSTOP);

@@ -42,7 +42,45 @@ fn new_mark() -> String {
     format!("mark-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A group that holds what a launcher starts, whatever that does, to so many processes. Where the launcher counts
+/// them by itself it is a race, and a test that loses it must not take the machine with it.
+struct Guard(Option<PathBuf>);
+
+impl Guard {
+    fn new(mark: &str, most: u64) -> Self {
+        let group = cgroup::own_group(Some("pids")).map(|group| group.join(format!("guard-{mark}")));
+        let group = group.filter(|group| std::fs::create_dir(group).is_ok());
+        if let Some(group) = &group {
+            std::fs::write(group.join("pids.max"), most.to_string()).unwrap();
+        }
+        Guard(group)
+    }
+
+    fn options(&self, options: LauncherOptions) -> LauncherOptions {
+        let Some(group) = &self.0 else { return options };
+        let join = ["-c", "echo 0 > \"$0\" && exec \"$1\""].map(OsString::from).to_vec();
+        let args = [join, vec![group.join("cgroup.procs").into(), options.program.into()]].concat();
+        LauncherOptions { program: "/bin/sh".into(), args, ..options }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            let _ = std::fs::remove_dir(group);
+        }
+    }
+}
+
 impl World {
+    /// One whose processes are never more than these.
+    async fn guarded(way: Cells, most: u64) -> (Self, Guard) {
+        let mark = new_mark();
+        let guard = Guard::new(&mark, most);
+        let launcher = Launcher::start(guard.options(options(&mark, way))).await.unwrap();
+        (World { launcher, way, mark }, guard)
+    }
+
     async fn new(way: Cells) -> Self {
         let mark = new_mark();
         World { launcher: Launcher::start(options(&mark, way)).await.unwrap(), way, mark }

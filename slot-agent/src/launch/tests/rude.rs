@@ -163,7 +163,7 @@ while time.monotonic() < end:
         pass
 ";
     for way in ALL_WAYS {
-        let world = World::new(way).await;
+        let (world, _guard) = World::guarded(way, 600).await;
         let limits = Limits { processes: Some(60), ..Limits::default() };
         let cell = world.launcher.open_cell("bomb", &limits).await;
         let captured = world.capture(world.python(bomb, &cell), &bounds(MILLIS_300 * 3, MILLIS_300)).await;

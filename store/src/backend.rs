@@ -51,7 +51,7 @@ const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = 
      PRAGMA journal_size_limit = 67108864;";
 
 /// A wait for a lock ends before our own deadline does, so that it ends with a certain outcome.
-const POSTGRES_SETTINGS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s'; \
+const POSTGRES_SETTINGS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
      SET default_transaction_isolation = 'read committed';";
 
 /// Strict, whatever the server's default: text that is too long must be refused, not cut off.

@@ -98,6 +98,8 @@ fn a_leader_that_is_cut_off_grants_nothing_any_more() {
             }
             last.unwrap()
         });
+        // Also when a wait fails: else the scope waits for its thread for ever.
+        let _ends = SetAtTheEnd(&enough);
         pipe.hang();
         let granted = wait::until(PATIENCE, "the second one to grant", || {
             (agents[1].beat_with(&json!({})).status == 200).then(Instant::now)
@@ -187,4 +189,12 @@ fn without_its_database_it_is_not_ready() {
     manager.wait_leading();
     manager.get("/readyz").expect_status(200);
     manager.stop();
+}
+
+struct SetAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

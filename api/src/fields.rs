@@ -94,10 +94,9 @@ impl Fields {
     /// Ends the reading: what is left is unknown. Returns every error.
     pub fn end(mut self) -> Vec<FieldError> {
         for (name, value) in std::mem::take(&mut self.map) {
-            let expected = match self.known.iter().min_by_key(|known| distance(known, &name)) {
-                // A short word is a few edits away from any other; a guess must keep most of what was written.
-                Some(close) if distance(close, &name) <= (name.len() / 3).min(3) => format!("`{close}`?"),
-                _ => format!("one of {}", self.known.join(", ")),
+            let expected = match nearest(&name, self.known.iter().copied()) {
+                Some(close) => format!("`{close}`?"),
+                None => format!("one of {}", self.known.join(", ")),
             };
             let error = FieldError::new(self.place(&name), "is not a known field");
             self.errors.push(error.given(value).expected(expected));
@@ -138,6 +137,18 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
         true => Ok(number),
         false => Err(format!("is not from {least} to {most}")),
     }
+}
+
+/// The name that was probably meant, if one of those that there are is near enough. A short word is a few edits away
+/// from any other; a guess must keep most of what was written.
+pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let close = known.min_by_key(|known| distance(known, given))?;
+    (distance(close, given) <= (given.len() / 3).min(3)).then_some(close)
+}
+
+/// Reads a truth value.
+pub fn truth(value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("is {}, not true or false", kind_of(value)))
 }
 
 /// Reads a string and parses it.

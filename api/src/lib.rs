@@ -13,6 +13,7 @@ pub mod instant;
 pub mod json;
 pub mod names;
 pub mod node;
+pub mod pointer;
 pub mod problem;
 pub mod registration;
 pub mod selector;

@@ -26,6 +26,8 @@ pub enum Doing {
     Running,
     /// Its process ended, and is started again after a pause.
     BackingOff,
+    /// There is nothing on this machine that it could measure: `note` says what is missing.
+    Unavailable,
     /// The agent does not run it: `lastError` says why.
     Refused,
     /// It may not run until the manager is heard of again.
@@ -42,6 +44,7 @@ impl Doing {
             Doing::Waiting => "waiting",
             Doing::Running => "running",
             Doing::BackingOff => "backing-off",
+            Doing::Unavailable => "unavailable",
             Doing::Refused => "refused",
             Doing::Unleased => "unleased",
             Doing::Stopping => "stopping",
@@ -64,6 +67,9 @@ pub struct Status {
     pub failures: u64,
     /// Those of them that were ended because they took too long.
     pub timeouts: u64,
+    /// Values that were not what the registration declares, and were kept from readers.
+    #[serde(default)]
+    pub quarantined: u64,
     /// Times that it was due while it still ran or waited.
     pub overruns: u64,
     /// How often the process of a stream was started again.
@@ -95,6 +101,13 @@ pub struct Status {
     /// Why the last run failed, or why none is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// What there is to say of the last run although it is no failure: records that were left out, inputs that it
+    /// waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The last value that was quarantined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_quarantined: Option<Quarantined>,
     /// The end of what the last run that wrote to stderr wrote there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -116,6 +129,7 @@ impl Status {
             runs: 0,
             failures: 0,
             timeouts: 0,
+            quarantined: 0,
             overruns: 0,
             restarts: 0,
             failing: 0,
@@ -127,12 +141,29 @@ impl Status {
             last_memory: None,
             last_good: None,
             last_error: None,
+            note: None,
+            last_quarantined: None,
             stderr_tail: String::new(),
             next: None,
             unenforced: Vec::new(),
         }
     }
 }
+
+/// A value that was not what its registration declares.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quarantined {
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    pub reason: String,
+    /// The beginning of its JSON text.
+    pub value: String,
+}
+
+/// How much of a quarantined value is kept.
+pub const MAX_QUARANTINED_CHARS: usize = 512;
 
 /// A version on trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -203,6 +234,9 @@ pub struct RunReport {
     pub stderr: String,
     /// What its output means: the values by node. They are not stored.
     pub values: Vec<RunValue>,
+    /// What there is to say of it although it is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why it gives no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

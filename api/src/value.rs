@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{DataName, NodeName};
+use crate::pointer::Pointer;
 
 /// The largest value, as compact JSON text.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
@@ -112,11 +113,69 @@ pub struct Binding {
     /// Whose values it serves.
     #[schema(value_type = String)]
     pub to: DataName,
+    /// Which part of each value it serves, a JSON pointer; absent: the whole value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub field: Option<Pointer>,
     /// Since when.
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub since: DateTime<Utc>,
     pub revision: u64,
+    /// What a rollback would bind it to: what it served before; absent if it never served anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Served>,
+}
+
+/// What a bound name serves, or served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Served {
+    /// Whose values.
+    #[schema(value_type = String)]
+    pub to: DataName,
+    /// Which part of each value, a JSON pointer; absent: the whole value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub field: Option<Pointer>,
+}
+
+/// What happened to a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapAction {
+    /// It was bound, for the first time or to something else.
+    Bound,
+    /// It was bound to what it served before.
+    RolledBack,
+    /// It was bound no more.
+    Unbound,
+}
+
+impl SwapAction {
+    pub const ALL: [SwapAction; 3] = [SwapAction::Bound, SwapAction::RolledBack, SwapAction::Unbound];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SwapAction::Bound => "bound",
+            SwapAction::RolledBack => "rolled-back",
+            SwapAction::Unbound => "unbound",
+        }
+    }
+}
+
+/// One change of a binding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Swap {
+    /// What it serves from then on; what it served until then if it was unbound.
+    #[serde(flatten)]
+    pub served: Served,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    pub revision: u64,
+    /// Who did it.
+    pub by: String,
+    pub action: SwapAction,
 }
 
 /// What became of a written value.

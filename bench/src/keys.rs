@@ -187,7 +187,8 @@ fn push_get(out: &mut Vec<u8>, path: std::fmt::Arguments<'_>) {
     let _ = write!(out, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n");
 }
 
-fn push_post(out: &mut Vec<u8>, path: &str, body: &[u8]) {
+/// Appends a request with a body.
+pub fn push_post(out: &mut Vec<u8>, path: &str, body: &[u8]) {
     let _ = write!(
         out,
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nContent-Type: application/json\r\n\

@@ -17,9 +17,11 @@ mod cores;
 mod fleet;
 mod histogram;
 mod holder;
+mod inputs;
 mod keys;
 mod load;
 mod parts;
+mod peer;
 mod place;
 mod plane;
 mod raw;
@@ -70,6 +72,10 @@ enum Part {
     Lateness,
     /// From a registration to its values, and what a manager takes for many nodes
     Cluster,
+    /// Expressions: changes a second, and how soon a result is readable
+    Derive,
+    /// What the default collectors take on a node, beside prometheus-node-exporter and collectd
+    Sources,
     /// A server with nothing behind it
     #[command(hide = true)]
     Bare(bare::BareArgs),
@@ -114,6 +120,8 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
         Some(Part::Agent) => parts::agent::measure(bench)?,
         Some(Part::Lateness) => parts::lateness::measure(bench)?,
         Some(Part::Cluster) => parts::cluster::measure(bench)?,
+        Some(Part::Derive) => parts::derive::measure(bench)?,
+        Some(Part::Sources) => parts::sources::measure(bench)?,
         None | Some(Part::Bare(_) | Part::Holder(_)) => {
             parts::loading::measure(bench)?;
             parts::reads::measure(bench)?;
@@ -123,6 +131,8 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
             parts::agent::measure(bench)?;
             parts::lateness::measure(bench)?;
             parts::cluster::measure(bench)?;
+            parts::derive::measure(bench)?;
+            parts::sources::measure(bench)?;
         }
     }
     bench.report.finish()

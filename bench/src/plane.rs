@@ -48,7 +48,12 @@ pub struct Beat {
 
 impl Plane {
     pub fn start(cores: Cores, data_dir: &Path) -> anyhow::Result<Self> {
-        let args = ["up", "--no-agent", "--workers", "1"];
+        Plane::start_with(cores, data_dir, "none")
+    }
+
+    /// With these default registrations.
+    pub fn start_with(cores: Cores, data_dir: &Path, defaults: &str) -> anyhow::Result<Self> {
+        let args = ["up", "--no-agent", "--workers", "1", "--defaults", defaults];
         let builder = on_core(cores.load)?.args(args).data_dir(data_dir);
         let services = builder.try_start().map_err(anyhow::Error::msg)?;
         Ok(Plane { services, cores })

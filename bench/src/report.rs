@@ -15,6 +15,7 @@ pub struct Report {
     ratios: Vec<Ratio>,
     timings: Vec<Timing>,
     figures: Vec<Figure>,
+    spreads: Vec<Spreading>,
     /// Whether rows are printed as soon as they are known.
     #[serde(skip)]
     as_table: bool,
@@ -55,13 +56,27 @@ struct Figure {
     unit: &'static str,
 }
 
+/// A figure that is compared with nothing, round by round.
+#[derive(Debug, Serialize)]
+struct Spreading {
+    what: String,
+    spread: Spread,
+    unit: &'static str,
+}
+
 const WHAT: usize = 48;
 const AGAINST: usize = 44;
 
 impl Report {
     pub fn new(as_table: bool) -> Self {
-        let (ratios, timings, figures) = (Vec::new(), Vec::new(), Vec::new());
-        Report { about: Vec::new(), ratios, timings, figures, as_table }
+        Report {
+            about: Vec::new(),
+            ratios: Vec::new(),
+            timings: Vec::new(),
+            figures: Vec::new(),
+            spreads: Vec::new(),
+            as_table,
+        }
     }
 
     /// A remark that the figures are to be read with.
@@ -126,6 +141,16 @@ impl Report {
             println!("{}", line.trim_end());
         }
         self.figures.push(figure);
+    }
+
+    /// A figure of which there is one a round.
+    pub fn spread(&mut self, what: &str, spread: Spread, unit: &'static str) {
+        let Spread { median, min, max } = spread;
+        if self.as_table {
+            let (median, min, max) = (rounded(median), rounded(min), rounded(max));
+            println!("{}", format!("{what:<WHAT$}  {median} ({min} to {max}) {unit}").trim_end());
+        }
+        self.spreads.push(Spreading { what: what.to_owned(), spread, unit });
     }
 
     /// Prints what is printed only at the end.

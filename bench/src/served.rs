@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use estimand_testkit::http::Http;
 use estimand_testkit::process::Estimand;
 
 use crate::contest::{Sample, Side};
@@ -84,10 +85,15 @@ impl Served {
 
     /// One of its own figures that has no labels.
     pub fn figure(&self, name: &str) -> anyhow::Result<f64> {
-        let text = String::from_utf8(self.get("/metrics"))?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.and_then(|value| value.parse().ok()).with_context(|| format!("/metrics has no {name}"))
+        figure(&self.process.http(), name)
     }
+}
+
+/// One of a service's own figures that has no labels.
+pub fn figure(http: &Http, name: &str) -> anyhow::Result<f64> {
+    let text = String::from_utf8(http.get("/metrics").expect_status(200).body)?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).with_context(|| format!("/metrics has no {name}"))
 }
 
 /// The bare server: gives these bytes, and parses bodies before it does if asked to.
@@ -111,7 +117,8 @@ impl Bare {
     }
 }
 
-fn address_of(process: &Estimand) -> anyhow::Result<SocketAddr> {
+/// Where it listens.
+pub fn address_of(process: &Estimand) -> anyhow::Result<SocketAddr> {
     let address = process.base_url().trim_start_matches("http://");
     address.parse().with_context(|| format!("{address} is no address"))
 }

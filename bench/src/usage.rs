@@ -6,6 +6,7 @@ use std::ops::Sub;
 use std::time::Duration;
 
 use anyhow::Context;
+use estimand_testkit::processes;
 
 /// Processor time, in user and kernel mode, to a clock tick.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +22,15 @@ impl Cpu {
         let path = format!("/proc/{pid}/stat");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         Self::parse(&text).with_context(|| format!("{path} is not as expected"))
+    }
+
+    /// What a process and all processes below it have used so far, with those that have ended.
+    pub fn of_all_below(pid: u32) -> anyhow::Result<Duration> {
+        let own = Cpu::of(pid)?.total();
+        // One that ended just now is among the ended children of its parent the next time.
+        let below = processes::descendants(pid);
+        let below = below.iter().filter_map(|process| Cpu::of(process.pid).ok()).map(Cpu::total);
+        Ok(own + below.sum::<Duration>())
     }
 
     fn parse(stat: &str) -> Option<Self> {

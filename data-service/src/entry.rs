@@ -11,6 +11,7 @@ use bytes::Bytes;
 use estimand_api::instant::push_rfc3339;
 use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::value::State;
 use estimand_api::write::{Order, seconds};
 
@@ -21,10 +22,13 @@ pub struct Entry {
     /// The whole object.
     json: Bytes,
     /// Where the value itself stands in it.
-    value: Range<u32>,
+    value: Part,
     /// When the writer is going to look whether it has turned stale; 0 if it never is. Only the writer's.
     pub alarm: AtomicI64,
 }
+
+/// Where a value or a part of one stands in its rendered JSON.
+pub type Part = Range<u32>;
 
 /// What is known of a value beside its text.
 #[derive(Debug, Clone)]
@@ -112,8 +116,26 @@ impl Entry {
 
     /// The value's JSON text.
     pub fn text(&self) -> &str {
-        let value = &self.json[self.value.start as usize..self.value.end as usize];
-        std::str::from_utf8(value).unwrap_or("null")
+        self.text_of(None)
+    }
+
+    /// The JSON text of a part of the value, or of all of it.
+    pub fn text_of(&self, part: Option<&Part>) -> &str {
+        std::str::from_utf8(self.bytes_of(part.unwrap_or(&self.value))).unwrap_or("null")
+    }
+
+    fn bytes_of(&self, part: &Part) -> &[u8] {
+        &self.json[part.start as usize..part.end as usize]
+    }
+
+    /// Where a field of the value stands, or of a part of it.
+    pub fn part(&self, within: Option<&Part>, field: &Pointer) -> Option<Part> {
+        let text = self.text_of(within);
+        let found = field.find(text)?;
+        // What is found is a piece of the text that was looked in.
+        let start =
+            within.unwrap_or(&self.value).start + (found.as_ptr().addr() - text.as_ptr().addr()) as u32;
+        Some(start..start + found.len() as u32)
     }
 
     /// The whole object. Sharing it would touch its count, which lies elsewhere in memory and is hardly ever in
@@ -125,16 +147,21 @@ impl Entry {
         }
     }
 
-    /// Appends the whole object, under another data name if one is given.
-    pub fn push_json(&self, out: &mut Vec<u8>, alias: Option<&DataName>) {
-        match alias {
-            None => out.extend_from_slice(&self.json),
-            Some(alias) => {
-                out.extend_from_slice(HEAD);
-                push_string(out, alias.as_str());
-                out.extend_from_slice(&self.json[HEAD.len() + self.facts.name.as_str().len() + 2..]);
-            }
+    /// Appends the whole object, under another data name if one is given, with only a part of the value if one
+    /// is given.
+    pub fn push_json(&self, out: &mut Vec<u8>, alias: Option<&DataName>, part: Option<&Part>) {
+        let mut rest = 0;
+        if let Some(alias) = alias {
+            out.extend_from_slice(HEAD);
+            push_string(out, alias.as_str());
+            rest = HEAD.len() + self.facts.name.as_str().len() + 2;
         }
+        if let Some(part) = part {
+            out.extend_from_slice(&self.json[rest..self.value.start as usize]);
+            out.extend_from_slice(self.bytes_of(part));
+            rest = self.value.end as usize;
+        }
+        out.extend_from_slice(&self.json[rest..]);
     }
 
     /// Roughly how much memory it takes.
@@ -195,9 +222,26 @@ mod tests {
         let lost = Marks { lost: true, failed: true, stale: true };
         let entry = Entry::new(facts(), "1").marked(lost, 43);
         let mut out = Vec::new();
-        entry.push_json(&mut out, Some(&DataName::parse("capability").unwrap()));
+        entry.push_json(&mut out, Some(&DataName::parse("capability").unwrap()), None);
         let shown = String::from_utf8(out).unwrap();
         assert!(shown.starts_with(r#"{"dataName":"capability","nodeName":"n1","dataValue":1,"#), "{shown}");
         assert!(shown.ends_with(r#""state":"node-lost","revision":43}"#), "{shown}");
+    }
+
+    #[test]
+    fn a_part_of_a_part_is_shown_in_its_place() {
+        let entry = Entry::new(facts(), r#"{"x":1,"in":{"y":0.10,"z":[]}}"#);
+        let field = |text: &str| Pointer::parse(text).unwrap();
+        let inner = entry.part(None, &field("/in")).unwrap();
+        let y = entry.part(Some(&inner), &field("/y")).unwrap();
+        assert_eq!((entry.text_of(Some(&inner)), entry.text_of(Some(&y))), (r#"{"y":0.10,"z":[]}"#, "0.10"));
+        assert_eq!(entry.part(Some(&inner), &field("/x")), None);
+        for alias in [None, Some(&DataName::parse("capability").unwrap())] {
+            let (mut whole, mut part) = (Vec::new(), Vec::new());
+            entry.push_json(&mut whole, alias, None);
+            entry.push_json(&mut part, alias, Some(&y));
+            let expected = String::from_utf8(whole).unwrap().replace(entry.text(), "0.10");
+            assert_eq!(String::from_utf8(part).unwrap(), expected);
+        }
     }
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::registration::History;
-use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
+use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Served, Written};
 use estimand_api::write::{Content, Write};
 
 use crate::entry::{Entry, Facts, Marks};
 use crate::log::Change;
 use crate::slot::Slot;
 use crate::snapshot::{Bound, Changed as TableChanged, Snapshot};
+use crate::swaps::Swapped;
 
 /// Which names keep a history, and how much of it.
 pub type Retention = BTreeMap<DataName, History>;
@@ -26,10 +27,31 @@ pub type Retention = BTreeMap<DataName, History>;
 pub enum Op {
     Write(Write),
     Batch(Vec<Write>),
-    Delete { name: DataName, node: Option<NodeName> },
-    MarkNode { node: NodeName, lost: bool },
-    Bind { name: DataName, to: DataName },
-    Unbind { name: DataName },
+    Delete {
+        name: DataName,
+        node: Option<NodeName>,
+    },
+    MarkNode {
+        node: NodeName,
+        lost: bool,
+    },
+    /// With `from`, only if that is what the name serves until then.
+    Bind {
+        name: DataName,
+        served: Served,
+        from: Option<DataName>,
+        by: String,
+    },
+    /// Binds to what the name served before, in the same way.
+    RollBack {
+        name: DataName,
+        from: Option<DataName>,
+        by: String,
+    },
+    Unbind {
+        name: DataName,
+        by: String,
+    },
     Retain(Retention),
 }
 
@@ -40,7 +62,8 @@ pub enum Done {
     Batch(BatchWritten),
     Deleted(Deleted),
     Changed(Changed),
-    Bound(Bound),
+    /// With what it served until now, if it is another binding than it was.
+    Bound(Bound, Option<Served>),
     Nothing,
 }
 
@@ -56,9 +79,12 @@ pub struct Group {
     pub past: Vec<Arc<Entry>>,
     /// Whose history is to be deleted.
     pub forget: Vec<(DataName, Option<NodeName>)>,
+    /// Those that have changed.
     pub bindings: BTreeSet<DataName>,
+    /// How they did, one after the other.
+    pub swaps: Vec<Swapped>,
     pub retention: Option<Retention>,
-    now: i64,
+    pub now: i64,
 }
 
 /// A value that is going to be in its slot.
@@ -78,6 +104,7 @@ impl Group {
             past: Vec::new(),
             forget: Vec::new(),
             bindings: BTreeSet::new(),
+            swaps: Vec::new(),
             retention: None,
             now,
         }
@@ -98,8 +125,9 @@ impl Group {
             Op::Batch(writes) => self.batch(writes, retention).map(Done::Batch),
             Op::Delete { name, node } => self.delete(name, node.as_ref()).map(Done::Deleted),
             Op::MarkNode { node, lost } => Ok(Done::Changed(self.mark_node(node, *lost))),
-            Op::Bind { name, to } => self.bind(name, to).map(Done::Bound),
-            Op::Unbind { name } => self.unbind(name),
+            Op::Bind { name, served, from, by } => self.bind(name, served, from.as_ref(), by),
+            Op::RollBack { name, from, by } => self.roll_back(name, from.as_ref(), by),
+            Op::Unbind { name, by } => self.unbind(name, by),
             Op::Retain(retention) => {
                 self.retention = Some(retention.clone());
                 Ok(Done::Nothing)
@@ -154,12 +182,12 @@ impl Group {
             None => Ok(()),
             Some(bound) => Err(Problem::conflict(format!(
                 "`{name}` is bound to `{to}` and has no values of its own: write to `{to}`, or remove the binding",
-                to = bound.to
+                to = bound.served.to
             ))),
         }
     }
 
-    fn next_revision(&mut self) -> u64 {
+    pub fn next_revision(&mut self) -> u64 {
         self.next.revision += 1;
         self.next.revision
     }
@@ -300,48 +328,6 @@ impl Group {
             self.remark(entry, Marks { lost, ..entry.facts.marks });
         }
         Changed { changed: of_node.len(), revision: self.next.revision }
-    }
-
-    fn bind(&mut self, name: &DataName, to: &DataName) -> Result<Bound, Problem> {
-        let refuse = |detail: String| Err(Problem::conflict(detail));
-        if name == to {
-            return refuse(format!("`{name}` cannot be bound to itself"));
-        }
-        if let Some(bound) = self.next.bindings().get(to) {
-            return refuse(format!("`{to}` is itself bound, to `{0}`: bind `{name}` to `{0}`", bound.to));
-        }
-        if let Some((other, _)) = self.next.bindings().iter().find(|(_, bound)| bound.to == *name) {
-            return refuse(format!("`{other}` is bound to `{name}`, which therefore cannot be bound itself"));
-        }
-        match self.next.bindings().get(name) {
-            Some(bound) if bound.to == *to => return Ok(bound.clone()),
-            None if self.next.table(name.as_str()).is_some_and(|table| !table.is_empty()) => {
-                return refuse(format!(
-                    "`{name}` has values of its own, which the binding would hide: delete them first, and \
-                     let what produces them write under another name"
-                ));
-            }
-            _ => {}
-        }
-        let bound = Bound { to: to.clone(), since: self.now, revision: self.next_revision() };
-        self.next.bind(name.clone(), bound.clone());
-        self.rebound(name, bound.revision);
-        Ok(bound)
-    }
-
-    fn unbind(&mut self, name: &DataName) -> Result<Done, Problem> {
-        if !self.next.bindings().contains_key(name) {
-            return Err(Problem::not_found(format!("`{name}` is not bound")));
-        }
-        let revision = self.next_revision();
-        self.next.unbind(name);
-        self.rebound(name, revision);
-        Ok(Done::Nothing)
-    }
-
-    fn rebound(&mut self, name: &DataName, revision: u64) {
-        self.bindings.insert(name.clone());
-        self.changes.push(Change::Rebound { name: name.clone(), revision });
     }
 }
 

@@ -1,4 +1,5 @@
-use estimand_api::value::State;
+use estimand_api::pointer::Pointer;
+use estimand_api::value::{State, SwapAction};
 use estimand_api::write::Order;
 
 use super::*;
@@ -19,6 +20,26 @@ fn value(of: &str, on: &str, text: &str, order: Option<(u64, u64)>) -> Write {
 
 fn failure(of: &str, on: &str, order: Option<(u64, u64)>) -> Write {
     Write { content: Content::Failed, ..value(of, on, "0", order) }
+}
+
+fn served(to: &str, field: Option<&str>) -> Served {
+    Served { to: name(to), field: field.map(|text| Pointer::parse(text).unwrap()) }
+}
+
+fn bound(of: &str, to: &str) -> Op {
+    Op::Bind { name: name(of), served: served(to, None), from: None, by: "me".to_owned() }
+}
+
+fn unbound(of: &str) -> Op {
+    Op::Unbind { name: name(of), by: "me".to_owned() }
+}
+
+fn rolled_back(of: &str, from: Option<&str>) -> Op {
+    Op::RollBack { name: name(of), from: from.map(name), by: "me".to_owned() }
+}
+
+fn target(group: &Group, of: &str) -> Option<String> {
+    group.next.bindings().get(&name(of)).map(|bound| bound.served.to.to_string())
 }
 
 /// A group over nothing.
@@ -77,7 +98,7 @@ fn a_failure_keeps_the_last_good_value_and_an_old_one_is_ignored() {
 #[test]
 fn a_batch_with_one_bound_name_does_nothing() {
     let mut group = group();
-    apply(&mut group, Op::Bind { name: name("b"), to: name("a") }).unwrap();
+    apply(&mut group, bound("b", "a")).unwrap();
     let revision = group.next.revision;
     let refused = apply(&mut group, Op::Batch(vec![value("a", "n", "1", None), value("b", "n", "1", None)]));
     assert!(refused.unwrap_err().detail.starts_with("item [1]: "));
@@ -105,28 +126,103 @@ fn a_binding_serves_what_its_target_has_from_then_on() {
     let mut group = group();
     apply(&mut group, Op::Write(value("v1", "n", "1", None))).unwrap();
     apply(&mut group, Op::Write(value("v2", "n", "2", None))).unwrap();
-    apply(&mut group, Op::Bind { name: name("c"), to: name("v1") }).unwrap();
+    apply(&mut group, bound("c", "v1")).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("1"));
     apply(&mut group, Op::Write(value("v1", "n", "11", None))).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("11"));
-    apply(&mut group, Op::Bind { name: name("c"), to: name("v2") }).unwrap();
+    apply(&mut group, bound("c", "v2")).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("2"));
     apply(&mut group, Op::Delete { name: name("v2"), node: None }).unwrap();
     assert_eq!(text(&group, "c", "n"), None);
     assert_eq!(group.next.values, 1, "a binding has no values of its own");
-    apply(&mut group, Op::Unbind { name: name("c") }).unwrap();
-    assert_eq!(apply(&mut group, Op::Unbind { name: name("c") }).unwrap_err().status, 404);
+    apply(&mut group, unbound("c")).unwrap();
+    assert_eq!(apply(&mut group, unbound("c")).unwrap_err().status, 404);
 }
 
 #[test]
 fn bindings_that_cannot_be_are_refused() {
     let mut group = group();
     apply(&mut group, Op::Write(value("own", "n", "1", None))).unwrap();
-    apply(&mut group, Op::Bind { name: name("b"), to: name("a") }).unwrap();
+    apply(&mut group, bound("b", "a")).unwrap();
     for (of, to) in [("x", "x"), ("x", "b"), ("a", "x"), ("own", "a")] {
-        let refused = apply(&mut group, Op::Bind { name: name(of), to: name(to) });
+        let refused = apply(&mut group, bound(of, to));
         assert_eq!(refused.unwrap_err().status, 409, "{of} to {to}");
     }
+}
+
+#[test]
+fn a_rollback_goes_to_what_was_served_before_and_twice_is_back_again() {
+    let mut group = group();
+    let rolled = |group: &mut Group| apply(group, rolled_back("c", None)).map_err(|refused| refused.status);
+    assert_eq!(rolled(&mut group).unwrap_err(), 404, "never bound");
+    apply(&mut group, bound("c", "v1")).unwrap();
+    assert_eq!(rolled(&mut group).unwrap_err(), 409, "never anything else");
+    apply(&mut group, bound("c", "v2")).unwrap();
+    apply(&mut group, bound("c", "v3")).unwrap();
+    for expected in ["v2", "v3", "v2"] {
+        rolled(&mut group).unwrap();
+        assert_eq!(target(&group, "c").as_deref(), Some(expected));
+    }
+    apply(&mut group, unbound("c")).unwrap();
+    rolled(&mut group).unwrap();
+    assert_eq!(target(&group, "c").as_deref(), Some("v2"), "what was served at last");
+    rolled(&mut group).unwrap();
+    assert_eq!(target(&group, "c").as_deref(), Some("v3"), "and before that");
+    // Bound again to what it served at last, a name has served something else before that.
+    apply(&mut group, unbound("c")).unwrap();
+    apply(&mut group, bound("c", "v3")).unwrap();
+    rolled(&mut group).unwrap();
+    assert_eq!(target(&group, "c").as_deref(), Some("v2"));
+    // What could not be bound cannot be rolled back to either.
+    apply(&mut group, bound("v3", "v4")).unwrap();
+    assert_eq!(rolled(&mut group).unwrap_err(), 409);
+
+    use SwapAction::{Bound, RolledBack, Unbound};
+    let noted: Vec<SwapAction> =
+        group.swaps.iter().filter(|swap| swap.name == name("c")).map(|swap| swap.action).collect();
+    let back = RolledBack;
+    assert_eq!(noted, [Bound, Bound, Bound, back, back, back, Unbound, back, back, Unbound, Bound, back]);
+    assert_eq!(group.swaps[0].before, None);
+    assert_eq!(group.swaps[2].before, Some(served("v2", None)));
+}
+
+#[test]
+fn a_swap_by_somebody_who_believes_otherwise_is_refused() {
+    let mut group = group();
+    let from = |to: &str, from: &str| {
+        let served = served(to, Some("/value"));
+        Op::Bind { name: name("c"), served, from: Some(name(from)), by: "me".to_owned() }
+    };
+    assert_eq!(apply(&mut group, from("v1", "v0")).unwrap_err().status, 409, "it is not bound at all");
+    apply(&mut group, bound("c", "v1")).unwrap();
+    apply(&mut group, from("v2", "v1")).unwrap();
+    let revision = group.next.revision;
+    apply(&mut group, from("v2", "v1")).unwrap();
+    assert_eq!(group.next.revision, revision, "the same sent twice is done once");
+    assert_eq!(apply(&mut group, from("v3", "v1")).unwrap_err().status, 409);
+    assert_eq!(apply(&mut group, rolled_back("c", Some("v1"))).unwrap_err().status, 409);
+    apply(&mut group, rolled_back("c", Some("v2"))).unwrap();
+    assert_eq!(target(&group, "c").as_deref(), Some("v1"));
+}
+
+#[test]
+fn another_field_of_the_same_name_is_another_binding() {
+    let mut group = group();
+    apply(&mut group, Op::Write(value("v", "n", r#"{"a":1,"b":{"c":2.50}}"#, None))).unwrap();
+    apply(&mut group, Op::Write(value("v", "m", "7", None))).unwrap();
+    let mut shown = |field: Option<&str>| {
+        let served = served("v", field);
+        let op = Op::Bind { name: name("c"), served, from: None, by: "me".to_owned() };
+        apply(&mut group, op).unwrap();
+        group.settle();
+        let table = group.next.table("c").unwrap();
+        table.all().map(|shown| shown.text().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(Some("/a")), ["1"], "a value without the field is not there");
+    assert_eq!(shown(Some("/b/c")), ["2.50"]);
+    assert_eq!(shown(None), ["7", r#"{"a":1,"b":{"c":2.50}}"#]);
+    apply(&mut group, rolled_back("c", None)).unwrap();
+    assert_eq!(group.next.bindings().get(&name("c")).unwrap().served, served("v", Some("/b/c")));
 }
 
 #[test]
@@ -163,7 +259,7 @@ fn whoever_holds_a_snapshot_sees_it_as_it_was() {
     for on in ["m", "n"] {
         apply(&mut first, Op::Write(value("a", on, "1", None))).unwrap();
     }
-    apply(&mut first, Op::Bind { name: name("b"), to: name("a") }).unwrap();
+    apply(&mut first, bound("b", "a")).unwrap();
     first.settle();
     let held = first.next.clone();
     let shown = |snapshot: &Snapshot, of: &str| {

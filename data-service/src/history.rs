@@ -15,9 +15,9 @@ use estimand_store::{HistoryQuery, HistoryRow};
 
 use crate::DataService;
 use crate::entry::push_number;
-use crate::read::node_of;
+use crate::read::{field_of, node_of};
 
-const DEFAULT_LIMIT: u64 = 1_000;
+pub const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 100_000;
 
 /// What was kept of a name, oldest first.
@@ -31,6 +31,7 @@ const MAX_LIMIT: u64 = 100_000;
         ("since" = Option<String>, Query, description = "Collected at this instant (RFC 3339) or later, or no longer ago than e.g. `1h`"),
         ("until" = Option<String>, Query, description = "Collected before this instant, or longer ago than that"),
         ("limit" = Option<u64>, Query, description = "At most so many, the newest: 1 to 100000, by default 1000"),
+        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; of the newest `limit`, values without it are left out"),
     ),
     responses(
         (status = 200, description = "What was kept, `[]` if nothing was", body = [PastValue]),
@@ -39,15 +40,16 @@ const MAX_LIMIT: u64 = 100_000;
     )
 )]
 pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let allowed = &["dataName", "dataNode", "nodeName", "since", "until", "limit"];
+    let allowed = &["dataName", "dataNode", "nodeName", "since", "until", "limit", "field"];
     let query = Query::parse(req.query_string(), allowed)?;
     let name = query.get("dataName").unwrap_or_default();
     let name = DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName")))?;
     let snapshot = service.snapshot()?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let field = field_of(query.get("field"))?;
     let now = service.now();
     let asked = HistoryQuery {
-        // The past of a binding is that of the name it leads to now.
+        // The past of a binding is that of the name it leads to now, and of that the part that it serves.
         data_name: snapshot.resolve(&name).to_string(),
         node_name: node.map(str::to_owned),
         since: query.get("since").map(|text| instant("since", text, now)).transpose()?,
@@ -57,23 +59,26 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
     let rows = service.past(asked).await?;
     let mut out = Vec::with_capacity(2 + rows.len() * 200);
     out.push(b'[');
+    let view = snapshot.view(&name);
     for row in &rows {
+        let part = |text| field.as_ref().map_or(Some(text), |field| field.find(text));
+        let Some(text) = view.part(&row.data_value).and_then(part) else { continue };
         if out.len() > 1 {
             out.push(b',');
         }
-        push_row(&mut out, &name, row);
+        push_row(&mut out, &name, row, text);
     }
     out.push(b']');
     Ok(HttpResponse::Ok().content_type("application/json").body(Bytes::from(out)))
 }
 
-fn push_row(out: &mut Vec<u8>, name: &DataName, row: &HistoryRow) {
+fn push_row(out: &mut Vec<u8>, name: &DataName, row: &HistoryRow, text: &str) {
     out.extend_from_slice(b"{\"dataName\":");
     push_string(out, name.as_str());
     out.extend_from_slice(b",\"nodeName\":");
     push_string(out, &row.node_name);
     out.extend_from_slice(b",\"dataValue\":");
-    out.extend_from_slice(row.data_value.as_bytes());
+    out.extend_from_slice(text.as_bytes());
     out.extend_from_slice(b",\"collectedAt\":\"");
     push_rfc3339(out, row.collected_at);
     out.extend_from_slice(b"\",\"receivedAt\":\"");
@@ -92,7 +97,8 @@ fn instant(field: &str, text: &str, now: i64) -> Result<i64, Problem> {
     })
 }
 
-fn limit(text: &str) -> Result<u64, Problem> {
+/// How many of something that was kept are asked for.
+pub fn limit(text: &str) -> Result<u64, Problem> {
     let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
     limit.ok_or_else(|| {
         let error = FieldError::new("limit", "is not valid").given(text);

@@ -15,8 +15,10 @@ mod log;
 mod queue;
 mod read;
 mod shelf;
+mod shown;
 mod slot;
 mod snapshot;
+mod swaps;
 mod watch;
 mod write;
 mod writer;
@@ -28,9 +30,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_service::{Clock, Metrics, PartReady, Readiness, Role, Routes, Stop};
-use estimand_store::{Error, HistoryQuery, HistoryRow, StoreUrl, Worker};
+use estimand_store::{Error, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
 
 use alarms::Alarms;
 use figures::Figures;
@@ -145,8 +148,10 @@ impl DataService {
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)
             .add(Role::Read, bindings::get, bindings::__path_get)
-            .add(Role::Operate, write::bind, write::__path_bind)
-            .add(Role::Operate, write::unbind, write::__path_unbind)
+            .add(Role::Operate, bindings::bind, bindings::__path_bind)
+            .add(Role::Operate, bindings::unbind, bindings::__path_unbind)
+            .add(Role::Read, bindings::history, bindings::__path_history)
+            .add(Role::Operate, bindings::roll_back, bindings::__path_roll_back)
             .share(self.clone())
     }
 
@@ -180,11 +185,20 @@ impl DataService {
     }
 
     async fn past(&self, query: HistoryQuery) -> Result<Vec<HistoryRow>, Problem> {
-        self.0.past.run(move |connection| connection.read_history(&query)).await.map_err(|cause| {
-            tracing::warn!(%cause, "could not read history");
-            Problem::unavailable("the database does not answer; only history needs it to be read", 2)
-        })
+        let rows = self.0.past.run(move |connection| connection.read_history(&query)).await;
+        rows.map_err(|cause| no_past(&cause))
     }
+
+    async fn swaps(&self, name: &DataName, limit: i64) -> Result<Vec<SwapRow>, Problem> {
+        let name = name.clone();
+        let rows = self.0.past.run(move |connection| connection.binding_history(name.as_str(), limit)).await;
+        rows.map_err(|cause| no_past(&cause))
+    }
+}
+
+fn no_past(cause: &Error) -> Problem {
+    tracing::warn!(%cause, "could not read history");
+    Problem::unavailable("the database does not answer; only history needs it to be read", 2)
 }
 
 /// The writer before it has loaded.

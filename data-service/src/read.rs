@@ -1,9 +1,8 @@
 //! Reads: one look into the published snapshot, then bytes that are rendered already.
 //!
 //! Nothing here waits for a writer, a database or another reader. Whether a value is good enough is the
-//! reader's to say (`state`, `maxAge`); without a say everything comes, with its state.
-
-use std::sync::Arc;
+//! reader's to say (`state`, `maxAge`); without a say everything comes, with its state. A part of a value
+//! (`field`) is cut out of its text.
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::web::ThinData;
@@ -12,16 +11,19 @@ use bytes::Bytes;
 use estimand_api::client::REVISION_HEADER;
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::value::{State, Value as StoredValue};
 use estimand_service::{Failure, Query};
 
 use crate::DataService;
-use crate::entry::Entry;
-use crate::snapshot::{Snapshot, Values};
+use crate::shown::Shown;
+use crate::snapshot::Snapshot;
 
 /// The most names in one query.
 const MAX_NAMES: usize = 256;
+/// How many fields are named to whoever asked for one that is not there.
+const MAX_FIELDS_NAMED: usize = 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -40,9 +42,10 @@ impl Filter {
         self.states.is_empty() && self.since.is_none()
     }
 
-    fn takes(&self, entry: &Entry) -> bool {
-        (self.states.is_empty() || self.states.contains(&entry.facts.marks.state()))
-            && self.since.is_none_or(|since| entry.facts.known_since() >= since)
+    fn takes(&self, shown: &Shown<'_>) -> bool {
+        let facts = shown.facts();
+        (self.states.is_empty() || self.states.contains(&facts.marks.state()))
+            && self.since.is_none_or(|since| facts.known_since() >= since)
     }
 }
 
@@ -58,6 +61,7 @@ impl Filter {
         ("dataNode" = Option<String>, Query, description = "Only the value of this node; also spelt `nodeName`"),
         ("state" = Option<String>, Query, description = "Only values in one of these states, with commas"),
         ("maxAge" = Option<String>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
+        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; values without it are left out"),
     ),
     responses(
         (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
@@ -66,29 +70,33 @@ impl Filter {
     )
 )]
 pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "state", "maxAge"])?;
+    let allowed = &["dataName", "dataNode", "nodeName", "state", "maxAge", "field"];
+    let query = Query::parse(req.query_string(), allowed)?;
     let names = query.get("dataName").filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let filter = filter_of(&service, query.get("state"), query.get("maxAge"))?;
+    let field = query.get("field");
     let snapshot = service.snapshot()?;
-    if DataName::is_valid(names) && filter.takes_all() {
+    if DataName::is_valid(names) && filter.takes_all() && field.is_none() {
         let table = snapshot.table(names);
         let body = match (table, node) {
             (None, _) => EMPTY,
             (Some(table), None) => table.array(),
-            (Some(table), Some(node)) => array_of(table.get(node).map(|entry| (table, entry))),
+            (Some(table), Some(node)) => array_of(table.shown(node)),
         };
         return Ok(json(&snapshot, body));
     }
+    let field = field_of(field)?;
     let mut found = Vec::new();
     for name in several(names, &snapshot)? {
         let Some(table) = snapshot.table(name) else { continue };
         match node {
-            Some(node) => found.extend(table.get(node).map(|entry| (table, entry))),
-            None => found.extend(table.entries().map(|entry| (table, entry))),
+            Some(node) => found.extend(table.shown(node)),
+            None => found.extend(table.all()),
         }
     }
-    Ok(json(&snapshot, array_of(found.into_iter().filter(|(_, entry)| filter.takes(entry)))))
+    let taken = found.into_iter().filter(|shown| filter.takes(shown));
+    Ok(json(&snapshot, array_of(taken.filter_map(|shown| shown.narrow(field.as_ref())))))
 }
 
 /// One value.
@@ -104,26 +112,27 @@ pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<Ht
         ("state" = Option<String>, Query, description = "404 unless the value is in one of these states"),
         ("maxAge" = Option<String>, Query, description = "404 unless it was collected no longer ago, e.g. `5s`"),
         ("explain" = Option<String>, Query, description = "`1`: with what produced it"),
+        ("field" = Option<String>, Query, description = "Only this part of the value, a JSON pointer such as `/value`"),
     ),
     responses(
         (status = 200, description = "The value", body = StoredValue),
         (status = 400, description = "A name or the query is not valid", body = Problem),
-        (status = 404, description = "There is no such value", body = Problem),
+        (status = 404, description = "There is no such value; or, of the type `no-such-field`, it has no such part", body = Problem),
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
 pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     let snapshot = service.snapshot()?;
     let (name, node) = (segment(&req, "dataName"), segment(&req, "nodeName"));
-    let Some(table) = snapshot.table(name) else { return Err(no_value(&req, name, node).into()) };
-    let Some(entry) = table.get(node) else { return Err(no_value(&req, name, node).into()) };
+    let shown = snapshot.table(name).and_then(|table| table.shown(node));
+    let Some(shown) = shown else { return Err(no_value(&req, &snapshot, name, node).into()) };
     if !req.query_string().is_empty() {
-        return read_one_asked(&req, &service, &snapshot, table, &entry);
+        return read_one_asked(&req, &service, &snapshot, shown);
     }
     if wants_text(&req) {
-        return Ok(respond(&snapshot, TEXT, plain(&entry)));
+        return Ok(respond(&snapshot, TEXT, plain(&shown)));
     }
-    Ok(json(&snapshot, table.json(&entry)))
+    Ok(json(&snapshot, shown.json()))
 }
 
 /// The same when the query says more.
@@ -131,47 +140,54 @@ fn read_one_asked(
     req: &HttpRequest,
     service: &DataService,
     snapshot: &Snapshot,
-    table: Values<'_>,
-    entry: &Entry,
+    shown: Shown<'_>,
 ) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["state", "maxAge", "explain"])?;
+    let query = Query::parse(req.query_string(), &["state", "maxAge", "explain", "field"])?;
     let filter = filter_of(service, query.get("state"), query.get("maxAge"))?;
-    if !filter.takes(entry) {
-        let (name, node) = (segment(req, "dataName"), segment(req, "nodeName"));
-        let state = entry.facts.marks.state();
-        let at = estimand_api::instant::to_rfc3339(entry.facts.collected_at);
-        let detail = format!(
-            "`{name}` of `{node}` is {state} and was collected at {at}, which is not what was asked for"
-        );
-        return Err(Problem::new(404, "not-as-asked", "The value is not as asked for", detail).into());
-    }
+    let field = field_of(query.get("field"))?;
     let explain = match query.get("explain") {
         None | Some("0" | "false") => false,
         Some("" | "1" | "true") => true,
         Some(other) => return Err(wrong("explain", other, "`1` or nothing").into()),
     };
+    let (name, node) = (segment(req, "dataName"), segment(req, "nodeName"));
+    if !filter.takes(&shown) {
+        let state = shown.facts().marks.state();
+        let at = estimand_api::instant::to_rfc3339(shown.facts().collected_at);
+        let detail = format!(
+            "`{name}` of `{node}` is {state} and was collected at {at}, which is not what was asked for"
+        );
+        return Err(Problem::new(404, "not-as-asked", "The value is not as asked for", detail).into());
+    }
+    let shown = match field {
+        None => shown,
+        Some(field) if field.find(shown.text()).is_none() => {
+            return Err(no_field(name, node, &field, shown.text()).into());
+        }
+        Some(field) => shown.narrow(Some(&field)).ok_or_else(Problem::internal)?,
+    };
     match (explain, wants_text(req)) {
-        (true, _) => Ok(json(snapshot, explained(table, entry))),
-        (false, true) => Ok(respond(snapshot, TEXT, plain(entry))),
-        (false, false) => Ok(json(snapshot, table.json(entry))),
+        (true, _) => Ok(json(snapshot, explained(&shown))),
+        (false, true) => Ok(respond(snapshot, TEXT, plain(&shown))),
+        (false, false) => Ok(json(snapshot, shown.json())),
     }
 }
 
 /// The value with its provenance; `null` for a plain write, which has none.
-fn explained(table: Values<'_>, entry: &Entry) -> Bytes {
+fn explained(shown: &Shown<'_>) -> Bytes {
     let mut out = Vec::with_capacity(512);
-    table.push_json(&mut out, entry);
+    shown.push_json(&mut out);
     out.pop();
     out.extend_from_slice(b",\"provenance\":");
-    out.extend_from_slice(entry.facts.provenance.as_deref().unwrap_or("null").as_bytes());
+    out.extend_from_slice(shown.facts().provenance.as_deref().unwrap_or("null").as_bytes());
     out.push(b'}');
     Bytes::from(out)
 }
 
-fn plain(entry: &Entry) -> Bytes {
-    match serde_json::from_str::<String>(entry.text()) {
+fn plain(shown: &Shown<'_>) -> Bytes {
+    match serde_json::from_str::<String>(shown.text()) {
         Ok(text) => Bytes::from(text),
-        Err(_) => Bytes::from(entry.text().to_owned()),
+        Err(_) => Bytes::from(shown.text().to_owned()),
     }
 }
 
@@ -186,7 +202,7 @@ pub fn segment<'r>(req: &'r HttpRequest, name: &str) -> &'r str {
     req.match_info().get(name).unwrap_or_default()
 }
 
-fn no_value(req: &HttpRequest, name: &str, node: &str) -> Problem {
+fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> Problem {
     let errors: Vec<FieldError> = [
         DataName::parse(name).err().map(|e| e.at("dataName")),
         NodeName::parse(node).err().map(|e| e.at("nodeName")),
@@ -195,12 +211,41 @@ fn no_value(req: &HttpRequest, name: &str, node: &str) -> Problem {
     .flatten()
     .collect();
     match errors.is_empty() {
-        true => Problem::not_found(format!("there is no value of `{name}` for the node `{node}`")),
+        true => {
+            let mut detail = format!("there is no value of `{name}` for the node `{node}`");
+            // There is one where the binding leads, but not the part of it that the binding serves.
+            if let (Some(bound), Some(_)) = (snapshot.bindings().get(name), snapshot.get(name, node))
+                && let Some(field) = &bound.served.field
+            {
+                detail.push_str(&format!(": that of `{}` has no `{field}`", bound.served.to));
+            }
+            Problem::not_found(detail)
+        }
         false => {
             tracing::debug!(path = req.path(), "a read of what is no name");
             Problem::invalid(errors)
         }
     }
+}
+
+/// Names what is there, because most often it is a slip.
+fn no_field(name: &str, node: &str, field: &Pointer, text: &str) -> Problem {
+    let mut there: Vec<String> = field.nearby(text, MAX_FIELDS_NAMED + 1);
+    let more = if there.len() > MAX_FIELDS_NAMED { " and more" } else { "" };
+    there.truncate(MAX_FIELDS_NAMED);
+    let there = match there.is_empty() {
+        true => "nothing at or below that place".to_owned(),
+        false => format!("`{}`{more}", there.join("`, `")),
+    };
+    let detail = format!("the value of `{name}` for the node `{node}` has no `{field}`; it has {there}");
+    let error = FieldError::new("field", "leads nowhere in the value").given(field).expected(there);
+    let problem = Problem::new(404, "no-such-field", "The value has no such field", detail);
+    Problem { errors: vec![error], ..problem }
+}
+
+/// The part of values that a query asks for.
+pub fn field_of(field: Option<&str>) -> Result<Option<Pointer>, Problem> {
+    field.map(Pointer::parse).transpose().map_err(|e| Problem::invalid_field(e.at("field")))
 }
 
 fn missing_name() -> Problem {
@@ -279,14 +324,14 @@ fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>)
 
 const EMPTY: Bytes = Bytes::from_static(b"[]");
 
-fn array_of<'s>(found: impl IntoIterator<Item = (Values<'s>, Arc<Entry>)>) -> Bytes {
+fn array_of<'s>(found: impl IntoIterator<Item = Shown<'s>>) -> Bytes {
     let mut out = Vec::with_capacity(512);
     out.push(b'[');
-    for (table, entry) in found {
+    for shown in found {
         if out.len() > 1 {
             out.push(b',');
         }
-        table.push_json(&mut out, &entry);
+        shown.push_json(&mut out);
     }
     out.push(b']');
     Bytes::from(out)

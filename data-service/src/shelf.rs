@@ -3,20 +3,24 @@
 //! It turns a group into rows and a database's error into what the writer has to know of it: refused, so that
 //! nothing of the group is stored; or broken, so that nobody knows.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::registration::History;
+use estimand_api::value::Served;
 use estimand_api::write::Order;
 use estimand_store::{
     BindingRef, Claim, Connection, DataRow, DataRowRef, Error, Group as Rows, HistoryDelete, HistoryRowRef,
-    Key, RetentionRef, StoreUrl,
+    Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
 use crate::entry::{Entry, Facts, Marks};
 use crate::group::{Group, Retention};
 use crate::snapshot::{Bound, Snapshot};
+use crate::swaps::Swapped;
 
 /// How far the revision of a starting service lies beyond the last one stored. Changes of state that time
 /// makes are published without being stored, and no revision may be given out twice.
@@ -69,12 +73,7 @@ impl Shelf {
                 progress(snapshot.values);
             }
         })?;
-        for row in connection.load_bindings()? {
-            if let (Ok(name), Ok(to)) = (DataName::parse(&row.data_name), DataName::parse(&row.target)) {
-                let revision = snapshot.revision;
-                snapshot.bind(name, Bound { to, since: row.at, revision });
-            }
-        }
+        load_bindings(&mut connection, &mut snapshot)?;
         let mut retention = Retention::new();
         for row in connection.load_retention()? {
             if let Ok(name) = DataName::parse(&row.data_name) {
@@ -117,8 +116,9 @@ impl Shelf {
                 .filter_map(|name| group.next.bindings().get(name).map(|bound| (name, bound)))
                 .map(|(name, bound)| BindingRef {
                     data_name: name.as_str(),
-                    target: bound.to.as_str(),
+                    target: bound.served.to.as_str(),
                     at: bound.since,
+                    field: bound.served.field.as_ref().map(Pointer::as_str),
                 })
                 .collect(),
             bindings_removed: group
@@ -127,6 +127,7 @@ impl Shelf {
                 .filter(|name| !group.next.bindings().contains_key(*name))
                 .map(DataName::as_str)
                 .collect(),
+            swaps: group.swaps.iter().map(|swapped| swap_row_of(swapped, group.now)).collect(),
             retention: group.retention.as_ref().map(retention_rows),
         };
         self.send(&rows)
@@ -175,6 +176,59 @@ impl Shelf {
             None => Connection::open(&self.url)?,
         };
         Ok(self.connection.insert(open))
+    }
+}
+
+/// Loads what is bound, and what is known of it and of what was bound once.
+fn load_bindings(connection: &mut Connection, snapshot: &mut Snapshot) -> Result<(), Error> {
+    let mut last: BTreeMap<String, SwapRow> =
+        connection.last_swaps()?.into_iter().map(|row| (row.data_name.clone(), row)).collect();
+    for row in connection.load_bindings()? {
+        let swap = last.remove(&row.data_name);
+        let Some((name, served)) = DataName::parse(&row.data_name).ok().zip(served(&row.target, row.field))
+        else {
+            continue;
+        };
+        // A binding that an older program made has no history.
+        let revision = swap.as_ref().map_or(snapshot.revision, |swap| swap.revision.unsigned_abs());
+        let before = swap.and_then(before);
+        snapshot.bind(name, Bound { served, since: row.at, revision, before });
+    }
+    for (name, mut swap) in last {
+        let (revision, since) = (swap.revision.unsigned_abs(), swap.at);
+        let served = served(&swap.target, swap.field.take());
+        if let Some((name, served)) = DataName::parse(&name).ok().zip(served) {
+            snapshot.release(name, Bound { served, since, revision, before: before(swap) });
+        }
+    }
+    Ok(())
+}
+
+fn before(swap: SwapRow) -> Option<Served> {
+    served(&swap.before_target?, swap.before_field)
+}
+
+/// What a row says that a name serves; none if that is no name or no field.
+fn served(to: &str, field: Option<String>) -> Option<Served> {
+    let field = field.map(|text| Pointer::parse(&text)).transpose().ok()?;
+    Some(Served { to: DataName::parse(to).ok()?, field })
+}
+
+fn swap_row_of(swapped: &Swapped, at: i64) -> SwapRef<'_> {
+    let Swapped { name, action, served, before, revision, by } = swapped;
+    fn field_of(served: &Served) -> Option<&str> {
+        served.field.as_ref().map(Pointer::as_str)
+    }
+    SwapRef {
+        data_name: name.as_str(),
+        revision: signed(*revision),
+        action: action.as_str(),
+        at,
+        actor: by,
+        target: served.to.as_str(),
+        field: field_of(served),
+        before_target: before.as_ref().map(|before| before.to.as_str()),
+        before_field: before.as_ref().and_then(field_of),
     }
 }
 

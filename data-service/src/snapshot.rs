@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::value::Served;
 
 use crate::entry::Entry;
+use crate::shown::{Shown, View};
 use crate::slot::Slot;
 
 /// All values and bindings.
@@ -24,6 +27,8 @@ pub struct Snapshot {
     pub values: usize,
     tables: imbl::HashMap<DataName, Arc<Table>>,
     bindings: imbl::OrdMap<DataName, Bound>,
+    /// The names that were bound and are no more, as they were at last.
+    released: imbl::OrdMap<DataName, Bound>,
     /// Every node's name that was met, so that each is kept once and stays in the processor's cache.
     node_names: imbl::HashMap<NodeName, ()>,
 }
@@ -31,17 +36,28 @@ pub struct Snapshot {
 /// Where a binding leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    pub to: DataName,
+    pub served: Served,
     pub since: i64,
     pub revision: u64,
+    /// What it served before, if that was ever anything else.
+    pub before: Option<Served>,
+}
+
+/// What makes a table that of a bound name.
+#[derive(Debug, Clone)]
+struct Alias {
+    /// The name under which values are shown.
+    name: DataName,
+    /// The part of each that is shown.
+    field: Option<Pointer>,
 }
 
 /// The nodes that have a value of one name, or of the name that it is bound to.
 #[derive(Debug, Default)]
 pub struct Table {
     nodes: imbl::OrdMap<NodeName, Arc<Slot>>,
-    /// The name under which they are shown, if it is not their own.
-    alias: Option<DataName>,
+    /// Under which name and in which part they are shown, if not as they are.
+    alias: Option<Alias>,
     changed: Arc<Changed>,
     /// All of them as one JSON array, rendered when it is first asked for.
     array: ArcSwapOption<Rendered>,
@@ -85,11 +101,23 @@ pub struct Values<'s> {
 }
 
 impl<'s> Values<'s> {
+    /// The value that there is, whether and however it is shown.
     pub fn get(self, node: &str) -> Option<Arc<Entry>> {
         self.table.nodes.get(node)?.at(self.revision)
     }
 
-    /// In the order of the nodes' names.
+    /// The value of a node as it is shown.
+    pub fn shown(self, node: &str) -> Option<Shown<'s>> {
+        self.view().show(self.get(node)?)
+    }
+
+    /// All that is shown, in the order of the nodes' names.
+    pub fn all(self) -> impl Iterator<Item = Shown<'s>> + use<'s> {
+        let view = self.view();
+        self.entries().filter_map(move |entry| view.show(entry))
+    }
+
+    /// All that there is, in the order of the nodes' names.
     pub fn entries(self) -> impl Iterator<Item = Arc<Entry>> + use<'s> {
         self.table.nodes.values().filter_map(move |slot| slot.at(self.revision))
     }
@@ -103,21 +131,11 @@ impl<'s> Values<'s> {
         self.table.nodes.is_empty()
     }
 
-    /// One value as JSON.
-    pub fn json(self, entry: &Entry) -> Bytes {
+    fn view(self) -> View<'s> {
         match &self.table.alias {
-            None => entry.json(),
-            alias => {
-                let mut out = Vec::with_capacity(384);
-                entry.push_json(&mut out, alias.as_ref());
-                Bytes::from(out)
-            }
+            None => View::default(),
+            Some(Alias { name, field }) => View { alias: Some(name), field: field.as_ref() },
         }
-    }
-
-    /// Appends one value as JSON.
-    pub fn push_json(self, out: &mut Vec<u8>, entry: &Entry) {
-        entry.push_json(out, self.table.alias.as_ref());
     }
 
     /// All values as a JSON array.
@@ -141,11 +159,11 @@ impl<'s> Values<'s> {
     fn render(self) -> Bytes {
         let mut out = Vec::with_capacity(2 + self.table.nodes.len() * 256);
         out.push(b'[');
-        for entry in self.entries() {
+        for shown in self.all() {
             if out.len() > 1 {
                 out.push(b',');
             }
-            self.push_json(&mut out, &entry);
+            shown.push_json(&mut out);
         }
         out.push(b']');
         // What is kept is kept for long, so without room to grow.
@@ -181,9 +199,22 @@ impl Snapshot {
         &self.bindings
     }
 
+    /// What a name that is not bound was bound to at last.
+    pub fn released(&self, name: &DataName) -> Option<&Bound> {
+        self.released.get(name)
+    }
+
     /// The name whose values are served under this one.
     pub fn resolve<'a>(&'a self, name: &'a DataName) -> &'a DataName {
-        self.bindings.get(name).map_or(name, |bound| &bound.to)
+        self.bindings.get(name).map_or(name, |bound| &bound.served.to)
+    }
+
+    /// How a name shows values.
+    pub fn view<'a>(&'a self, name: &'a DataName) -> View<'a> {
+        match self.bindings.get(name) {
+            None => View::default(),
+            Some(bound) => View { alias: Some(name), field: bound.served.field.as_ref() },
+        }
     }
 
     /// The place of a value, and what says when its name's values last changed. For the writer.
@@ -233,15 +264,22 @@ impl Snapshot {
 
     /// Binds a name; it must have no values of its own.
     pub fn bind(&mut self, name: DataName, bound: Bound) {
-        let to = bound.to.clone();
+        let served = bound.served.clone();
+        self.released.remove(&name);
         self.bindings.insert(name.clone(), bound);
-        self.show(name, &to);
+        self.show(name, &served);
     }
 
     pub fn unbind(&mut self, name: &DataName) {
-        if self.bindings.remove(name).is_some() {
+        if let Some(bound) = self.bindings.remove(name) {
             self.tables.remove(name);
+            self.released.insert(name.clone(), bound);
         }
+    }
+
+    /// Notes what a name was bound to once.
+    pub fn release(&mut self, name: DataName, bound: Bound) {
+        self.released.insert(name, bound);
     }
 
     /// Lets the bindings to a name serve the nodes that it has now.
@@ -249,16 +287,17 @@ impl Snapshot {
         if self.bindings.is_empty() {
             return;
         }
-        let to_target = self.bindings.iter().filter(|(_, bound)| bound.to == *target);
-        let aliases: Vec<DataName> = to_target.map(|(name, _)| name.clone()).collect();
-        for alias in aliases {
-            self.show(alias, target);
+        let to_target = self.bindings.iter().filter(|(_, bound)| bound.served.to == *target);
+        let aliases: Vec<(DataName, Served)> =
+            to_target.map(|(name, bound)| (name.clone(), bound.served.clone())).collect();
+        for (alias, served) in aliases {
+            self.show(alias, &served);
         }
     }
 
-    fn show(&mut self, alias: DataName, target: &DataName) {
-        let shown = self.tables.get(target).map(|table| Table::clone(table)).unwrap_or_default();
-        let table = Table { alias: Some(alias.clone()), ..shown };
-        self.tables.insert(alias, Arc::new(table));
+    fn show(&mut self, alias: DataName, served: &Served) {
+        let shown = self.tables.get(&served.to).map(|table| Table::clone(table)).unwrap_or_default();
+        let of = Alias { name: alias.clone(), field: served.field.clone() };
+        self.tables.insert(alias, Arc::new(Table { alias: Some(of), ..shown }));
     }
 }

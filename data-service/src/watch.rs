@@ -2,8 +2,8 @@
 //!
 //! A watcher holds the revision it has seen and nothing else. It takes what came after it from the log; when
 //! the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
-//! snapshot and is told why. Bytes are made only when the connection takes them, so one that never reads
-//! costs a socket.
+//! snapshot and is told why. So what comes after a snapshot is of the same target, whatever was swapped
+//! meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a socket.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,15 +14,18 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::json::push_string;
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_service::{Failure, Query, Stop};
 use futures_util::stream::unfold;
+use tokio::time::Instant;
 
 use crate::DataService;
 use crate::entry::push_number;
 use crate::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
-use crate::read::names_of;
+use crate::read::{field_of, names_of, node_of};
+use crate::shown::View;
 use crate::snapshot::Snapshot;
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
@@ -34,13 +37,16 @@ const CHUNK: usize = 512;
 ///
 /// Events: `snapshot` (`revision`, `reason`, `values`), `change` (a value), `delete` (`dataName`, `nodeName`,
 /// `revision`). The id of an event is its revision; `Last-Event-ID` resumes after it, or, if that is too long
-/// ago, begins with a snapshot whose reason is `gone`.
+/// ago, begins with a snapshot whose reason is `gone`. When a watched name is bound to something else, a snapshot
+/// whose reason is `rebound` says all that it serves from then on.
 #[utoipa::path(
     get,
     path = "/api/data/watch",
     tag = "data",
     params(
         ("dataName" = String, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<String>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
+        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event seen"),
     ),
     responses(
@@ -50,19 +56,27 @@ const CHUNK: usize = 512;
     )
 )]
 pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["dataName"])?;
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "field"])?;
     let names = names_of(query.get("dataName"))?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    let field = field_of(query.get("field"))?;
     let resume = resume_from(&req)?;
     service.snapshot()?;
     let seat = service.log().and_then(|log| log.join());
     let Some(seat) = seat else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
     };
-    let watcher =
-        Watcher { service: service.0.clone(), stop: service.stop(), seat, names, seen: resume, due: None };
-    let watcher = match resume {
-        None => Watcher { due: Some("start"), ..watcher },
-        Some(_) => watcher,
+    let watcher = Watcher {
+        service: service.0.clone(),
+        stop: service.stop(),
+        seat,
+        names,
+        node,
+        field,
+        seen: resume,
+        due: resume.is_none().then_some("start"),
+        sent: Instant::now(),
     };
     let events = unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
@@ -93,9 +107,15 @@ struct Watcher {
     seat: Seat,
     /// None stands for all.
     names: Vec<DataName>,
+    /// None stands for all.
+    node: Option<NodeName>,
+    /// The part of each value that is watched; none stands for all of it.
+    field: Option<Pointer>,
     seen: Option<u64>,
     /// A snapshot is due, for this reason.
     due: Option<&'static str>,
+    /// When something was sent last. What changes need not concern this watcher, so it is not when it was woken.
+    sent: Instant,
 }
 
 impl Watcher {
@@ -109,12 +129,16 @@ impl Watcher {
             // Interest is declared before looking, so that what happens in between wakes this watcher.
             self.seat.set_interest(self.interest(&snapshot));
             if let Some(bytes) = self.take(&snapshot) {
+                self.sent = Instant::now();
                 return Some(bytes);
             }
             tokio::select! {
                 () = self.seat.woken() => {}
                 () = self.stop.requested() => return None,
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(Bytes::from_static(b": still here\n\n")),
+                () = tokio::time::sleep_until(self.sent + KEEP_ALIVE) => {
+                    self.sent = Instant::now();
+                    return Some(Bytes::from_static(b": still here\n\n"));
+                }
             }
         }
     }
@@ -142,13 +166,20 @@ impl Watcher {
                 Since::Changes(changes) => changes,
             };
             let last = changes.last()?.revision();
-            if changes.iter().any(|change| self.is_rebinding(change)) {
-                return Some(self.snapshot(snapshot, "rebound"));
+            // Looked at after the changes were taken, this snapshot contains them. If a name was bound in what
+            // is not seen yet, changes in between may be of another target than the one that it has now.
+            let snapshot = self.service.snapshot().ok()?;
+            if changes.iter().any(|change| self.is_rebinding(change)) || self.is_rebound(&snapshot, seen) {
+                return Some(self.snapshot(&snapshot, "rebound"));
             }
             let mut out = Vec::new();
-            changes.iter().for_each(|change| self.push(&mut out, change, snapshot));
+            changes.iter().for_each(|change| self.push(&mut out, change, &snapshot));
             self.seen = Some(last);
             if !out.is_empty() {
+                if last == snapshot.revision {
+                    // Whatever was written together has been said; who waits for that need not guess.
+                    out.extend_from_slice(b": settled\n\n");
+                }
                 return Some(Bytes::from(out));
             }
         }
@@ -156,6 +187,12 @@ impl Watcher {
 
     fn is_rebinding(&self, change: &Change) -> bool {
         matches!(change, Change::Rebound { name, .. } if self.names.contains(name))
+    }
+
+    /// Whether a name has been bound after a revision.
+    fn is_rebound(&self, snapshot: &Snapshot, seen: u64) -> bool {
+        let bindings = snapshot.bindings();
+        self.names.iter().any(|name| bindings.get(name).is_some_and(|bound| bound.revision > seen))
     }
 
     /// Everything, at the revision of a snapshot. What the log has up to there is part of it.
@@ -168,13 +205,19 @@ impl Watcher {
         out.extend_from_slice(b"\",\"values\":[");
         let all = snapshot.own_names();
         let names = if self.names.is_empty() { all } else { self.names.iter().collect() };
-        let tables = names.into_iter().filter_map(|name| snapshot.table(name.as_str()));
         let mut first = true;
-        for (table, entry) in tables.flat_map(|table| table.entries().map(move |entry| (table, entry))) {
-            if !std::mem::take(&mut first) {
-                out.push(b',');
+        for table in names.into_iter().filter_map(|name| snapshot.table(name.as_str())) {
+            let (one, all) = match &self.node {
+                Some(node) => (table.shown(node.as_str()), None),
+                None => (None, Some(table.all())),
+            };
+            let shown = one.into_iter().chain(all.into_iter().flatten());
+            for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
+                if !std::mem::take(&mut first) {
+                    out.push(b',');
+                }
+                shown.push_json(&mut out);
             }
-            table.push_json(&mut out, &entry);
         }
         out.extend_from_slice(b"]}\n");
         push_id(&mut out, snapshot.revision);
@@ -185,37 +228,49 @@ impl Watcher {
     /// Appends a change, once under each of the watched names that it concerns.
     fn push(&self, out: &mut Vec<u8>, change: &Change, snapshot: &Snapshot) {
         if self.names.is_empty() {
-            return push_event(out, change, None);
+            return self.push_as(out, change, View::default());
         }
         for name in &self.names {
-            if name == change.name() {
-                push_event(out, change, None);
-            } else if snapshot.resolve(name) == change.name() {
-                push_event(out, change, Some(name));
+            if snapshot.resolve(name) == change.name() {
+                self.push_as(out, change, snapshot.view(name));
             }
         }
     }
-}
 
-fn push_event(out: &mut Vec<u8>, change: &Change, alias: Option<&DataName>) {
-    match change {
-        Change::Put(entry) => {
-            out.extend_from_slice(b"event: change\ndata: ");
-            entry.push_json(out, alias);
+    fn push_as(&self, out: &mut Vec<u8>, change: &Change, view: View<'_>) {
+        let (node, revision) = match change {
+            Change::Put(entry) => (&entry.facts.node, entry.facts.revision),
+            Change::Removed { node, revision, .. } => (node, *revision),
+            Change::Rebound { .. } => return,
+        };
+        if self.node.as_ref().is_some_and(|watched| watched != node) {
+            return;
         }
-        Change::Removed { name, node, revision } => {
-            out.extend_from_slice(b"event: delete\ndata: {\"dataName\":");
-            push_string(out, alias.unwrap_or(name).as_str());
-            out.extend_from_slice(b",\"nodeName\":");
-            push_string(out, node.as_str());
-            out.extend_from_slice(b",\"revision\":");
-            push_number(out, *revision);
-            out.push(b'}');
+        let shown = match change {
+            Change::Put(entry) => {
+                view.show(entry.clone()).and_then(|shown| shown.narrow(self.field.as_ref()))
+            }
+            _ => None,
+        };
+        match shown {
+            Some(shown) => {
+                out.extend_from_slice(b"event: change\ndata: ");
+                shown.push_json(out);
+            }
+            // A value without the part that is watched is as good as gone, whether it was there before or not.
+            None => {
+                out.extend_from_slice(b"event: delete\ndata: {\"dataName\":");
+                push_string(out, view.alias.unwrap_or(change.name()).as_str());
+                out.extend_from_slice(b",\"nodeName\":");
+                push_string(out, node.as_str());
+                out.extend_from_slice(b",\"revision\":");
+                push_number(out, revision);
+                out.push(b'}');
+            }
         }
-        Change::Rebound { .. } => return,
+        out.push(b'\n');
+        push_id(out, revision);
     }
-    out.push(b'\n');
-    push_id(out, change.revision());
 }
 
 fn push_id(out: &mut Vec<u8>, revision: u64) {

@@ -1,4 +1,4 @@
-//! Writes, deletions and bindings: each becomes an operation for the writer, and is answered when it is durable.
+//! Writes and deletions: each becomes an operation for the writer, and is answered when it is durable.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,19 @@ use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::History;
-use estimand_api::value::{BatchWritten, Binding, Changed, Deleted, Outcome, Written};
+use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_WRITE_BYTES, Write};
 use estimand_service::{Body, Failure, Query, read_body};
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::DataService;
-use crate::bindings::binding;
 use crate::entry::push_number;
 use crate::group::{Done, Op, Retention};
 use crate::read::{node_of, segment};
 
 /// The largest body of the smaller requests.
-const SMALL: usize = 64 * 1024;
+pub const SMALL: usize = 64 * 1024;
 
 /// Writes a value.
 #[utoipa::path(
@@ -224,58 +223,11 @@ pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpRespons
     Ok(json(&map))
 }
 
-/// Makes a name serve the values of another one, from one moment to the next.
-#[utoipa::path(
-    put,
-    path = "/api/bindings/{dataName}",
-    tag = "bindings",
-    params(("dataName" = String, Path)),
-    request_body(content = inline(Object), description = "`{\"to\": \"the name whose values are served\"}`"),
-    responses(
-        (status = 200, description = "Bound", body = Binding),
-        (status = 400, description = "A name is not valid", body = Problem),
-        (status = 409, description = "It has values of its own, or the other is bound itself", body = Problem),
-        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
-    )
-)]
-pub async fn bind(
-    req: HttpRequest,
-    body: Body<SMALL>,
-    service: ThinData<DataService>,
-) -> Result<HttpResponse, Failure> {
-    let name = path_name(&req)?;
-    let mut fields = Fields::new(parse_object(&body.0)?);
-    let to = fields.required("to", DataName::EXPECTED, fields::data_name);
-    fields.end_body()?;
-    let Some(to) = to else { return Err(Problem::internal().into()) };
-    match service.submit(Op::Bind { name: name.clone(), to }, body.0.len()).await? {
-        Done::Bound(bound) => Ok(json(&binding(&name, &bound))),
-        other => Err(unexpected(&other).into()),
-    }
-}
-
-/// Removes a binding.
-#[utoipa::path(
-    delete,
-    path = "/api/bindings/{dataName}",
-    tag = "bindings",
-    params(("dataName" = String, Path)),
-    responses(
-        (status = 204, description = "Removed"),
-        (status = 404, description = "There is none", body = Problem),
-        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
-    )
-)]
-pub async fn unbind(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    service.submit(Op::Unbind { name: path_name(&req)? }, 256).await?;
-    Ok(HttpResponse::NoContent().finish())
-}
-
 pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
     DataName::parse(segment(req, "dataName")).map_err(|e| Problem::invalid_field(e.at("dataName")))
 }
 
-fn unexpected(done: &Done) -> Problem {
+pub fn unexpected(done: &Done) -> Problem {
     tracing::error!(?done, "the writer answered another question than was asked");
     Problem::internal()
 }

@@ -13,7 +13,9 @@ use output::failure::Exit;
 
 mod agent;
 mod cli;
+mod collect;
 mod commands;
+mod defaults;
 mod output;
 mod serve;
 
@@ -27,10 +29,14 @@ fn main() -> ExitCode {
     let Cli { remote, command } = Cli::parse();
     let exit = match command {
         Command::Client(command) => run_client(&remote, command),
+        Command::Collect(mut args) => {
+            args.json |= remote.json;
+            finish(collect::collect(&args))
+        }
         Command::Completions(args) => finish(commands::completions::print(&args)),
         Command::Up(args) => {
-            let (service, agent) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, service.options(serve::Parts::All { agent }))
+            let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, service.options(serve::Parts::All { agent, defaults }))
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();

@@ -25,7 +25,8 @@ use estimand_slot_agent::Agent;
 use estimand_store::StoreUrl;
 
 use crate::agent;
-use crate::cli::engine::{AgentOptions, ManagerOptions};
+use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
+use crate::defaults;
 
 /// How long a manager leads without its database, if nobody else could.
 const LEAD_ALONE: Duration = Duration::from_secs(15);
@@ -49,11 +50,13 @@ pub enum Parts {
     /// All of them, and an agent if something shall run on this machine.
     All {
         agent: Option<AgentOptions>,
+        defaults: Defaults,
     },
     /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
     Registry {
         data_service: Option<String>,
         managers: Vec<String>,
+        defaults: Defaults,
     },
     Manager(ManagerOptions),
     Data,
@@ -62,6 +65,13 @@ pub enum Parts {
 impl Parts {
     fn has_registry(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Registry { .. })
+    }
+
+    fn defaults(&self) -> Defaults {
+        match self {
+            Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
+            Parts::Manager(_) | Parts::Data => Defaults::None,
+        }
     }
 
     fn has_manager(&self) -> bool {
@@ -113,8 +123,14 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let server = Server::bind(&server_options, site)?;
     let address = format!("http://{}", server.address());
     parts.introduce(&options.parts, &address)?;
+    if options.parts.defaults() == Defaults::Standard {
+        let address = address.clone();
+        parts
+            .tasks
+            .spawn_once("defaults", move |stop| async move { defaults::register(&address, &stop).await });
+    }
     let agent = match &options.parts {
-        Parts::All { agent: Some(agent) } => Some(start_agent(agent, &address, &fate).await?),
+        Parts::All { agent: Some(agent), .. } => Some(start_agent(agent, &address, &fate).await?),
         _ => None,
     };
     greet(&address, &options, &store);
@@ -147,6 +163,7 @@ impl Services {
             let options = RegistryOptions {
                 store: store.clone(),
                 clock: Arc::new(SystemClock),
+                check: Box::new(estimand_slot_agent::check),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
             };
             let started = Registry::start(options, &tasks, &readiness);
@@ -208,7 +225,7 @@ impl Services {
         let own = || vec![own_address.to_owned()];
         let (data_service, managers, registry) = match parts {
             Parts::All { .. } => (Some(own_address.to_owned()), own(), Some(own_address.to_owned())),
-            Parts::Registry { data_service, managers } => (data_service.clone(), managers.clone(), None),
+            Parts::Registry { data_service, managers, .. } => (data_service.clone(), managers.clone(), None),
             Parts::Manager(options) => {
                 (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
             }
@@ -270,7 +287,7 @@ fn store_url(options: &Options) -> anyhow::Result<StoreUrl> {
 /// The first line is for programs: they read the address from it. The rest is for people.
 fn greet(address: &str, options: &Options, store: &StoreUrl) {
     let mut text = format!("listening on {address}\n");
-    if let Parts::All { agent } = &options.parts {
+    if let Parts::All { agent, .. } = &options.parts {
         text.push_str(&format!("storing in {store}\n"));
         if let Some(agent) = agent {
             text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));

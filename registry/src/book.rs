@@ -124,6 +124,11 @@ impl Book {
         self.held.get(name)
     }
 
+    /// All names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &DataName> {
+        self.held.keys()
+    }
+
     pub fn len(&self) -> usize {
         self.held.len()
     }

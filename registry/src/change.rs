@@ -43,6 +43,7 @@ pub async fn post(
     Query::parse(req.query_string(), &[])?;
     let registration = parse_new(&body.0)?;
     let location = format!("/api/registry/{}", registration.data_name);
+    registry.check(&registration).await?;
     registry.check_unbound(&registration.data_name).await?;
     let done = registry.submit(Ask::Create(registration), &who.name()).await?;
     let mut response = HttpResponse::Created();
@@ -76,6 +77,7 @@ pub async fn put(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let submitted = Registration::parse(&body.0)?;
+    registry.check(&submitted.registration).await?;
     let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
     let done = registry.submit(ask, &who.name()).await?;
     answer(HttpResponse::Ok(), &done)

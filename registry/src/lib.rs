@@ -22,10 +22,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use estimand_api::client::Client;
+use estimand_api::client::{Client, Query as Values};
+use estimand_api::fields::nearest;
 use estimand_api::names::DataName;
-use estimand_api::problem::Problem;
-use estimand_api::registration::Change;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::registration::{Change, Mode, Registration};
 use estimand_service::metrics::{Exposition, Kind};
 use estimand_service::{Clock, Readiness, Role, Routes, Tasks};
 use estimand_store::{StoreUrl, Worker};
@@ -57,8 +58,13 @@ pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 pub struct RegistryOptions {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
+    /// Says why no agent would run a registration: what needs to be known of that is not the registry's.
+    pub check: Check,
     pub on_fatal: OnFatal,
 }
+
+/// What refuses a registration that nothing would run, with what is wrong about its command.
+pub type Check = Box<dyn Fn(&Registration) -> Result<(), String> + Send + Sync>;
 
 /// A registry that runs. Clones are the same one.
 #[derive(Clone)]
@@ -78,6 +84,7 @@ struct Shared {
     listeners: Listeners,
     managers: Managers,
     clock: Arc<dyn Clock>,
+    check: Check,
 }
 
 impl Shared {
@@ -89,10 +96,10 @@ impl Shared {
 impl Registry {
     /// Starts the tasks; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: RegistryOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let RegistryOptions { store, clock, on_fatal } = options;
+        let RegistryOptions { store, clock, check, on_fatal } = options;
         let (jobs, inbox) = mpsc::channel(MAX_WAITING);
         let (listeners, managers) = (Listeners::new(), Managers::new());
-        let shared = Arc::new(Shared { book: ArcSwapOption::empty(), listeners, managers, clock });
+        let shared = Arc::new(Shared { book: ArcSwapOption::empty(), listeners, managers, clock, check });
         let (shelf, ready) = (Shelf::new(store.clone()), readiness.part("registry"));
         let writer = Writer::new(Arc::clone(&shared), inbox, shelf, ready, on_fatal);
         // The lock says that one run of the task at a time owns the writer; nobody else ever takes it.
@@ -174,6 +181,50 @@ impl Registry {
     /// Waits until the slots of a deleted name are gone, and returns what is not certain about that.
     async fn gone(&self, name: &DataName) -> Option<String> {
         self.0.shared.managers.gone(name).await
+    }
+
+    /// Refuses what no agent would run, and inputs that nothing provides.
+    async fn check(&self, registration: &Registration) -> Result<(), Problem> {
+        if let Err(reason) = (self.0.shared.check)(registration) {
+            return Err(Problem::invalid_field(FieldError::new("cmd", reason)));
+        }
+        // An executable may ask for whatever it likes; what is computed here waits for what it names.
+        match registration.mode {
+            Mode::Exec | Mode::Stream => Ok(()),
+            Mode::Builtin | Mode::Expr => self.check_inputs(&registration.inputs).await,
+        }
+    }
+
+    async fn check_inputs(&self, inputs: &[DataName]) -> Result<(), Problem> {
+        let book = self.book()?;
+        let unknown = inputs.iter().filter(|input| book.get(input.as_str()).is_none());
+        for input in unknown {
+            if self.has_values(input).await {
+                continue;
+            }
+            let known = book.names().filter(|name| name.as_str() != input.as_str()).map(DataName::as_str);
+            let expected = match nearest(input.as_str(), known) {
+                Some(near) => format!("`{near}`?"),
+                None => "the name of a registration, or of values that are there".to_owned(),
+            };
+            let message = format!("has `{input}`, which nothing is registered for and no value is known of");
+            return Err(Problem::invalid_field(FieldError::new("inputs", message).expected(expected)));
+        }
+        Ok(())
+    }
+
+    /// Whether values are served under the name. If the data service cannot be asked, they may be.
+    async fn has_values(&self, name: &DataName) -> bool {
+        let Some(client) = self.0.shared.listeners.data_service() else { return true };
+        let asked = async {
+            let bound = client.bindings().await?.iter().any(|binding| binding.data_name == *name);
+            let values = client.values(&Values::of(name.clone())).await?;
+            Ok::<_, estimand_api::client::Error>(bound || !values.0.is_empty())
+        };
+        match timeout(ASK_WITHIN, asked).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(_)) | Err(_) => true,
+        }
     }
 
     /// Refuses a name that serves another one's values. If the data service cannot be asked, that is left to

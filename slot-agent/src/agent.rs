@@ -20,6 +20,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use crate::allow::Allow;
 use crate::board::Board;
 use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_options};
+use crate::derive;
 use crate::facts::facts;
 use crate::home::{Home, HomeError};
 use crate::launch::{Cells, LaunchError, Launcher, LauncherOptions};
@@ -75,6 +76,7 @@ pub enum AgentError {
 /// An agent that runs.
 pub struct Agent {
     slots: Tasks,
+    derive: Tasks,
     outbox: Tasks,
     talk: Tasks,
     link: Arc<Link>,
@@ -106,6 +108,12 @@ impl Agent {
         // One more or less does not matter: as long as values are refused, refusals come.
         outbox.on_refused(move |refusal| drop(refuse.try_send(refusal)));
 
+        let (derive, deriving) = derive::Task::new(
+            options.node.clone(),
+            server_seen.clone(),
+            Arc::clone(&outbox),
+            Arc::clone(&options.clock),
+        );
         let context = Context {
             launcher: launcher.clone(),
             allow: options.allow.clone(),
@@ -113,6 +121,7 @@ impl Agent {
             home: Arc::clone(&home),
             outbox: Arc::clone(&outbox),
             sequencer,
+            derive,
             server: server_seen.clone(),
             lease: lease_seen.clone(),
             clock: options.clock,
@@ -142,6 +151,7 @@ impl Agent {
         });
         let agent = Agent {
             slots: Tasks::new(),
+            derive: Tasks::new(),
             outbox: Tasks::new(),
             talk: Tasks::new(),
             link,
@@ -149,6 +159,7 @@ impl Agent {
             leaves: options.leaves,
         };
         agent.spawn_slots(slots, inbox);
+        agent.spawn_derive(deriving);
         agent.spawn_outbox(outbox, server_seen);
         agent.spawn_talk(revision, reported);
         Ok(agent)
@@ -163,6 +174,15 @@ impl Agent {
                 let (slots, inbox) = &mut *owned.lock().await;
                 slots.run(inbox, &stop).await;
             }
+        });
+    }
+
+    /// It ends after the slots, which wait until nothing of theirs is computed any more.
+    fn spawn_derive(&self, task: derive::Task) {
+        let owned = Arc::new(AsyncMutex::new(task));
+        self.derive.spawn("agent-derive", move |stop| {
+            let owned = Arc::clone(&owned);
+            async move { owned.lock().await.run(&stop).await }
         });
     }
 
@@ -194,7 +214,12 @@ impl Agent {
 
     /// Ends it; nothing of it runs when this returns.
     pub async fn stop(self) {
-        for (tasks, within) in [(&self.slots, END_SLOTS_WITHIN), (&self.outbox, END_REST_WITHIN)] {
+        let in_order = [
+            (&self.slots, END_SLOTS_WITHIN),
+            (&self.derive, END_REST_WITHIN),
+            (&self.outbox, END_REST_WITHIN),
+        ];
+        for (tasks, within) in in_order {
             if let Err(error) = tasks.stop_all(within).await {
                 tracing::warn!(%error, "the agent ends unfinished");
             }

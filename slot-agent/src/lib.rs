@@ -2,14 +2,15 @@
 //!
 //! It asks the manager what should run ([`link`]), supervises a slot for each of it ([`slots`], in the order of
 //! the [`timetable`]), starts processes through one small process made for that ([`launch`]), reads their
-//! output ([`dialect`]) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
+//! output (`estimand-dialects`) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
 //! other parts through their interface alone. It goes on when they are away.
 
 mod agent;
 mod allow;
 mod board;
+mod check;
 mod deliver;
-mod dialect;
+mod derive;
 mod environment;
 mod facts;
 mod home;
@@ -20,4 +21,5 @@ mod timetable;
 
 pub use agent::{Agent, AgentError, AgentOptions};
 pub use allow::{Allow, AllowError};
+pub use check::check;
 pub use facts::hostname;

@@ -10,8 +10,8 @@ use crate::backend::{Backend, on};
 use crate::schema::t_data;
 use crate::statement::{Rows, Value, write_all};
 use crate::{
-    BindingRef, Claim, Connection, Error, HistoryDelete, HistoryRowRef, RetentionRef, binding, history,
-    owner, retention,
+    BindingRef, Claim, Connection, Error, HistoryDelete, HistoryRowRef, RetentionRef, SwapRef, binding,
+    history, owner, retention,
 };
 
 /// Rows that are in memory at once while all are loaded. At the largest values that is 128 MiB.
@@ -63,7 +63,8 @@ pub struct Group<'a> {
     /// The highest revision that is in use after this commit.
     pub revision: i64,
     /// Set when an earlier attempt ended with [`Error::Connection`]: the lowest revision that it used.
-    /// What it may have added from there on to the histories that this one adds to is taken back first.
+    /// What it may have added from there on to the histories that this one adds to, those of bindings among
+    /// them, is taken back first.
     pub erase_history_from: Option<i64>,
     pub history_deletes: Vec<HistoryDelete<'a>>,
     pub deletes: Vec<Key<'a>>,
@@ -71,6 +72,8 @@ pub struct Group<'a> {
     pub history: Vec<HistoryRowRef<'a>>,
     pub bindings_set: Vec<BindingRef<'a>>,
     pub bindings_removed: Vec<&'a str>,
+    /// What happened to bindings, for their history.
+    pub swaps: Vec<SwapRef<'a>>,
     /// Replaces the whole table.
     pub retention: Option<Vec<RetentionRef<'a>>>,
 }
@@ -121,6 +124,7 @@ impl Connection {
             history::add(backend, &group.history)?;
             binding::remove(backend, &group.bindings_removed)?;
             binding::set(backend, &group.bindings_set)?;
+            binding::add_swaps(backend, &group.swaps, group.erase_history_from)?;
             if let Some(rows) = &group.retention {
                 retention::replace(backend, rows)?;
             }

@@ -28,7 +28,7 @@ mod tls;
 mod url;
 mod worker;
 
-pub use binding::{BindingRef, BindingRow};
+pub use binding::{BindingRef, BindingRow, SwapRef, SwapRow};
 pub use connection::Connection;
 pub use data::{DataRow, DataRowRef, Group, Key};
 pub use error::Error;

@@ -68,6 +68,21 @@ diesel::table! {
         data_name -> Text,
         target -> Text,
         at -> BigInt,
+        field -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    t_binding_history (data_name, revision) {
+        data_name -> Text,
+        revision -> BigInt,
+        action -> Text,
+        at -> BigInt,
+        actor -> Text,
+        target -> Text,
+        field -> Nullable<Text>,
+        before_target -> Nullable<Text>,
+        before_field -> Nullable<Text>,
     }
 }
 

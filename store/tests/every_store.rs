@@ -9,7 +9,7 @@ use std::thread;
 use common::{Place, all, entry, owned, registration, value};
 use estimand_store::{
     BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
-    Key, RetentionRef, RetentionRow,
+    Key, RetentionRef, RetentionRow, SwapRef,
 };
 
 on_every_store!(
@@ -22,6 +22,7 @@ on_every_store!(
     history_is_read_and_pruned,
     history_of_an_attempt_is_erased,
     bindings_and_retention_are_kept,
+    every_swap_is_kept_once,
     a_claim_ends_the_one_before,
     a_refused_commit_leaves_nothing,
     claims_at_once_are_all_different,
@@ -225,23 +226,28 @@ fn history_of_an_attempt_is_erased(place: &Place) {
 fn bindings_and_retention_are_kept(place: &Place) {
     let mut connection = place.open();
     let claim = connection.claim("data", 0).unwrap();
-    let binding = |data_name, target, at| BindingRef { data_name, target, at };
+    let binding = |data_name, target, at, field| BindingRef { data_name, target, at, field };
     let keep = |data_name, keep_us, max_count| RetentionRef { data_name, keep_us, max_count };
     let group = Group {
         revision: 1,
-        bindings_set: vec![binding("a", "x", 1), binding("b", "x", 1)],
+        bindings_set: vec![binding("a", "x", 1, None), binding("b", "x", 1, Some("/old"))],
         retention: Some(vec![keep("a", Some(5), None), keep("b", None, Some(7))]),
         ..Group::default()
     };
     connection.commit(&claim, &group).unwrap();
     let group = Group {
         revision: 2,
-        bindings_set: vec![binding("b", "y", 2)],
+        bindings_set: vec![binding("b", "y", 2, Some("/\u{e9}"))],
         bindings_removed: vec!["a", "never"],
         ..Group::default()
     };
     connection.commit(&claim, &group).unwrap();
-    let bound = BindingRow { data_name: "b".to_owned(), target: "y".to_owned(), at: 2 };
+    let bound = BindingRow {
+        data_name: "b".to_owned(),
+        target: "y".to_owned(),
+        at: 2,
+        field: Some("/\u{e9}".to_owned()),
+    };
     assert_eq!(connection.load_bindings().unwrap(), [bound]);
     let kept =
         |name: &str, keep_us, max_count| RetentionRow { data_name: name.to_owned(), keep_us, max_count };
@@ -250,6 +256,60 @@ fn bindings_and_retention_are_kept(place: &Place) {
     let group = Group { revision: 3, retention: Some(vec![keep("c", None, None)]), ..Group::default() };
     connection.commit(&claim, &group).unwrap();
     assert_eq!(connection.load_retention().unwrap(), [kept("c", None, None)]);
+}
+
+fn swap<'a>(data_name: &'a str, revision: i64, target: &'a str) -> SwapRef<'a> {
+    let before_target = (revision > 1).then_some("earlier");
+    SwapRef {
+        data_name,
+        revision,
+        action: "bound",
+        at: revision * 10,
+        actor: "somebody",
+        target,
+        field: Some("/value"),
+        before_target,
+        before_field: None,
+    }
+}
+
+fn every_swap_is_kept_once(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let group = Group {
+        revision: 3,
+        swaps: vec![swap("a", 1, "x"), swap("a", 2, "y"), swap("b", 3, "x")],
+        ..Group::default()
+    };
+    connection.commit(&claim, &group).unwrap();
+    // An attempt of unknown outcome that was stored after all, and the same again at other revisions.
+    let lost = Group { revision: 4, swaps: vec![swap("a", 4, "z")], ..Group::default() };
+    connection.commit(&claim, &lost).unwrap();
+    let again = Group {
+        revision: 6,
+        erase_history_from: Some(4),
+        swaps: vec![swap("a", 5, "z"), swap("a", 6, "w")],
+        ..Group::default()
+    };
+    connection.commit(&claim, &again).unwrap();
+    let kept = |connection: &mut Connection, name: &str, limit| -> Vec<(i64, String)> {
+        let rows = connection.binding_history(name, limit).unwrap();
+        rows.into_iter().map(|row| (row.revision, row.target)).collect()
+    };
+    let [w, z, y, x] = [(6, "w"), (5, "z"), (2, "y"), (1, "x")].map(|(n, to)| (n, to.to_owned()));
+    assert_eq!(kept(&mut connection, "a", 9), [w.clone(), z, y, x], "newest first");
+    assert_eq!(kept(&mut connection, "a", 1), [w]);
+    assert_eq!(kept(&mut connection, "never", 9), []);
+    let last = connection.last_swaps().unwrap();
+    assert_eq!(
+        last.iter().map(|row| (row.data_name.as_str(), row.revision)).collect::<Vec<_>>(),
+        [("a", 6), ("b", 3)]
+    );
+    assert_eq!((last[0].before_target.as_deref(), &last[0].before_field), (Some("earlier"), &None));
+    assert_eq!(
+        (last[1].field.as_deref(), last[1].at, last[1].actor.as_str()),
+        (Some("/value"), 30, "somebody")
+    );
 }
 
 fn a_claim_ends_the_one_before(place: &Place) {
@@ -291,7 +351,7 @@ fn a_refused_commit_leaves_nothing(place: &Place) {
         revision: 7,
         upserts: vec![value("a", "n", 7)],
         history: twice,
-        bindings_set: vec![BindingRef { data_name: "a", target: "b", at: 1 }],
+        bindings_set: vec![BindingRef { data_name: "a", target: "b", at: 1, field: None }],
         ..Group::default()
     };
     let refused = connection.commit(&claim, &group);
@@ -325,7 +385,8 @@ fn a_deadlock_is_not_seen(place: &Place) {
     let mut connection = place.open();
     let claims = [connection.claim("data", 0).unwrap(), connection.claim("registry", 0).unwrap()];
     let names: Vec<_> = (0..200).map(|n| format!("b{n:03}")).collect();
-    let there: Vec<_> = names.iter().map(|name| BindingRef { data_name: name, target: "t", at: 0 }).collect();
+    let there: Vec<_> =
+        names.iter().map(|name| BindingRef { data_name: name, target: "t", at: 0, field: None }).collect();
     for _ in 0..5 {
         let group = Group { revision: 1, bindings_set: there.clone(), ..Group::default() };
         connection.commit(&claims[0], &group).unwrap();

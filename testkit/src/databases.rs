@@ -7,7 +7,7 @@
 
 mod engine;
 mod family;
-mod janitor;
+pub(crate) mod janitor;
 
 use std::fs::{self, OpenOptions};
 use std::process::{Child, Command};

@@ -342,6 +342,12 @@ impl Estimand {
             command.arg("up");
         }
         command.args(&self.builder.args);
+        // A test sees what it registers itself, unless it says otherwise.
+        let first = self.builder.args.first().map(|arg| arg.to_string_lossy().into_owned());
+        let registers = matches!(first.as_deref(), None | Some("up" | "registry"));
+        if registers && !self.builder.args.iter().any(|arg| arg == "--defaults") {
+            command.args(["--defaults", "none"]);
+        }
         if self.builder.serves_http {
             command.args(["--listen", &SocketAddr::new(self.builder.listen_host, port).to_string()]);
         }

@@ -16,7 +16,7 @@ fn fake() -> Builder {
 fn is_given_what_the_builder_says() {
     let estimand = fake().args(["up", "--x"]).store("sqlite://a.db").env("FAKE_VARIABLE", "me").start();
     let expected = format!(
-        "up --x --listen 127.0.0.1:0 --data-dir {} --store sqlite://a.db",
+        "up --x --defaults none --listen 127.0.0.1:0 --data-dir {} --store sqlite://a.db",
         estimand.data_dir().display()
     );
     assert_eq!(estimand.http().get("/").text(), expected);

@@ -19,7 +19,7 @@ use url::Url;
 use crate::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
 
 pub use manager::Asking;
-pub use values::{HistoryQuery, Query};
+pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 
 /// The longest pause between two attempts.

@@ -9,8 +9,9 @@ use serde_json::{Value as Json, json};
 use super::{Answer, Client, Error, Repeat};
 use crate::duration::Span;
 use crate::names::{DataName, NodeName};
+use crate::pointer::Pointer;
 use crate::registration::History;
-use crate::value::{BatchWritten, Binding, Changed, Deleted, PastValue, State, Value, Written};
+use crate::value::{BatchWritten, Binding, Changed, Deleted, PastValue, Served, State, Swap, Value, Written};
 use crate::write::Write;
 
 /// What to read.
@@ -23,6 +24,8 @@ pub struct Query {
     pub states: Vec<State>,
     /// Only values collected no longer ago than this.
     pub max_age: Option<Span>,
+    /// Only this part of each value; values without it are left out.
+    pub field: Option<Pointer>,
 }
 
 /// Which part of the past to read.
@@ -33,6 +36,16 @@ pub struct HistoryQuery {
     pub since: Option<String>,
     pub until: Option<String>,
     pub limit: Option<u32>,
+    /// Only this part of each value; values without it are left out.
+    pub field: Option<Pointer>,
+}
+
+/// What a binding is now, and what there is to know about that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebound {
+    pub binding: Binding,
+    /// Says how many nodes have no value there, if some had one before.
+    pub hint: Option<String>,
 }
 
 impl Query {
@@ -51,6 +64,9 @@ impl Query {
         }
         if let Some(age) = self.max_age {
             pairs.push(("maxAge", age.to_string()));
+        }
+        if let Some(field) = &self.field {
+            pairs.push(("field", field.to_string()));
         }
         pairs
     }
@@ -76,6 +92,18 @@ impl Client {
     /// Reads one value; none if there is none.
     pub async fn value(&self, name: &DataName, node: &NodeName) -> Result<Option<Value>, Error> {
         self.one(self.url(&["api", "data", name.as_str(), node.as_str()], &[])).await
+    }
+
+    /// Reads a part of one value. None if there is no such value; that it has no such part is a problem, which
+    /// names the parts that are there.
+    pub async fn part(
+        &self,
+        name: &DataName,
+        node: &NodeName,
+        field: &Pointer,
+    ) -> Result<Option<Value>, Error> {
+        let path = ["api", "data", name.as_str(), node.as_str()];
+        self.one(self.url(&path, &[("field", field.as_str())])).await
     }
 
     /// Reads one value with what produced it.
@@ -141,7 +169,14 @@ impl Client {
         pairs.extend(query.since.as_ref().map(|since| ("since", since.as_str())));
         pairs.extend(query.until.as_ref().map(|until| ("until", until.as_str())));
         pairs.extend(limit.as_ref().map(|limit| ("limit", limit.as_str())));
+        pairs.extend(query.field.as_ref().map(|field| ("field", field.as_str())));
         let answer = self.get(self.url(&["api", "data", "history"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// Which names keep a history.
+    pub async fn retention(&self) -> Result<BTreeMap<DataName, Json>, Error> {
+        let answer = self.get(self.url(&["api", "data", "retention"], &[])).await?;
         self.read(&answer)
     }
 
@@ -158,10 +193,43 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Makes `name` serve the values of `to`, from one moment to the next.
-    pub async fn bind(&self, name: &DataName, to: &DataName) -> Result<Binding, Error> {
-        let body = json!({ "to": to }).to_string().into_bytes();
-        let answer = self.put(&["api", "bindings", name.as_str()], body).await?;
+    /// Makes `name` serve the values of another one, or a part of each, from one moment to the next. With
+    /// `from` only if that is what it serves until then.
+    pub async fn bind(
+        &self,
+        name: &DataName,
+        to: &Served,
+        from: Option<&DataName>,
+    ) -> Result<Rebound, Error> {
+        let mut body = json!({ "to": to.to });
+        if let Some(field) = &to.field {
+            body["field"] = json!(field);
+        }
+        if let Some(from) = from {
+            body["from"] = json!(from);
+        }
+        let answer = self.put(&["api", "bindings", name.as_str()], body.to_string().into_bytes()).await?;
+        self.rebound(answer)
+    }
+
+    /// Makes `name` serve what it served before; twice is back again. With `from` only if that is what it
+    /// serves until then.
+    pub async fn roll_back(&self, name: &DataName, from: Option<&DataName>) -> Result<Rebound, Error> {
+        let body = from.map_or(json!({}), |from| json!({ "from": from })).to_string();
+        let url = self.url(&["api", "bindings", name.as_str(), "rollback"], &[]);
+        let body = Some(Bytes::from(body));
+        self.rebound(self.send(Method::POST, url, body, Repeat::OnlyIfNotTaken).await?)
+    }
+
+    fn rebound(&self, answer: Answer) -> Result<Rebound, Error> {
+        Ok(Rebound { binding: self.read(&answer)?, hint: answer.hint })
+    }
+
+    /// What happened to a binding, newest first, at most so many changes.
+    pub async fn binding_history(&self, name: &DataName, limit: Option<u32>) -> Result<Vec<Swap>, Error> {
+        let limit = limit.map(|limit| limit.to_string());
+        let pairs: Vec<(&str, &str)> = limit.iter().map(|limit| ("limit", limit.as_str())).collect();
+        let answer = self.get(self.url(&["api", "bindings", name.as_str(), "history"], &pairs)).await?;
         self.read(&answer)
     }
 

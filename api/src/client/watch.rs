@@ -9,14 +9,18 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use reqwest::header;
 use serde::Deserialize;
+use url::Url;
 
 use super::{Client, Error, chain, values::name_list};
 use crate::names::{DataName, NodeName};
+use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::value::Value;
 
 /// Longer than the pause in which the service sends a comment to show that it is there.
 const SILENCE: Duration = Duration::from_secs(40);
+/// The comment by which the service says that the events so far are all of one snapshot.
+const SETTLED: &[u8] = b": settled";
 /// The longest event: a snapshot of very many values.
 const MAX_EVENT_BYTES: usize = 1 << 30;
 
@@ -36,6 +40,8 @@ pub enum Event {
 pub struct Watch {
     client: Client,
     names: Vec<DataName>,
+    node: Option<NodeName>,
+    field: Option<Pointer>,
     last_id: Option<String>,
     response: Option<reqwest::Response>,
     buffer: BytesMut,
@@ -50,6 +56,8 @@ impl Client {
         Watch {
             client: self.clone(),
             names,
+            node: None,
+            field: None,
             last_id: None,
             response: None,
             buffer: BytesMut::new(),
@@ -62,6 +70,16 @@ impl Client {
 impl Watch {
     /// The next event. Connects, and connects again, as needed; an error is a refusal by the service.
     pub async fn next(&mut self) -> Result<Event, Error> {
+        loop {
+            if let Some(event) = self.heard().await? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// The next event, or none: then the events so far are all of one snapshot, and nothing that was written together
+    /// with them is still to come. A snapshot is that by itself.
+    pub async fn heard(&mut self) -> Result<Option<Event>, Error> {
         loop {
             if let Some(event) = self.take_event()? {
                 self.pause = Duration::ZERO;
@@ -77,6 +95,19 @@ impl Watch {
         }
     }
 
+    /// Only what concerns this node.
+    pub fn of_node(mut self, node: NodeName) -> Self {
+        self.node = Some(node);
+        self
+    }
+
+    /// Only this part of each value. A value without it is not there: it is left out of snapshots, and a change
+    /// to it is a [`Event::Delete`].
+    pub fn field(mut self, field: Pointer) -> Self {
+        self.field = Some(field);
+        self
+    }
+
     /// Starts where another watch ended.
     pub fn resume_from(mut self, id: impl Into<String>) -> Self {
         self.last_id = Some(id.into());
@@ -89,9 +120,17 @@ impl Watch {
         self.pause = (self.pause * 2).clamp(Duration::from_millis(50), Duration::from_secs(5));
     }
 
+    fn url(&self) -> Url {
+        let names = name_list(&self.names);
+        let mut pairs = vec![("dataName", names.as_str())];
+        pairs.extend(self.node.as_ref().map(|node| ("dataNode", node.as_str())));
+        pairs.extend(self.field.as_ref().map(|field| ("field", field.as_str())));
+        self.client.url(&["api", "data", "watch"], &pairs)
+    }
+
     /// Brings more bytes.
     async fn fill(&mut self) -> Result<(), Error> {
-        let url = self.client.url(&["api", "data", "watch"], &[("dataName", &name_list(&self.names))]);
+        let url = self.url();
         let lost = |cause: String| Error::Unreachable { url: url.to_string(), cause };
         let response = match &mut self.response {
             Some(response) => response,
@@ -119,11 +158,15 @@ impl Watch {
         }
     }
 
-    /// Takes the next whole event out of the buffer; comments and unknown events are passed over.
-    fn take_event(&mut self) -> Result<Option<Event>, Error> {
+    /// Takes the next whole event out of the buffer, or the word that all is said; other comments and unknown events
+    /// are passed over.
+    fn take_event(&mut self) -> Result<Option<Option<Event>>, Error> {
         while let Some(end) = find_blank_line(&self.buffer, &mut self.scanned) {
             let block = self.buffer.split_to(end + 2).freeze();
             self.scanned = 0;
+            if block.starts_with(SETTLED) {
+                return Ok(Some(None));
+            }
             let block = Block::parse(&block);
             let read = match block.event.as_str() {
                 "snapshot" => serde_json::from_slice::<Snapshot>(&block.data).map(Event::from),
@@ -138,7 +181,7 @@ impl Watch {
             if let Some(id) = block.id {
                 self.last_id = Some(id);
             }
-            return Ok(Some(event));
+            return Ok(Some(Some(event)));
         }
         Ok(None)
     }

@@ -20,15 +20,17 @@ use crate::names::DataName;
 use crate::problem::Problem;
 use crate::selector::Selector;
 
+mod expect;
 mod parts;
 mod reading;
 
+pub use expect::Expectations;
 pub use parts::{History, Limits};
 
 use parts::{read_env, read_history, read_limits, read_params};
 use reading::{
-    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_mode, read_phase, read_replicas,
-    read_timing,
+    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_kind, read_mode, read_phase,
+    read_replicas, read_timing,
 };
 
 /// The largest body of a registration.
@@ -73,6 +75,20 @@ pub enum Format {
     Number,
     /// An object of node name to value: one instance answers for all nodes.
     Nodes,
+    /// Prometheus' and OpenMetrics' text.
+    Prometheus,
+    /// Influx' line protocol.
+    Influx,
+    /// A Nagios plugin: its exit code, its text and its performance data.
+    Nagios,
+    /// What a munin plugin prints.
+    Munin,
+    /// Netdata's external plugins, which live long.
+    Netdata,
+    /// Lines of fields with commas, the first of which names them.
+    Csv,
+    /// Lines of `key=value`.
+    Logfmt,
 }
 
 /// When an instance runs.
@@ -114,6 +130,10 @@ pub struct Registration {
     pub kind: Kind,
     pub mode: Mode,
     pub format: Format,
+    /// Whether one bad record spoils the whole output.
+    pub strict: bool,
+    /// What its values are; others are kept from readers.
+    pub expect: Expectations,
     pub timeout: Option<Span>,
     pub nodes: Selector,
     pub replicas: Replicas,
@@ -195,19 +215,17 @@ impl Registration {
         let cmd = read_cmd(&mut fields, mode);
         let timing = read_timing(&mut fields, mode);
         let phase = read_phase(&mut fields, timing.as_ref());
-        let kind = fields
-            .optional("kind", "collector or processor", |value| {
-                fields::word(value, &[("collector", Kind::Collector), ("processor", Kind::Processor)])
-            })
-            .unwrap_or(Kind::Collector);
-        let format = read_format(&mut fields);
+        let kind = read_kind(&mut fields, mode);
+        let format = read_format(&mut fields, mode);
+        let strict = fields.optional("strict", "true or false", fields::truth).unwrap_or(false);
+        let expect = Expectations::read(&mut fields);
         let timeout =
             fields.optional("timeout", "more than 0 and at most a year: seconds, or \"5s\"", |value| {
                 bounded_span(value, 1_000)
             });
         let nodes =
             fields.optional("nodes", "a label selector such as \"zone=a,gpu\"", fields::parsed::<Selector>);
-        let replicas = read_replicas(&mut fields, kind);
+        let replicas = read_replicas(&mut fields, kind, mode, format);
         let inputs = read_inputs(&mut fields, kind, data_name.as_ref());
         let params = read_params(&mut fields);
         let env = read_env(&mut fields);
@@ -233,6 +251,8 @@ impl Registration {
             kind,
             mode,
             format,
+            strict,
+            expect,
             timeout,
             nodes,
             replicas,
@@ -270,6 +290,10 @@ impl Registration {
         put("kind", json!(self.kind));
         put("mode", json!(self.mode));
         put("format", json!(self.format));
+        if self.strict {
+            put("strict", json!(true));
+        }
+        self.expect.entries().into_iter().for_each(|(name, value)| put(name, value));
         match self.replicas {
             Replicas::All => put("replicas", json!("all")),
             Replicas::Count(count) => put("replicas", json!(count)),

@@ -47,17 +47,47 @@ pub(super) fn read_mode(fields: &mut Fields) -> Mode {
         .unwrap_or(Mode::Exec)
 }
 
-pub(super) fn read_format(fields: &mut Fields) -> Format {
+/// An expression has inputs, so it is a processor unless somebody says otherwise.
+pub(super) fn read_kind(fields: &mut Fields, mode: Mode) -> Kind {
+    let words = [("collector", Kind::Collector), ("processor", Kind::Processor)];
+    let kind = fields
+        .optional("kind", "collector or processor", |value| fields::word(value, &words))
+        .unwrap_or(match mode {
+            Mode::Expr => Kind::Processor,
+            Mode::Exec | Mode::Stream | Mode::Builtin => Kind::Collector,
+        });
+    if mode == Mode::Expr && kind == Kind::Collector {
+        fields.error("kind", "does not go with the mode `expr`, which reads inputs").expected =
+            Some("processor".to_owned());
+    }
+    kind
+}
+
+pub(super) fn read_format(fields: &mut Fields, mode: Mode) -> Format {
     let words = [
         ("auto", Format::Auto),
         ("text", Format::Text),
         ("json", Format::Json),
         ("number", Format::Number),
         ("nodes", Format::Nodes),
+        ("prometheus", Format::Prometheus),
+        ("openmetrics", Format::Prometheus),
+        ("influx", Format::Influx),
+        ("nagios", Format::Nagios),
+        ("munin", Format::Munin),
+        ("netdata", Format::Netdata),
+        ("csv", Format::Csv),
+        ("logfmt", Format::Logfmt),
     ];
-    fields
-        .optional("format", "auto, text, json, number or nodes", |value| fields::word(value, &words))
-        .unwrap_or(Format::Auto)
+    let known = "auto, text, json, number, nodes, prometheus, influx, nagios, munin, netdata, csv or logfmt";
+    let format =
+        fields.optional("format", known, |value| fields::word(value, &words)).unwrap_or(Format::Auto);
+    let prints = matches!(mode, Mode::Exec | Mode::Stream);
+    if !prints && !matches!(format, Format::Auto | Format::Nodes) {
+        fields.error("format", "is for what a program prints").expected =
+            Some("none, or `nodes` for what answers for all nodes".to_owned());
+    }
+    format
 }
 
 pub(super) fn read_cmd(fields: &mut Fields, mode: Mode) -> Option<Command> {
@@ -134,15 +164,17 @@ pub(super) fn read_phase(fields: &mut Fields, timing: Option<&Timing>) -> Phase 
     phase.unwrap_or_default()
 }
 
-pub(super) fn read_replicas(fields: &mut Fields, kind: Kind) -> Replicas {
+/// What needs no process and speaks for its own node runs everywhere; other processors run once.
+pub(super) fn read_replicas(fields: &mut Fields, kind: Kind, mode: Mode, format: Format) -> Replicas {
     let replicas = fields.optional("replicas", "\"all\", or a number from 1 to 10000", |value| match value {
         Value::String(word) if word == "all" => Ok(Replicas::All),
         Value::Number(_) => fields::whole(value, 1, 10_000).map(|count| Replicas::Count(count as u32)),
         _ => Err("is neither".to_owned()),
     });
+    let at_the_node = matches!(mode, Mode::Expr | Mode::Builtin) && format != Format::Nodes;
     replicas.unwrap_or(match kind {
-        Kind::Collector => Replicas::All,
-        Kind::Processor => Replicas::Count(1),
+        Kind::Processor if !at_the_node => Replicas::Count(1),
+        Kind::Collector | Kind::Processor => Replicas::All,
     })
 }
 

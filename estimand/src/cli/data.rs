@@ -3,6 +3,7 @@
 use clap::Args;
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::value::State;
 
 use super::parse;
@@ -18,7 +19,36 @@ Examples:
   estimand get cpu_usage
   estimand get cpu_usage memory --node node-1 --max-age 5s
   estimand get cpu_usage --node node-1 --raw
+  estimand get memory --field /available
   estimand get capability --node node-1 --explain";
+
+const BIND_EXAMPLES: &str = "\
+Examples:
+  estimand bind node_capability capability_history
+  estimand bind node_capability capability_ewma --field /value
+  estimand bind node_capability capability_cpu --from capability_ewma
+  estimand bind node_capability --rollback";
+
+const COMPARE_AFTER: &str = "\
+For each node: what each name says now, with its spread and its number of samples if it tells
+them; its share of the sum over all nodes, which is what a partition by capability uses; how
+far that is from the share by the first name that is compared with, in points; and mean,
+standard deviation and number of its values in the past, if a history is kept. A node without
+a number has no share. The name that is served now is marked with `*`, and is what the others
+are compared with.
+
+Then for each two names: how much of all work would go to other nodes (the total variation
+distance), and whether they order the nodes alike (Kendall's tau: 1 alike, -1 the other way).
+
+With --json: `name`, `boundTo`, `revision`, `since`; `columns`, each with `dataName`, `serves`,
+`field`, `noShares` (why there are none), `historyKept`, `historyCut`, and `nodes`, each with
+`nodeName`, `value`, `number`, `spread`, `samples`, `state`, `share`, and `past` with `mean`,
+`deviation`, `count`; `pairs`, each with `a`, `b`, `totalVariation`, `kendallTau`, `sameOrder`,
+`nodesInBoth`, and `nodes`, each with `nodeName` and `difference`. What there is none of is null.
+
+Examples:
+  estimand compare node_capability capability_cpu capability_history
+  estimand compare node_capability capability_cpu capability_ewma --since 1h --json";
 
 #[derive(Debug, Args)]
 #[command(after_help = PUT_EXAMPLES)]
@@ -53,8 +83,11 @@ pub struct GetArgs {
     /// Only values that were collected no longer ago, e.g. 5s
     #[arg(long, value_name = "TIME")]
     pub max_age: Option<Span>,
+    /// Only this part of each value, e.g. /value; values without it are left out
+    #[arg(long, value_name = "POINTER")]
+    pub field: Option<Pointer>,
     /// Say for each value what produced it
-    #[arg(long, conflicts_with = "raw")]
+    #[arg(long, conflicts_with_all = ["raw", "field"])]
     pub explain: bool,
     /// Print just the values, one a line, texts without quotes
     #[arg(long, conflicts_with = "json")]
@@ -75,6 +108,12 @@ pub struct WatchArgs {
     /// The data names; all of them if none is given
     #[arg(value_name = "NAME")]
     pub names: Vec<DataName>,
+    /// Only the values of this node
+    #[arg(long)]
+    pub node: Option<NodeName>,
+    /// Only this part of each value, e.g. /value; a value without it counts as deleted
+    #[arg(long, value_name = "POINTER")]
+    pub field: Option<Pointer>,
 }
 
 #[derive(Debug, Args)]
@@ -93,14 +132,44 @@ pub struct HistoryArgs {
     /// At most so many values, the newest ones [default: 1000]
     #[arg(long, value_name = "N")]
     pub limit: Option<u32>,
+    /// Only this part of each value, e.g. /value; values without it are left out
+    #[arg(long, value_name = "POINTER")]
+    pub field: Option<Pointer>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = COMPARE_AFTER)]
+pub struct CompareArgs {
+    /// What it is about: a bound name, of which the name that it serves is marked, or any other
+    pub name: DataName,
+    /// The data names that are compared
+    #[arg(value_name = "COLUMN", required = true, num_args = 2..)]
+    pub columns: Vec<DataName>,
+    /// How far to look back: how long ago, e.g. 1h, or an instant
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse::moment)]
+    pub since: String,
+    /// Where the number stands in values that are objects [default: what NAME serves, else /value]
+    #[arg(long, value_name = "POINTER")]
+    pub field: Option<Pointer>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = BIND_EXAMPLES)]
 pub struct BindArgs {
     /// The data name that readers ask for
     pub name: DataName,
     /// The data name whose values they get
-    pub target: DataName,
+    #[arg(required_unless_present = "rollback")]
+    pub target: Option<DataName>,
+    /// They get only this part of each value, e.g. /value
+    #[arg(long, value_name = "POINTER", conflicts_with = "rollback")]
+    pub field: Option<Pointer>,
+    /// They get again what they got before; twice is back again
+    #[arg(long, conflicts_with = "target")]
+    pub rollback: bool,
+    /// Only if they get this one's values until now
+    #[arg(long, value_name = "NAME")]
+    pub from: Option<DataName>,
 }
 
 #[derive(Debug, Args)]
@@ -110,4 +179,13 @@ pub struct UnbindArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct BindingsArgs {}
+pub struct BindingsArgs {
+    /// Only this data name
+    pub name: Option<DataName>,
+    /// Who bound it, when, and to what; newest first
+    #[arg(long, requires = "name")]
+    pub history: bool,
+    /// At most so many changes, the newest ones [default: 1000]
+    #[arg(long, value_name = "N", requires = "history")]
+    pub limit: Option<u32>,
+}

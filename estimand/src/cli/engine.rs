@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, ValueHint};
+use clap::{Args, CommandFactory as _, ValueEnum, ValueHint};
 use estimand_api::names::NodeName;
 use estimand_service::telemetry;
 
@@ -103,6 +103,16 @@ pub struct UpArgs {
     /// Run nothing on this machine
     #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "labels", "allow", "max_runs"])]
     no_agent: bool,
+    /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
+    #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
+    defaults: Defaults,
+}
+
+/// What a new cluster measures without being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Defaults {
+    Standard,
+    None,
 }
 
 /// What may run on a node.
@@ -170,13 +180,13 @@ impl ManagerArgs {
 
 impl UpArgs {
     /// How to run the services, and how to run the agent, if there is to be one.
-    pub fn split(self) -> Result<(ServiceArgs, Option<AgentOptions>), clap::Error> {
-        let UpArgs { service, node, no_agent } = self;
+    pub fn split(self) -> Result<(ServiceArgs, Option<AgentOptions>, Defaults), clap::Error> {
+        let UpArgs { service, node, no_agent, defaults } = self;
         let agent = match no_agent {
             true => None,
             false => Some(node.options(service.data_dir().join("agent"))?),
         };
-        Ok((service, agent))
+        Ok((service, agent, defaults))
     }
 }
 
@@ -325,7 +335,7 @@ mod tests {
     #[test]
     fn up_has_an_agent_unless_it_shall_not() {
         let up = |line: &str| parse::<UpArgs>(line).and_then(UpArgs::split);
-        let (_, agent) = up("up --data-dir /d --node n1 --allow /x").unwrap();
+        let (_, agent, _) = up("up --data-dir /d --node n1 --allow /x").unwrap();
         let agent = agent.unwrap();
         assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
         assert_eq!(agent.allow, Allowed::Folders(vec![PathBuf::from("/x")]));

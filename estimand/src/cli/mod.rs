@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub mod collect;
 pub mod data;
 pub mod engine;
 pub mod nodes;
@@ -16,7 +17,10 @@ pub mod services;
 #[cfg(test)]
 mod tests;
 
-use data::{BindArgs, BindingsArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs};
+use collect::CollectArgs;
+use data::{
+    BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
+};
 use engine::{AgentArgs, ManagerArgs, UpArgs};
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
@@ -56,6 +60,8 @@ pub enum Command {
     Agent(AgentArgs),
     #[command(flatten)]
     Client(ClientCommand),
+    /// Measure this machine, once, without any service
+    Collect(CollectArgs),
     /// Print a script that completes commands in your shell
     Completions(CompletionsArgs),
 }
@@ -88,6 +94,8 @@ pub enum ClientCommand {
     Unbind(Remotely<UnbindArgs>),
     /// List which data names serve the values of others
     Bindings(Remotely<BindingsArgs>),
+    /// Compare what several data names say of the same nodes
+    Compare(Remotely<CompareArgs>),
     /// List the nodes, show one, cordon or remove one
     Nodes(Remotely<NodesArgs>),
     /// List what runs on which node, and how it goes

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 use estimand_service::telemetry;
 
+use super::engine::Defaults;
 use super::parse;
 use crate::serve::{Options, Parts};
 
@@ -44,6 +45,9 @@ pub struct RegistryArgs {
     /// A manager to tell of changes, so that they take effect at once; may be repeated [default: none]
     #[arg(long = "manager", id = "managers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     managers: Vec<String>,
+    /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
+    #[arg(long, value_name = "SET", default_value = "standard")]
+    defaults: Defaults,
 }
 
 impl ServiceArgs {
@@ -66,7 +70,11 @@ impl ServiceArgs {
 
 impl RegistryArgs {
     pub fn options(self) -> Options {
-        self.service.options(Parts::Registry { data_service: self.data_service, managers: self.managers })
+        self.service.options(Parts::Registry {
+            data_service: self.data_service,
+            managers: self.managers,
+            defaults: self.defaults,
+        })
     }
 }
 

@@ -23,6 +23,8 @@ fn help_reads_well() {
     insta::assert_snapshot!("help_up", help(Some("up")));
     insta::assert_snapshot!("help_register", help(Some("register")));
     insta::assert_snapshot!("help_get", help(Some("get")));
+    insta::assert_snapshot!("help_bind", help(Some("bind")));
+    insta::assert_snapshot!("help_compare", help(Some("compare")));
     insta::assert_snapshot!("help_nodes", help(Some("nodes")));
     insta::assert_snapshot!("help_instances", help(Some("instances")));
     insta::assert_snapshot!("help_logs", help(Some("logs")));
@@ -32,7 +34,7 @@ fn help_reads_well() {
 #[test]
 fn help_at_the_top_fits_a_screen() {
     let text = help(None);
-    assert!(text.lines().count() <= 40, "{text}");
+    assert!(text.lines().count() <= 44, "{text}");
 }
 
 #[test]
@@ -84,6 +86,13 @@ fn what_contradicts_itself_or_says_too_little_is_wrong_usage() {
     assert_eq!(usage_error(&["get", "a", "--raw", "--json"]), ArgumentConflict);
     assert_eq!(usage_error(&["history", "a", "--since", "yesterday"]), ValueValidation);
     assert_eq!(usage_error(&["up", "--listen", "7070"]), ValueValidation);
+    assert_eq!(usage_error(&["get", "a", "--field", "value"]), ValueValidation);
+    assert_eq!(usage_error(&["get", "a", "--field", "/value", "--explain"]), ArgumentConflict);
+    assert_eq!(usage_error(&["bind", "a"]), MissingRequiredArgument);
+    assert_eq!(usage_error(&["bind", "a", "b", "--rollback"]), ArgumentConflict);
+    assert_eq!(usage_error(&["bind", "a", "--rollback", "--field", "/x"]), ArgumentConflict);
+    assert_eq!(usage_error(&["bindings", "--history"]), MissingRequiredArgument);
+    assert_eq!(usage_error(&["compare", "a", "b"]), TooFewValues);
 }
 
 #[test]

@@ -14,14 +14,16 @@ pub async fn history(session: &mut Session, args: &HistoryArgs) -> Result<(), Fa
         since: args.since.clone(),
         until: args.until.clone(),
         limit: args.limit,
+        field: args.field.clone(),
     };
     let values = session.client.history(&args.name, &query).await?;
     if session.out.json {
         return Ok(session.out.pretty(&values)?);
     }
     if values.is_empty() {
+        let with = args.field.as_ref().map(|field| format!(" with `{field}`")).unwrap_or_default();
         remark(&format!(
-            "nothing of that is kept of `{}`; a registration with --history keeps values",
+            "nothing of that is kept of `{}`{with}; a registration with --history keeps values",
             args.name
         ));
         return Ok(());

@@ -96,7 +96,12 @@ fn doing(instance: &Instance) -> Cell {
         _ if instance.node_state == NodeState::Lost => return Cell::toned("lost", Tone::Bad),
         Doing::Refused => Tone::Bad,
         Doing::BackingOff | Doing::Unleased => Tone::Warning,
-        Doing::Pending | Doing::Idle | Doing::Waiting | Doing::Running | Doing::Stopping => Tone::Plain,
+        Doing::Pending
+        | Doing::Idle
+        | Doing::Waiting
+        | Doing::Running
+        | Doing::Unavailable
+        | Doing::Stopping => Tone::Plain,
     };
     Cell::toned(instance.status.doing.as_str(), tone)
 }
@@ -118,7 +123,9 @@ pub fn note(instance: &Instance) -> Option<Cell> {
     } else if status.doing == Doing::Unleased {
         "it may run only once in the cluster, and waits for the manager to be heard of again".to_owned()
     } else {
-        return None;
+        let text = status.note.as_ref()?;
+        let tone = if status.doing == Doing::Unavailable { Tone::Plain } else { Tone::Warning };
+        return Some(Cell::toned(text, tone));
     };
     Some(Cell::toned(&text, Tone::Warning))
 }

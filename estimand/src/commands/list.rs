@@ -96,12 +96,17 @@ fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
 /// `4/5`: how many run well of those that there are, or of those that there should be.
 fn well(one: &Registered, instances: &[Instance], trouble: bool) -> Cell {
     let calendar = matches!(one.registration.timing, Timing::Cron(_));
-    let well = instances.iter().filter(|instance| is_well(instance, calendar)).count();
+    // Where there is nothing to measure nothing is amiss.
+    let here = || instances.iter().filter(|instance| instance.status.doing != Doing::Unavailable);
+    if !instances.is_empty() && here().next().is_none() && !trouble {
+        return Cell::from("n/a");
+    }
+    let well = here().filter(|instance| is_well(instance, calendar)).count();
     let wanted = match one.registration.replicas {
         Replicas::All => 0,
         Replicas::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
     };
-    let all = instances.len().max(wanted);
+    let all = here().count().max(wanted);
     let tone = match () {
         () if trouble => Tone::Bad,
         () if well < all || all == 0 => Tone::Warning,

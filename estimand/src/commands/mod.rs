@@ -14,6 +14,7 @@ use crate::output::failure::Failure;
 
 mod bindings;
 mod changes;
+mod compare;
 pub mod completions;
 mod history;
 mod instances;
@@ -75,7 +76,8 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         ClientCommand::History(args) => run!(args, history::history),
         ClientCommand::Bind(args) => run!(args, bindings::bind),
         ClientCommand::Unbind(args) => run!(args, bindings::unbind),
-        ClientCommand::Bindings(args) => run!(args, bindings::list),
+        ClientCommand::Bindings(args) => run!(args, bindings::bindings),
+        ClientCommand::Compare(args) => run!(args, compare::compare),
         ClientCommand::Nodes(mut args) => {
             if let Some(inner) = args.own.inner() {
                 args.remote = inner.or(&args.remote);

@@ -83,6 +83,9 @@ fn body(report: &RunReport) -> Vec<Cell> {
     let size = words::count(report.stderr.len(), "byte");
     lines.extend(written("standard error", &size, &report.stderr));
     lines.push(Cell::from(""));
+    if let Some(note) = &report.note {
+        lines.push(Cell::toned(note, Tone::Warning));
+    }
     match (&report.error, report.values.as_slice()) {
         (Some(error), _) => lines.push(Cell::toned(&format!("no value: {error}"), Tone::Bad)),
         (None, []) => lines.push(Cell::from("no value: it has nothing to say now, which is no failure")),

@@ -5,7 +5,7 @@ use estimand_api::client::Query;
 use estimand_api::registration::Registered;
 use serde_json::{Value as Json, json};
 
-use super::{Session, found, values};
+use super::{Session, bindings, found, values};
 use crate::cli::registrations::ShowArgs;
 use crate::output::failure::Failure;
 use crate::output::table::Cell;
@@ -36,16 +36,16 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
     let registered = found(client.registration(name).await)?;
     // A service that runs alone knows its own half; what it does not answer for, it does not have.
     let (values, _) = found(client.values(&Query::of(name.clone())).await)?.unwrap_or_default();
-    let mut bindings = found(client.bindings().await)?.unwrap_or_default();
-    bindings.retain(|binding| binding.data_name == *name || binding.to == *name);
-    if registered.is_none() && values.is_empty() && bindings.is_empty() {
+    let mut bound = found(client.bindings().await)?.unwrap_or_default();
+    bound.retain(|binding| binding.data_name == *name || binding.to == *name);
+    if registered.is_none() && values.is_empty() && bound.is_empty() {
         let message = format!("`{name}` is not registered, has no value, and is not bound");
         return Err(Failure::Missing(message));
     }
     let out = &mut session.out;
     if out.json {
         let registration = registered.map(|registered| Json::Object(registered.to_map()));
-        let all = json!({ "registration": registration, "bindings": bindings, "values": values });
+        let all = json!({ "registration": registration, "bindings": bound, "values": values });
         return Ok(out.pretty(&all)?);
     }
     let now = Utc::now();
@@ -56,9 +56,10 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
         }
         None => out.line(&format!("{name} is not registered"))?,
     }
-    for binding in &bindings {
+    for binding in &bound {
         let since = words::instant(binding.since);
-        out.line(&format!("`{}` serves the values of `{}` since {since}", binding.data_name, binding.to))?;
+        let served = bindings::served(&binding.to, binding.field.as_ref());
+        out.line(&format!("`{}` serves {served} since {since}", binding.data_name))?;
     }
     out.line("")?;
     match values.is_empty() {

@@ -86,9 +86,14 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
         node: args.node.clone(),
         states: args.states.clone(),
         max_age: args.max_age,
+        field: args.field.clone(),
     };
     let (values, _) = session.client.values(&query).await?;
     if let (true, [name], Some(node)) = (values.is_empty(), args.names.as_slice(), &args.node) {
+        if let Some(field) = &args.field {
+            // Asked on its own, the service says which fields there are.
+            session.client.part(name, node, field).await?;
+        }
         let as_asked =
             if query.states.is_empty() && query.max_age.is_none() { "" } else { " that is as asked for" };
         return Err(Failure::Missing(format!(
@@ -113,7 +118,7 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
 
 fn nothing_found(args: &GetArgs) -> &'static str {
     let everything = args.names.is_empty() && args.node.is_none();
-    match everything && args.states.is_empty() && args.max_age.is_none() {
+    match everything && args.states.is_empty() && args.max_age.is_none() && args.field.is_none() {
         true => "there are no values yet",
         false => "there is no such value",
     }

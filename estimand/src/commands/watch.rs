@@ -19,6 +19,12 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
     // beginning is better said at once.
     session.client.bindings().await?;
     let mut watch = session.client.watch(args.names.clone());
+    if let Some(node) = &args.node {
+        watch = watch.of_node(node.clone());
+    }
+    if let Some(field) = &args.field {
+        watch = watch.field(field.clone());
+    }
     let mut columns = Columns::new(5, VALUE);
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);

@@ -35,6 +35,9 @@ pub enum Failure {
     /// Something was left out that is needed here, in words.
     #[error("{0}")]
     Usage(String),
+    /// A collector failed, in words.
+    #[error("{0}")]
+    NotMeasured(String),
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
     #[error("cannot go on: {0}")]
@@ -82,7 +85,7 @@ impl Failure {
             Failure::Missing(_) => Exit::Missing,
             Failure::Usage(_) => Exit::Usage,
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Failure::Read { .. } | Failure::Io(_) => Exit::Failed,
+            Failure::NotMeasured(_) | Failure::Read { .. } | Failure::Io(_) => Exit::Failed,
             Failure::Hinted { failure, .. } => failure.exit(),
             Failure::Said(exit) => *exit,
         }

@@ -182,7 +182,7 @@ fn json_is_what_the_manager_answered() {
     let all = json(&["instances"]);
     assert_eq!(all, served("/api/mng/instances"));
     let good = json(&["instances", "good"]);
-    let always = "dataName doing failing failures nodeName nodeState overruns registered restarts runs timeouts version";
+    let always = "dataName doing failing failures nodeName nodeState overruns quarantined registered restarts runs timeouts version";
     let ran = "lastCpuMs lastDurationMs lastExit lastGood lastMemory lastStart lastWaitMs stderrTail";
     let expected: BTreeSet<&str> = always.split(' ').chain(ran.split(' ')).collect();
     assert_eq!(fields_of(&good[0]), expected.into_iter().collect::<Vec<_>>().join(" "));

@@ -65,6 +65,63 @@ fn a_session_about_values() {
 }
 
 #[test]
+fn a_session_about_swaps() {
+    let mut session = Session::start();
+    session.run(&["bind", "capability", "ewma", "--field", "/value"]);
+    for (node, value) in [("n1", 2), ("n2", 1)] {
+        let object = json!({"value": value, "spread": 0.5, "samples": 12}).to_string();
+        session.quietly(&["put", "ewma", node, &object]);
+    }
+    session.quietly(&["put", "cpu", "n1", "0.25"]);
+    session.run(&["get", "capability"]);
+    session.run(&["get", "ewma", "--field", "/spread", "--raw"]);
+    session.run(&["get", "ewma", "--node", "n1", "--field", "/sprad"]);
+    session.run(&["get", "ewma", "--field", "spread"]);
+    session.run(&["bind", "capability", "cpu", "--from", "ewma"]);
+    session.run(&["bind", "capability", "cpu", "--from", "ewma"]);
+    session.run(&["bind", "capability", "other", "--from", "ewma"]);
+    session.run(&["bindings", "capability"]);
+    session.run(&["bind", "capability", "--rollback"]);
+    session.run(&["show", "capability"]);
+    session.run(&["unbind", "capability"]);
+    session.run(&["bindings", "capability"]);
+    session.run(&["bindings", "capability", "--history"]);
+    session.run(&["bind", "capability", "--rollback", "--from", "cpu"]);
+    session.run(&["bind", "capability", "--rollback"]);
+    session.run(&["bindings", "nothing", "--history"]);
+    insta::assert_snapshot!(session.transcript());
+}
+
+#[test]
+fn a_session_that_compares() {
+    let mut session = Session::start();
+    session.run(&["compare", "capability", "cpu", "ewma"]);
+    session.quietly(&["register", "ewma", "--every", "5m", "--history", "1h", "--", "./ewma"]);
+    for (node, value) in [("n1", 1), ("n1", 2), ("n2", 1), ("n3", 1)] {
+        let object = json!({"value": value, "spread": 0.5, "samples": 12}).to_string();
+        session.quietly(&["put", "ewma", node, &object]);
+    }
+    for (node, value) in [("n1", "0.25"), ("n2", "0.75"), ("n3", "idle")] {
+        session.quietly(&["put", "cpu", node, value]);
+    }
+    session.quietly(&["bind", "capability", "cpu"]);
+    session.run(&["compare", "capability", "cpu", "ewma", "nothing"]);
+    session.run(&["compare", "anything", "ewma", "cpu", "--field", "/spread", "--since", "2h"]);
+    session.run(&["compare", "capability", "cpu", "cpu"]);
+    session.run(&["compare", "capability", "cpu"]);
+    insta::assert_snapshot!(session.transcript());
+    let json = session.quietly(&["compare", "capability", "cpu", "ewma", "--json"]);
+    let compared: Value = serde_json::from_str(&json).unwrap();
+    let revision =
+        session.http().get("/api/data?dataName=cpu").header("estimand-revision").unwrap().to_owned();
+    assert_eq!((compared["revision"].to_string(), &compared["boundTo"]), (revision, &json!("cpu")));
+    assert_eq!(compared["columns"][1]["nodes"][0]["share"], 0.5);
+    assert_eq!(compared["columns"][1]["nodes"][0]["past"]["mean"], 1.5);
+    assert_eq!(compared["pairs"][0]["totalVariation"], 0.5);
+    assert_eq!(compared["pairs"][0]["nodes"][1], json!({"nodeName": "n2", "difference": -0.5}));
+}
+
+#[test]
 fn a_history_is_shown() {
     let mut session = Session::start();
     session.quietly(&["register", "cpu", "--every", "5m", "--history", "1h", "--", "./cpu"]);
@@ -74,9 +131,12 @@ fn a_history_is_shown() {
     session.run(&["history", "cpu", "--limit", "2"]);
     session.run(&["history", "cpu", "--node", "n2"]);
     session.run(&["history", "cpu", "--until", "30m"]);
+    session.quietly(&["put", "cpu", "n1", "{\"value\": 0.50}"]);
+    session.run(&["history", "cpu", "--field", "/value"]);
+    session.run(&["history", "cpu", "--field", "/nothing"]);
     insta::assert_snapshot!(session.transcript());
     let all: Vec<Value> = serde_json::from_str(&session.quietly(&["history", "cpu", "--json"])).unwrap();
-    assert_eq!(all.iter().map(|one| &one["dataValue"]).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(all.iter().map(|one| &one["dataValue"]).take(3).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 /// The codes are documented in `--help`; scripts depend on them.
@@ -118,6 +178,7 @@ fn json_is_what_the_service_answered() {
     assert_eq!(json(&["history", "cpu"]), json!([]));
     assert_eq!(json(&["bind", "stable", "cpu"])["to"], "cpu");
     assert_eq!(json(&["bindings"])[0]["dataName"], "stable");
+    assert_eq!(json(&["bindings", "stable", "--history"])[0]["action"], "bound");
     assert_eq!(json(&["delete", "cpu"])["deleted"], 1);
     let served: Value = session.http().get("/api/registry").json();
     assert_eq!(json(&["list"]), served);
@@ -167,6 +228,30 @@ fn a_watch_follows_until_it_is_ended() {
     session.quietly(&["delete", "cpu"]);
     assert_eq!(next()["event"], "delete");
     // Ctrl-C is an orderly end.
+    watch.interrupt();
+    assert_eq!(watch.wait(SOON).code(), Some(0));
+}
+
+#[test]
+fn a_part_of_the_values_of_one_node_is_watched() {
+    let session = Session::start();
+    for node in ["n1", "n2"] {
+        session.quietly(&["put", "cpu", node, "{\"value\": 1}"]);
+    }
+    let mut watch = session.spawn(&["watch", "cpu", "--node", "n2", "--field", "/value", "--json"]);
+    let mut lines = BufReader::new(watch.stdout()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let first = next();
+    assert_eq!(
+        (&first["values"][0]["nodeName"], &first["values"][0]["dataValue"]),
+        (&json!("n2"), &json!(1))
+    );
+    assert_eq!(first["values"].as_array().unwrap().len(), 1);
+    session.quietly(&["put", "cpu", "n1", "{\"value\": 2}"]);
+    session.quietly(&["put", "cpu", "n2", "{\"value\": 3}"]);
+    assert_eq!(next()["value"]["dataValue"], 3);
+    session.quietly(&["put", "cpu", "n2", "4"]);
+    assert_eq!(next()["event"], "delete");
     watch.interrupt();
     assert_eq!(watch.wait(SOON).code(), Some(0));
 }

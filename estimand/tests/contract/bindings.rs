@@ -141,7 +141,7 @@ fn wrong_bindings_are_refused(target: &Target) {
     wrong_field(&put(&path, &json!({})), "to");
     wrong_field(&put(&path, &json!({"to": 7})), "to");
     wrong_field(&put(&path, &json!({"to": "no name"})), "to");
-    wrong_field(&put(&path, &json!({"to": "a", "from": "b"})), "from");
+    wrong_field(&put(&path, &json!({"to": "a", "until": "b"})), "until");
     wrong_field(&put("/api/bindings/no%20name", &json!({"to": "a"})), "dataName");
     wrong_field(&put(&path, &json!(["a"])), "body");
     problem(&target.data.get(&path), 404);

@@ -12,7 +12,7 @@ use crate::target::{self, Target};
 on_every_target!(the_description_is_complete, references_lead_somewhere);
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 24] = [
+const PATHS: [(&str, &[&str]); 26] = [
     ("/api/registry", &["get", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get"]),
     ("/api/registry/{dataName}/history", &["get"]),
@@ -23,6 +23,8 @@ const PATHS: [(&str, &[&str]); 24] = [
     ("/api/data/history", &["get"]),
     ("/api/bindings", &["get"]),
     ("/api/bindings/{dataName}", &["delete", "get", "put"]),
+    ("/api/bindings/{dataName}/history", &["get"]),
+    ("/api/bindings/{dataName}/rollback", &["post"]),
     ("/api/nodes", &["get"]),
     ("/api/nodes/{node}", &["delete", "get"]),
     ("/api/nodes/{node}/cordon", &["delete", "put"]),

@@ -18,6 +18,7 @@ on_every_target!(
     a_watch_is_quiet_about_other_names,
     a_revision_that_is_gone_begins_anew,
     a_swap_begins_anew,
+    a_swap_that_was_missed_is_told_before_what_came_before_it,
     a_bound_name_is_watched_under_its_own_name,
     a_batch_arrives_in_order,
     everything_is_watched_with_a_star,
@@ -196,6 +197,25 @@ fn a_swap_begins_anew(target: &Target) {
     assert_eq!(snapshot(&mut events, Some("rebound")).1, Vec::<Value>::new());
     // Who was away during the swap is told of it too.
     assert_eq!(snapshot(&mut resume(target, &stable, &before), Some("rebound")).1, Vec::<Value>::new());
+}
+
+fn a_swap_that_was_missed_is_told_before_what_came_before_it(target: &Target) {
+    let (stable, one, two) = (target.name("capability"), target.name("estimator"), target.name("estimator"));
+    target.write(&one, "n", "one");
+    let path = format!("/api/bindings/{stable}");
+    let bind = |to: &str| target.data.send_json("PUT", &path, &json!({"to": to})).expect_status(200);
+    bind(&one);
+    let (seen, _) = snapshot(&mut watch(target, &stable), None);
+    // More changes than are looked at in one go, of what is bound only after them.
+    let batch: Vec<Value> = (0..2_000)
+        .map(|place| json!({"dataName": two, "nodeName": format!("n{place}"), "dataValue": "two"}))
+        .collect();
+    target.data.send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
+    bind(&two);
+    let mut events = resume(target, &stable, &seen);
+    assert_eq!(snapshot(&mut events, Some("rebound")).1.len(), 2_000, "not a few of them before the swap");
+    target.write(&two, "n", "new");
+    assert_eq!(next(&mut events, "change").1["dataValue"], "new");
 }
 
 fn a_bound_name_is_watched_under_its_own_name(target: &Target) {

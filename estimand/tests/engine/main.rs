@@ -7,6 +7,8 @@
 
 mod by_hand;
 mod changes;
+mod defaults;
+mod derived;
 mod ends;
 mod formats;
 mod limits;

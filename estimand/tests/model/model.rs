@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::operations::{Item, NAMES, Name, Node, Operation};
+use crate::operations::{Item, NAMES, Name, Node, Operation, Target};
 
 #[derive(Debug, Default)]
 pub struct Model {
     values: BTreeMap<(Name, Node), Kept>,
-    bindings: BTreeMap<Name, Name>,
+    bindings: BTreeMap<Name, Target>,
+    /// All that a name was ever bound to, one after the other.
+    swaps: BTreeMap<Name, Vec<Target>>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +60,8 @@ impl Model {
                     self.values.iter_mut().filter(|((_, on), kept)| on == node && kept.lost != *lost);
                 Answer::Changed(of_node.map(|(_, kept)| kept.lost = *lost).count())
             }
-            Operation::Bind { name, to } => self.bind(*name, *to),
+            Operation::Bind { name, target } => self.bind(*name, *target),
+            Operation::RollBack { name } => self.roll_back(*name),
             Operation::Unbind { name } => match self.bindings.remove(name) {
                 Some(_) => Answer::Done,
                 None => Answer::Missing,
@@ -70,15 +73,18 @@ impl Model {
     /// Everything that is read, in the order of names and nodes.
     pub fn seen(&self) -> Vec<Seen> {
         let of_name = |name: Name| {
-            let served = *self.bindings.get(&name).unwrap_or(&name);
+            let (served, field) = *self.bindings.get(&name).unwrap_or(&(name, None));
             let own = self.values.range((served, 0)..(served + 1, 0));
-            own.map(move |((_, node), kept)| (name, *node, kept.value.clone(), kept.state()))
+            own.filter_map(move |((_, node), kept)| {
+                let part = field.map_or(Some(&kept.value), |field| kept.value.pointer(field))?;
+                Some((name, *node, part.clone(), kept.state()))
+            })
         };
         (0..NAMES).flat_map(of_name).collect()
     }
 
-    pub fn bindings(&self) -> Vec<(Name, Name)> {
-        self.bindings.iter().map(|(name, to)| (*name, *to)).collect()
+    pub fn bindings(&self) -> Vec<(Name, Target)> {
+        self.bindings.iter().map(|(name, target)| (*name, *target)).collect()
     }
 
     fn is_bound(&self, name: Name) -> bool {
@@ -106,14 +112,26 @@ impl Model {
         }
     }
 
-    fn bind(&mut self, name: Name, to: Name) -> Answer {
+    fn bind(&mut self, name: Name, target: Target) -> Answer {
         let has_values = self.values.keys().any(|(of, _)| *of == name);
-        let is_target = self.bindings.values().any(|target| *target == name);
-        if name == to || self.is_bound(to) || is_target || has_values {
+        let is_target = self.bindings.values().any(|(to, _)| *to == name);
+        if name == target.0 || self.is_bound(target.0) || is_target || has_values {
             return Answer::Conflict;
         }
-        self.bindings.insert(name, to);
+        if self.bindings.insert(name, target) != Some(target) {
+            self.swaps.entry(name).or_default().push(target);
+        }
         Answer::Done
+    }
+
+    /// To the last that it was bound to and is not now.
+    fn roll_back(&mut self, name: Name) -> Answer {
+        let now = self.bindings.get(&name);
+        let Some(swaps) = self.swaps.get(&name) else { return Answer::Missing };
+        match swaps.iter().rev().find(|target| Some(*target) != now) {
+            Some(target) => self.bind(name, *target),
+            None => Answer::Conflict,
+        }
     }
 }
 

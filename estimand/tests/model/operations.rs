@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 pub type Name = usize;
 pub type Node = usize;
 
+/// What a binding serves: whose values, and which part of each.
+pub type Target = (Name, Option<&'static str>);
+
 pub const NAMES: usize = 4;
 pub const NODES: usize = 2;
 
@@ -24,7 +27,10 @@ pub enum Operation {
     },
     Bind {
         name: Name,
-        to: Name,
+        target: Target,
+    },
+    RollBack {
+        name: Name,
     },
     Unbind {
         name: Name,
@@ -52,12 +58,18 @@ pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
         4 => (0..NAMES, prop::option::weighted(0.7, 0..NODES))
             .prop_map(|(name, node)| Operation::Delete { name, node }),
         4 => (0..NODES, any::<bool>()).prop_map(|(node, lost)| Operation::Mark { node, lost }),
-        5 => (0..NAMES, 0..NAMES).prop_map(|(name, to)| Operation::Bind { name, to }),
+        5 => (0..NAMES, 0..NAMES, field()).prop_map(|(name, to, field)| Operation::Bind { name, target: (to, field) }),
+        2 => (0..NAMES).prop_map(|name| Operation::RollBack { name }),
         2 => (0..NAMES).prop_map(|name| Operation::Unbind { name }),
         1 => Just(Operation::Restart),
         2 => Just(Operation::Kill),
     ];
     prop::collection::vec(operation, 40..60)
+}
+
+/// Of some values a part, of others nothing.
+fn field() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![3 => Just(None), 1 => Just(Some("/a")), 1 => Just(Some("/a/0"))]
 }
 
 fn item() -> impl Strategy<Value = Item> {

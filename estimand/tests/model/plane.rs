@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
 
 use crate::model::{Answer, Model, Seen};
-use crate::operations::{Item, NAMES, NODES, Name, Node, Operation};
+use crate::operations::{Item, NAMES, NODES, Name, Node, Operation, Target};
 
 pub struct Plane {
     process: Estimand,
@@ -50,10 +50,8 @@ impl Plane {
             }
             let seen = self.seen();
             prop_assert_eq!(seen, model.seen(), "after {:?}", operation);
-            prop_assert_eq!(
-                self.bindings().into_iter().map(|(name, to, _)| (name, to)).collect::<Vec<_>>(),
-                model.bindings()
-            );
+            let bound: Vec<_> = self.bindings().iter().map(|one| self.bound(one)).collect();
+            prop_assert_eq!(bound, model.bindings());
         }
         self.start_again(&Operation::Kill)?;
         prop_assert_eq!(self.seen(), model.seen(), "at the end");
@@ -94,9 +92,13 @@ impl Plane {
                 let body = json!({"nodeName": self.node(*node), "state": state});
                 self.http.send_json("PUT", "/api/data/state", &body)
             }
-            Operation::Bind { name, to } => {
+            Operation::Bind { name, target: (to, field) } => {
                 let path = format!("/api/bindings/{}", self.name(*name));
-                self.http.send_json("PUT", &path, &json!({"to": self.name(*to)}))
+                self.http.send_json("PUT", &path, &json!({"to": self.name(*to), "field": field}))
+            }
+            Operation::RollBack { name } => {
+                let path = format!("/api/bindings/{}/rollback", self.name(*name));
+                self.http.request("POST", &path, &[], b"")
             }
             Operation::Unbind { name } => delete(format!("/api/bindings/{}", self.name(*name))),
             Operation::Restart | Operation::Kill => unreachable!("no request"),
@@ -156,16 +158,20 @@ impl Plane {
         (name, node, value["dataValue"].clone(), state)
     }
 
-    /// Bindings of this case's names, with the moment since when they hold.
-    fn bindings(&self) -> Vec<(Name, Name, String)> {
-        let all: Vec<Value> =
-            serde_json::from_slice(&self.http.get("/api/bindings").expect_status(200).body).unwrap();
-        let place = |name: &Value| (0..NAMES).find(|place| *name == self.name(*place));
-        all.iter()
-            .filter_map(|one| {
-                Some((place(&one["dataName"])?, place(&one["to"])?, one["since"].as_str()?.to_owned()))
-            })
-            .collect()
+    /// Bindings of this case's names, with all that is said of them.
+    fn bindings(&self) -> Vec<Value> {
+        let all = self.http.get("/api/bindings").expect_status(200);
+        let mut all: Vec<Value> = serde_json::from_slice(&all.body).unwrap();
+        all.retain(|one| (0..NAMES).any(|name| one["dataName"] == self.name(name)));
+        all
+    }
+
+    /// A binding in the model's terms.
+    fn bound(&self, binding: &Value) -> (Name, Target) {
+        let place = |name: &Value| (0..NAMES).find(|place| *name == self.name(*place)).unwrap();
+        let field = ["/a", "/a/0"].into_iter().find(|field| binding["field"] == **field);
+        assert_eq!(field.is_some(), binding["field"].is_string(), "{binding}");
+        (place(&binding["dataName"]), (place(&binding["to"]), field))
     }
 
     /// Reads value by value what the list showed.

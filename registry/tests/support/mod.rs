@@ -86,6 +86,7 @@ impl Running {
             let options = RegistryOptions {
                 store: store.parse().unwrap(),
                 clock: Arc::new(SystemClock),
+                check: Box::new(|_| Ok(())),
                 on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
             };
             let registry = Registry::start(options, tasks, readiness);

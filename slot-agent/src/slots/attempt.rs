@@ -1,24 +1,22 @@
-//! One run of an executable, from finding its program to reading its output. What becomes of it is for the
-//! caller: a scheduled run writes its values, a run by hand shows them.
+//! One run, from finding its program to reading its output. What becomes of it is for the caller: a scheduled
+//! run writes its values, a run by hand shows them.
 
 use std::time::Duration;
 
-use estimand_api::registration::Format;
+use estimand_api::registration::{Mode, Registration};
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
-use estimand_api::value::MAX_VALUE_BYTES;
+use estimand_dialects::{self as dialects, Output};
 use tokio::time::Instant;
 
+use super::verdict::{self, Verdict};
 use super::version::Shared;
-use super::{Context, plan};
+use super::{Context, builtin, plan};
 use crate::allow::NotRun;
-use crate::dialect::{self, Answer};
 use crate::environment::{self, Surroundings};
 use crate::launch::{self, Capture, Captured, Cell, Exit, Over, RunSpec, Stdin, Why};
 
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// The most output of a run that answers for all nodes.
-const MAX_NODES_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a run came to.
 pub struct Attempt {
@@ -31,20 +29,12 @@ pub struct Attempt {
     pub verdict: Verdict,
 }
 
-pub enum Verdict {
-    Good(Answer),
-    /// It was run and gave nothing that can be used.
-    Failed(String),
-    TimedOut(String),
-    /// This agent does not run it.
-    Refused(String),
-    /// It was ended because its slot ends.
-    Stopped,
-}
-
 /// Runs it once.
 pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let registration = &shared.registered.registration;
+    if registration.mode == Mode::Builtin {
+        return builtin::attempt(context, shared).await;
+    }
     let argv = registration.cmd.argv();
     let started_at = context.clock.now_micros();
     let over = |captured, verdict| Attempt {
@@ -66,7 +56,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let capture = Capture {
         timeout,
         grace: GRACE,
-        max_stdout: most_output(registration.format),
+        max_stdout: dialects::of(registration.format).most_output(),
         max_stderr: MAX_STATUS_STDERR_BYTES,
     };
     let captured = tokio::select! {
@@ -76,7 +66,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     };
     match captured {
         Ok(captured) => {
-            let verdict = judge(&captured, registration.format, timeout);
+            let verdict = judge(&captured, registration, timeout);
             over(Some(captured), verdict)
         }
         Err(error) => over(None, Verdict::Failed(error.to_string())),
@@ -103,15 +93,7 @@ pub fn run_spec<'c>(
     Ok(RunSpec { program, argv, env, dir, stdin, cell, until: until.map(Instant::into_std) })
 }
 
-fn most_output(format: Format) -> usize {
-    match format {
-        Format::Nodes => MAX_NODES_BYTES,
-        // A value and the white space around it.
-        Format::Auto | Format::Text | Format::Json | Format::Number => MAX_VALUE_BYTES + 4096,
-    }
-}
-
-fn judge(captured: &Captured, format: Format, timeout: Duration) -> Verdict {
+fn judge(captured: &Captured, registration: &Registration, timeout: Duration) -> Verdict {
     match captured.why {
         Why::Stopped => return Verdict::Stopped,
         Why::TimedOut => {
@@ -125,18 +107,30 @@ fn judge(captured: &Captured, format: Format, timeout: Duration) -> Verdict {
     if let Some(over) = captured.ended.over {
         return Verdict::Failed(over_limit(over).to_owned());
     }
-    if captured.ended.exit != Exit::Code(0) {
-        let exit = exit_text(captured.ended.exit);
-        return Verdict::Failed(format!("it ended with {exit}{}", last_words(&captured.stderr_tail)));
-    }
+    let dialect = dialects::of(registration.format);
+    let exit = match captured.ended.exit {
+        Exit::Code(code) if dialect.takes_exit(code) => code,
+        other => {
+            // Some programs say on stdout what went wrong, and after that how they want to be called.
+            let words = match last_words(&captured.stderr_tail) {
+                none if none.is_empty() => first_words(&captured.stdout),
+                words => words,
+            };
+            return Verdict::Failed(format!("it ended with {}{words}", exit_text(other)));
+        }
+    };
     let (kept, total) = (captured.stdout.len() as u64, captured.stdout_total);
     if total > kept {
         return Verdict::Failed(format!("it printed {total} bytes; at most {kept} are taken"));
     }
-    match dialect::of(format).read(&captured.stdout) {
-        Ok(answer) => Verdict::Good(answer),
-        Err(reason) => Verdict::Failed(reason),
-    }
+    let read = dialect.read(Output { stdout: &captured.stdout, exit }).map_err(|reason| {
+        // An interpreter that cannot run its script says so on stderr alone.
+        match captured.stdout.trim_ascii().is_empty() {
+            true => format!("{reason}{}", last_words(&captured.stderr_tail)),
+            false => reason,
+        }
+    });
+    verdict::judge(registration, read)
 }
 
 /// For which limit something was killed.
@@ -159,6 +153,15 @@ pub fn exit_text(exit: Exit) -> String {
 /// The last line that it wrote to stderr, which usually says why.
 pub fn last_words(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(String::new, |line| format!(": {}", estimand_api::problem::shorten(line)))
+    words(text.lines().rev())
+}
+
+/// The first line that it wrote.
+fn first_words(output: &[u8]) -> String {
+    words(String::from_utf8_lossy(output).lines())
+}
+
+fn words<'l>(mut lines: impl Iterator<Item = &'l str>) -> String {
+    let line = lines.find(|line| !line.trim().is_empty());
+    line.map_or_else(String::new, |line| format!(": {}", estimand_api::problem::shorten(line.trim())))
 }

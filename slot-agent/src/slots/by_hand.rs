@@ -7,20 +7,25 @@ use estimand_api::registration::{Mode, Registered};
 use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport, RunValue};
 
 use super::Context;
-use super::attempt::{Attempt, Verdict, attempt, exit_text};
+use super::attempt::{Attempt, attempt, exit_text};
+use super::verdict::Verdict;
 use super::version::Shared;
-use crate::dialect::Answer;
+use crate::derive::is_derived;
+use estimand_dialects::Answer;
 
 /// What is asked for, or why it is not done.
 pub fn read(request: &RunRequest) -> Result<Registered, String> {
     let registered = Registered::from_map(request.registration.clone()).map_err(|e| e.to_string())?;
     match registered.registration.mode {
-        Mode::Exec => Ok(registered),
+        _ if is_derived(&registered.registration) => {
+            Err("it is computed when what it reads changes; `estimand get --explain` shows of what"
+                .to_owned())
+        }
+        Mode::Exec | Mode::Builtin | Mode::Expr => Ok(registered),
         Mode::Stream => {
             Err("a stream is one process that goes on; `estimand logs` shows what it says on stderr"
                 .to_owned())
         }
-        Mode::Builtin | Mode::Expr => Err("only what is executed can be run by hand".to_owned()),
     }
 }
 
@@ -45,7 +50,14 @@ fn report(context: &Context, done: Attempt) -> RunReport {
         report.stderr = String::from_utf8_lossy(&captured.stderr_tail).into_owned();
     }
     match verdict {
-        Verdict::Good(answer) => report.values = values(context, answer),
+        Verdict::Good(answer, note) => {
+            report.values = values(context, answer);
+            report.note = note;
+        }
+        Verdict::NotHere(what) => report.error = Some(format!("it is not available here: {what}")),
+        Verdict::Quarantined { reason, value } => {
+            report.error = Some(format!("its value is not what is declared: {reason}: {value}"));
+        }
         Verdict::Failed(reason) | Verdict::TimedOut(reason) | Verdict::Refused(reason) => {
             report.error = Some(reason);
         }

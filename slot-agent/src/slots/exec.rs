@@ -7,10 +7,11 @@ use estimand_api::names::NodeName;
 use estimand_api::write::Order;
 
 use super::Context;
-use super::attempt::{Attempt, Verdict, attempt, exit_text};
+use super::attempt::{Attempt, attempt, exit_text};
+use super::verdict::Verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
-use crate::dialect::Answer;
+use estimand_dialects::Answer;
 
 /// What the slot needs to know of a run that is over.
 pub struct Ended {
@@ -25,30 +26,69 @@ pub struct Ended {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The nodes that it gave a value for; none if it had nothing to say.
-    Good(BTreeSet<NodeName>),
+    /// The nodes that it gave a value for, none if it had nothing to say; and what there is to say of the run.
+    Good(BTreeSet<NodeName>, Option<String>),
+    /// There is nothing here that it could measure.
+    NotHere(String),
     Failed(String),
+    Quarantined {
+        reason: String,
+        value: String,
+    },
     TimedOut(String),
     Refused(String),
     Stopped,
 }
 
 impl Outcome {
+    /// What a verdict means, and the answer to be delivered.
+    pub fn of(verdict: Verdict, own: &NodeName) -> (Outcome, Answer) {
+        let outcome = match verdict {
+            Verdict::Good(answer, note) => return (Outcome::Good(nodes_of(&answer, own), note), answer),
+            Verdict::NotHere(what) => Outcome::NotHere(what),
+            Verdict::Failed(reason) => Outcome::Failed(reason),
+            Verdict::Quarantined { reason, value } => Outcome::Quarantined { reason, value },
+            Verdict::TimedOut(reason) => Outcome::TimedOut(reason),
+            Verdict::Refused(reason) => Outcome::Refused(reason),
+            Verdict::Stopped => Outcome::Stopped,
+        };
+        (outcome, Answer::Nothing)
+    }
+
     pub fn is_good(&self) -> bool {
-        matches!(self, Outcome::Good(_))
+        matches!(self, Outcome::Good(..) | Outcome::NotHere(_))
     }
 
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Outcome::Failed(reason) | Outcome::TimedOut(reason) | Outcome::Refused(reason) => Some(reason),
-            Outcome::Good(_) | Outcome::Stopped => None,
+            Outcome::Failed(reason)
+            | Outcome::TimedOut(reason)
+            | Outcome::Refused(reason)
+            | Outcome::Quarantined { reason, .. } => Some(reason),
+            Outcome::Good(..) | Outcome::NotHere(_) | Outcome::Stopped => None,
+        }
+    }
+
+    /// What there is to say although it is no failure.
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Outcome::Good(_, note) => note.as_deref(),
+            Outcome::NotHere(what) => Some(what),
+            _ => None,
         }
     }
 }
 
-/// Runs it once and hands over what it gave. `failing_for` are the nodes whose values a failure marks; none
-/// while an older version goes on serving them.
-pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, failing_for: Vec<NodeName>) -> Ended {
+/// Which values a run may leave without a successor.
+pub struct Before {
+    /// Whose values a failure marks; none while an older version goes on serving them.
+    pub failing_for: Vec<NodeName>,
+    /// Whether there were any.
+    pub gave_values: bool,
+}
+
+/// Runs it once and hands over what it gave.
+pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: Before) -> Ended {
     let Attempt { started_at, ended_at, captured, verdict, .. } = attempt(&context, &shared).await;
     let exit = captured.as_ref().map(|captured| exit_text(captured.ended.exit));
     let origin = Origin {
@@ -60,21 +100,20 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, failing_
         ended_at,
         exit: exit.as_deref(),
     };
-    let outcome = match verdict {
+    let (outcome, answer) = match Outcome::of(verdict, &context.node) {
         // Its slot may have been ended while it ended by itself.
-        _ if shared.ends().is_requested() => Outcome::Stopped,
-        Verdict::Good(answer) => {
-            let nodes = nodes_of(&answer, &context.node);
-            context.outbox.put(writes::values(&origin, answer));
-            Outcome::Good(nodes)
+        _ if shared.ends().is_requested() => (Outcome::Stopped, Answer::Nothing),
+        // What was there and is not any more is missed.
+        (Outcome::NotHere(what), _) if before.gave_values => {
+            (Outcome::Failed(format!("it is not available here any more: {what}")), Answer::Nothing)
         }
-        Verdict::Failed(reason) => Outcome::Failed(reason),
-        Verdict::TimedOut(reason) => Outcome::TimedOut(reason),
-        Verdict::Refused(reason) => Outcome::Refused(reason),
-        Verdict::Stopped => Outcome::Stopped,
+        told => told,
     };
-    if outcome.reason().is_some() && !failing_for.is_empty() {
-        context.outbox.put(writes::failed(&origin, &failing_for));
+    if answer != Answer::Nothing {
+        context.outbox.put(writes::values(&origin, answer));
+    }
+    if outcome.reason().is_some() && !before.failing_for.is_empty() {
+        context.outbox.put(writes::failed(&origin, &before.failing_for));
     }
     Ended {
         started_at,

@@ -6,14 +6,17 @@
 //! gone; what runs under a lease has ended before the lease does; what was confirmed to the manager is on disk.
 
 mod attempt;
+mod builtin;
 mod by_hand;
 mod changes;
 mod exec;
+mod formula;
 mod lines;
 mod plan;
 mod slot;
 mod starts;
 mod stream;
+mod verdict;
 mod version;
 mod writes;
 
@@ -32,14 +35,16 @@ use tokio::time::{Instant, sleep_until};
 use crate::allow::Allow;
 use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer};
+use crate::derive::Derive;
 use crate::home::Home;
 use crate::launch::Launcher;
 use crate::link::Told;
 use crate::timetable::{Key, Now, Timetable};
 
-use exec::{Ended, Outcome};
 use slot::Slot;
-use stream::{Said, StreamEvent};
+
+pub use exec::{Ended, Outcome};
+pub use stream::{Said, StreamEvent};
 use version::How;
 
 /// Leased slots are ended so long before the lease ends.
@@ -56,6 +61,7 @@ pub struct Context {
     pub home: Arc<Home>,
     pub outbox: Arc<Outbox>,
     pub sequencer: Sequencer,
+    pub derive: Derive,
     /// Where values are read.
     pub server: watch::Receiver<String>,
     /// Until when leased slots may run.
@@ -241,6 +247,7 @@ impl Slots {
             slot.status.last_wait_ms = Some(waited_us as f64 / 1e3);
             slot.status.doing = match ended.outcome {
                 Outcome::Refused(_) => Doing::Refused,
+                Outcome::NotHere(_) => Doing::Unavailable,
                 _ => Doing::Idle,
             };
             let news = proved || before.0 != slot.status.failing && slot.status.failing <= FAILING_AFTER;
@@ -282,7 +289,8 @@ impl Slots {
         let Some(slot) = self.slots.get_mut(&name) else { return };
         let on_trial = slot.trial.as_ref().is_some_and(|version| version.key == key);
         let serves = slot.serving.is_some();
-        let Some(shared) = slot.versions().find(|v| v.key == key).map(|v| Arc::clone(&v.shared)) else {
+        let version = slot.versions().find(|version| version.key == key);
+        let Some((shared, streams)) = version.map(|v| (Arc::clone(&v.shared), v.is_stream())) else {
             return;
         };
         let tells = !(on_trial && serves);
@@ -295,7 +303,8 @@ impl Slots {
                 let failed = ended.outcome.reason().is_some();
                 news = slot.status.failing > 0 || slot.status.runs == 0 || failed;
                 proved = slot.record(key, &ended);
-                if failed && tells {
+                // A formula tells of the very nodes that it failed for.
+                if failed && tells && streams {
                     stream::failed(&self.context, &shared, &nodes);
                 }
             }

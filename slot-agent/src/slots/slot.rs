@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::RunRequest;
-use estimand_api::slot::{Doing, NextVersion, Status};
+use estimand_api::slot::{Doing, NextVersion, Quarantined, Status};
 
 use super::exec::{Ended, Outcome};
 use super::version::{How, Shared, Version};
@@ -74,7 +74,7 @@ impl Slot {
     /// Whether a run goes on that another one must wait for.
     pub fn is_busy(&self) -> bool {
         self.by_hand_run.is_some()
-            || self.versions().chain(&self.closing).any(|version| version.running && !version.is_stream())
+            || self.versions().chain(&self.closing).any(|version| version.running && !version.goes_on())
     }
 
     /// Whether processes that were told to end may still be there.
@@ -120,7 +120,7 @@ impl Slot {
             self.status.next = Some(NextVersion { version: number, failures: failing, last_error: reason });
             return false;
         }
-        if let Outcome::Good(nodes) = &ended.outcome
+        if let Outcome::Good(nodes, _) = &ended.outcome
             && !nodes.is_empty()
         {
             self.nodes.clone_from(nodes);
@@ -140,7 +140,16 @@ impl Slot {
         status.last_cpu_ms = ended.cpu_ms;
         status.last_memory = ended.memory;
         status.last_error = reason.or(refused);
-        if good {
+        status.note = ended.outcome.note().map(str::to_owned);
+        if let Outcome::Quarantined { reason, value } = &ended.outcome {
+            status.quarantined += 1;
+            status.last_quarantined = Some(Quarantined {
+                at: DateTime::from_timestamp_micros(ended.ended_at).unwrap_or_default(),
+                reason: reason.clone(),
+                value: value.clone(),
+            });
+        }
+        if matches!(ended.outcome, Outcome::Good(..)) {
             status.last_good = instant(ended.ended_at);
         }
         if !ended.stderr.is_empty() {
@@ -152,12 +161,15 @@ impl Slot {
     /// The version on trial serves from now on.
     pub fn promote(&mut self) {
         self.serving = self.trial.take();
+        if let Some(version) = &self.serving {
+            version.shared.set_quiet(false);
+        }
         self.status.next = None;
     }
 
     /// What it does, as far as its timetable and its versions say.
     pub fn look(&mut self, doing: impl Fn(Key) -> Option<(State, u64)>, leased_out: bool) {
-        let refused = matches!(self.status.doing, Doing::Refused);
+        let kept = matches!(self.status.doing, Doing::Refused | Doing::Unavailable);
         let Some(version) = self.serving.as_ref().or(self.trial.as_ref()) else {
             self.status.doing = match (leased_out, self.closing.is_empty()) {
                 (true, true) => Doing::Unleased,
@@ -171,13 +183,13 @@ impl Slot {
         self.status.unenforced = version.shared.unenforced();
         let Some((state, overruns)) = doing(version.key) else { return };
         self.status.overruns = self.overruns + overruns;
-        if version.is_stream() {
+        if version.goes_on() {
             return;
         }
         self.status.doing = match state {
             _ if version.running => Doing::Running,
             State::Waiting { .. } => Doing::Waiting,
-            State::Idle { .. } | State::Running { .. } if refused => Doing::Refused,
+            State::Idle { .. } | State::Running { .. } if kept => self.status.doing,
             State::Idle { .. } | State::Running { .. } => Doing::Idle,
         };
     }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use estimand_api::names::NodeName;
 use estimand_api::registration::Mode;
-use estimand_api::slot::Doing;
 
 use super::version::Version;
-use super::{Done, Slots, exec, stream};
+use super::{Done, Slots, exec, formula, stream};
 use crate::timetable::Start;
 
 impl Slots {
@@ -34,49 +33,40 @@ impl Slots {
         if on_trial && serves && slot.trial.as_mut().is_some_and(Version::takes_a_break) {
             return self.timetable.ended(key, now);
         }
+        let before = exec::Before { failing_for, gave_values: !slot.nodes.is_empty() };
         let run = slot.status.runs + 1;
-        if busy && slot.version_mut(key).is_some_and(|version| !version.is_stream()) {
+        if busy && slot.version_mut(key).is_some_and(|version| !version.goes_on()) {
             slot.postpone(key);
             return self.timetable.ended(key, now);
         }
         let Some(version) = slot.version_mut(key) else { return self.timetable.ended(key, now) };
+        version.shared.set_quiet(on_trial && serves);
         let shared = Arc::clone(&version.shared);
         let context = Arc::clone(&self.context);
         match version.shared.registered.registration.mode {
-            Mode::Exec => {
-                version.running = true;
-                self.work.spawn(async move {
-                    let ended = exec::exec(context, shared, run, failing_for).await;
-                    Done::Ran { key, ended, waited_us }
-                });
-            }
-            Mode::Stream => {
+            Mode::Stream | Mode::Expr | Mode::Builtin if version.goes_on() => {
                 if version.running {
                     shared.ask.notify_one();
                 } else {
                     version.running = true;
-                    let events = self.streams.0.clone();
+                    let (events, streams) = (self.streams.0.clone(), version.is_stream());
                     self.work.spawn(async move {
-                        stream::stream(context, shared, key, events).await;
+                        match streams {
+                            true => stream::stream(context, shared, key, events).await,
+                            false => formula::formula(context, shared, key, events).await,
+                        }
                         Done::StreamOver { key }
                     });
                 }
                 self.timetable.ended(key, now);
             }
-            mode @ (Mode::Builtin | Mode::Expr) => {
-                slot.status.doing = Doing::Refused;
-                slot.status.last_error = Some(format!("this agent does not know the mode `{}`", word(mode)));
-                self.timetable.ended(key, now);
+            Mode::Exec | Mode::Stream | Mode::Expr | Mode::Builtin => {
+                version.running = true;
+                self.work.spawn(async move {
+                    let ended = exec::exec(context, shared, run, before).await;
+                    Done::Ran { key, ended, waited_us }
+                });
             }
         }
-    }
-}
-
-fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exec => "exec",
-        Mode::Stream => "stream",
-        Mode::Builtin => "builtin",
-        Mode::Expr => "expr",
     }
 }

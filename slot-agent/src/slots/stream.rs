@@ -11,6 +11,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_api::write::Order;
+use estimand_dialects::{self as dialects, Answer};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
@@ -18,12 +19,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Context;
 use super::attempt::{GRACE, exit_text, last_words, over_limit, run_spec};
-use super::exec::{Ended, Outcome, nodes_of};
+use super::exec::{Ended, Outcome};
 use super::lines::{Line, Lines};
 use super::plan;
+use super::verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
-use crate::dialect;
 use crate::launch::{Cell, Run, Stdin};
 use crate::timetable::Key;
 
@@ -132,12 +133,16 @@ struct Process<'a> {
     tokens: f64,
     counted: Instant,
     lines: u64,
+    /// What reads the lines of this life.
+    reader: Box<dyn dialects::Lines>,
 }
 
 impl<'a> Process<'a> {
     fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a Telling) -> Self {
         let (tokens, counted) = (f64::from(BURST), Instant::now());
-        Process { context, shared, run, slot, errors: None, stderr: Vec::new(), tokens, counted, lines: 0 }
+        let reader = dialects::of(shared.registered.registration.format).lines();
+        let stderr = Vec::new();
+        Process { context, shared, run, slot, errors: None, stderr, tokens, counted, lines: 0, reader }
     }
 
     async fn follow(mut self) -> Over {
@@ -184,23 +189,24 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// A line is one answer.
+    /// A line is one answer, or one of the lines of an answer.
     async fn line(&mut self, line: &[u8]) {
         let registration = &self.shared.registered.registration;
-        let answer = match dialect::of(registration.format).read(line) {
-            Ok(answer) => answer,
-            Err(reason) => return self.bad(reason).await,
-        };
         self.lines += 1;
-        let now = self.context.clock.now_micros();
-        let nodes = nodes_of(&answer, &self.context.node);
-        if nodes.is_empty() {
-            return;
+        let (outcome, answer) =
+            Outcome::of(verdict::judge(registration, self.reader.line(line)), &self.context.node);
+        // What belongs to an answer that is not complete costs too, but less.
+        self.pay(line.len());
+        match outcome {
+            Outcome::Good(nodes, None) if nodes.is_empty() => return,
+            _ => self.tokens -= 1.0,
         }
-        let origin = self.origin(now);
-        self.context.outbox.put(writes::values(&origin, answer));
-        self.tokens -= 1.0;
-        self.slot.tell(Said::Line(said(now, Outcome::Good(nodes)))).await;
+        let now = self.context.clock.now_micros();
+        if answer != Answer::Nothing {
+            let origin = self.origin(now);
+            self.context.outbox.put(writes::values(&origin, answer));
+        }
+        self.slot.tell(Said::Line(said(now, outcome))).await;
     }
 
     /// A line that is no value.
@@ -294,7 +300,8 @@ impl<'a> Process<'a> {
     }
 }
 
-fn said(now: i64, outcome: Outcome) -> Ended {
+/// An end without a process.
+pub fn said(now: i64, outcome: Outcome) -> Ended {
     Ended {
         started_at: now,
         ended_at: now,

@@ -1,13 +1,18 @@
 //! One version of a registration in its slot: what its runs share, and how it is ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
+use estimand_api::names::NodeName;
 use estimand_api::registration::{Mode, Registered};
 use estimand_api::slot::FAILING_AFTER;
 use estimand_service::Stop;
 use estimand_service::stop::{self, StopTrigger};
-use tokio::sync::{Notify, RwLock, RwLockReadGuard};
+use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
 
+use super::builtin::Made;
+use crate::derive::is_derived;
 use crate::launch::{Cell, Launcher};
 use crate::timetable::Key;
 
@@ -25,8 +30,15 @@ pub struct Shared {
     at_once: (StopTrigger, Stop),
     /// Where its processes are held; made with the first run. A run reads it as long as it lasts.
     cell: RwLock<Option<Cell>>,
-    /// Asks a stream for a value.
+    /// Asks a stream for a value, and a formula to look at the time.
     pub ask: Notify,
+    /// What measures, if that is the agent itself.
+    pub collector: Arc<Mutex<Made>>,
+    /// Whether an older version serves, whose values a failure of this one does not mark.
+    quiet: AtomicBool,
+    /// How often a formula was evaluated, and the nodes that it gave values for.
+    rounds: AtomicU64,
+    gave: std::sync::Mutex<BTreeSet<NodeName>>,
 }
 
 impl Shared {
@@ -41,6 +53,10 @@ impl Shared {
             at_once: stop::pair(),
             cell: RwLock::new(None),
             ask: Notify::new(),
+            collector: Arc::default(),
+            quiet: AtomicBool::new(false),
+            rounds: AtomicU64::new(0),
+            gave: std::sync::Mutex::default(),
         }
     }
 
@@ -50,6 +66,30 @@ impl Shared {
 
     pub fn set_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed)
+    }
+
+    pub fn set_quiet(&self, quiet: bool) {
+        self.quiet.store(quiet, Ordering::Relaxed);
+    }
+
+    /// The number of the next evaluation.
+    pub fn count_run(&self) -> u64 {
+        self.rounds.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes note of the nodes that it has given values for.
+    pub fn gave(&self, nodes: &BTreeSet<NodeName>) {
+        let mut gave = self.gave.lock().unwrap_or_else(PoisonError::into_inner);
+        gave.extend(nodes.iter().cloned());
+    }
+
+    /// All nodes that it has given values for.
+    pub fn gave_for(&self) -> BTreeSet<NodeName> {
+        self.gave.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn end(&self, how: How) {
@@ -110,7 +150,7 @@ pub enum How {
 /// A version in a slot.
 pub struct Version {
     pub key: Key,
-    pub shared: std::sync::Arc<Shared>,
+    pub shared: Arc<Shared>,
     /// Whether a process of it runs, or for a stream its supervisor.
     pub running: bool,
     /// Runs without a good one among them, counted from the last good one.
@@ -137,6 +177,12 @@ impl Version {
         false
     }
 
+    /// Whether it goes on by itself once it is started, and does not run and end.
+    pub fn goes_on(&self) -> bool {
+        self.is_stream() || is_derived(&self.shared.registered.registration)
+    }
+
+    /// Whether it is a process that goes on.
     pub fn is_stream(&self) -> bool {
         self.shared.registered.registration.mode == Mode::Stream
     }

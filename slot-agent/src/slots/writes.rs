@@ -4,10 +4,10 @@ use estimand_api::instant::to_rfc3339;
 use estimand_api::names::NodeName;
 use estimand_api::registration::Registered;
 use estimand_api::write::{Content, Order, Write};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::plan::valid_for_us;
-use crate::dialect::Answer;
+use estimand_dialects::Answer;
 
 /// One run, as far as its values tell of it.
 pub struct Origin<'a> {
@@ -25,7 +25,14 @@ pub struct Origin<'a> {
 
 /// The writes of an answer; none if it says nothing.
 pub fn values(origin: &Origin<'_>, answer: Answer) -> Vec<Write> {
-    let provenance: Box<str> = provenance(origin).into();
+    let inputs = &origin.registered.registration.inputs;
+    let read = if inputs.is_empty() { Value::Null } else { json!(inputs) };
+    computed(origin, answer, &read)
+}
+
+/// The writes of an answer of which is known what it was computed from.
+pub fn computed(origin: &Origin<'_>, answer: Answer, read: &Value) -> Vec<Write> {
+    let provenance: Box<str> = provenance(origin, read).into();
     let write = |node_name: NodeName, text: Box<str>| Write {
         data_name: origin.registered.registration.data_name.clone(),
         node_name,
@@ -56,7 +63,7 @@ pub fn failed<'n>(origin: &Origin<'_>, nodes: impl IntoIterator<Item = &'n NodeN
     nodes.into_iter().map(write).collect()
 }
 
-fn provenance(origin: &Origin<'_>) -> String {
+fn provenance(origin: &Origin<'_>, read: &Value) -> String {
     let registration = &origin.registered.registration;
     let mut map = json!({
         "dataName": registration.data_name,
@@ -69,8 +76,8 @@ fn provenance(origin: &Origin<'_>) -> String {
     if let Some(exit) = origin.exit {
         map["exit"] = json!(exit);
     }
-    if !registration.inputs.is_empty() {
-        map["inputs"] = json!(registration.inputs);
+    if !read.is_null() {
+        map["inputs"] = read.clone();
     }
     map.to_string()
 }

@@ -32,7 +32,7 @@ until rm -rf "$1" 2>/dev/null || [ "$tries" -ge 100 ]; do
 done
 "#;
 
-pub(super) struct Home {
+pub(crate) struct Home {
     path: PathBuf,
     helper: Child,
     line: Option<ChildStdin>,
@@ -40,7 +40,7 @@ pub(super) struct Home {
 
 impl Home {
     /// A new folder in the temporary directory, owned by `owner` (user, group) where one is given.
-    pub(super) fn create(prefix: &str, owner: Option<(u32, u32)>) -> Self {
+    pub(crate) fn create(prefix: &str, owner: Option<(u32, u32)>) -> Self {
         let within = env::temp_dir();
         let path = tempfile::Builder::new()
             .prefix(prefix)
@@ -66,12 +66,12 @@ impl Home {
         home
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Tells the helper for whose end it has to wait.
-    pub(super) fn server_is(&mut self, pid: Option<u32>) {
+    pub(crate) fn server_is(&mut self, pid: Option<u32>) {
         let pid = pid.map(|pid| pid.to_string()).unwrap_or_default();
         if let Some(line) = &mut self.line {
             // A helper that somebody killed costs a folder left behind, which is no reason to fail a test.

@@ -1,0 +1,218 @@
+//! `hdfs`: which node holds how much of the files under a path, measured once for all nodes.
+//!
+//! Files are listed over HDFS's own protocol; where their blocks are, and which DataNodes there are, is asked over
+//! WebHDFS and the NameNode's JMX. All of it is asked anew each time and nothing stays open between two collections.
+//! Nothing is read from DataNodes and nothing is ever written. It has no Kerberos.
+
+mod answers;
+mod config;
+mod listing;
+mod tally;
+mod webhdfs;
+
+use std::cell::Cell;
+use std::env;
+use std::time::Instant;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use crate::waiting::Waiting;
+use crate::{ByDefault, Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use answers::{Block, Coding};
+use config::{Folders, Target, Wanted};
+use listing::{Listed, Listing};
+use tally::{Census, Located};
+use webhdfs::{No, WebHdfs};
+
+pub(crate) const HDFS: Kind = Kind {
+    name: "hdfs",
+    about: "what each DataNode of an HDFS holds of the files under a path, and whether it lives",
+    params: &[
+        Param {
+            name: "path",
+            about: "a path or a pattern with * ? [] {}; / if none is given",
+            required: false,
+        },
+        Param {
+            name: "namenode",
+            about: "hdfs://host:port; else fs.defaultFS of HADOOP_CONF_DIR or /etc/hadoop/conf",
+            required: false,
+        },
+        Param {
+            name: "webhdfs",
+            about: "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
+            required: false,
+        },
+        Param { name: "user", about: "who asks; else HADOOP_USER_NAME, else who runs this", required: false },
+        Param { name: "max_files", about: "how many files are looked at (10000)", required: false },
+        Param { name: "short_names", about: "true cuts the domains off the hosts' names", required: false },
+    ],
+    by_default: Some(ByDefault { every: 60.0, once: true }),
+    make,
+};
+
+const MAX_FILES: usize = 10_000;
+/// More would be minutes of questions to the NameNode.
+const MOST_MAX_FILES: usize = 100_000;
+/// Questions about files that wait for an answer at one time.
+const ASKED_AT_ONCE: usize = 16;
+/// Of a file that can't be read. A NameNode refuses to make files of more than 10,000 unless it is told otherwise.
+const MOST_BLOCKS: u64 = 1 << 16;
+
+struct Hdfs {
+    pattern: String,
+    wanted: Wanted,
+    folders: Folders,
+    user: String,
+    max_files: usize,
+    short_names: bool,
+}
+
+/// How far a collection has come, for whoever asks why it took too long.
+#[derive(Default)]
+struct Progress {
+    listed: Cell<usize>,
+    located: Cell<usize>,
+    lists: Cell<bool>,
+}
+
+fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let pattern = params.text("path").filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into());
+    if !pattern.starts_with('/') {
+        return Err(format!("the parameter `path` is `{pattern}`; expected a path that begins with /"));
+    }
+    let user = params.text("user").filter(|user| !user.is_empty()).or_else(|| variable("HADOOP_USER_NAME"));
+    let user = user.or_else(|| whoami::username().ok());
+    Ok(Box::new(Hdfs {
+        pattern,
+        wanted: Wanted::new(params.text("namenode"), params.text("webhdfs"))?,
+        folders: Folders::of(variable, &around.roots.etc),
+        user: user.ok_or("nobody knows who runs this: give the parameter `user`")?,
+        max_files: max_files(params.number("max_files")?)?,
+        short_names: params.switch("short_names")?.unwrap_or(false),
+    }))
+}
+
+fn max_files(wanted: Option<f64>) -> Result<usize, String> {
+    match wanted {
+        None => Ok(MAX_FILES),
+        Some(number) if number.fract() == 0.0 && (1.0..=MOST_MAX_FILES as f64).contains(&number) => {
+            Ok(number as usize)
+        }
+        Some(number) => Err(format!("the parameter `max_files` is {number}; expected 1 to {MOST_MAX_FILES}")),
+    }
+}
+
+impl Collector for Hdfs {
+    fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
+        let target = config::target(&self.wanted, &self.folders)?;
+        let progress = Progress::default();
+        let begun = Instant::now();
+        // A runtime of its own each time: connections would be closed by the other side meanwhile.
+        let waiting = Waiting::new().map_err(Failure::Failed)?;
+        let measured = waiting.wait(until, self.measure(&target, &progress));
+        let late = || Err(progress.late(&target, begun.elapsed().as_secs_f64()));
+        measured.unwrap_or_else(late).map_err(Failure::Failed)
+    }
+}
+
+impl Hdfs {
+    async fn measure(&self, target: &Target, progress: &Progress) -> Result<Reading, String> {
+        let http = webhdfs::client()?;
+        let server = WebHdfs::active(&http, &target.http, &self.user).await?;
+        progress.lists.set(true);
+        let client = listing::client(target, &self.user)?;
+        let files = listing::list(&client, target, &self.pattern, self.max_files, &progress.listed);
+        let (listing, cluster) = tokio::join!(files, server.cluster());
+        let (Listing { files, denied, truncated }, cluster) = (listing?, cluster?);
+        let mut census =
+            Census { path: self.pattern.clone(), files: Vec::new(), empty_files: 0, denied, truncated };
+        let mut answers = stream::iter(files.into_iter().map(|file| locate(&server, file)))
+            .buffer_unordered(ASKED_AT_ONCE)
+            .inspect(|_| progress.located.set(progress.located.get() + 1));
+        while let Some(found) = answers.try_next().await? {
+            match found {
+                Found::There(file) => census.files.push(file),
+                Found::Empty => census.empty_files += 1,
+                Found::Denied => census.denied += 1,
+                Found::Gone => {}
+            }
+        }
+        let values = tally::values(census, cluster, self.short_names);
+        if values.is_empty() {
+            return Err(format!("the HDFS at {} has no DataNode", target.rpc.join(" and ")));
+        }
+        Ok(Reading::PerNode(values))
+    }
+}
+
+enum Found {
+    There(Located),
+    Empty,
+    Denied,
+    /// Deleted since it was listed.
+    Gone,
+}
+
+async fn locate(server: &WebHdfs, file: Listed) -> Result<Found, String> {
+    if file.bytes == 0 {
+        return Ok(Found::Empty);
+    }
+    let asked = async {
+        let blocks = server.blocks(&file.path).await?;
+        // Only what is erasure-coded counts as one replica and is in several places, apart from a file that was
+        // replicated less a moment ago.
+        let is_striped = file.replication <= 1 && blocks.iter().any(|block| block.holders.len() > 1);
+        let coding: Option<Coding> = if is_striped { server.coding(&file.path).await? } else { None };
+        Ok((blocks, coding))
+    };
+    match asked.await {
+        Ok((blocks, _)) if blocks.is_empty() => Ok(Found::Empty),
+        Ok((blocks, coding)) => Ok(Found::There(Located { path: file.path, blocks, coding })),
+        Err(No::Missing) => Ok(Found::There(nowhere(file))),
+        Err(No::Gone) => Ok(Found::Gone),
+        Err(No::Denied(_)) => Ok(Found::Denied),
+        Err(no) => Err(no.text()),
+    }
+}
+
+/// A file that can't be read, in blocks as its listing says it was cut.
+fn nowhere(file: Listed) -> Located {
+    let step = if file.block_bytes == 0 { file.bytes } else { file.block_bytes };
+    let count = file.bytes.div_ceil(step).min(MOST_BLOCKS);
+    let block = |index| {
+        let offset = index * step;
+        Block { offset, bytes: step.min(file.bytes - offset), holders: Vec::new() }
+    };
+    Located { blocks: (0..count).map(block).collect(), path: file.path, coding: None }
+}
+
+impl Progress {
+    fn late(&self, target: &Target, seconds: f64) -> String {
+        let (listed, located) = (self.listed.get(), self.located.get());
+        if !self.lists.get() {
+            format!("{}: no answer within {seconds:.1} s", target.http.join(" and "))
+        } else if located == 0 {
+            format!(
+                "{}: not done within {seconds:.1} s, while files were listed or the first blocks looked for; \
+                 {listed} files until then",
+                target.rpc.join(" and ")
+            )
+        } else {
+            format!(
+                "{}: not done within {seconds:.1} s: of {listed} files it was known for {located} where they \
+                 are; a smaller `max_files`, a narrower `path` or more time would do",
+                target.http.join(" and ")
+            )
+        }
+    }
+}
+
+/// What to say to whoever has a secured HDFS. `how` says from what that is known.
+fn kerberos(how: &str) -> String {
+    format!(
+        "this HDFS wants Kerberos, which Estimand does not speak yet ({how}); a collector of its own, run as a \
+         command with a ticket, can measure it"
+    )
+}

@@ -1,0 +1,169 @@
+//! `influx`: InfluxDB's line protocol, `measurement,tag=a field=1.5,other=2i TIMESTAMP`.
+//!
+//! Points of the same series and time are one point. Of several times the latest counts, for a value is what is
+//! known now; a point without a time is of now. A line is good or not as a whole, as InfluxDB has it.
+//! It never keeps more than [`MAX_RECORDS`] fields.
+
+use std::collections::{HashMap, HashSet};
+
+use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
+use super::{Answer, Dialect, Output, Reading, Rejected, head, if_said};
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use line::{Line, Scalar};
+
+pub(super) struct Influx;
+
+impl Dialect for Influx {
+    fn read(&self, output: Output<'_>) -> Result<Reading, String> {
+        if_said(output, read)
+    }
+
+    fn most_output(&self) -> usize {
+        MAX_OUTPUT_BYTES
+    }
+}
+
+fn read(text: &str) -> Result<Reading, String> {
+    let mut measurements = Measurements::default();
+    let mut rejected = Rejected::default();
+    let (mut rest, mut records) = (text, 0);
+    while let Some(start) = line::start(rest) {
+        match line::read(start) {
+            Ok((line, after)) => {
+                records += line.fields.len();
+                measurements.add(line, &mut rejected);
+                rest = after;
+            }
+            Err(problem) => {
+                let (line, after) = start.split_once('\n').unwrap_or((start, ""));
+                rejected.push(|| {
+                    let number = 1 + text[..text.len() - start.len()].matches('\n').count();
+                    format!("line {number}: `{}` {problem}", head(line.trim_end()))
+                });
+                rest = after;
+            }
+        }
+        if records > MAX_RECORDS {
+            return Err(too_many("fields"));
+        }
+    }
+    match (measurements.all.is_empty(), rejected.count) {
+        (true, 0) => Ok(Reading::default()),
+        (true, _) => {
+            Err(format!("{}; expected lines such as `cpu,host=a usage=1.5`", none_good("lines", &rejected)))
+        }
+        (false, _) => Ok(Reading { answer: Answer::One(measurements.render()?), rejected }),
+    }
+}
+
+/// In the order in which they came.
+#[derive(Default)]
+struct Measurements {
+    all: Vec<Measurement>,
+    by_name: HashMap<String, usize>,
+}
+
+struct Measurement {
+    name: String,
+    series: Vec<(String, Point)>,
+    by_tags: HashMap<String, usize>,
+}
+
+#[derive(Default)]
+struct Point {
+    fields: Vec<(String, Scalar)>,
+    names: HashSet<String>,
+    /// Nanoseconds since 1970.
+    at: Option<i64>,
+}
+
+impl Measurements {
+    fn add(&mut self, line: Line, rejected: &mut Rejected) {
+        let place = *self.by_name.entry(line.measurement).or_insert_with_key(|name| {
+            self.all.push(Measurement { name: name.clone(), series: Vec::new(), by_tags: HashMap::new() });
+            self.all.len() - 1
+        });
+        self.all[place].point(line.tags, line.at).merge(line.fields, line.at, rejected);
+    }
+
+    fn render(&self) -> Result<Box<str>, String> {
+        let mut value = Object::default();
+        for measurement in &self.all {
+            let mut object = Object::default();
+            let mut series = Object::default();
+            for (tags, point) in &measurement.series {
+                match tags.as_str() {
+                    "" => point.push(&mut object),
+                    tags => {
+                        let mut inner = Object::default();
+                        point.push(&mut inner);
+                        series.object(tags, &inner);
+                    }
+                }
+            }
+            if !series.is_empty() {
+                object.object("series", &series);
+            }
+            value.object(&measurement.name, &object);
+        }
+        value.finish()
+    }
+}
+
+impl Measurement {
+    fn point(&mut self, tags: String, at: Option<i64>) -> &mut Point {
+        let place = *self.by_tags.entry(tags).or_insert_with_key(|tags| {
+            self.series.push((tags.clone(), Point { at, ..Point::default() }));
+            self.series.len() - 1
+        });
+        &mut self.series[place].1
+    }
+}
+
+impl Point {
+    fn merge(&mut self, fields: Vec<(String, Scalar)>, at: Option<i64>, rejected: &mut Rejected) {
+        let order = |at: Option<i64>| at.unwrap_or(i64::MAX);
+        if order(at) < order(self.at) {
+            return;
+        }
+        if order(at) > order(self.at) {
+            *self = Point { at, ..Point::default() };
+        }
+        for (name, value) in fields {
+            if self.names.insert(name.clone()) {
+                self.fields.push((name, value));
+            } else {
+                rejected.push(|| format!("the field `{}` comes twice in a point", head(&name)));
+            }
+        }
+    }
+
+    fn push(&self, to: &mut Object) {
+        let mut fields = Object::default();
+        for (name, value) in &self.fields {
+            match value {
+                Scalar::Json(json) => fields.raw(name, json),
+                Scalar::Text(text) => fields.text(name, text),
+            }
+        }
+        to.object("fields", &fields);
+        if let Some(at) = self.at.and_then(|nanos| instant(nanos.div_euclid(1_000))) {
+            to.text("at", &at);
+        }
+    }
+}
+
+/// A number without a letter behind it, or with one that makes it an integer.
+fn number(text: &str) -> Option<String> {
+    let whole = match text.as_bytes().last()? {
+        b'i' => text[..text.len() - 1].parse::<i64>().is_ok(),
+        b'u' => text[..text.len() - 1].parse::<u64>().is_ok(),
+        _ => return number_text(text).map(|number| number.into_owned()),
+    };
+    let digits = &text[..text.len() - 1];
+    whole.then(|| number_text(digits).map(|number| number.into_owned())).flatten()
+}

@@ -1,0 +1,230 @@
+//! What an executable's output says.
+//!
+//! A dialect turns the bytes of one run, or of one line of a stream, into values in compact JSON, or says for
+//! people what was wrong and what would be right. It never guesses: output that is broken in its own terms is a
+//! failure, not a text. Each dialect is one file, and one line in [`of`].
+//! What must hold, whatever the bytes: no panic, and what is given is JSON that every reader can take, at most
+//! [`MAX_VALUE_BYTES`] a value.
+
+mod auto;
+mod build;
+mod csv;
+mod influx;
+mod json;
+mod logfmt;
+mod munin;
+mod nagios;
+mod netdata;
+mod nodes;
+mod number;
+mod prometheus;
+mod text;
+
+#[cfg(test)]
+mod probe;
+#[cfg(test)]
+mod tests;
+
+use estimand_api::names::NodeName;
+use estimand_api::registration::Format;
+use estimand_api::value::MAX_VALUE_BYTES;
+
+/// What a run said. Values are compact JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// There is nothing to say now.
+    #[default]
+    Nothing,
+    One(Box<str>),
+    /// At least one node, each once.
+    PerNode(Vec<(NodeName, Box<str>)>),
+}
+
+/// A run that has ended by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Output<'a> {
+    pub stdout: &'a [u8],
+    /// Its exit code, one that the dialect [takes](Dialect::takes_exit).
+    pub exit: i32,
+}
+
+/// What a dialect made of an output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    pub answer: Answer,
+    /// Records that were no good and were left out.
+    pub rejected: Rejected,
+}
+
+/// How many records were left out, and why the first of them were, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rejected {
+    pub count: usize,
+    pub reasons: Vec<String>,
+}
+
+/// How many rejected records are described.
+const REASONS_KEPT: usize = 3;
+
+impl Rejected {
+    pub fn push(&mut self, reason: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.reasons.len() < REASONS_KEPT {
+            self.reasons.push(reason());
+        }
+    }
+
+    /// All of it in a sentence; none if nothing was rejected.
+    pub fn sentence(&self) -> Option<String> {
+        let more = match self.count - self.reasons.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let records = if self.count == 1 { "1 record was" } else { &format!("{} records were", self.count) };
+        (self.count > 0).then(|| format!("{records} left out: {}{more}", self.reasons.join("; ")))
+    }
+}
+
+impl From<Answer> for Reading {
+    fn from(answer: Answer) -> Self {
+        Reading { answer, rejected: Rejected::default() }
+    }
+}
+
+/// A way to read output.
+pub trait Dialect: Send + Sync {
+    /// Reads the output of a run. Nothing but white space says [`Answer::Nothing`]. The error is for people.
+    fn read(&self, output: Output<'_>) -> Result<Reading, String>;
+
+    /// Whether a run that ends with this exit code has something to say.
+    fn takes_exit(&self, code: i32) -> bool {
+        code == 0
+    }
+
+    /// The most bytes of a run's output that are taken.
+    fn most_output(&self) -> usize {
+        // A value and the white space around it.
+        MAX_VALUE_BYTES + 4096
+    }
+
+    /// What reads the lines of a stream's process, from its start.
+    fn lines(&'static self) -> Box<dyn Lines> {
+        Box::new(LineByLine(self))
+    }
+}
+
+/// Reads the lines of one process. A line may complete an answer, or not yet.
+pub trait Lines: Send {
+    fn line(&mut self, line: &[u8]) -> Result<Reading, String>;
+}
+
+/// Each line is an output of its own.
+struct LineByLine<D: ?Sized + 'static>(&'static D);
+
+impl<D: Dialect + ?Sized> Lines for LineByLine<D> {
+    fn line(&mut self, line: &[u8]) -> Result<Reading, String> {
+        self.0.read(Output { stdout: line, exit: 0 })
+    }
+}
+
+/// The dialect of a format.
+pub fn of(format: Format) -> &'static dyn Dialect {
+    match format {
+        Format::Auto => &auto::Auto,
+        Format::Text => &text::Text,
+        Format::Json => &json::Json,
+        Format::Number => &number::Number,
+        Format::Nodes => &nodes::Nodes,
+        Format::Prometheus => &prometheus::Prometheus,
+        Format::Influx => &influx::Influx,
+        Format::Nagios => &nagios::Nagios,
+        Format::Munin => &munin::Munin,
+        Format::Netdata => &netdata::Netdata,
+        Format::Csv => &csv::Csv,
+        Format::Logfmt => &logfmt::Logfmt,
+    }
+}
+
+/// What all dialects begin with: the output as text, without white space around it and without a byte order
+/// mark. None if that is empty.
+fn text_of(output: &[u8]) -> Result<Option<&str>, String> {
+    let (valid, broken) = match std::str::from_utf8(output) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let at = error.valid_up_to();
+            (std::str::from_utf8(&output[..at]).unwrap_or_default(), Some(at))
+        }
+    };
+    if let Some(at) = valid.bytes().position(|byte| byte == 0) {
+        return Err(format!(
+            "the output has a NUL at byte {at}{}; expected text without control bytes",
+            after(valid, at)
+        ));
+    }
+    if let Some(at) = broken {
+        let byte = output.get(at).copied().unwrap_or_default();
+        return Err(format!(
+            "the output is not UTF-8: byte {at} is 0x{byte:02x}{}; expected text in UTF-8",
+            after(valid, at)
+        ));
+    }
+    let text = valid.strip_prefix('\u{feff}').unwrap_or(valid).trim();
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// Reads output that says anything at all.
+fn if_said(
+    output: Output<'_>,
+    read: impl FnOnce(&str) -> Result<Reading, String>,
+) -> Result<Reading, String> {
+    text_of(output.stdout)?.map_or_else(|| Ok(Reading::default()), read)
+}
+
+/// The end of what was fine, as a phrase.
+fn after(text: &str, at: usize) -> String {
+    match text[..at].trim_end() {
+        "" => String::new(),
+        fine => format!(", after `{}`", tail(fine)),
+    }
+}
+
+/// How many characters of the output a message repeats.
+const EXCERPT_CHARS: usize = 40;
+
+/// The beginning of a text for a message, on one line.
+fn head(text: &str) -> String {
+    let excerpt = text.chars().take(EXCERPT_CHARS).map(printable).collect();
+    match text.chars().nth(EXCERPT_CHARS) {
+        None => excerpt,
+        Some(_) => excerpt + "…",
+    }
+}
+
+/// The end of a text for a message, on one line.
+fn tail(text: &str) -> String {
+    match text.char_indices().rev().nth(EXCERPT_CHARS - 1) {
+        None | Some((0, _)) => head(text),
+        Some((start, _)) => format!("…{}", head(&text[start..])),
+    }
+}
+
+fn printable(char: char) -> char {
+    match char {
+        '\n' => '⏎',
+        '\t' => ' ',
+        _ if char.is_control() => '\u{fffd}',
+        _ => char,
+    }
+}
+
+/// The value, unless it is too large. `what` is the value in words.
+fn bounded(what: &str, json: impl Into<Box<str>>) -> Result<Box<str>, String> {
+    let json = json.into();
+    match json.len() {
+        0..=MAX_VALUE_BYTES => Ok(json),
+        bytes => Err(format!(
+            "{what} has {bytes} bytes as JSON; at most {MAX_VALUE_BYTES} are kept: print a summary, or split it \
+             into several data names"
+        )),
+    }
+}

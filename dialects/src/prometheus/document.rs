@@ -1,0 +1,179 @@
+//! A whole text: its lines one after the other, and the value that its samples make.
+//!
+//! The value is an object by name of sample, in the order of the text. The first of two samples with the same
+//! name and labels stays.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::build::{MAX_RECORDS, Object, none_good, too_many};
+use crate::{Answer, Reading, Rejected, head};
+
+use super::families::{Families, Family};
+use super::metadata::{self, Metadata};
+use super::number::Value;
+use super::sample::{self, Sample};
+use super::{END, Rules};
+
+pub(super) fn read(text: &str, rules: Rules) -> Result<Reading, String> {
+    let mut document = Document::new(rules);
+    for (number, line) in text.lines().enumerate() {
+        if let Err(problem) = document.line(line) {
+            document.records += 1;
+            document.rejected.push(|| format!("line {}: {problem}", number + 1));
+        }
+        if document.records > MAX_RECORDS {
+            return Err(too_many("samples"));
+        }
+    }
+    document.finish()
+}
+
+struct Document<'a> {
+    rules: Rules,
+    families: Families<'a>,
+    named: Vec<Named<'a>>,
+    by_name: HashMap<&'a str, usize>,
+    rejected: Rejected,
+    /// Samples and rejected lines.
+    records: usize,
+    has_ended: bool,
+}
+
+/// The samples of a name.
+struct Named<'a> {
+    name: &'a str,
+    family: usize,
+    /// The sample without labels.
+    value: Object,
+    series: Object,
+    times: Object,
+    /// The labels that came.
+    seen: HashSet<String>,
+}
+
+impl<'a> Document<'a> {
+    fn new(rules: Rules) -> Self {
+        Document {
+            rules,
+            families: Families::new(rules),
+            named: Vec::new(),
+            by_name: HashMap::new(),
+            rejected: Rejected::default(),
+            records: 0,
+            has_ended: false,
+        }
+    }
+
+    fn line(&mut self, line: &'a str) -> Result<(), String> {
+        let line = match self.rules {
+            Rules::Classic => line.trim_matches([' ', '\t']),
+            Rules::OpenMetrics => line,
+        };
+        if self.has_ended {
+            return Err(format!("`{}` comes after `{END}`; expected nothing", head(line)));
+        }
+        if line.is_empty() {
+            return match self.rules {
+                Rules::Classic => Ok(()),
+                Rules::OpenMetrics => Err("an empty line; expected none in OpenMetrics".to_owned()),
+            };
+        }
+        if line.starts_with('#') {
+            return self.metadata(metadata::parse(line, self.rules)?);
+        }
+        self.sample(&sample::parse(line, self.rules)?)
+    }
+
+    fn metadata(&mut self, metadata: Metadata<'a>) -> Result<(), String> {
+        match metadata {
+            Metadata::Comment => Ok(()),
+            Metadata::End => {
+                self.has_ended = true;
+                Ok(())
+            }
+            Metadata::Type(name, kind) => self.families.set_type(name, kind),
+            Metadata::Help(name, help) => self.families.set_help(name, help),
+            Metadata::Unit(name, unit) => self.families.set_unit(name, unit),
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'a>) -> Result<(), String> {
+        let family = self.families.take(sample)?;
+        let at = *self.by_name.entry(sample.name).or_insert_with(|| {
+            self.named.push(Named::new(sample.name, family));
+            self.named.len() - 1
+        });
+        self.named[at].take(sample)?;
+        self.records += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Reading, String> {
+        if self.rules == Rules::OpenMetrics && !self.has_ended {
+            self.rejected
+                .push(|| format!("the last line is missing; expected `{END}` at the end of OpenMetrics"));
+        }
+        if self.named.is_empty() {
+            return match self.rejected.count {
+                0 => Ok(Reading::default()),
+                _ => Err(none_good("samples", &self.rejected)),
+            };
+        }
+        let mut value = Object::default();
+        for named in &self.named {
+            value.object(named.name, &named.object(self.families.get(named.family)));
+        }
+        Ok(Reading { answer: Answer::One(value.finish()?), rejected: self.rejected })
+    }
+}
+
+impl<'a> Named<'a> {
+    fn new(name: &'a str, family: usize) -> Self {
+        Named {
+            name,
+            family,
+            value: Object::default(),
+            series: Object::default(),
+            times: Object::default(),
+            seen: HashSet::new(),
+        }
+    }
+
+    fn take(&mut self, sample: &Sample<'_>) -> Result<(), String> {
+        let labels = sample.label_text();
+        if self.seen.contains(&labels) {
+            return Err(format!("`{}{{{}}}` comes twice; expected it once", head(self.name), head(&labels)));
+        }
+        let (values, value_key, times, time_key) = match labels.is_empty() {
+            true => (&mut self.value, "value", None, "at"),
+            false => (&mut self.series, &*labels, Some(&mut self.times), &*labels),
+        };
+        match &sample.value {
+            Value::Number(number) => values.raw(value_key, number),
+            Value::Named(name) => values.text(value_key, name),
+        }
+        if let Some(at) = &sample.at {
+            times.unwrap_or(values).text(time_key, at);
+        }
+        self.seen.insert(labels);
+        Ok(())
+    }
+
+    fn object(&self, family: &Family<'_>) -> Object {
+        let mut object = Object::default();
+        object.text("type", family.kind.name());
+        if let Some(help) = family.help.as_deref().filter(|help| !help.is_empty()) {
+            object.text("help", help);
+        }
+        if let Some(unit) = family.unit.filter(|unit| !unit.is_empty()) {
+            object.text("unit", unit);
+        }
+        object.extend(&self.value);
+        for (key, members) in [("series", &self.series), ("times", &self.times)] {
+            if !members.is_empty() {
+                object.object(key, members);
+            }
+        }
+        object
+    }
+}

@@ -1,0 +1,110 @@
+//! One `estimand up` whose agent may run the plugins, and a folder for what they leave and look at.
+
+use std::time::Duration;
+
+use estimand_testkit::http::Http;
+use estimand_testkit::process::Estimand;
+use estimand_testkit::wait;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::outcome::{Package, Plugin};
+use crate::peers::Peers;
+
+const NODE: &str = "node-1";
+/// For what takes seconds, on a machine that also compiles.
+const SOON: Duration = Duration::from_secs(120);
+/// What the file has that plugins look at.
+pub const FILE: &str = "root was here\n";
+
+pub struct Plane<'a> {
+    services: Estimand,
+    http: Http,
+    folder: TempDir,
+    peers: &'a Peers,
+}
+
+impl<'a> Plane<'a> {
+    pub fn up(peers: &'a Peers) -> Self {
+        let folder = tempfile::Builder::new().prefix("plugins-").tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), FILE).unwrap();
+        std::fs::create_dir(folder.path().join("state")).unwrap();
+        let mut args = vec!["up", "--node", NODE];
+        for package in [Package::Nagios, Package::Munin, Package::Prometheus] {
+            args.extend(["--allow", package.folder()]);
+        }
+        let services = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).start();
+        let http = services.http();
+        Plane { services, http, folder, peers }
+    }
+
+    /// Registers the plugin as the one at this place of the table, and says under which data name.
+    pub fn register(&self, at: usize, plugin: &Plugin) -> String {
+        let program = plugin.command.split(' ').next().unwrap_or_default();
+        let called = plugin.called.unwrap_or(program);
+        let name = format!("p{at}_{}", called.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
+        let path = format!("{}/{program}", plugin.package.folder());
+        let path = match plugin.called {
+            None => path,
+            Some(called) => {
+                let link = self.folder.path().join(called);
+                std::os::unix::fs::symlink(path, &link).unwrap();
+                link.display().to_string()
+            }
+        };
+        let arguments = self.fill(&plugin.command[program.len()..]);
+        let env: Map<String, Value> =
+            plugin.env.iter().map(|(name, value)| ((*name).to_owned(), json!(self.fill(value)))).collect();
+        self.post(&json!({
+            "dataName": name, "cmd": format!("{path}{arguments}"), "format": plugin.package.format(),
+            "env": env, "max-Time": 300, "timeout": 60,
+        }));
+        name
+    }
+
+    #[track_caller]
+    fn post(&self, registration: &Value) {
+        self.http.send_json("POST", "/api/registry", registration).expect_status(201);
+    }
+
+    fn fill(&self, text: &str) -> String {
+        self.peers.fill(text).replace("{folder}", &self.folder.path().display().to_string())
+    }
+
+    /// Waits until it has run, and returns what is known of its slot.
+    #[track_caller]
+    pub fn until_ran(&self, name: &str) -> Value {
+        wait::until_ok(SOON, &format!("`{name}` to run"), || {
+            let answer = self.http.get(&format!("/api/mng/instances?dataName={name}&dataNode={NODE}"));
+            let instances = answer.expect_status(200).json();
+            match instances.get(0) {
+                Some(instance) if instance["runs"].as_u64() >= Some(1) => Ok(instance.clone()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+    }
+
+    /// Waits for a value that can only come after those of all that has run by now, for values are delivered in
+    /// their order.
+    #[track_caller]
+    pub fn until_all_is_delivered(&self) {
+        let last = "the_last";
+        let cmd = format!("{}/check_dummy 0", Package::Nagios.folder());
+        self.post(&json!({"dataName": last, "cmd": cmd, "format": "nagios", "max-Time": 300}));
+        wait::until(SOON, "the last value", || self.value(last));
+    }
+
+    /// The value, if there is one.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let answer = self.http.get(&format!("/api/data/{name}/{NODE}"));
+        match answer.status {
+            404 => None,
+            _ => Some(answer.expect_status(200).json()["dataValue"].take()),
+        }
+    }
+
+    pub fn end(mut self) {
+        let status = self.services.terminate();
+        assert!(status.success(), "{status}: {}", self.services.stderr_tail());
+    }
+}

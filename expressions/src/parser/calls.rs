@@ -1,0 +1,94 @@
+//! Names that are called: finds out whether it is a macro, a special form or a plain function, and holds each to
+//! its number of arguments.
+
+use super::{Parsed, Parser, special};
+use crate::{
+    error::{Fault, nearest, quoted},
+    functions::{self, Form, Signature},
+    syntax::{Kind, Node, highest},
+};
+
+impl Parser {
+    /// `name(…)`
+    pub(super) fn call(&mut self, at: u32, name: &str) -> Parsed {
+        self.expect("(")?;
+        match name {
+            "has" => return self.has(at),
+            "input" => return self.quoted_input(at),
+            "node" => {
+                self.expect(")")?;
+                return self.node(at, 0, Kind::Here);
+            }
+            _ => {}
+        }
+        if let Some(what) = special::question(name) {
+            return self.question(at, what);
+        }
+        if let Some(what) = special::over(name) {
+            return self.over(at, what);
+        }
+        let mut args = self.separated(")", Self::expression)?;
+        if let Some(what) = special::statistic(name)
+            && let Some(window) = special::window_text(name, &args)?
+        {
+            args.truncate(1);
+            return self.window(at, what, args, window);
+        }
+        match functions::find(name) {
+            Some(signature) if signature.form == Form::Method => {
+                Err(Fault::syntax(at, format!("`{name}` is written after a value: x.{name}(y)")))
+            }
+            Some(signature) => self.function(at, signature, 0, args),
+            None => Err(unknown(at, name)),
+        }
+    }
+
+    /// `receiver.name(…)`
+    pub(super) fn method(&mut self, at: u32, name: &str, receiver: Node) -> Parsed {
+        self.expect("(")?;
+        if let Some(what) = super::macros::find(name) {
+            return self.each(at, what, receiver);
+        }
+        let args = self.separated(")", Self::expression)?;
+        match functions::find(name) {
+            Some(signature) if signature.form != Form::Plain => {
+                self.function(at, signature, 1, std::iter::once(receiver).chain(args).collect())
+            }
+            Some(_) => Err(Fault::syntax(at, format!("`{name}` is no method: write {name}(x)"))),
+            None if special::is_special(name) => {
+                Err(Fault::syntax(at, format!("`{name}` is no method: write {name}(…)")))
+            }
+            None => Err(unknown(at, name)),
+        }
+    }
+
+    /// `before` is how many of the arguments stand before the name.
+    fn function(&mut self, at: u32, signature: &Signature, before: usize, args: Vec<Node>) -> Parsed {
+        let Signature { name, least, most, .. } = *signature;
+        if args.len() < least || args.len() > most {
+            let wanted = match least - before {
+                0 => "no argument".to_owned(),
+                1 if most > least => "one argument or more".to_owned(),
+                1 => "one argument".to_owned(),
+                count => format!("{count} arguments"),
+            };
+            let message = format!("`{name}` takes {wanted}, not {}", args.len() - before);
+            return Err(Fault::syntax(at, message));
+        }
+        self.node(at, highest(&args), Kind::Call(signature.function, args.into()))
+    }
+}
+
+#[cold]
+fn unknown(at: u32, name: &str) -> Box<Fault> {
+    if let Some((_, instead)) = functions::ABSENT.iter().find(|(absent, _)| *absent == name) {
+        return Fault::syntax(at, format!("no function `{name}`: {instead}"));
+    }
+    let names = functions::PLAIN.iter().map(|signature| signature.name).chain(functions::SPECIAL);
+    let message = match (super::macros::find(name), nearest(name, names)) {
+        (Some(_), _) => format!("`{name}` is written after a list or a map: x.{name}(…)"),
+        (None, Some(meant)) => format!("no function {}: did you mean `{meant}`?", quoted(name)),
+        (None, None) => format!("no function {}", quoted(name)),
+    };
+    Fault::syntax(at, message)
+}

@@ -1,0 +1,124 @@
+//! What an expression reads, as the parser found it: for whoever has to bring its inputs, keep their past, and
+//! refuse the expression if there is no such input.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::error::{ErrorKind, Fault, nearest, quoted};
+
+/// How an expression looks at its inputs, beyond their latest values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// The inputs whose past it looks at, with how far at most.
+    pub windows: BTreeMap<String, Duration>,
+    /// The inputs that it looks at on all nodes.
+    pub across: BTreeSet<String>,
+    /// The inputs of which it asks `state()`, `age()` or `known()`: it takes it upon itself what to make of a value
+    /// that is not fresh.
+    pub states: BTreeSet<String>,
+    /// The parameters that it names.
+    pub params: BTreeSet<String>,
+}
+
+/// A place where an input or a parameter is named.
+#[derive(Debug)]
+pub struct Reference {
+    pub name: Box<str>,
+    pub at: u32,
+    /// Whether it stands where a map's key is.
+    pub as_key: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Reads {
+    pub references: Vec<Reference>,
+    pub params: Vec<Reference>,
+    /// Those that `has` asks for: an expression that asks can do without.
+    pub optional_params: BTreeSet<String>,
+    pub windows: BTreeMap<String, Duration>,
+    pub across: BTreeSet<String>,
+    pub states: BTreeSet<String>,
+}
+
+impl Reads {
+    pub fn input(&mut self, name: &str, at: u32) {
+        self.references.push(Reference { name: name.into(), at, as_key: false });
+    }
+
+    pub fn param(&mut self, name: &str, at: u32) {
+        self.params.push(Reference { name: name.into(), at, as_key: false });
+    }
+
+    pub fn inputs(&self) -> BTreeSet<String> {
+        names(&self.references)
+    }
+
+    pub fn uses(&self) -> Uses {
+        Uses {
+            windows: self.windows.clone(),
+            across: self.across.clone(),
+            states: self.states.clone(),
+            params: names(&self.params),
+        }
+    }
+
+    /// What it names and there is not, each once, in the order of the text.
+    pub fn unknown(&self, inputs: &BTreeSet<String>, params: &BTreeSet<String>) -> Vec<Fault> {
+        let mut seen = BTreeSet::new();
+        let mut faults = Vec::new();
+        for reference in &self.references {
+            if !inputs.contains(&*reference.name) && seen.insert(("input", &reference.name)) {
+                faults.push(unknown_input(reference, inputs));
+            }
+        }
+        for reference in &self.params {
+            let known = params.contains(&*reference.name) || self.optional_params.contains(&*reference.name);
+            if !known && seen.insert(("param", &reference.name)) {
+                faults.push(unknown_param(reference, params));
+            }
+        }
+        faults.sort_by_key(|fault| fault.at);
+        faults
+    }
+}
+
+fn names(references: &[Reference]) -> BTreeSet<String> {
+    references.iter().map(|reference| reference.name.to_string()).collect()
+}
+
+fn unknown_input(reference: &Reference, inputs: &BTreeSet<String>) -> Fault {
+    let name = &*reference.name;
+    let hint = match nearest(name, inputs.iter().map(String::as_str)) {
+        _ if reference.as_key => format!("if it is a key of the map, write {}", quoted(name)),
+        Some(meant) if is_identifier(meant) => format!("did you mean `{meant}`?"),
+        Some(meant) => format!("did you mean input(\"{meant}\")?"),
+        None if inputs.is_empty() => "there are no inputs".to_owned(),
+        None => format!("the inputs are {}", listed(inputs)),
+    };
+    let message = format!("no input {}: {hint}", quoted(name));
+    Fault { kind: ErrorKind::Unknown, at: reference.at, message }
+}
+
+fn unknown_param(reference: &Reference, params: &BTreeSet<String>) -> Fault {
+    let hint = match nearest(&reference.name, params.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean params.{meant}?"),
+        None if params.is_empty() => "there are no parameters".to_owned(),
+        None => format!("the parameters are {}", listed(params)),
+    };
+    let message = format!("no parameter {}: {hint}", quoted(&reference.name));
+    Fault { kind: ErrorKind::Unknown, at: reference.at, message }
+}
+
+/// The first few of them.
+fn listed(names: &BTreeSet<String>) -> String {
+    const MOST: usize = 8;
+    let first: Vec<&str> = names.iter().take(MOST).map(String::as_str).collect();
+    let more = names.len().saturating_sub(MOST);
+    if more > 0 { format!("{} and {more} more", first.join(", ")) } else { first.join(", ") }
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
+}

@@ -1,0 +1,187 @@
+//! What a registration computes: from which inputs, for which nodes, and how. Made from the registration alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use estimand_api::command::Command;
+use estimand_api::names::DataName;
+use estimand_api::registration::{Format, Mode, Registration, Replicas};
+use estimand_expressions::{Budget, Error, ErrorKind, Expression};
+use estimand_processors::{self as processors, Processor};
+use serde_json::Value;
+
+use super::view::View;
+
+/// For which nodes it is evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// For the node where it runs.
+    Own,
+    /// For every node that has one of its inputs.
+    EveryNode,
+    /// Once, for all nodes together; its result says which value is whose.
+    Cluster,
+}
+
+/// What a registration computes, and how.
+pub struct Formula {
+    pub spec: Spec,
+    how: How,
+}
+
+/// What a registration computes.
+pub struct Spec {
+    pub name: DataName,
+    pub inputs: BTreeSet<DataName>,
+    pub reach: Reach,
+    /// How far into the past of an input it looks.
+    pub windows: BTreeMap<DataName, Duration>,
+    /// Inputs of which it reads all nodes' values.
+    pub across: BTreeSet<DataName>,
+    /// Inputs for whose freshness it answers itself.
+    pub answers_for: BTreeSet<DataName>,
+    pub params: BTreeMap<String, Value>,
+}
+
+enum How {
+    Expression(Expression),
+    Processor(Box<dyn Processor>),
+}
+
+/// What one evaluation came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Evaluated {
+    Value(Value),
+    /// There is nothing to say.
+    Nothing,
+    /// It waits for something that is not there yet.
+    Waits(String),
+    Failed(String),
+}
+
+impl Formula {
+    /// What the registration means, or why this agent does not compute it.
+    pub fn read(registration: &Registration) -> Result<Formula, String> {
+        let reach = match (registration.format, registration.replicas) {
+            (Format::Nodes, _) => Reach::Cluster,
+            (_, Replicas::All) => Reach::Own,
+            (_, Replicas::Count(_)) => Reach::EveryNode,
+        };
+        let mut spec = Spec {
+            name: registration.data_name.clone(),
+            inputs: registration.inputs.iter().cloned().collect(),
+            reach,
+            windows: BTreeMap::new(),
+            across: BTreeSet::new(),
+            answers_for: BTreeSet::new(),
+            params: registration.params.clone(),
+        };
+        let text = match &registration.cmd {
+            Command::Line(text) => text.clone(),
+            Command::Argv(words) => words.join(" "),
+        };
+        let how = match registration.mode {
+            Mode::Expr => spec.express(&text)?,
+            _ => spec.process(&text)?,
+        };
+        Ok(Formula { spec, how })
+    }
+
+    /// Evaluates it over what views of one moment show, one after the other.
+    pub fn round(&mut self) -> Evaluation<'_> {
+        let how = match &mut self.how {
+            How::Expression(expression) => Evaluating::Expression(expression.round()),
+            How::Processor(processor) => Evaluating::Processor(processor.as_mut()),
+        };
+        Evaluation { spec: &self.spec, how }
+    }
+}
+
+impl Spec {
+    /// Whether it reads other nodes' values of an input.
+    pub fn reads_all(&self, input: &DataName) -> bool {
+        self.reach == Reach::Cluster || self.across.contains(input)
+    }
+
+    fn express(&mut self, text: &str) -> Result<How, String> {
+        let expression = Expression::parse(text).map_err(|error| error.to_string())?;
+        let inputs = self.inputs.iter().map(ToString::to_string).collect();
+        let params = self.params.keys().cloned().collect();
+        if let Err(errors) = expression.check(&inputs, &params) {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return Err(errors.join("; "));
+        }
+        let uses = expression.uses();
+        let name = |name: &String| DataName::parse(name).ok();
+        self.windows =
+            uses.windows.iter().filter_map(|(input, window)| Some((name(input)?, *window))).collect();
+        self.across = uses.across.iter().filter_map(name).collect();
+        self.answers_for = uses.states.iter().filter_map(name).collect();
+        Ok(How::Expression(expression))
+    }
+
+    fn process(&mut self, name: &str) -> Result<How, String> {
+        let kind = processors::find(name).ok_or_else(|| format!("this agent has no processor `{name}`"))?;
+        if self.reach == Reach::Cluster {
+            return Err(format!(
+                "`{name}` estimates one node at a time; give it no format, and a number of \
+                                replicas if one agent shall do it for all nodes"
+            ));
+        }
+        let role = |role: &str| processors::input_of(&self.params, role);
+        for needed in kind.inputs.iter().filter(|input| !kind.optional.contains(input)) {
+            let input = role(needed);
+            if !self.inputs.iter().any(|known| known.as_str() == input) {
+                return Err(format!(
+                    "`{name}` reads `{input}`, which is not among the registration's inputs"
+                ));
+            }
+        }
+        if let Some(window) = (kind.window)(&self.params) {
+            let window = Duration::try_from_secs_f64(window).map_err(|e| e.to_string())?;
+            self.windows = self.inputs.iter().map(|input| (input.clone(), window)).collect();
+        }
+        (kind.make)(&self.params).map(How::Processor)
+    }
+}
+
+/// A formula at one moment.
+pub struct Evaluation<'f> {
+    pub spec: &'f Spec,
+    how: Evaluating<'f>,
+}
+
+enum Evaluating<'f> {
+    /// It computes what concerns all nodes once.
+    Expression(estimand_expressions::Round<'f>),
+    Processor(&'f mut (dyn Processor + 'static)),
+}
+
+impl Evaluation<'_> {
+    pub fn evaluate(&mut self, view: &View<'_>) -> Evaluated {
+        if let Some(problem) = view.unusable(self.spec) {
+            return problem;
+        }
+        match &mut self.how {
+            Evaluating::Expression(round) => {
+                let whole = view.node.is_none();
+                let budget = if whole { Budget::over(view.nodes()) } else { Budget::default() };
+                let value = round.evaluate(view, budget).and_then(|value| match whole {
+                    true => value.to_nodes().map(|nodes| Value::Object(nodes.into_iter().collect())),
+                    false => value.to_json(),
+                });
+                match value {
+                    Ok(Value::Null) => Evaluated::Nothing,
+                    Ok(value) => Evaluated::Value(value),
+                    Err(Error { kind: ErrorKind::Missing { .. }, message, .. }) => Evaluated::Waits(message),
+                    Err(error) => Evaluated::Failed(error.to_string()),
+                }
+            }
+            Evaluating::Processor(processor) => match processor.process(view) {
+                Ok(Some(value)) => Evaluated::Value(value),
+                Ok(None) => Evaluated::Nothing,
+                Err(reason) => Evaluated::Failed(reason),
+            },
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One run of a collector inside the agent. It needs no process, and so no cell, and nobody can end it: it is asked
+//! to keep to its time, and one that does not holds its slot, and a thread, until it returns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use estimand_api::names::NodeName;
+use estimand_api::value::MAX_VALUE_BYTES;
+use estimand_collectors::{self as collectors, Collector, Failure, Reading};
+use estimand_dialects::{Answer, Reading as Read};
+use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+
+use super::attempt::Attempt;
+use super::verdict::{self, Verdict};
+use super::version::Shared;
+use super::{Context, plan};
+
+/// A collector, once the first run has made it.
+pub type Made = Option<Box<dyn Collector>>;
+
+/// Runs it once.
+pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
+    let registration = &shared.registered.registration;
+    let name = registration.cmd.argv().into_iter().next().unwrap_or_default();
+    let started_at = context.clock.now_micros();
+    let verdict = match tokio::select! {
+        verdict = collect(context, shared, &name) => Some(verdict),
+        () = shared.ends().requested() => None,
+    } {
+        Some(verdict) => verdict,
+        None => Verdict::Stopped,
+    };
+    let ended_at = context.clock.now_micros().max(started_at);
+    Attempt { argv: vec!["builtin".to_owned(), name], started_at, ended_at, captured: None, verdict }
+}
+
+async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
+    let registration = &shared.registered.registration;
+    let span = Duration::from_micros(plan::timeout_us(registration).unwrap_or(30_000_000));
+    let made = match Arc::clone(&shared.collector).try_lock_owned() {
+        Ok(made) => made,
+        // The slot is as good as busy: the thread of an earlier run has not come back.
+        Err(_) => return Verdict::Failed("an earlier collection still hangs".to_owned()),
+    };
+    let (name, params) = (name.to_owned(), registration.params.clone());
+    let folder = context.home.slot_folder(registration.data_name.as_str()).ok();
+    let around = collectors::Surroundings { folder, ..collectors::Surroundings::default() };
+    let until = Instant::now() + span;
+    let work = tokio::task::spawn_blocking(move || ask(made, &name, &params, &around, until));
+    match timeout(span + GRACE, work).await {
+        Ok(Ok(Ok(reading))) => verdict::judge(registration, read(reading)),
+        Ok(Ok(Err(Told::Refused(reason)))) => Verdict::Refused(reason),
+        Ok(Ok(Err(Told::Failure(Failure::NotHere(what))))) => Verdict::NotHere(what),
+        Ok(Ok(Err(Told::Failure(Failure::Failed(reason))))) => Verdict::Failed(reason),
+        Ok(Err(error)) => Verdict::Failed(format!("the collector broke off: {error}")),
+        Err(_) => Verdict::TimedOut(format!("it did not end within {span:?}")),
+    }
+}
+
+/// A collector keeps to its time by itself as well as it can; this much later it is given up.
+const GRACE: Duration = Duration::from_millis(500);
+
+enum Told {
+    Refused(String),
+    Failure(Failure),
+}
+
+/// Blocking.
+fn ask(
+    mut made: OwnedMutexGuard<Made>,
+    name: &str,
+    params: &BTreeMap<String, Value>,
+    around: &collectors::Surroundings,
+    until: Instant,
+) -> Result<Reading, Told> {
+    // Out of its place while it works: one that panics is made anew.
+    let mut collector = match made.take() {
+        Some(collector) => collector,
+        None => {
+            let kind = collectors::find(name)
+                .ok_or_else(|| Told::Refused(format!("this agent has no collector `{name}`")))?;
+            collectors::make(kind, params, around).map_err(Told::Refused)?
+        }
+    };
+    let told = collector.collect(until);
+    *made = Some(collector);
+    told.map_err(Told::Failure)
+}
+
+fn read(reading: Reading) -> Result<Read, String> {
+    let bounded = |text: String, of: &str| match text.len() {
+        0..=MAX_VALUE_BYTES => Ok(text.into_boxed_str()),
+        bytes => Err(format!("the value{of} has {bytes} bytes; at most {MAX_VALUE_BYTES} are kept")),
+    };
+    let answer = match reading {
+        Reading::Here(value) => Answer::One(bounded(value.to_string(), "")?),
+        Reading::PerNode(values) if values.is_empty() => Answer::Nothing,
+        Reading::PerNode(values) => {
+            let mut answers = Vec::with_capacity(values.len());
+            for (node, value) in values {
+                let text = bounded(value.to_string(), &format!(" of {node}"))?;
+                answers.push((NodeName::parse(&node).map_err(|e| e.to_string())?, text));
+            }
+            Answer::PerNode(answers)
+        }
+    };
+    Ok(answer.into())
+}

@@ -1,0 +1,61 @@
+//! What a run came to, before anybody is told: whether what was read is what the registration declares.
+
+use estimand_api::registration::Registration;
+use estimand_api::slot::MAX_QUARANTINED_CHARS;
+use estimand_dialects::{Answer, Reading};
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// With what there is to say of it all the same.
+    Good(Answer, Option<String>),
+    /// There is nothing here that it could measure.
+    NotHere(String),
+    /// It was run and gave nothing that can be used.
+    Failed(String),
+    /// It gave a value that is not what the registration declares.
+    Quarantined {
+        reason: String,
+        value: String,
+    },
+    TimedOut(String),
+    /// This agent does not run it.
+    Refused(String),
+    /// It was ended because its slot ends.
+    Stopped,
+}
+
+/// Judges what a dialect, a collector or an expression gave.
+pub fn judge(registration: &Registration, read: Result<Reading, String>) -> Verdict {
+    let Reading { answer, rejected } = match read {
+        Ok(reading) => reading,
+        Err(reason) => return Verdict::Failed(reason),
+    };
+    let note = rejected.sentence();
+    if let Some(note) = note.as_ref().filter(|_| registration.strict) {
+        return Verdict::Failed(format!("{note} (the registration is `strict`)"));
+    }
+    match unexpected(registration, &answer) {
+        Some((reason, value)) => Verdict::Quarantined { reason, value },
+        None => Verdict::Good(answer, note),
+    }
+}
+
+/// The first value that is not what the registration declares, and why.
+fn unexpected(registration: &Registration, answer: &Answer) -> Option<(String, String)> {
+    if registration.expect.is_empty() {
+        return None;
+    }
+    let check = |text: &str, of: &str| {
+        let reason = registration.expect.check(text).err()?;
+        let shown: String = text.chars().take(MAX_QUARANTINED_CHARS).collect();
+        Some((format!("{of}{reason}"), shown))
+    };
+    match answer {
+        Answer::Nothing => None,
+        Answer::One(text) => check(text, ""),
+        Answer::PerNode(answers) => {
+            answers.iter().find_map(|(node, text)| check(text, &format!("of {node}: ")))
+        }
+    }
+}

@@ -1,0 +1,2 @@
+DROP TABLE t_binding_history;
+ALTER TABLE t_binding DROP COLUMN field;

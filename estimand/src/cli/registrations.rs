@@ -36,8 +36,8 @@ pub struct RegisterArgs {
     pub replace: bool,
     /// Read the registration, or an array of them, as JSON from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = [
-        "name", "cmd", "every", "gap", "schedule", "phase", "timeout", "kind", "inputs", "mode", "format", "params", "env",
-        "limits", "nodes", "replicas", "history", "history_max",
+        "name", "cmd", "every", "gap", "schedule", "phase", "timeout", "kind", "inputs", "mode", "format", "strict", "params",
+        "env", "limits", "schema", "range", "unit", "nodes", "replicas", "history", "history_max",
     ])]
     pub file: Option<PathBuf>,
 
@@ -62,14 +62,18 @@ pub struct RegisterArgs {
     #[arg(long, help_heading = "What it is", value_parser = ["collector", "processor"])]
     pub kind: Option<String>,
     /// The data names that a processor reads, with commas
-    #[arg(long, value_name = "NAMES", help_heading = "What it is", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", help_heading = "What it is", value_delimiter = ',', alias = "input")]
     pub inputs: Vec<DataName>,
     /// How it runs: a process a run, one process that prints a value a line, a built-in, an expression [default: exec]
     #[arg(long, help_heading = "What it is", value_parser = ["exec", "stream", "builtin", "expr"])]
     pub mode: Option<String>,
     /// How its output becomes values; `nodes` is an object of node name to value [default: auto]
-    #[arg(long, help_heading = "What it is", value_parser = ["auto", "text", "json", "number", "nodes"])]
+    #[arg(long, help_heading = "What it is", value_parser = ["auto", "text", "json", "number", "nodes", "prometheus",
+        "influx", "nagios", "munin", "netdata", "csv", "logfmt"])]
     pub format: Option<String>,
+    /// Take no output with a bad record in it, instead of leaving that out
+    #[arg(long, help_heading = "What it is")]
+    pub strict: bool,
     /// A parameter, which the command finds in $ESTIMAND_PARAM_KEY; may be repeated
     #[arg(long = "param", id = "params", value_name = "KEY=VALUE", help_heading = "What it is", value_parser = parse::pair)]
     pub params: Vec<(String, String)>,
@@ -79,6 +83,16 @@ pub struct RegisterArgs {
     /// What it may use, e.g. memory=256MiB, cpu=0.5, processes=20, open-files=100; may be repeated
     #[arg(long = "limit", id = "limits", value_name = "KEY=VALUE", help_heading = "What it is", value_parser = parse::pair)]
     pub limits: Vec<(String, String)>,
+
+    /// What a value must be, as JSON Schema; others are kept from readers
+    #[arg(long, value_name = "JSON", help_heading = "What its values are", value_parser = parse::json)]
+    pub schema: Option<serde_json::Value>,
+    /// From where to where a value may be: 0..1, 0.., ..100, or an object of pointers to {\"min\", \"max\"}
+    #[arg(long, value_name = "RANGE", help_heading = "What its values are", value_parser = parse::range)]
+    pub range: Option<serde_json::Value>,
+    /// The unit of its values, or an object of pointers to units
+    #[arg(long, value_name = "UNIT", help_heading = "What its values are", value_parser = parse::unit)]
+    pub unit: Option<serde_json::Value>,
 
     /// The nodes it runs on, by their labels, e.g. 'zone=a,gpu' [default: all]
     #[arg(long, value_name = "SELECTOR", help_heading = "Where it runs")]

@@ -108,6 +108,10 @@ fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
     put("inputs", (!args.inputs.is_empty()).then(|| json!(args.inputs)));
     put("mode", args.mode.clone().map(Value::from));
     put("format", args.format.clone().map(Value::from));
+    put("strict", args.strict.then(|| json!(true)));
+    put("schema", args.schema.clone());
+    put("range", args.range.clone());
+    put("unit", args.unit.clone());
     put("nodes", args.nodes.as_ref().map(|nodes| json!(nodes)));
     put("replicas", args.replicas.as_deref().map(scalar));
     put("params", object_of("params", &args.params, scalar)?);

@@ -25,10 +25,10 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     post,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
+    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `strict`, `schema`, `range`, `unit`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
     responses(
         (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = inline(Object)),
-        (status = 400, description = "The registration is not valid", body = Problem),
+        (status = 400, description = "The registration is not valid, or no agent would run it: an expression that cannot be read, a built-in that there is not, an input that nothing provides", body = Problem),
         (status = 409, description = "The name is taken, the inputs form a cycle, or there are too many registrations", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),

@@ -87,7 +87,7 @@ pub struct RegisterArgs {
     /// What a value must be, as JSON Schema; others are kept from readers
     #[arg(long, value_name = "JSON", help_heading = "What its values are", value_parser = parse::json)]
     pub schema: Option<serde_json::Value>,
-    /// From where to where a value may be: 0..1, 0.., ..100, or an object of pointers to {\"min\", \"max\"}
+    /// From where to where a value may be: 0..1, 0.., ..100, or JSON such as {"/load": {"min": 0}}
     #[arg(long, value_name = "RANGE", help_heading = "What its values are", value_parser = parse::range)]
     pub range: Option<serde_json::Value>,
     /// The unit of its values, or an object of pointers to units

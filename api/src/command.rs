@@ -70,6 +70,10 @@ impl Command {
         if text.len() > MAX_COMMAND_BYTES {
             return Err(CommandError::TooLong(text.len()));
         }
+        // Also where it is no part of a word: no database would take it.
+        if text.contains('\0') {
+            return Err(CommandError::Nul);
+        }
         let Some(words) = shlex::split(&text) else {
             return Err(CommandError::Unbalanced(text));
         };

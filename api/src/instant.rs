@@ -31,9 +31,13 @@ pub fn to_rfc3339(micros: i64) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Reads an RFC 3339 instant.
+/// What can be written with four digits for the year, in UTC.
+const WRITABLE: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
+
+/// Reads an RFC 3339 instant, if it can be written in UTC as well.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc).timestamp_micros())
+    let at = DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc).timestamp_micros();
+    WRITABLE.contains(&at).then_some(at)
 }
 
 /// `#[serde(with = "wire")]` on a field that is an instant.
@@ -88,6 +92,16 @@ mod tests {
             let theirs = at.map(|at| at.to_rfc3339_opts(SecondsFormat::Micros, true));
             prop_assert_eq!(Some(text.clone()), theirs);
             prop_assert_eq!(parse_rfc3339(&text), Some(micros));
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_written_back_is_no_instant() {
+        for text in ["9999-12-31T23:59:60.5Z", "0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"] {
+            assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
+        for text in ["0000-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"] {
+            assert_eq!(parse_rfc3339(text).map(to_rfc3339).as_deref(), Some(text));
         }
     }
 }

@@ -158,10 +158,12 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Cuts an input down to what an answer may repeat of it.
+/// Cuts an input down to what an answer may repeat of it, on one line.
 pub fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MAX_GIVEN_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut short: String = text.chars().take(MAX_GIVEN_CHARS).map(shown).collect();
+    if text.chars().nth(MAX_GIVEN_CHARS).is_some() {
+        short.push('…');
     }
+    short
 }

@@ -5,7 +5,7 @@ use serde_json::StreamDeserializer;
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, printable, tail};
+use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, tail};
 
 pub(super) struct Json;
 
@@ -30,11 +30,7 @@ pub(super) fn checked(text: &str) -> Result<Box<str>, String> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(raw) => match compact(raw.get()) {
             Ok(json) => Ok(json.into()),
-            Err(error) => {
-                // It may name a key, and keys may hold anything.
-                let error: String = error.to_string().chars().map(printable).collect();
-                Err(format!("the output {error}; expected JSON that every reader can take"))
-            }
+            Err(error) => Err(format!("the output {error}; expected JSON that every reader can take")),
         },
         Err(error) => Err(explain(text, &error)),
     }

@@ -76,7 +76,7 @@ fn correction(params: &Params) -> Result<(f64, f64), String> {
 }
 
 impl Processor for CapabilityBlend {
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String> {
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String> {
         let Some(cpu) = scope.fact(&self.cpu) else { return Ok(None) };
         let Some(free) = self.equation.free(&self.cpu, cpu.value)? else { return Ok(None) };
         let throttled = scope.fact(&self.cgroup).map(|fact| self.throttled(fact.value)).transpose()?;

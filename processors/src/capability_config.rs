@@ -69,7 +69,7 @@ fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
 }
 
 impl Processor for CapabilityConfig {
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String> {
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String> {
         let Some(cpu) = scope.fact(&self.cpu) else { return Ok(None) };
         let Some(count) = number_at(&self.cpu, cpu.value, "/count")? else { return Ok(None) };
         let count = not_negative(&self.cpu, "/count", count)?;

@@ -111,7 +111,7 @@ fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
 }
 
 impl Processor for CapabilityCpu {
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String> {
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String> {
         let Some(cpu) = scope.fact(&self.input) else { return Ok(None) };
         match self.equation.free(&self.input, cpu.value)? {
             None => Ok(None),

@@ -30,7 +30,7 @@ fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
 }
 
 impl Processor for CapabilityEwma {
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String> {
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String> {
         let runs = self.log.within(scope, self.smoothing.window)?;
         if runs.is_empty() {
             return Ok(None);

@@ -28,7 +28,7 @@ fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
 }
 
 impl Processor for CapabilityHistory {
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String> {
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String> {
         match self.0.last(scope)? {
             None => Ok(None),
             Some(fps) => Estimate::of(fps).with(&[]),

@@ -28,7 +28,7 @@ pub use params::{Roles, input_of};
 /// What estimates.
 pub trait Processor: Send {
     /// The estimate for the scope's node; none if there is nothing to say yet. The error is for people.
-    fn process(&mut self, scope: &dyn Scope) -> Result<Option<Value>, String>;
+    fn process(&self, scope: &dyn Scope) -> Result<Option<Value>, String>;
 }
 
 /// The parameters of a registration, by name.

@@ -70,8 +70,8 @@ fn run(script: &str, params: &BTreeMap<String, Value>, loads: &[Value]) -> (bool
 fn built_in(params: &BTreeMap<String, Value>, loads: &[Value]) -> Map<String, Value> {
     let mut params = params.clone();
     params.insert("cpu".to_owned(), json!("cpu_load"));
-    let mut processor = (find("capability_cpu").unwrap().make)(&params).unwrap();
-    let mut judge = |load: &Value| {
+    let processor = (find("capability_cpu").unwrap().make)(&params).unwrap();
+    let judge = |load: &Value| {
         let facts: &dyn Scope = &Facts::now(&json!({ "cpu_load": load }));
         processor.process(facts).ok().flatten()
     };

@@ -105,6 +105,7 @@ pub(super) fn read_cmd(fields: &mut Fields, mode: Mode) -> Option<Command> {
         Mode::Expr => match fields::string(value)? {
             text if text.trim().is_empty() => Err("is empty".to_owned()),
             text if text.len() > crate::command::MAX_COMMAND_BYTES => Err("has more than 4 KiB".to_owned()),
+            text if text.contains('\0') => Err("has a NUL".to_owned()),
             text => Ok(Command::Line(text.to_owned())),
         },
     })

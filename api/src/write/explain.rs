@@ -1,5 +1,8 @@
 //! Says what is wrong with a write that was not accepted: reads it again, field by field.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{MAX_ORDER, MAX_PROVENANCE_BYTES, check_batch_size, positive};
@@ -20,8 +23,20 @@ pub(super) fn explain(body: &[u8]) -> Problem {
     match read(map, String::new()) {
         Err(Refused::Wrong(errors)) => Problem::invalid(errors),
         Err(Refused::TooLarge(detail)) => Problem::too_large(detail),
-        Ok(()) => Problem::invalid_field(FieldError::new("body", "is not a write of a value")),
+        Ok(()) => as_written(body)
+            .unwrap_or_else(|| Problem::invalid_field(FieldError::new("body", "is not a write of a value"))),
     }
+}
+
+/// What is too large only as it is written: a value is kept to the letter, escapes too.
+fn as_written(write: &[u8]) -> Option<Problem> {
+    let parts: BTreeMap<String, &RawValue> = serde_json::from_slice(write).ok()?;
+    let limits = [("dataValue", MAX_VALUE_BYTES), ("provenance", MAX_PROVENANCE_BYTES)];
+    limits.into_iter().find_map(|(name, most)| {
+        let bytes = parts.get(name)?.get().len();
+        (bytes > most)
+            .then(|| Problem::too_large(format!("{name} has {bytes} bytes; at most {most} are taken")))
+    })
 }
 
 /// Why a write is refused.
@@ -61,10 +76,14 @@ pub(super) fn explain_batch(body: &[u8]) -> Problem {
             break;
         }
     }
-    if errors.is_empty() {
-        errors.push(FieldError::new("body", "is not a batch of writes"));
+    if !errors.is_empty() {
+        return Problem::invalid(errors);
     }
-    Problem::invalid(errors)
+    let items: Vec<&RawValue> = serde_json::from_slice(body).unwrap_or_default();
+    items
+        .into_iter()
+        .find_map(|item| as_written(item.get().as_bytes()))
+        .unwrap_or_else(|| Problem::invalid_field(FieldError::new("body", "is not a batch of writes")))
 }
 
 /// Reads a write field by field, to say what is wrong with it.

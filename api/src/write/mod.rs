@@ -283,6 +283,11 @@ mod tests {
             let detail = detail(body);
             assert!(detail.contains(expected), "{body}: {detail}");
         };
+        let escapes = "\\u0061".repeat(11_000);
+        check(
+            &format!(r#"{{"dataName":"a","nodeName":"n","dataValue":"{escapes}"}}"#),
+            "413 dataValue has 66002 bytes",
+        );
         check(r#"{"dataName":"a b","nodeName":"n","dataValue":1}"#, "dataName");
         check(r#"{"dataName":"a","nodeName":"","dataValue":1}"#, "nodeName");
         check(r#"{"dataName":"a","nodeName":"n","dataValue":1,"x":1}"#, "x: is not a known field");

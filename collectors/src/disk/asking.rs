@@ -115,9 +115,8 @@ mod tests {
         let paths = ["/alive".into(), "/dead".into()];
         let dead = DEAD.lock().unwrap();
         for _ in 0..3 {
-            let begun = Instant::now();
-            let answers = asker.ask(&paths, begun + Duration::from_millis(20));
-            assert!(begun.elapsed() < PATIENCE);
+            // Nobody lets go of the lock meanwhile: that this returns at all is the point.
+            let answers = asker.ask(&paths, Instant::now() + Duration::from_millis(20));
             assert!(answers[1].is_none());
         }
         assert!(asker.ask(&paths[..1], Instant::now() + PATIENCE)[0].is_some(), "the one that lives");

@@ -63,7 +63,7 @@ fn one_that_never_answers_is_left_in_time() {
     let within = Duration::from_secs(1);
     let why = failure(&at(&silent), None, within);
     // It has all of the time and no more; what is added here is for a machine that has other things to do.
-    assert!(begun.elapsed() < within + Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < within + Duration::from_secs(30), "{:?}", begun.elapsed());
     assert!(why.contains("no answer within"), "{why}");
     drop(held);
 }

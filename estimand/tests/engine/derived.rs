@@ -115,6 +115,29 @@ fn one_replica_computes_for_all_nodes_and_a_chain_is_seen_whole() {
     plane.end();
 }
 
+/// More than the agent holds in memory of what is on its way.
+#[test]
+fn a_round_over_very_many_nodes_arrives_whole() {
+    const NODES: usize = 20_000;
+    let plane = Plane::up("many");
+    for first in (0..NODES).step_by(10_000) {
+        let value = |n: usize| json!({ "dataName": "x", "nodeName": format!("n{n}"), "dataValue": n });
+        let batch: Vec<Value> = (first..first + 10_000).map(value).collect();
+        plane.http.send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
+    }
+    expression(&plane, "doubled", &["x"], "x * 2", json!({ "replicas": 1, "max-Time": 3600 }));
+    let values = wait::until_ok(SOON, "a result for each", || {
+        let values = plane.http.get("/api/data?dataName=doubled").expect_status(200).json();
+        let values = values.as_array().unwrap().clone();
+        if values.len() == NODES { Ok(values) } else { Err(format!("{} of {NODES}", values.len())) }
+    });
+    for value in values {
+        let number: f64 = value["nodeName"].as_str().unwrap()[1..].parse().unwrap();
+        assert_eq!(value["dataValue"].as_f64(), Some(number * 2.0), "{value}");
+    }
+    plane.end();
+}
+
 #[test]
 fn a_failing_expression_leaves_the_last_good_value_and_says_where() {
     let plane = Plane::up("exprfail");

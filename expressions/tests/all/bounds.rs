@@ -160,7 +160,7 @@ fn a_budget_ends_what_would_not_end() {
         let error = expression.evaluate(&world, Budget::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::TooMuch, "{source}: {error}");
         // Milliseconds, if the machine has nothing else to do.
-        assert!(begun.elapsed() < Duration::from_secs(5), "{source}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{source}");
     }
 }
 
@@ -340,6 +340,6 @@ proptest! {
         let mut world = heavy_world();
         world.facts.insert("v".to_owned(), Known { value: Json::Null, age: 0.0, state: "fresh" });
         survive(&body, &world);
-        prop_assert!(begun.elapsed() < Duration::from_secs(5), "{body}");
+        prop_assert!(begun.elapsed() < Duration::from_secs(60), "{body}");
     }
 }

@@ -183,7 +183,7 @@ impl Engine {
             .find(|key| self.formulas.get(key).is_some_and(|entry| !entry.due.is_none()))?;
         let entry = self.formulas.get_mut(&key)?;
         let due = std::mem::replace(&mut entry.due, Due::Nodes(BTreeSet::new()));
-        let round = evaluate(&mut entry.formula, &self.table, &self.own, due, now);
+        let round = evaluate(&entry.formula, &self.table, &self.own, due, now);
         let (name, valid_for) = (entry.formula.spec.name.clone(), entry.valid_for);
         for answer in &round.answers {
             self.table.compute(&name, &answer.node, answer.value.clone(), now, valid_for);
@@ -225,7 +225,7 @@ impl Engine {
     }
 }
 
-fn evaluate(formula: &mut Formula, table: &Table, own: &NodeName, due: Due, now: Moment) -> Round {
+fn evaluate(formula: &Formula, table: &Table, own: &NodeName, due: Due, now: Moment) -> Round {
     let mut evaluation = formula.round();
     let spec = evaluation.spec;
     let mut round = Round::default();

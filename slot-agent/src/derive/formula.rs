@@ -88,10 +88,10 @@ impl Formula {
     }
 
     /// Evaluates it over what views of one moment show, one after the other.
-    pub fn round(&mut self) -> Evaluation<'_> {
-        let how = match &mut self.how {
+    pub fn round(&self) -> Evaluation<'_> {
+        let how = match &self.how {
             How::Expression(expression) => Evaluating::Expression(expression.round()),
-            How::Processor(processor) => Evaluating::Processor(processor.as_mut()),
+            How::Processor(processor) => Evaluating::Processor(processor.as_ref()),
         };
         Evaluation { spec: &self.spec, how }
     }
@@ -154,7 +154,7 @@ pub struct Evaluation<'f> {
 enum Evaluating<'f> {
     /// It computes what concerns all nodes once.
     Expression(estimand_expressions::Round<'f>),
-    Processor(&'f mut (dyn Processor + 'static)),
+    Processor(&'f dyn Processor),
 }
 
 impl Evaluation<'_> {

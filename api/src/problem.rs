@@ -160,7 +160,12 @@ impl fmt::Display for FieldError {
 
 /// Cuts an input down to what an answer may repeat of it, on one line.
 pub fn shorten(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let shown = |c: char| match c {
+        '\n' => '⏎',
+        '\t' => ' ',
+        _ if c.is_control() => '\u{fffd}',
+        _ => c,
+    };
     let mut short: String = text.chars().take(MAX_GIVEN_CHARS).map(shown).collect();
     if text.chars().nth(MAX_GIVEN_CHARS).is_some() {
         short.push('…');

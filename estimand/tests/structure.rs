@@ -56,6 +56,8 @@ fn crates_know_only_whom_they_may() {
         ("dialects", &["estimand-api"]),
         ("expressions", &[]),
         ("processors", &["estimand-expressions"]),
+        // The interface is all that a scheduler knows.
+        ("scheduler-demo", &["estimand-api"]),
         ("testkit", &[]),
     ]);
     for (folder, allowed) in allowed {

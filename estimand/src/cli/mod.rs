@@ -12,6 +12,7 @@ pub mod data;
 pub mod engine;
 pub mod nodes;
 pub mod parse;
+pub mod partition;
 pub mod registrations;
 pub mod services;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use data::{
 };
 use engine::{AgentArgs, ManagerArgs, UpArgs};
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
+use partition::PartitionArgs;
 use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
 use services::{RegistryArgs, ServiceArgs};
 
@@ -102,6 +104,8 @@ pub enum ClientCommand {
     Instances(Remotely<InstancesArgs>),
     /// Show what the runs of a data name wrote to standard error
     Logs(Remotely<LogsArgs>),
+    /// Plan how to divide data among nodes by what they are capable of
+    Partition(Remotely<PartitionArgs>),
     /// Run a registration by hand, once and now, and show all that comes of it
     Run(Remotely<RunArgs>),
 }

@@ -1,6 +1,6 @@
 //! The client commands: each asks the service over the REST interface and shows the answer.
 //!
-//! A command knows `estimand_api` and its client, nothing else of Estimand. Results go to standard output and
+//! A command knows `estimand_api` and its client, nothing else of Estimand; `partition` the scheduler, which knows as little. Results go to standard output and
 //! remarks to standard error; what there is nothing of is said in a sentence and is no failure, unless one
 //! thing was asked for by its name.
 
@@ -21,6 +21,7 @@ mod instances;
 mod list;
 mod logs;
 mod nodes;
+mod partition;
 mod register;
 mod registration_input;
 mod run;
@@ -86,6 +87,7 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         }
         ClientCommand::Instances(args) => run!(args, instances::instances),
         ClientCommand::Logs(args) => run!(args, logs::logs),
+        ClientCommand::Partition(args) => run!(args, partition::partition),
         ClientCommand::Run(args) => run!(args, run::run),
     }
 }

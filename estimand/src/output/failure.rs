@@ -38,6 +38,9 @@ pub enum Failure {
     /// A collector failed, in words.
     #[error("{0}")]
     NotMeasured(String),
+    /// What is known allows no plan, in words.
+    #[error("{0}")]
+    NotPlanned(String),
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
     #[error("cannot go on: {0}")]
@@ -85,7 +88,9 @@ impl Failure {
             Failure::Missing(_) => Exit::Missing,
             Failure::Usage(_) => Exit::Usage,
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Failure::NotMeasured(_) | Failure::Read { .. } | Failure::Io(_) => Exit::Failed,
+            Failure::NotMeasured(_) | Failure::NotPlanned(_) | Failure::Read { .. } | Failure::Io(_) => {
+                Exit::Failed
+            }
             Failure::Hinted { failure, .. } => failure.exit(),
             Failure::Said(exit) => *exit,
         }

@@ -93,6 +93,25 @@ fn a_session_about_swaps() {
 }
 
 #[test]
+fn a_session_that_plans_a_partition() {
+    let mut session = Session::start();
+    session.run(&["partition"]);
+    for (node, items) in [("n1", json!(["a", "b", "c", "d", "e", "f"])), ("n2", json!({"items": ["f"]}))] {
+        session.quietly(&["put", "data_distribution", node, &items.to_string()]);
+    }
+    session.run(&["partition"]);
+    for (node, value) in [("n1", "1"), ("n2", "2")] {
+        session.quietly(&["put", "fast", node, value]);
+    }
+    session.quietly(&["bind", "node_capability", "fast"]);
+    session.run(&["partition"]);
+    session.run(&["partition", "--policy", "optimal", "--lost", "sometimes"]);
+    insta::assert_snapshot!(session.transcript());
+    let plan: Value = serde_json::from_str(&session.quietly(&["partition", "--json"])).unwrap();
+    assert_eq!(plan["moved"], 3, "{plan}");
+}
+
+#[test]
 fn a_session_that_compares() {
     let mut session = Session::start();
     session.run(&["compare", "capability", "cpu", "ewma"]);

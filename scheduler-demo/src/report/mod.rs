@@ -1,0 +1,35 @@
+//! What is shown of runs: `report.json` with everything, a table, and a page that needs nothing but itself.
+//!
+//! Pure functions of the runs: no clock, no file, no network. Whatever is drawn is also in the JSON.
+
+mod chart;
+mod page;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use serde_json::{Value, json};
+
+use crate::run::Run;
+
+pub use page::page;
+pub(crate) use text::table;
+pub use text::text;
+
+/// Everything that is known of the runs.
+pub fn to_json(runs: &[Run]) -> Value {
+    let runs: Vec<Value> = runs
+        .iter()
+        .map(|run| {
+            let mut value = json!(run);
+            value["overIdeal"] = json!(run.over_ideal());
+            value
+        })
+        .collect();
+    json!({ "version": 1, "runs": runs })
+}
+
+/// The runs in what [`to_json`] gave.
+pub fn from_json(report: &Value) -> Result<Vec<Run>, serde_json::Error> {
+    serde_json::from_value(report["runs"].clone())
+}

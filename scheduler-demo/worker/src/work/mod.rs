@@ -1,0 +1,284 @@
+//! What one node does of a job: it classifies the images of its part, until it is told to end.
+//!
+//! The part is a value that the scheduler writes and may change at any time; the worker goes by the newest, in its
+//! order, and leaves out what has a result already, whoever's attempt that was. A result is durable before it is
+//! said to be done. Nothing here knows how an image becomes a label.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use chrono::{SecondsFormat, Utc};
+use estimand_api::client;
+
+use crate::classify::Classifier;
+use crate::images::{Images, PlaceError};
+use crate::network::NetworkError;
+
+pub mod listen;
+pub mod part;
+pub mod progress;
+pub mod results;
+pub mod settings;
+pub mod throttle;
+
+use listen::News;
+use part::Part;
+use progress::{Activity, Progress, Speed, fitting};
+use results::{Outcome, Results, ResultsError};
+use settings::{Settings, SettingsError};
+use throttle::Throttle;
+
+/// Results are made durable when there are so many,
+const BATCH: usize = 8;
+/// or when the last time is so long ago.
+const LONGEST_BATCH: Duration = Duration::from_millis(500);
+/// Lines follow each other no faster, unless there is something new to say besides a count.
+const BETWEEN_LINES: Duration = Duration::from_millis(200);
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    #[error("nobody reads what this worker says: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Works as the environment says, until the end of standard input or a signal.
+pub fn main() -> Result<(), WorkError> {
+    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    // Said at once, so that a replaced registration sees its new worker live and ends the old one, for which the
+    // new one waits below.
+    say(io::stdout().lock(), &nothing_yet(&settings.job))?;
+    let images = Images::at(&settings.images)?;
+    let results = Results::open(&settings.out, &settings.job, &settings.node)?;
+    let mut classifier = Classifier::load(&settings.model)?;
+    let news = listen::start(&settings)?;
+    let classify = |image: &str| {
+        let bytes = images.read(image).map_err(|error| error.to_string());
+        let verdict = bytes.and_then(|bytes| classifier.classify(&bytes).map_err(|error| error.to_string()));
+        Outcome::from(verdict)
+    };
+    Worker::new(&settings, results, classify, io::stdout().lock()).run(&news)
+}
+
+fn nothing_yet(job: &str) -> Progress<'_> {
+    Progress {
+        job,
+        activity: Activity::Starting,
+        revision: None,
+        done: 0,
+        of: 0,
+        fps: 0.0,
+        avg_fps: 0.0,
+        images: Vec::new(),
+        extra: Vec::new(),
+        left_out: 0,
+        problem: None,
+    }
+}
+
+fn say(mut out: impl Write, progress: &Progress<'_>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(progress)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// A worker that hears, works and says.
+pub struct Worker<'a, C, W> {
+    settings: &'a Settings,
+    results: Results,
+    classify: C,
+    out: W,
+    part: Option<Part>,
+    problem: Option<String>,
+    /// What of the part is left to do, in its order.
+    queue: VecDeque<String>,
+    /// What was done since the last line.
+    fresh: Vec<String>,
+    throttle: Throttle,
+    speed: Speed,
+    flushed: Instant,
+    said: Instant,
+    rest_until: Instant,
+}
+
+impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
+    pub fn new(settings: &'a Settings, results: Results, classify: C, out: W) -> Self {
+        let now = Instant::now();
+        Worker {
+            settings,
+            results,
+            classify,
+            out,
+            part: None,
+            problem: None,
+            queue: VecDeque::new(),
+            fresh: Vec::new(),
+            throttle: Throttle::new(settings.share),
+            speed: Speed::new(now),
+            flushed: now,
+            said: now,
+            rest_until: now,
+        }
+    }
+
+    /// Until the end is heard of, or nobody tells any more.
+    pub fn run(mut self, news: &Receiver<News>) -> Result<(), WorkError> {
+        while self.hear(news)? {
+            if let Some(image) = self.queue.pop_front() {
+                self.work(&image)?;
+            }
+        }
+        // A line that nobody takes any more must not hide that the results are safe.
+        self.results.flush()?;
+        let _ = self.say();
+        Ok(())
+    }
+
+    /// Takes what has come; waits as long as there is nothing to do, or while the throttle says so. False at the end.
+    fn hear(&mut self, news: &Receiver<News>) -> Result<bool, WorkError> {
+        loop {
+            let heard = if self.queue.is_empty() {
+                news.recv().ok()
+            } else {
+                match news.recv_timeout(self.rest_until.saturating_duration_since(Instant::now())) {
+                    Ok(heard) => Some(heard),
+                    Err(RecvTimeoutError::Timeout) => return Ok(true),
+                    Err(RecvTimeoutError::Disconnected) => None,
+                }
+            };
+            match heard {
+                None | Some(News::End) => return Ok(false),
+                Some(News::Part(part)) => self.take(Some(part))?,
+                Some(News::Gone) => self.take(None)?,
+                Some(News::Wrong(problem)) => {
+                    self.problem = Some(problem);
+                    self.say()?;
+                }
+                Some(News::Asked) => self.say()?,
+            }
+        }
+    }
+
+    fn take(&mut self, part: Option<Part>) -> Result<(), WorkError> {
+        if part == self.part && self.problem.is_none() && part.is_some() {
+            // Only the value's state changed.
+            return Ok(());
+        }
+        let was_idle = self.queue.is_empty();
+        let images = part.iter().flat_map(|part| &part.images);
+        self.queue = images.filter(|image| !self.results.done().contains(*image)).cloned().collect();
+        (self.part, self.problem) = (part, None);
+        self.results.flush()?;
+        match (was_idle, self.queue.is_empty()) {
+            (true, false) => self.begin(),
+            (false, true) => self.log(),
+            _ => {}
+        }
+        self.say()
+    }
+
+    /// After a wait.
+    fn begin(&mut self) {
+        let now = Instant::now();
+        self.speed = Speed::new(now);
+        self.throttle = Throttle::new(self.settings.share);
+        self.rest_until = now;
+        self.flushed = now;
+    }
+
+    fn work(&mut self, image: &str) -> Result<(), WorkError> {
+        let outcome = (self.classify)(image);
+        self.results.add(image, outcome, Utc::now())?;
+        self.fresh.push(image.to_owned());
+        let now = Instant::now();
+        self.speed.count(now);
+        let pause = self.throttle.pause();
+        let is_last = self.queue.is_empty();
+        // Nothing is left unsaid over a long pause.
+        let is_long = now + pause - self.flushed >= LONGEST_BATCH;
+        if is_last || is_long || self.results.pending() >= BATCH {
+            self.results.flush()?;
+            self.flushed = now;
+            if is_last {
+                // Before it is said that all is done: whoever hears that may end this worker.
+                self.log();
+            }
+            if is_last || now - self.said >= BETWEEN_LINES {
+                self.say()?;
+            }
+        }
+        self.rest_until = now + pause;
+        Ok(())
+    }
+
+    /// Says how far it is. All that is counted as done is durable.
+    fn say(&mut self) -> Result<(), WorkError> {
+        self.results.flush()?;
+        let now = Instant::now();
+        self.said = now;
+        let is_working = !self.queue.is_empty();
+        let empty = Part::default();
+        let part = self.part.as_ref().unwrap_or(&empty);
+        let of_part: HashSet<&str> = part.images.iter().map(String::as_str).collect();
+        let (images, unnamed) = fitting(self.fresh.iter().map(String::as_str));
+        let done = self.results.done().iter().map(String::as_str);
+        let mut extra: Vec<&str> = done.filter(|image| !of_part.contains(image)).collect();
+        extra.sort_unstable();
+        let (extra, left_out) = fitting(extra.into_iter());
+        let progress = Progress {
+            job: &self.settings.job,
+            activity: if is_working { Activity::Working } else { Activity::Waiting },
+            revision: self.part.as_ref().map(|part| part.revision),
+            done: part.images.len() - self.queue.len(),
+            of: part.images.len(),
+            fps: if is_working { self.speed.present(now) } else { 0.0 },
+            avg_fps: self.speed.average(),
+            images,
+            extra,
+            left_out: unnamed + left_out,
+            problem: self.problem.as_deref(),
+        };
+        say(&mut self.out, &progress)?;
+        self.fresh.clear();
+        Ok(())
+    }
+
+    /// Appends how fast the work since the last wait was. Without this line an estimator knows less; the results are
+    /// what they are, hence no error.
+    fn log(&self) {
+        let (Some(path), images) = (&self.settings.log, self.speed.images()) else { return };
+        if images == 0 {
+            return;
+        }
+        let line = format!(
+            "{} job={} node={} images={images} seconds={:.3} avg_fps={:.2}\n",
+            Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true),
+            self.settings.job,
+            self.settings.node,
+            self.speed.seconds(),
+            self.speed.average(),
+        );
+        if let Err(error) = append(path, &line) {
+            eprintln!("estimand-worker: {}: {error}", path.display());
+        }
+    }
+}
+
+/// In one piece, so that lines of several writers don't mix.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
+}

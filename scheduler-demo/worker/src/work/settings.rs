@@ -1,0 +1,113 @@
+//! What a worker is told by its environment: the agent's variables and the registration's parameters.
+
+use std::path::PathBuf;
+
+use estimand_api::names::{DataName, NodeName};
+
+use super::throttle::Share;
+
+/// What to do, for whom, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Whom to ask for the part.
+    pub server: String,
+    pub node: NodeName,
+    pub job: String,
+    /// The data name whose value of this node is the part.
+    pub part: DataName,
+    pub model: PathBuf,
+    /// A folder or a URL of HDFS.
+    pub images: String,
+    /// The folder below which results are written.
+    pub out: PathBuf,
+    /// The file to which the speed of what was done is appended; none: it isn't.
+    pub log: Option<PathBuf>,
+    pub share: Share,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{name} is not set; {what} is expected there")]
+    Missing { name: &'static str, what: &'static str },
+    #[error("{name} is `{given}`: {wrong}")]
+    Wrong { name: &'static str, given: String, wrong: String },
+}
+
+impl Settings {
+    /// `variable` gives the environment's variable of a name.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let given = |name: &'static str| variable(name).filter(|text| !text.is_empty());
+        let needed = |name, what| given(name).ok_or(SettingsError::Missing { name, what });
+        let wrong =
+            |name, given: &str, wrong: String| SettingsError::Wrong { name, given: given.to_owned(), wrong };
+        let node = needed("ESTIMAND_NODE", "this node's name")?;
+        let job = needed("ESTIMAND_PARAM_JOB", "the job's name")?;
+        let throttle = given("ESTIMAND_PARAM_THROTTLE");
+        Ok(Settings {
+            server: needed("ESTIMAND_SERVER", "the address of the service")?,
+            node: NodeName::parse(&node).map_err(|error| wrong("ESTIMAND_NODE", &node, error.to_string()))?,
+            part: DataName::parse(&format!("{job}.part"))
+                .map_err(|error| wrong("ESTIMAND_PARAM_JOB", &job, error.to_string()))?,
+            job,
+            model: needed("ESTIMAND_PARAM_MODEL", "the path of an ONNX file")?.into(),
+            images: needed("ESTIMAND_PARAM_IMAGES", "the folder of the images")?,
+            out: needed("ESTIMAND_PARAM_OUT", "the folder for the results")?.into(),
+            log: given("ESTIMAND_PARAM_LOG").map(PathBuf::from),
+            share: match throttle {
+                None => Share::ALL,
+                Some(text) => {
+                    Share::parse(&text).map_err(|error| wrong("ESTIMAND_PARAM_THROTTLE", &text, error))?
+                }
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const ALL: [(&str, &str); 7] = [
+        ("ESTIMAND_SERVER", "http://127.0.0.1:7070"),
+        ("ESTIMAND_NODE", "node-1"),
+        ("ESTIMAND_PARAM_JOB", "birds"),
+        ("ESTIMAND_PARAM_MODEL", "/m.onnx"),
+        ("ESTIMAND_PARAM_IMAGES", "/images"),
+        ("ESTIMAND_PARAM_OUT", "/out"),
+        ("ESTIMAND_PARAM_LOG", "/log"),
+    ];
+
+    fn read(changed: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let find = |list: &[(&str, &str)], name: &str| {
+            list.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
+        };
+        Settings::read(|name| find(changed, name).or_else(|| find(&ALL, name)))
+    }
+
+    #[test]
+    fn everything_is_read_from_the_environment() {
+        let settings = read(&[]).unwrap();
+        assert_eq!(settings.part.as_str(), "birds.part");
+        assert_eq!((settings.node.as_str(), settings.share), ("node-1", Share::ALL));
+        assert_eq!(settings.log, Some(PathBuf::from("/log")));
+        assert_eq!(read(&[("ESTIMAND_PARAM_LOG", "")]).unwrap().log, None);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        for (name, _) in &ALL[..6] {
+            let error = read(&[(name, "")]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name} is not set")), "{error}");
+        }
+        for (name, given) in [
+            ("ESTIMAND_NODE", "a/b"),
+            ("ESTIMAND_PARAM_JOB", "../up"),
+            ("ESTIMAND_PARAM_THROTTLE", "0"),
+            ("ESTIMAND_PARAM_THROTTLE", "fast"),
+        ] {
+            let error = read(&[(name, given)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name} is `{given}`")), "{error}");
+        }
+    }
+}

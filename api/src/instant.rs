@@ -31,8 +31,8 @@ pub fn to_rfc3339(micros: i64) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// What can be written with four digits for the year, in UTC.
-const WRITABLE: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
+/// The instants that can be written: the years 0 to 9999 in UTC, in microseconds since 1970.
+pub const WRITABLE: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
 
 /// Reads an RFC 3339 instant, if it can be written in UTC as well.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use estimand_api::instant::to_rfc3339;
+use estimand_api::instant::{WRITABLE, to_rfc3339};
 use estimand_api::json::push_string;
 use estimand_api::value::MAX_VALUE_BYTES;
 
@@ -189,12 +189,9 @@ fn is_small(text: &str, exponent: &str) -> bool {
     exponent.is_empty() && text.len() < LONG_NUMBER
 }
 
-/// The instants that RFC 3339 can write: the years 0 to 9999.
-const INSTANTS_MICROS: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
-
 /// An instant in microseconds since 1970 as RFC 3339. None if that cannot be written.
 pub(super) fn instant(micros: i64) -> Option<String> {
-    INSTANTS_MICROS.contains(&micros).then(|| to_rfc3339(micros))
+    WRITABLE.contains(&micros).then(|| to_rfc3339(micros))
 }
 
 /// The failure of an output of which no record was any good. `records` are they in words.

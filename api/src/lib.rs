@@ -4,11 +4,13 @@
 //! that the same rule holds for every program that speaks the interface. Schedulers depend on this crate
 //! alone.
 
+pub mod access;
 pub mod client;
 pub mod command;
 pub mod cron;
 pub mod duration;
 pub mod fields;
+pub mod identity;
 pub mod instant;
 pub mod json;
 pub mod names;

@@ -77,7 +77,7 @@ pub struct Status {
     pub restarts: u64,
     /// Failures since the last good run.
     pub failing: u64,
-    #[serde(default, with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_start: Option<DateTime<Utc>>,
     /// How long the last run took, in milliseconds.
@@ -95,7 +95,7 @@ pub struct Status {
     /// The most memory that one process of the last run held, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_memory: Option<u64>,
-    #[serde(default, with = "optional", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_good: Option<DateTime<Utc>>,
     /// Why the last run failed, or why none is made.
@@ -248,27 +248,4 @@ pub struct RunValue {
     #[schema(value_type = String)]
     pub node_name: NodeName,
     pub data_value: Value,
-}
-
-/// Instants that may be absent.
-mod optional {
-    use chrono::{DateTime, Utc};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::instant::to_rfc3339;
-
-    pub fn serialize<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
-        match at {
-            Some(at) => serializer.serialize_some(&to_rfc3339(at.timestamp_micros())),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<DateTime<Utc>>, D::Error> {
-        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-        let at = DateTime::parse_from_rfc3339(&text).map_err(serde::de::Error::custom)?;
-        Ok(Some(at.with_timezone(&Utc)))
-    }
 }

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use estimand_api::client::{Asking, Client, Error, Options};
+use estimand_api::access::Token;
+use estimand_api::client::{Asking, Client, Credentials, Error, Options};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Delivery, Desired, Facts, Heartbeat};
 use estimand_api::slot::{Doing, Status};
@@ -59,9 +60,16 @@ impl Fleet {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |address| {
             let total_timeout = WAIT + Duration::from_secs(20);
-            let options =
-                Options { total_timeout, read_timeout: total_timeout, attempts: 1, ..Options::default() };
-            Client::with_options(address, options)
+            let token = Some(Token::parse(estimand_testkit::TOKEN)?);
+            let credentials = Credentials { token, ..Credentials::default() };
+            let options = Options {
+                total_timeout,
+                read_timeout: total_timeout,
+                attempts: 1,
+                credentials,
+                ..Options::default()
+            };
+            anyhow::Ok(Client::with_options(address, options)?)
         };
         let shared = Arc::new(Shared {
             manager: client(manager)?,

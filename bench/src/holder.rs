@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use estimand_api::client::Credentials;
 use estimand_api::names::NodeName;
 use estimand_service::SystemClock;
-use estimand_slot_agent::{Agent, AgentOptions, Allow};
+use estimand_slot_agent::{Agent, AgentOptions, Allow, Capabilities};
 
 /// The first argument with which this program is the launcher of such an agent.
 pub const LAUNCHER: &str = "slot-launcher";
@@ -39,10 +40,11 @@ pub fn serve(args: HolderArgs) -> anyhow::Result<()> {
     let mut held = vec![0_u8; args.mib << 20];
     held.chunks_mut(PAGE).zip(1..).for_each(|(page, number)| page[0] = number as u8 | 1);
     let held = std::hint::black_box(held);
+    let credentials = Credentials::of_environment()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async move {
         let node = args.node.clone();
-        let agent = Agent::start(options(args)).await.context("starting the agent")?;
+        let agent = Agent::start(options(args, credentials)).await.context("starting the agent")?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "running as node {node}, holding {} bytes", held.len())?;
         out.flush()?;
@@ -53,12 +55,15 @@ pub fn serve(args: HolderArgs) -> anyhow::Result<()> {
     })
 }
 
-fn options(args: HolderArgs) -> AgentOptions {
+fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
     AgentOptions {
         servers: vec![args.server],
+        credentials,
         node: args.node,
         labels: std::collections::BTreeMap::new(),
         allow: Allow::Everything,
+        run_as: None,
+        keep: Capabilities::NONE,
         data_dir: args.data_dir,
         turns: Some(args.max_runs),
         max_spool_bytes: SPOOL_BYTES,

@@ -83,6 +83,8 @@ impl Default for Roots {
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     pub roots: Roots,
+    /// The node's name, if there is one.
+    pub node: Option<String>,
     /// A folder of its own that outlives it, if it has one.
     pub folder: Option<PathBuf>,
 }

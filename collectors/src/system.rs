@@ -130,7 +130,8 @@ mod tests {
             root: path.into(),
         };
         let mut system =
-            crate::make(&SYSTEM, &BTreeMap::new(), &Surroundings { roots, folder: None }).unwrap();
+            crate::make(&SYSTEM, &BTreeMap::new(), &Surroundings { roots, ..Surroundings::default() })
+                .unwrap();
         let Reading::Here(mut value) = system.collect(Instant::now() + Duration::from_secs(5)).unwrap()
         else {
             panic!()

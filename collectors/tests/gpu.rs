@@ -62,7 +62,8 @@ impl Stub {
 
 fn gpu(library: &Path, proc: &Path) -> Box<dyn Collector> {
     let params = BTreeMap::from([("library".to_owned(), json!(library))]);
-    let around = Surroundings { roots: Roots { proc: proc.to_owned(), ..Roots::default() }, folder: None };
+    let roots = Roots { proc: proc.to_owned(), ..Roots::default() };
+    let around = Surroundings { roots, ..Surroundings::default() };
     make(find("gpu").unwrap(), &params, &around).unwrap()
 }
 

@@ -65,7 +65,12 @@ pub async fn list(service: ThinData<DataService>) -> Result<HttpResponse, Failur
     path = "/api/bindings/{dataName}",
     tag = "bindings",
     params(("dataName" = String, Path)),
-    responses((status = 200, description = "The binding", body = Binding), (status = 404, description = "There is none", body = Problem))
+    responses(
+        (status = 200, description = "The binding", body = Binding),
+        (status = 400, description = "The name is not valid", body = Problem),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
 )]
 pub async fn get(req: HttpRequest, service: ThinData<DataService>) -> Result<impl Responder, Failure> {
     let name = path_name(&req)?;
@@ -200,6 +205,7 @@ pub async fn roll_back(
     params(("dataName" = String, Path)),
     responses(
         (status = 204, description = "Removed; its history stays"),
+        (status = 400, description = "The name is not valid", body = Problem),
         (status = 404, description = "There is none", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
@@ -216,7 +222,7 @@ pub async fn unbind(
 }
 
 fn actor(who: &Principal) -> String {
-    who.name().chars().take(MAX_ACTOR_CHARS).collect()
+    who.to_string().chars().take(MAX_ACTOR_CHARS).collect()
 }
 
 async fn rebind(

@@ -16,8 +16,10 @@ mod queue;
 mod read;
 mod shelf;
 mod shown;
+mod skew;
 mod slot;
 mod snapshot;
+mod speakers;
 mod swaps;
 mod watch;
 mod write;
@@ -57,6 +59,7 @@ struct Inner {
     past: Worker,
     clock: Arc<dyn Clock>,
     stop: Stop,
+    speakers: speakers::Speakers,
 }
 
 /// What the service is started with.
@@ -105,6 +108,7 @@ impl DataService {
             past: Worker::start(store.clone(), "history"),
             clock: clock.clone(),
             stop,
+            speakers: speakers::Speakers::default(),
         }));
         let (shown, counted) = (published.clone(), figures.clone());
         metrics.source(Box::new(move |out| {
@@ -143,8 +147,9 @@ impl DataService {
             .add(Role::Write, write::batch, write::__path_batch)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
-            .add(Role::Operate, write::mark_node, write::__path_mark_node)
-            .add(Role::Operate, write::set_retention, write::__path_set_retention)
+            .add(Role::Service, write::mark_node, write::__path_mark_node)
+            .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
+            .add(Role::Service, write::set_retention, write::__path_set_retention)
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)
             .add(Role::Read, bindings::get, bindings::__path_get)
@@ -161,6 +166,10 @@ impl DataService {
             .snapshot
             .load_full()
             .ok_or_else(|| Problem::unavailable("the values are not loaded yet", 1))
+    }
+
+    fn speakers(&self) -> &speakers::Speakers {
+        &self.0.speakers
     }
 
     fn retention(&self) -> Arc<Retention> {

@@ -12,7 +12,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::History;
 use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_WRITE_BYTES, Write};
-use estimand_service::{Body, Failure, Query, read_body};
+use estimand_service::{Body, Failure, Principal, Query, read_body};
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -20,6 +20,8 @@ use crate::DataService;
 use crate::entry::push_number;
 use crate::group::{Done, Op, Retention};
 use crate::read::{node_of, segment};
+use crate::skew;
+use crate::speakers::check_deletion;
 
 /// The largest body of the smaller requests.
 pub const SMALL: usize = 64 * 1024;
@@ -29,11 +31,13 @@ pub const SMALL: usize = 64 * 1024;
     post,
     path = "/api/data",
     tag = "data",
+    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = inline(Object), description = "`dataName`, `nodeName`, `dataValue` (any JSON); optional `collectedAt`, `validFor`, `epoch` with `sequence`, `provenance`; or `\"state\": \"failed\"` without a value"),
     responses(
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
         (status = 400, description = "The write is not valid", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
         (status = 413, description = "The value is too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -41,10 +45,11 @@ pub const SMALL: usize = 64 * 1024;
 )]
 pub async fn post(
     req: HttpRequest,
+    who: Principal,
     body: Payload,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    write(&req, body, &service).await
+    write(&req, &who, body, &service).await
 }
 
 /// Writes a value; the same as POST.
@@ -52,11 +57,13 @@ pub async fn post(
     put,
     path = "/api/data",
     tag = "data",
+    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = inline(Object), description = "As for POST"),
     responses(
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
         (status = 400, description = "The write is not valid", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
         (status = 413, description = "The value is too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -64,15 +71,23 @@ pub async fn post(
 )]
 pub async fn put(
     req: HttpRequest,
+    who: Principal,
     body: Payload,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    write(&req, body, &service).await
+    write(&req, &who, body, &service).await
 }
 
-async fn write(req: &HttpRequest, body: Payload, service: &DataService) -> Result<HttpResponse, Failure> {
+async fn write(
+    req: &HttpRequest,
+    who: &Principal,
+    body: Payload,
+    service: &DataService,
+) -> Result<HttpResponse, Failure> {
     let body = read_body(req, body.into_inner(), MAX_WRITE_BYTES).await?;
-    let write = Write::parse(&body)?;
+    let mut write = Write::parse(&body)?;
+    skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
+    service.speakers().check(who, std::slice::from_ref(&write)).await?;
     match service.submit(Op::Write(write), body.len()).await? {
         Done::Written(written) => Ok(answer_written(&written)),
         other => Err(unexpected(&other).into()),
@@ -101,20 +116,26 @@ fn answer_written(written: &Written) -> HttpResponse {
     post,
     path = "/api/data/batch",
     tag = "data",
+    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = inline(Vec<Object>), description = "An array of at most 10,000 writes, 8 MiB"),
     responses(
         (status = 200, description = "All of it is stored", body = BatchWritten),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
         (status = 409, description = "An item's name is bound to another one; nothing is stored", body = Problem),
         (status = 413, description = "Too many items, or too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
 )]
 pub async fn batch(
+    req: HttpRequest,
+    who: Principal,
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let writes = Write::parse_batch(&body.0)?;
+    let mut writes = Write::parse_batch(&body.0)?;
+    skew::correct(&req, service.now(), &mut writes)?;
+    service.speakers().check(&who, &writes).await?;
     match service.submit(Op::Batch(writes), body.0.len()).await? {
         Done::Batch(written) => Ok(json(&written)),
         other => Err(unexpected(&other).into()),
@@ -133,16 +154,22 @@ pub async fn batch(
     responses(
         (status = 200, description = "How many values were deleted; 0 if there were none", body = Deleted),
         (status = 400, description = "The query is not valid", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
 )]
-pub async fn delete(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+pub async fn delete(
+    req: HttpRequest,
+    who: Principal,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName"])?;
     let name = query.get("dataName").unwrap_or_default();
     let name = DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName")))?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    check_deletion(&who, node.as_ref())?;
     match service.submit(Op::Delete { name, node }, 512).await? {
         Done::Deleted(deleted) => Ok(json(&deleted)),
         other => Err(unexpected(&other).into()),

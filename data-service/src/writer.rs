@@ -217,6 +217,9 @@ impl Writer {
     /// Marks what has expired.
     fn expire(&mut self) {
         let now = self.clock.now_micros();
+        let snapshot = self.snapshot();
+        self.alarms.look(now, self.clock.steady_micros(), &snapshot);
+        drop(snapshot);
         while self.alarms.next().is_some_and(|at| at <= now) {
             let snapshot = self.snapshot();
             let due: Vec<Arc<Entry>> = self.alarms.due(now, &snapshot, MAX_DUE);

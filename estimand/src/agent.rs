@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use estimand_api::client::Credentials;
 use estimand_service::server::Signals;
-use estimand_service::{SystemClock, stop, telemetry};
-use estimand_slot_agent::{Agent, Allow};
+use estimand_service::{SystemClock, Tasks, stop, telemetry};
+use estimand_slot_agent::{Agent, Allow, Capabilities, RunAs};
 
 use crate::cli::engine::{AgentOptions, Allowed};
+use crate::joining::{self, Shown};
 use crate::serve::{Fate, say};
 
 /// The hidden first argument with which this program is the launcher of an agent.
@@ -16,24 +19,36 @@ pub const LAUNCHER: &str = "slot-launcher";
 
 /// How much is kept on disk of what cannot be delivered, unless said otherwise.
 const SPOOL_BYTES: u64 = 256 << 20;
+/// What the renewal of a certificate may take to end.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs an agent until a signal or a fatal error ends it.
 pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow::Result<()> {
     telemetry::init(log_format, None)?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
+    let Shown { credentials, renewal } = joining::shown(&options, &stop).await?;
     let fate = Fate { reason: Arc::default(), trigger };
     let sealed = fate.clone();
     let fatal = Arc::new(move |reason: &str| sealed.seal(reason));
-    let agent = Agent::start(self::options(&options, options.servers.clone(), true, fatal)?).await?;
+    let agent =
+        Agent::start(self::options(&options, options.servers.clone(), credentials, true, fatal)?).await?;
     say(&format!(
         "running as node {} for {}\n{}",
         options.node,
         options.servers.join(", "),
         greeting(&options)
     ));
+    let tasks = Tasks::new();
+    if let Some(renewal) = renewal.map(Arc::new) {
+        tasks.spawn("renewal", move |stop| {
+            let renewal = Arc::clone(&renewal);
+            async move { renewal.run(&stop).await }
+        });
+    }
     stop.requested().await;
     agent.stop().await;
+    tasks.stop_all(END_WITHIN).await?;
     drop(signals);
     fate.outcome()
 }
@@ -42,6 +57,7 @@ pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow
 pub fn options(
     options: &AgentOptions,
     servers: Vec<String>,
+    credentials: Credentials,
     leaves: bool,
     on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
 ) -> anyhow::Result<estimand_slot_agent::AgentOptions> {
@@ -49,11 +65,18 @@ pub fn options(
         Allowed::Everything => Allow::Everything,
         Allowed::Folders(folders) => Allow::folders(folders).context("--allow")?,
     };
+    let run_as = options.run_as.as_deref().map(RunAs::find).transpose().context("--run-as")?;
+    let mut keep = options.keep.iter().map(|name| name.parse::<Capabilities>().map_err(anyhow::Error::msg));
+    let keep = keep.try_fold(Capabilities::NONE, |all, one| Ok::<_, anyhow::Error>(all.with(one?)));
+    let keep = keep.context("--keep-capability")?;
     Ok(estimand_slot_agent::AgentOptions {
         servers,
+        credentials,
         node: options.node.clone(),
         labels: options.labels.clone(),
         allow,
+        run_as,
+        keep,
         data_dir: options.data_dir.clone(),
         turns: options.max_runs.map(|runs| runs as usize),
         max_spool_bytes: options.max_spool_bytes.unwrap_or(SPOOL_BYTES),
@@ -68,15 +91,19 @@ pub fn options(
 
 /// What people should know of it.
 pub fn greeting(options: &AgentOptions) -> String {
-    match &options.allow {
-        Allowed::Everything => "runs whatever is registered\n".to_owned(),
+    let runs = match &options.allow {
+        Allowed::Everything => "runs whatever is registered".to_owned(),
         Allowed::Folders(none) if none.is_empty() => {
-            "runs nothing that is registered, because nothing is allowed: --allow DIR allows a folder\n"
-                .to_owned()
+            return "runs nothing that is registered, because nothing is allowed: --allow DIR allows a folder\n"
+                .to_owned();
         }
         Allowed::Folders(folders) => {
             let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-            format!("runs what lies in {}\n", folders.join(", "))
+            format!("runs what lies in {}", folders.join(", "))
         }
+    };
+    match &options.run_as {
+        Some(user) => format!("{runs}, as the user {user}\n"),
+        None => format!("{runs}\n"),
     }
 }

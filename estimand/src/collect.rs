@@ -21,7 +21,10 @@ pub fn collect(args: &CollectArgs) -> Result<(), Failure> {
     };
     let params: BTreeMap<String, Value> =
         args.params.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let mut collector = collectors::make(kind, &params, &Surroundings::default()).map_err(Failure::Usage)?;
+    // Whoever runs this as a registration's command has a node; elsewhere there is none to be named.
+    let node = std::env::var("ESTIMAND_NODE").ok();
+    let around = Surroundings { node, ..Surroundings::default() };
+    let mut collector = collectors::make(kind, &params, &around).map_err(Failure::Usage)?;
     let span = Duration::try_from_secs_f64(args.timeout).map_err(|e| Failure::Usage(e.to_string()))?;
     match collector.collect(Instant::now() + span) {
         Ok(Reading::Here(value)) => show(&value, args.json),

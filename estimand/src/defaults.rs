@@ -14,14 +14,10 @@ use serde_json::{Map, Value, json};
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Registers them; goes on trying until the registry has answered for each.
-pub async fn register(address: &str, stop: &Stop) {
-    let client = match Client::new(address) {
-        Ok(client) => client,
-        Err(error) => return tracing::error!(%error, "the default collectors are not registered"),
-    };
+pub async fn register(client: &Client, stop: &Stop) {
     for kind in collectors::ALL {
         let Some(body) = registration(kind) else { continue };
-        while let Err(error) = register_one(&client, kind.name, &body).await {
+        while let Err(error) = register_one(client, kind.name, &body).await {
             if matches!(&error, Error::Problem(problem) if problem.status < 500) {
                 tracing::error!(%error, name = kind.name, "a default collector is not registered");
                 break;

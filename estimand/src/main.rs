@@ -15,14 +15,23 @@ mod agent;
 mod cli;
 mod collect;
 mod commands;
+mod credentials;
 mod defaults;
+mod demo;
+mod guard;
+mod joining;
 mod output;
+mod pki;
 mod serve;
+mod tls;
 
 fn main() -> ExitCode {
     // Before anything else is made: this process starts what runs in slots, and is kept small.
     if std::env::args_os().nth(1).is_some_and(|word| word == agent::LAUNCHER) {
         return estimand_slot_agent::launch::serve();
+    }
+    if std::env::args_os().nth(1).is_some_and(|word| word == estimand_demo::HOST) {
+        return estimand_demo::serve(std::env::args_os().skip(2));
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -32,6 +41,15 @@ fn main() -> ExitCode {
         Command::Collect(mut args) => {
             args.json |= remote.json;
             finish(collect::collect(&args))
+        }
+        Command::Demo(mut args) => {
+            remote.refuse_server_for_demo();
+            args.json |= remote.json;
+            run_long(demo::run(args))
+        }
+        Command::Pki(args) => {
+            remote.refuse_for_service();
+            finish(pki::run(&args))
         }
         Command::Completions(args) => finish(commands::completions::print(&args)),
         Command::Up(args) => {

@@ -19,14 +19,17 @@ use estimand_registry::{Registry, RegistryOptions, manager_options};
 use estimand_service::server::Signals;
 use estimand_service::stop::{self, Stop, StopTrigger};
 use estimand_service::{
-    LoopbackPolicy, Metrics, Readiness, Routes, Server, ServerOptions, Site, SystemClock, Tasks, telemetry,
+    Metrics, Readiness, Routes, Server, ServerOptions, Site, SystemClock, Tasks, telemetry,
 };
 use estimand_slot_agent::Agent;
 use estimand_store::StoreUrl;
 
 use crate::agent;
 use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
+use crate::cli::tls::TlsFiles;
 use crate::defaults;
+use crate::guard::Guard;
+use crate::tls::Secure;
 
 /// How long a manager leads without its database, if nobody else could.
 const LEAD_ALONE: Duration = Duration::from_secs(15);
@@ -40,6 +43,8 @@ pub struct Options {
     pub store: Option<String>,
     pub workers: Option<usize>,
     pub insecure: bool,
+    /// None: plain HTTP.
+    pub tls: Option<TlsFiles>,
     pub log_format: telemetry::Format,
     pub parts: Parts,
 }
@@ -63,7 +68,7 @@ pub enum Parts {
 }
 
 impl Parts {
-    fn has_registry(&self) -> bool {
+    pub fn has_registry(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Registry { .. })
     }
 
@@ -108,6 +113,7 @@ impl Fate {
 /// Serves until a signal or a fatal error ends it.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     telemetry::init(options.log_format, None)?;
+    let secure = options.tls.as_ref().map(Secure::load).transpose()?;
     let store = store_url(&options)?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
@@ -115,25 +121,33 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     // The server goes on while the agent ends, because what that still has to say goes there.
     let (end_server, server_stop) = stop::pair();
     let parts = Services::start(&options, &store, &fate, &server_stop)?;
+    let mut guard = Guard::start(&options, secure.clone(), &store, &parts.tasks, &parts.readiness)?;
 
-    let site =
-        Site::new(parts.routes()?, Arc::new(LoopbackPolicy), parts.metrics.clone(), parts.readiness.clone());
+    let site = Site::new(
+        parts.routes(&guard)?,
+        guard.access.policy(),
+        parts.metrics.clone(),
+        parts.readiness.clone(),
+    );
     let mut server_options = ServerOptions::new(options.listen);
     (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
+    server_options.tls = secure.as_ref().map(Secure::tls);
     let server = Server::bind(&server_options, site)?;
-    let address = format!("http://{}", server.address());
-    parts.introduce(&options.parts, &address)?;
+    let scheme = if secure.is_some() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", server.address());
+    guard.listens_at(&address);
+    parts.introduce(&options.parts, &address, &guard)?;
     if options.parts.defaults() == Defaults::Standard {
-        let address = address.clone();
+        let client = guard.client(&address, client::Options::default()).context("its own address")?;
         parts
             .tasks
-            .spawn_once("defaults", move |stop| async move { defaults::register(&address, &stop).await });
+            .spawn_once("defaults", move |stop| async move { defaults::register(&client, &stop).await });
     }
     let agent = match &options.parts {
-        Parts::All { agent: Some(agent), .. } => Some(start_agent(agent, &address, &fate).await?),
+        Parts::All { agent: Some(agent), .. } => Some(start_agent(agent, &address, &guard, &fate).await?),
         _ => None,
     };
-    greet(&address, &options, &store);
+    greet(&address, &options, &store, &guard);
 
     let (served, ()) =
         tokio::join!(server.run_until(server_stop, &parts.tasks), end_in_order(stop, agent, end_server));
@@ -212,16 +226,19 @@ impl Services {
         Ok(Services { tasks, readiness, metrics, registry, manager, data })
     }
 
-    fn routes(&self) -> anyhow::Result<Routes> {
+    fn routes(&self, guard: &Guard) -> anyhow::Result<Routes> {
         let data = self.data.as_ref().map(|(service, _)| service.routes());
         let registry = self.registry.as_ref().map(Registry::routes);
         let manager = self.manager.as_ref().map(Manager::routes);
-        let all = data.into_iter().chain(registry).chain(manager);
+        // Where what runs is changed, there is who may.
+        let access = self.registry.is_some().then(|| guard.access.routes());
+        let joining = self.manager.is_some().then(|| guard.access.agent_routes());
+        let all = data.into_iter().chain(registry).chain(manager).chain(access).chain(joining);
         all.reduce(Routes::merge).context("nothing to serve")
     }
 
     /// Tells each service where the others are; in one process that is known only now.
-    fn introduce(&self, parts: &Parts, own_address: &str) -> anyhow::Result<()> {
+    fn introduce(&self, parts: &Parts, own_address: &str, guard: &Guard) -> anyhow::Result<()> {
         let own = || vec![own_address.to_owned()];
         let (data_service, managers, registry) = match parts {
             Parts::All { .. } => (Some(own_address.to_owned()), own(), Some(own_address.to_owned())),
@@ -231,14 +248,17 @@ impl Services {
             }
             Parts::Data => (None, vec![], None),
         };
-        let data_service = data_service.as_deref().map(Client::new).transpose();
+        let data_service = data_service
+            .as_deref()
+            .map(|address| guard.client(address, client::Options::default()))
+            .transpose();
         let data_service = data_service.context("the address of the data service")?;
         if let (Some(registry), Some(client)) = (&self.registry, &data_service) {
             registry.set_data_service(client.clone());
         }
         if let Some(registry) = &self.registry {
             let clients: Result<Vec<Client>, client::Error> =
-                managers.iter().map(|address| Client::with_options(address, manager_options())).collect();
+                managers.iter().map(|address| guard.client(address, manager_options())).collect();
             registry.set_managers(clients.context("the address of a manager")?);
         }
         if let (Some(manager), Some(registry), Some(data_service)) = (&self.manager, registry, data_service) {
@@ -246,7 +266,8 @@ impl Services {
                 Parts::Manager(options) => options.advertise.clone(),
                 _ => None,
             };
-            let registry = Client::new(&registry).context("the address of the registry")?;
+            let registry = guard.client(&registry, client::Options::default());
+            let registry = registry.context("the address of the registry")?;
             let address = advertised.unwrap_or_else(|| own_address.to_owned());
             manager.set_peers(Peers { address, registry, data_service });
         }
@@ -254,11 +275,22 @@ impl Services {
     }
 }
 
-async fn start_agent(options: &AgentOptions, address: &str, fate: &Fate) -> anyhow::Result<Agent> {
+async fn start_agent(
+    options: &AgentOptions,
+    address: &str,
+    guard: &Guard,
+    fate: &Fate,
+) -> anyhow::Result<Agent> {
     let fate = fate.clone();
     let servers = vec![address.to_owned()];
     // It ends with everything that it could tell of its end.
-    let options = agent::options(options, servers, false, Arc::new(move |reason| fate.seal(reason)))?;
+    let options = agent::options(
+        options,
+        servers,
+        guard.of_agent(&options.node),
+        false,
+        Arc::new(move |reason| fate.seal(reason)),
+    )?;
     Agent::start(options).await.context("cannot start the agent of this machine")
 }
 
@@ -285,10 +317,13 @@ fn store_url(options: &Options) -> anyhow::Result<StoreUrl> {
 }
 
 /// The first line is for programs: they read the address from it. The rest is for people.
-fn greet(address: &str, options: &Options, store: &StoreUrl) {
+fn greet(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) {
     let mut text = format!("listening on {address}\n");
     if let Parts::All { agent, .. } = &options.parts {
         text.push_str(&format!("storing in {store}\n"));
+        if let Some(place) = guard.kept_in() {
+            text.push_str(&format!("the operator's token is in {}\n", place.display()));
+        }
         if let Some(agent) = agent {
             text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
         }

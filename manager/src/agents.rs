@@ -7,11 +7,12 @@
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::access::forbidden;
 use estimand_api::names::NodeName;
 use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_service::metrics::Gauge;
-use estimand_service::{Body, Failure, Query};
+use estimand_service::{Body, Failure, Principal, Query};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;
@@ -44,11 +45,12 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 )]
 pub async fn heartbeat(
     req: HttpRequest,
+    who: Principal,
     body: Body<MAX_HEARTBEAT_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    let node = path_node(&req)?;
+    let node = own_node(&req, &who)?;
     let reign = manager.reign()?;
     let beat = input::heartbeat(&body.0)?;
     let wall_us = manager.shared().clock.now_micros();
@@ -81,7 +83,12 @@ pub async fn heartbeat(
         (status = 503, description = "`standing-by`: another manager leads; or the registry was not read yet", body = Problem),
     )
 )]
-pub async fn slots(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
+pub async fn slots(
+    req: HttpRequest,
+    who: Principal,
+    manager: ThinData<Manager>,
+) -> Result<HttpResponse, Failure> {
+    own_node(&req, &who)?;
     let mut asking = Asking::read(&req)?;
     let end = Instant::now() + asking.wait;
     let mut waiting = None;
@@ -121,6 +128,7 @@ pub async fn slots(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpR
     responses(
         (status = 200, description = "Passed on", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),
+        (status = 403, description = "The agent is another node's", body = Problem),
         (status = 404, description = "Nobody waits for it", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "`standing-by`: another manager leads", body = Problem),
@@ -128,11 +136,12 @@ pub async fn slots(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpR
 )]
 pub async fn report_run(
     req: HttpRequest,
+    who: Principal,
     body: Body<MAX_REPORT_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    let node = path_node(&req)?;
+    let node = own_node(&req, &who)?;
     let id = input::whole("id", req.match_info().get("id").unwrap_or_default(), u64::MAX)?;
     let outcome = input::run_outcome(&body.0)?;
     manager.reign()?.answer(|held| match held.runs.finish(&node, id, outcome) {
@@ -140,6 +149,15 @@ pub async fn report_run(
         false => Err(Problem::not_found(format!("nobody waits for run {id} on node `{node}`"))),
     })?;
     Ok(HttpResponse::Ok().json(json!({})))
+}
+
+/// The node of the path: whoever is bound to a node speaks for that one only.
+fn own_node(req: &HttpRequest, who: &Principal) -> Result<NodeName, Problem> {
+    let node = path_node(req)?;
+    match who.speaks_for(node.as_str()) {
+        true => Ok(node),
+        false => Err(forbidden(format!("{} speaks for another node than {node}", who.name()))),
+    }
 }
 
 /// One question of an agent.

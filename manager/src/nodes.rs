@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::names::NodeName;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
 use estimand_service::{Failure, Principal, Query};
 use tokio::sync::oneshot;
 
 use crate::Manager;
+use crate::cluster::Told;
 use crate::input::path_node;
 use crate::refusal;
 use crate::reign::Reign;
@@ -88,6 +90,7 @@ pub async fn remove(
         let waiting = held.removals.entry(node.clone()).or_default();
         waiting.retain(|other| !other.is_closed());
         waiting.push(tell);
+        held.cluster.tell(manager.told(&node, "removed", &who));
         Ok(told)
     })?;
     tracing::info!(%node, by = %who, "a node is to be removed");
@@ -156,7 +159,12 @@ async fn set_cordon(
     Query::parse(req.query_string(), &[])?;
     let node = path_node(req)?;
     let reign = manager.reign()?;
-    reign.answer(|held| held.cluster.cordon(&node, cordoned).ok_or_else(|| refusal::no_such_node(&node)))?;
+    reign.answer(|held| {
+        held.cluster.cordon(&node, cordoned).ok_or_else(|| refusal::no_such_node(&node))?;
+        let action = if cordoned { "cordoned" } else { "uncordoned" };
+        held.cluster.tell(manager.told(&node, action, who));
+        Ok(())
+    })?;
     tracing::info!(%node, cordoned, by = %who, "a node is cordoned or no more");
     stored(&reign).await?;
     let view =
@@ -168,4 +176,12 @@ async fn set_cordon(
 async fn stored(reign: &Reign) -> Result<(), Problem> {
     let look = reign.ask_look();
     reign.wait(STORE_WITHIN, reign.looks.done(look)).await?.ok_or_else(refusal::store_slow)
+}
+
+impl Manager {
+    /// What the audit trail is to say.
+    fn told(&self, node: &NodeName, action: &'static str, who: &Principal) -> Told {
+        let id = format!("{:016x}", fastrand::u64(..));
+        Told { at_us: self.0.clock.now_micros(), id, node: node.clone(), action, by: who.to_string() }
+    }
 }

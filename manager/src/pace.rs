@@ -110,11 +110,13 @@ impl Pacer<'_> {
             }
         }
         let to_tell = self.reign.with(|held| {
+            let settles = knows_all && !held.settled;
             held.settled |= knows_all;
-            for node in held.cluster.changed_nodes() {
-                held.ring(&node);
+            let changed = held.cluster.changed_nodes();
+            for node in &changed {
+                held.ring(node);
             }
-            !held.cluster.marks().is_empty()
+            settles || !changed.is_empty() || !held.cluster.marks().is_empty()
         });
         if to_tell {
             self.reign.upkeep.ask();

@@ -1,5 +1,7 @@
 //! Reads the registry: all of it, when poked and every few seconds, and hands it to the cluster.
 //!
+//! It is read with the values of secrets, which go from here to the agents that need them and nowhere else.
+//!
 //! A read that fails changes nothing: what is known stays. What was read under an earlier lead is not used,
 //! since agents may have been told of newer things since.
 
@@ -61,7 +63,7 @@ pub async fn follow(shared: &Shared, reign: &Reign, client: &Client, stop: &Stop
 }
 
 async fn read(client: &Client) -> Result<Vec<Registered>, String> {
-    match timeout(READ_WITHIN, client.registrations()).await {
+    match timeout(READ_WITHIN, client.registrations_with_secrets()).await {
         Ok(read) => read.map_err(|error: Error| error.to_string()),
         Err(_) => Err(format!("no answer within {READ_WITHIN:?}")),
     }

@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_store::{
-    ClusterGroup, Error, Key, Lead, NodeRow, NodeRowRef, PlacementRef, PlacementRow, StoreUrl, Worker,
+    AuditRow, ClusterGroup, Error, Key, Lead, NodeRow, NodeRowRef, PlacementRef, PlacementRow, StoreUrl,
+    Worker,
 };
 
-use crate::cluster::{ClusterChanges, StoredNode, StoredPlacement};
+use crate::cluster::{ClusterChanges, StoredNode, StoredPlacement, Told};
+
+/// What the column takes.
+const MAX_ACTOR_CHARS: usize = 255;
 
 pub struct Shelf(Worker);
 
@@ -23,6 +27,7 @@ pub struct RowsOf {
     delete_placements: Vec<(DataName, NodeName)>,
     put_nodes: Vec<NodeRow>,
     put_placements: Vec<StoredPlacement>,
+    told: Vec<AuditRow>,
 }
 
 impl Shelf {
@@ -57,6 +62,7 @@ impl Shelf {
                     delete_placements: &delete_placements,
                     put_nodes: &put_nodes,
                     put_placements: &put_placements,
+                    told: &rows.told,
                 };
                 connection.commit_cluster(&lead, &group)
             })
@@ -70,7 +76,20 @@ pub fn rows_of(changes: &ClusterChanges) -> Rows {
         delete_placements: changes.delete_placements.clone(),
         put_nodes: changes.put_nodes.iter().map(row_of).collect(),
         put_placements: changes.put_placements.clone(),
+        told: changes.told.iter().map(told_row).collect(),
     })
+}
+
+fn told_row(told: &Told) -> AuditRow {
+    AuditRow {
+        at: told.at_us,
+        id: told.id.clone(),
+        kind: "node".to_owned(),
+        subject: told.node.to_string(),
+        action: told.action.to_owned(),
+        actor: told.by.chars().take(MAX_ACTOR_CHARS).collect(),
+        detail: None,
+    }
 }
 
 fn row_of(node: &StoredNode) -> NodeRow {

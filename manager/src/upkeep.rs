@@ -1,14 +1,14 @@
-//! What the data service is told: which nodes' values are those of a lost node, and which nodes' values go
-//! because the node was removed.
+//! What the data service is told: which nodes' values are those of a lost node, which nodes' values go because the
+//! node was removed, and which nodes answer for others.
 //!
 //! It is level-triggered: each round tells everything that is still to be told, and what failed is told again,
 //! so that a data service that was away misses nothing. To tell the same twice does no harm.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use estimand_api::client::{Client, Error, Query};
-use estimand_api::names::NodeName;
+use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_service::Stop;
 use tokio::time::{sleep, timeout};
@@ -23,15 +23,18 @@ const TELL_WITHIN: Duration = Duration::from_secs(5);
 const DELETE_WITHIN: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is told who answers for others although that has not changed: it does not store it.
+const REPAIR_EVERY: Duration = Duration::from_secs(5);
 
 /// Tells as long as the reign lasts.
 pub async fn follow(reign: &Reign, client: &Client, stop: &Stop) {
     let mut pause = FIRST_PAUSE;
     let mut failing = false;
+    let mut told_speakers = None;
     loop {
         let begun = reign.upkeep.begin();
         let told = tokio::select! {
-            told = round(reign, client) => told,
+            told = round(reign, client, &mut told_speakers) => told,
             _ = reign.term().ended() => return,
             () = stop.requested() => return,
         };
@@ -58,13 +61,20 @@ pub async fn follow(reign: &Reign, client: &Client, stop: &Stop) {
             // After a failure the next attempt has its time, whoever asks.
             () = sleep(again.unwrap_or_default()), if again.is_some() => {}
             () = reign.upkeep.asked_since(begun), if again.is_none() => {}
+            () = sleep(REPAIR_EVERY), if again.is_none() => told_speakers = None,
             _ = reign.term().ended() => return,
             () = stop.requested() => return,
         }
     }
 }
 
-async fn round(reign: &Reign, client: &Client) -> Result<(), String> {
+async fn round(
+    reign: &Reign,
+    client: &Client,
+    told: &mut Option<BTreeMap<DataName, Vec<NodeName>>>,
+) -> Result<(), String> {
+    // First, because a node may wait with values for being allowed to write them; but the rest does not wait for it.
+    let spoke = tell_speakers(reign, client, told).await;
     for (node, lost) in reign.with(|held| held.cluster.marks()) {
         if !reign.term().is_valid() {
             return Ok(());
@@ -75,6 +85,19 @@ async fn round(reign: &Reign, client: &Client) -> Result<(), String> {
     }
     for node in reign.with(|held| held.removals.keys().cloned().collect::<Vec<_>>()) {
         remove(reign, client, &node).await?;
+    }
+    spoke
+}
+
+async fn tell_speakers(
+    reign: &Reign,
+    client: &Client,
+    told: &mut Option<BTreeMap<DataName, Vec<NodeName>>>,
+) -> Result<(), String> {
+    let speakers = reign.with(|held| held.settled.then(|| held.cluster.speakers()));
+    if let Some(speakers) = speakers.filter(|speakers| told.as_ref() != Some(speakers)) {
+        within(TELL_WITHIN, client.set_speakers(&speakers)).await?;
+        *told = Some(speakers);
     }
     Ok(())
 }

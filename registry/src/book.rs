@@ -4,13 +4,13 @@
 //! registration that this version of the program cannot read keeps its name and its version, so that it can
 //! be replaced or deleted, but it is in no list.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
-use estimand_api::registration::{History, Registered};
+use estimand_api::registration::{History, Registered, redact};
 use serde_json::Value;
 
 /// Which names keep a history, and how much of it.
@@ -23,6 +23,8 @@ pub struct Book {
     pub generation: u64,
     held: BTreeMap<DataName, Held>,
     list: Bytes,
+    /// The same with the values of secrets, made when somebody asks who may know them.
+    complete: OnceLock<Bytes>,
 }
 
 /// What is held under a name.
@@ -36,7 +38,7 @@ pub enum Held {
 #[derive(Debug)]
 pub struct Entry {
     pub registered: Registered,
-    /// The same as the interface shows it.
+    /// The same as the interface shows it: without the values of secrets.
     pub json: Bytes,
 }
 
@@ -53,17 +55,30 @@ pub struct Unreadable {
 
 impl Entry {
     pub fn new(registered: Registered) -> Self {
-        let json = Bytes::from(Value::Object(registered.to_map()).to_string());
+        let json = Bytes::from(Value::Object(registered.redacted().to_map()).to_string());
         Entry { registered, json }
+    }
+
+    /// With the values of secrets, for who runs it.
+    fn complete(&self) -> Bytes {
+        match self.registered.registration.secrets.is_empty() {
+            true => self.json.clone(),
+            false => Bytes::from(Value::Object(self.registered.to_map()).to_string()),
+        }
     }
 
     pub fn name(&self) -> &DataName {
         &self.registered.registration.data_name
     }
 
-    /// The registration alone, as it is stored.
+    /// The registration alone, as it is stored: with the values of secrets.
     pub fn spec(&self) -> String {
         Value::Object(self.registered.registration.to_map()).to_string()
+    }
+
+    /// The same as the audit trail keeps it: without them.
+    pub fn shown_spec(&self) -> String {
+        Value::Object(self.registered.registration.redacted().to_map()).to_string()
     }
 }
 
@@ -89,10 +104,11 @@ impl Held {
         }
     }
 
-    pub fn spec(&self) -> String {
+    /// What the audit trail keeps of it, without the values of secrets.
+    pub fn shown_spec(&self) -> String {
         match self {
-            Held::Readable(entry) => entry.spec(),
-            Held::Unreadable(row) => row.spec.clone(),
+            Held::Readable(entry) => entry.shown_spec(),
+            Held::Unreadable(row) => shown(&row.spec),
         }
     }
 
@@ -106,8 +122,8 @@ impl Held {
 
 impl Book {
     pub fn new(generation: u64, held: BTreeMap<DataName, Held>) -> Self {
-        let list = render(held.values().filter_map(Held::readable));
-        Book { generation, held, list }
+        let list = render(held.values().filter_map(Held::readable), |entry| entry.json.clone());
+        Book { generation, held, list, complete: OnceLock::new() }
     }
 
     /// The book after this one, in which `name` holds something else or nothing.
@@ -142,6 +158,12 @@ impl Book {
         self.list.clone()
     }
 
+    /// The same with the values of secrets.
+    pub fn complete_list(&self) -> Bytes {
+        let render = || render(self.held.values().filter_map(Held::readable), |entry| entry.complete());
+        self.complete.get_or_init(render).clone()
+    }
+
     /// What the registration of a name reads; nothing if there is none.
     pub fn inputs_of(&self, name: &DataName) -> &[DataName] {
         let entry = self.held.get(name).and_then(Held::readable);
@@ -156,16 +178,44 @@ impl Book {
     }
 }
 
-fn render<'e>(entries: impl Iterator<Item = &'e Arc<Entry>> + Clone) -> Bytes {
-    let length: usize = entries.clone().map(|entry| entry.json.len() + 1).sum();
-    let mut list = Vec::with_capacity(length + 2);
+fn render<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>, of: impl Fn(&Entry) -> Bytes) -> Bytes {
+    let pieces: Vec<Bytes> = entries.map(|entry| of(entry)).collect();
+    let mut list = Vec::with_capacity(pieces.iter().map(|piece| piece.len() + 1).sum::<usize>() + 2);
     list.push(b'[');
-    for (place, entry) in entries.enumerate() {
+    for (place, piece) in pieces.iter().enumerate() {
         if place > 0 {
             list.push(b',');
         }
-        list.extend_from_slice(&entry.json);
+        list.extend_from_slice(piece);
     }
     list.push(b']');
     Bytes::from(list)
+}
+
+/// What may be shown of a stored registration that cannot be read: it may have secrets all the same.
+fn shown(spec: &str) -> String {
+    match serde_json::from_str(spec) {
+        Ok(Value::Object(mut map)) => {
+            redact(&mut map, &BTreeSet::new());
+            Value::Object(map).to_string()
+        }
+        Ok(_) | Err(_) if !spec.contains("\"secrets\"") => spec.to_owned(),
+        Ok(_) | Err(_) => Value::from("(it cannot be read, and may have secrets)").to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_shown_without_its_secrets() {
+        let check = |spec: &str, expected: &str| assert_eq!(shown(spec), expected);
+        check(
+            r#"{"mode":"?","env":{"A":"hush"},"secrets":["A"]}"#,
+            r#"{"mode":"?","env":{"A":null},"secrets":["A"]}"#,
+        );
+        check("nonsense", "nonsense");
+        check(r#"{"env":{"A":"hush"},"secrets":["A"]"#, r#""(it cannot be read, and may have secrets)""#);
+    }
 }

@@ -25,7 +25,7 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     post,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `strict`, `schema`, `range`, `unit`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `history`, `limits`"),
+    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `strict`, `schema`, `range`, `unit`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `secrets` (names of `env` whose values nobody is shown), `sha256` (what the executable's file must be), `history`, `limits`"),
     responses(
         (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = inline(Object)),
         (status = 400, description = "The registration is not valid, or no agent would run it: an expression that cannot be read, a built-in that there is not, an input that nothing provides", body = Problem),
@@ -45,7 +45,7 @@ pub async fn post(
     let location = format!("/api/registry/{}", registration.data_name);
     registry.check(&registration).await?;
     registry.check_unbound(&registration.data_name).await?;
-    let done = registry.submit(Ask::Create(registration), &who.name()).await?;
+    let done = registry.submit(Ask::Create(registration), &who.to_string()).await?;
     let mut response = HttpResponse::Created();
     response.insert_header((LOCATION, location));
     answer(response, &done)
@@ -59,7 +59,7 @@ pub async fn post(
     put,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "As for POST; what a GET returned may be sent back"),
+    request_body(content = inline(Object), description = "As for POST; what a GET returned may be sent back: `null` in `env` keeps the value of a secret"),
     responses(
         (status = 200, description = "Replaced. `Estimand-Hint` may have advice about the command", body = inline(Object)),
         (status = 400, description = "The registration is not valid", body = Problem),
@@ -79,7 +79,7 @@ pub async fn put(
     let submitted = Registration::parse(&body.0)?;
     registry.check(&submitted.registration).await?;
     let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
-    let done = registry.submit(ask, &who.name()).await?;
+    let done = registry.submit(ask, &who.to_string()).await?;
     answer(HttpResponse::Ok(), &done)
 }
 
@@ -107,7 +107,7 @@ pub async fn delete(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
-    registry.submit(Ask::Remove(name.clone()), &who.name()).await?;
+    registry.submit(Ask::Remove(name.clone()), &who.to_string()).await?;
     let mut response = HttpResponse::NoContent();
     if let Some(hint) = registry.gone(&name).await {
         tracing::info!(%name, hint, "a deletion was not confirmed everywhere");

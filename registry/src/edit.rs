@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::names::DataName;
-use estimand_api::problem::Problem;
+use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{Action, Registered, Registration};
 
 use crate::book::{Book, Entry, Held};
@@ -48,7 +48,8 @@ pub struct Edit {
     pub by: String,
     /// None for a deletion.
     pub after: Option<Arc<Entry>>,
-    /// What the audit trail keeps: the registration from then on, or for a deletion what it had been.
+    /// What the audit trail keeps: the registration from then on, or for a deletion what it had been; without the
+    /// values of secrets.
     pub spec: String,
     /// Whether another history is to be kept than before.
     pub retention_changed: bool,
@@ -76,9 +77,16 @@ pub fn decide(
     let (registration, action) = match (ask, held) {
         (Ask::Create(_), Some(held)) => return Err(taken(&name, held)),
         (Ask::Create(_), None) if book.len() >= MAX_REGISTRATIONS => return Err(full()),
-        (Ask::Create(registration), None) => (Some(registration), Action::Created),
+        (Ask::Create(registration), None) => {
+            check_secrets(&registration)?;
+            (Some(registration), Action::Created)
+        }
         (Ask::Replace { .. } | Ask::Remove(_), None) => return Err(unknown(&name)),
-        (Ask::Replace { registration, version }, Some(held)) => {
+        (Ask::Replace { mut registration, version }, Some(held)) => {
+            if let Some(before) = held.readable() {
+                registration.keep_secrets(&before.registered.registration);
+            }
+            check_secrets(&registration)?;
             // First, so that a replacement that is sent twice is answered twice alike.
             if let Some(entry) = held.readable().filter(|entry| entry.registered.registration == registration)
             {
@@ -100,8 +108,8 @@ pub fn decide(
         Arc::new(Entry::new(Registered { registration, version, created_at, updated_at: at }))
     });
     let spec = match (&after, held) {
-        (Some(entry), _) => entry.spec(),
-        (None, held) => held.map(Held::spec).unwrap_or_default(),
+        (Some(entry), _) => entry.shown_spec(),
+        (None, held) => held.map(Held::shown_spec).unwrap_or_default(),
     };
     let retention_changed = kept(held.and_then(Held::readable)) != kept(after.as_ref());
     Ok(Verdict::Edit(Edit { name, action, version, at, by: by.to_owned(), after, spec, retention_changed }))
@@ -119,6 +127,18 @@ fn check_version(name: &DataName, given: Option<u64>, held: &Held) -> Result<(),
              /api/registry/{name}/history says who; get it, apply your change to that, and send it again"
         ))),
         _ => Ok(()),
+    }
+}
+
+/// `null` stands for a value that is kept, so there must be one.
+fn check_secrets(registration: &Registration) -> Result<(), Problem> {
+    let unknown = |name: &str| {
+        let error = FieldError::new(format!("env.{name}"), "is null, and no value of it is kept");
+        error.given("null").expected("its value: `null` keeps the one that is registered already")
+    };
+    match registration.withheld().map(unknown).collect::<Vec<_>>() {
+        none if none.is_empty() => Ok(()),
+        errors => Err(Problem::invalid(errors)),
     }
 }
 
@@ -184,6 +204,27 @@ mod tests {
         let entry = second.after.unwrap();
         assert_eq!((entry.registered.created_at, entry.registered.updated_at), (at(1_000), at(1_000)));
         assert_eq!((entry.registered.version, second.action), (8, Action::Replaced));
+    }
+
+    #[test]
+    fn a_secret_that_is_not_given_is_kept() {
+        let env = |env: &str| registration("a", &format!(r#", "env": {env}, "secrets": ["T"]"#));
+        let refused =
+            decide(&Book::default(), Ask::Create(env(r#"{"T": null}"#)), 0, at(0), "me").unwrap_err();
+        assert_eq!(refused.errors[0].field, "env.T");
+        let created = edit(&Book::default(), Ask::Create(env(r#"{"T": "hush"}"#)), 0, 0);
+        assert!(!created.spec.contains("hush"), "{}", created.spec);
+        let book = Book::default().with(&created.name, created.after);
+        let replace = |registration| Ask::Replace { registration, version: None };
+        let again = decide(&book, replace(env(r#"{"T": null}"#)), 1, at(0), "me").unwrap();
+        assert!(matches!(again, Verdict::Nothing(_)), "{again:?}");
+        let other = edit(&book, replace(env(r#"{"T": null, "N": "1"}"#)), 1, 0).after.unwrap();
+        assert_eq!(other.registered.registration.env["T"], "hush");
+        let unknown = registration("a", r#", "env": {"T": null, "U": null}, "secrets": ["T", "U"]"#);
+        let refused = decide(&book, replace(unknown), 1, at(0), "me").unwrap_err();
+        assert_eq!(refused.errors[0].field, "env.U");
+        let removed = edit(&book, Ask::Remove(created.name), 1, 0);
+        assert!(!removed.spec.contains("hush"), "{}", removed.spec);
     }
 
     #[test]

@@ -34,7 +34,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
-use book::Book;
+use book::{Book, Held};
 use edit::Ask;
 use listeners::Listeners;
 use managers::Managers;
@@ -139,6 +139,7 @@ impl Registry {
             .add(Role::Read, read::get, read::__path_get)
             .add(Role::Read, read::list, read::__path_list)
             .add(Role::Read, read::history, read::__path_history)
+            .add(Role::Operate, read::secrets, read::__path_secrets)
             .add(Role::Operate, change::post, change::__path_post)
             .add(Role::Operate, change::put, change::__path_put)
             .add(Role::Operate, change::delete, change::__path_delete)
@@ -256,6 +257,8 @@ impl Registry {
             tracing::warn!(%error, %name, "the audit trail cannot be read");
             Problem::unavailable("the database does not answer", 1)
         })?;
-        Ok(entries.into_iter().filter_map(rows::change).collect())
+        let current = self.book()?.get(name.as_str()).and_then(Held::readable).cloned();
+        let known = current.map(|entry| entry.registered.registration.secrets.clone()).unwrap_or_default();
+        Ok(rows::changes(entries, known))
     }
 }

@@ -44,6 +44,7 @@ pub fn manager_options() -> Options {
         read_timeout: GONE_WITHIN,
         total_timeout: GONE_WITHIN,
         attempts: 1,
+        ..Options::default()
     }
 }
 
@@ -196,7 +197,8 @@ impl Manager {
 fn current(book: &ArcSwapOption<Book>, name: &DataName) -> Option<Map<String, Value>> {
     let book = book.load();
     let entry = book.as_ref()?.get(name.as_str()).and_then(Held::readable)?;
-    Some(entry.registered.to_map())
+    // A manager reads by itself what it needs to know beyond that.
+    Some(entry.registered.redacted().to_map())
 }
 
 /// The nodes that did not confirm the end of a slot; none if this is no answer to that.

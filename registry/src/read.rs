@@ -1,7 +1,7 @@
 //! Reads: one look into the published book, then bytes that are rendered already. The audit trail alone is read
 //! from the store.
 
-use actix_web::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
@@ -17,7 +17,8 @@ pub const MAX_HISTORY_ENTRIES: usize = 1_000;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// All registrations, in order of name.
+/// All registrations, in order of name. The value of a secret (`secrets` names them) is `null` in `env`, here and
+/// wherever a registration is shown.
 #[utoipa::path(
     get,
     path = "/api/registry",
@@ -31,6 +32,26 @@ pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<Http
     Query::parse(req.query_string(), &[])?;
     let list = registry.book()?.list();
     Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).body(list))
+}
+
+/// All registrations with the values of their secrets: for managers, which hand them to the agents that need them.
+///
+/// Whoever may ask this may also register a command that prints what it is given, so nothing is kept from anybody
+/// who could not find it out.
+#[utoipa::path(
+    get,
+    path = "/api/secrets",
+    tag = "registry",
+    responses(
+        (status = 200, description = "As `GET /api/registry`, with the values of secrets where that has `null`", body = inline(Vec<Object>)),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let list = registry.book()?.complete_list();
+    let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).insert_header(no_store).body(list))
 }
 
 /// One registration.
@@ -60,7 +81,8 @@ pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpR
     }
 }
 
-/// Who changed a registration, when, and to what; newest first, at most 1,000 entries.
+/// Who changed a registration, when, and to what; newest first, at most 1,000 entries. What is a secret in one of
+/// them is shown in none.
 #[utoipa::path(
     get,
     path = "/api/registry/{dataName}/history",

@@ -3,11 +3,13 @@
 //! The paper's columns (`cmd`, `time_max`) are written for whoever looks into the table; what is read back is
 //! `spec`, the whole registration.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
-use estimand_api::registration::{Action, Change, Registered, Registration};
+use estimand_api::registration::{Action, Change, Registered, Registration, redact};
 use estimand_store::{HistoryEntry, RegistrationRow};
 use serde_json::Value;
 
@@ -78,8 +80,19 @@ fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
     }
 }
 
-/// An entry of the audit trail; none if its action is unknown.
-pub fn change(entry: HistoryEntry) -> Option<Change> {
+/// The audit trail, without entries whose action is unknown. What became a secret later is one in the earlier entries
+/// as well, and the other way round.
+pub fn changes(entries: Vec<HistoryEntry>, mut secrets: BTreeSet<String>) -> Vec<Change> {
+    let mut changes: Vec<Change> = entries.into_iter().filter_map(change).collect();
+    let named = changes.iter().filter_map(|change| change.registration.get("secrets")?.as_array()).flatten();
+    secrets.extend(named.filter_map(Value::as_str).map(str::to_owned));
+    for registration in changes.iter_mut().filter_map(|change| change.registration.as_object_mut()) {
+        redact(registration, &secrets);
+    }
+    changes
+}
+
+fn change(entry: HistoryEntry) -> Option<Change> {
     let actions = [Action::Created, Action::Replaced, Action::Deleted];
     let action = actions.into_iter().find(|action| action.as_str() == entry.action)?;
     // What is not JSON is shown all the same, as text.

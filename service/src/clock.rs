@@ -1,14 +1,21 @@
 //! Where the time of day comes from, so that whatever depends on it can be tested by turning a clock.
 //!
-//! A clock gives wall-clock microseconds since the Unix epoch, the unit in which instants are stored. It is
-//! not for measuring durations: the wall clock may be set back.
+//! A clock gives wall-clock microseconds since the Unix epoch, the unit in which instants are stored. That is
+//! not for measuring durations: the wall clock may be set back. What passes is told by the steady one.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The time of day, in microseconds since the epoch.
+/// Where the steady clock begins.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 pub trait Clock: Send + Sync {
+    /// The time of day, in microseconds since the epoch.
     fn now_micros(&self) -> i64;
+
+    /// Microseconds since some beginning, on a clock that nobody sets.
+    fn steady_micros(&self) -> i64;
 }
 
 /// The clock of the machine.
@@ -22,6 +29,10 @@ impl Clock for SystemClock {
             Err(before) => -i128::try_from(before.duration().as_micros()).unwrap_or(i128::MAX),
         };
         i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    fn steady_micros(&self) -> i64 {
+        i64::try_from(BEGAN.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 }
 
@@ -47,5 +58,10 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now_micros(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    /// When it is turned, that time passes.
+    fn steady_micros(&self) -> i64 {
+        self.now_micros()
     }
 }

@@ -22,6 +22,7 @@ use crate::failure::{self, Failure};
 use crate::metrics::http::WorkerFigures;
 use crate::request_id;
 use crate::role::{Policy, Principal, Role};
+use crate::web;
 
 /// The gate of one route in one worker.
 pub(crate) struct Gate {
@@ -57,6 +58,7 @@ impl Gate {
 
     fn admit(&self, req: &HttpRequest) -> Result<Option<Principal>, Problem> {
         let Some(policy) = &self.policy else { return Ok(None) };
+        web::check_origin(req)?;
         let principal = policy.check(self.role, req)?;
         if self.role.names_principal() {
             req.extensions_mut().insert(principal.clone());
@@ -110,7 +112,8 @@ where
     }
 }
 
-fn conclude(req: &HttpRequest, response: HttpResponse) -> HttpResponse {
+fn conclude(req: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+    web::seal(&mut response);
     let failed = response.status().is_client_error() || response.status().is_server_error();
     let brought = request_id::brought(req);
     if !failed && brought.is_none() {

@@ -3,15 +3,17 @@
 //! The same routes always give the same text: paths, methods and schemas are sorted, so that a snapshot can
 //! pin it. Every operation says which role it needs (`x-role`).
 
+use estimand_api::problem::MEDIA_TYPE;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Paths};
 use utoipa::openapi::schema::Components;
-use utoipa::openapi::{Info, OpenApi};
+use utoipa::openapi::{Info, OpenApi, RefOr};
 
 use crate::builtin;
 use crate::role::Role;
 use crate::routes::{Entry, Routes};
 
+const JSON: &str = "application/json";
 const ROLE_EXTENSION: &str = "x-role";
 
 pub(crate) fn describe(routes: &Routes) -> OpenApi {
@@ -19,7 +21,7 @@ pub(crate) fn describe(routes: &Routes) -> OpenApi {
     let mut paths = Paths::new();
     for entry in routes.entries.iter().chain(&builtin.entries) {
         let Entry { path, documented_method, operation, .. } = entry;
-        let operation = named(path, operation.clone());
+        let operation = with_problems(named(path, operation.clone()));
         paths.add_path_operation(path, vec![documented_method.clone()], operation);
     }
     let mut components = builtin.components;
@@ -35,6 +37,19 @@ fn named(path: &str, mut operation: Operation) -> Operation {
     let words = words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).replace('.', "_"));
     let name = operation.operation_id.into_iter().chain(words).collect::<Vec<_>>().join("_");
     operation.operation_id = Some(name);
+    operation
+}
+
+/// What goes wrong is answered by a problem, which has a media type of its own.
+fn with_problems(mut operation: Operation) -> Operation {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && status.starts_with(['4', '5'])
+            && let Some(content) = response.content.shift_remove(JSON)
+        {
+            response.content.insert(MEDIA_TYPE.to_owned(), content);
+        }
+    }
     operation
 }
 

@@ -1,7 +1,8 @@
 //! Who may do what: every route declares a role, and one policy decides whether a request fulfils it.
 //!
-//! The policy is the only place that decides. The one implemented here trusts whoever can connect, which is
-//! right for a loopback address and nothing else; the server refuses other addresses unless told otherwise.
+//! The policy is the only place that decides who may come in. What a principal that is bound to a node may do for
+//! which node is the handlers' business, because only they know which one a request is about. The policy implemented
+//! here trusts whoever can connect; the one that knows tokens is another crate's.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,12 +21,16 @@ use crate::failure::Failure;
 pub enum Role {
     /// Anybody, known or not: health, the interface's description.
     Open,
+    /// Getting the certificate of a node.
+    Join,
     /// Reading data and registrations.
     Read,
     /// Writing data.
     Write,
     /// What the agent of a node does on that node's behalf.
     Node,
+    /// What the services tell each other.
+    Service,
     /// Changing what runs: registrations, bindings, nodes.
     Operate,
 }
@@ -35,16 +40,18 @@ impl Role {
     pub fn name(self) -> &'static str {
         match self {
             Role::Open => "open",
+            Role::Join => "join",
             Role::Read => "read",
             Role::Write => "write",
             Role::Node => "node",
+            Role::Service => "service",
             Role::Operate => "operate",
         }
     }
 
     /// Whether handlers of this role are told who is calling. Reads are not, so that they pay nothing for it.
     pub(crate) fn names_principal(self) -> bool {
-        matches!(self, Role::Write | Role::Node | Role::Operate)
+        matches!(self, Role::Join | Role::Write | Role::Node | Role::Operate)
     }
 }
 
@@ -59,41 +66,67 @@ pub trait Policy: Send + Sync {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
 }
 
-/// Who is calling. Handlers of the roles Write, Node and Operate take it as an argument.
+/// Who is calling. Handlers of the roles Join, Write, Node and Operate take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal(Who);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Who {
-    /// Known only by where the connection came from; becomes text when somebody asks.
-    Peer(IpAddr),
-    Named(Arc<str>),
+pub struct Principal {
+    /// None: nobody in particular, let in because that is allowed to anybody.
+    name: Option<Arc<str>>,
+    /// The one node that it speaks for, if it is bound to one.
+    node: Option<Arc<str>>,
+    from: Option<IpAddr>,
 }
 
 impl Principal {
+    /// Somebody of whom only the address is known.
     pub fn peer(address: IpAddr) -> Self {
-        Principal(Who::Peer(address))
+        Principal { name: None, node: None, from: Some(address) }
     }
 
     pub fn named(name: impl Into<Arc<str>>) -> Self {
-        Principal(Who::Named(name.into()))
+        Principal { name: Some(name.into()), node: None, from: None }
+    }
+
+    /// The same, bound to a node if one is given.
+    pub fn bound_to(self, node: Option<Arc<str>>) -> Self {
+        Principal { node, ..self }
+    }
+
+    pub fn from_address(self, from: Option<IpAddr>) -> Self {
+        Principal { from, ..self }
     }
 
     pub fn name(&self) -> Cow<'_, str> {
-        match &self.0 {
-            Who::Peer(address) => Cow::Owned(address.to_string()),
-            Who::Named(name) => Cow::Borrowed(name),
+        match (&self.name, self.from) {
+            (Some(name), _) => Cow::Borrowed(name),
+            (None, Some(address)) => Cow::Owned(address.to_string()),
+            (None, None) => Cow::Borrowed("unknown"),
+        }
+    }
+
+    /// The node that it is bound to: it may act for no other one.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Whether it may act for this node.
+    pub fn speaks_for(&self, node: &str) -> bool {
+        self.node().is_none_or(|own| own == node)
+    }
+}
+
+/// Who, and from where: `laptop@10.0.0.7`, or the address alone. Neither names nor addresses contain an `@`.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.from) {
+            (Some(name), Some(from)) => write!(f, "{name}@{from}"),
+            _ => f.write_str(&self.name()),
         }
     }
 }
 
-impl fmt::Display for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Who::Peer(address) => address.fmt(f),
-            Who::Named(name) => f.write_str(name),
-        }
-    }
+/// The address that a request came from.
+pub fn address_of(req: &HttpRequest) -> Option<IpAddr> {
+    req.peer_addr().map(|peer| peer.ip().to_canonical())
 }
 
 impl FromRequest for Principal {
@@ -108,13 +141,12 @@ impl FromRequest for Principal {
     }
 }
 
-/// Everything is allowed to whoever can connect.
+/// Everything is allowed to whoever can connect: for tests of services without access control.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LoopbackPolicy;
+pub struct OpenPolicy;
 
-impl Policy for LoopbackPolicy {
+impl Policy for OpenPolicy {
     fn check(&self, _: Role, req: &HttpRequest) -> Result<Principal, Problem> {
-        let address = req.peer_addr().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.ip());
-        Ok(Principal::peer(address))
+        Ok(Principal::peer(address_of(req).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))))
     }
 }

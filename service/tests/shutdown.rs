@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use estimand_service::server::ServerError;
-use estimand_service::{LoopbackPolicy, Metrics, Readiness, Routes, Server, ServerOptions, Site};
+use estimand_service::{Metrics, OpenPolicy, Readiness, Routes, Server, ServerOptions, Site};
 use support::{Running, read_to_end, read_until};
 use tokio::io::AsyncWriteExt;
 
@@ -76,7 +76,7 @@ async fn a_task_that_does_not_listen_is_named() {
 #[tokio::test]
 async fn an_address_that_others_can_reach_needs_to_be_asked_for() {
     let site = || {
-        let policy = Arc::new(LoopbackPolicy);
+        let policy = Arc::new(OpenPolicy);
         Site::new(Routes::new("test"), policy, Metrics::new(), Readiness::new())
     };
     let mut options = ServerOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)));

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_api::registration::Limits;
-use estimand_slot_agent::launch::{Capture, Cells, Exit, Launcher, LauncherOptions, RunSpec, Stdin, capture};
+use estimand_slot_agent::launch::{
+    Capture, Cells, Exit, Launcher, LauncherOptions, Privileges, RunSpec, Stdin, capture,
+};
 
 /// The C library's flag, which the `libc` crate does not have.
 const POSIX_SPAWN_SETSID: libc::c_short = 0x80;
@@ -59,7 +61,13 @@ fn main() {
 fn options(cells: Cells) -> LauncherOptions {
     let own = std::env::current_exe().expect("a path");
     let id = format!("spawn-rate-{}", std::process::id());
-    LauncherOptions { program: own.with_file_name("launcher"), args: Vec::new(), id, cells }
+    LauncherOptions {
+        program: own.with_file_name("launcher"),
+        args: Vec::new(),
+        id,
+        cells,
+        privileges: Privileges::default(),
+    }
 }
 
 /// Runs a second, and the mean microseconds of a main process and of a whole run.
@@ -74,6 +82,7 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
                 while began.elapsed() < span {
                     let spec = RunSpec {
                         program: PROGRAM.into(),
+                        file: None,
                         argv: vec!["true".into()],
                         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
                         dir: "/".into(),

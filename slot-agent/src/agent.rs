@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use estimand_api::client::{self, Client};
+use estimand_api::client::{self, Client, Credentials};
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
 use estimand_service::{Clock, Stop, Tasks};
@@ -23,9 +23,11 @@ use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_option
 use crate::derive;
 use crate::facts::facts;
 use crate::home::{Home, HomeError};
-use crate::launch::{Cells, LaunchError, Launcher, LauncherOptions};
+use crate::launch::{Capabilities, Cells, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
 use crate::link::{Link, Servers, Told};
+use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
+use crate::user::{self, RunAs};
 
 /// How many runs at the same time by default, for each core.
 const TURNS_PER_CORE: usize = 4;
@@ -42,9 +44,15 @@ const END_REST_WITHIN: Duration = Duration::from_secs(5);
 pub struct AgentOptions {
     /// Addresses of managers; the one that answers is asked.
     pub servers: Vec<String>,
+    /// By which the services let it in. Nothing that runs in a slot is given them.
+    pub credentials: Credentials,
     pub node: NodeName,
     pub labels: BTreeMap<String, String>,
     pub allow: Allow,
+    /// As whom things run in slots; none: as this process does.
+    pub run_as: Option<RunAs>,
+    /// Which of this process's capabilities they keep.
+    pub keep: Capabilities,
     pub data_dir: PathBuf,
     /// How many runs at the same time; by default by the number of cores.
     pub turns: Option<usize>,
@@ -63,6 +71,14 @@ pub struct AgentOptions {
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    #[error("an agent that {doing} needs {missing}, which this process does not have; start it as root")]
+    Powerless { doing: &'static str, missing: Capabilities },
+    #[error(
+        "what runs as `{user}` could not reach its own folder, because that user cannot go through {}: \
+         `chmod o+x` lets it, or --data-dir names another place",
+        folder.display()
+    )]
+    Barred { user: RunAs, folder: PathBuf },
     #[error(transparent)]
     Home(#[from] HomeError),
     #[error(transparent)]
@@ -87,16 +103,29 @@ pub struct Agent {
 impl Agent {
     pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
         raise_open_files();
-        let home = Arc::new(Home::open(&options.data_dir)?);
-        let servers = Arc::new(Servers::new(&options.servers)?);
+        let privileges = Privileges {
+            run_as: options.run_as.as_ref().map(|run_as| run_as.identity.clone()),
+            keep: options.keep,
+        };
+        check_privileges(&privileges)?;
+        let home = Arc::new(Home::open(&options.data_dir, privileges.run_as.as_ref())?);
+        check_way(&options, &home)?;
+        let servers = Arc::new(Servers::new(&options.servers, &options.credentials)?);
         let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;
         let mut outbox_options = OutboxOptions::new(home.spool());
         outbox_options.max_spool_bytes = options.max_spool_bytes;
         let outbox = Arc::new(Outbox::open(outbox_options)?);
+        let drops_root = drops_root(&options);
         let (program, args) = options.launcher;
         let cells = if options.cgroups { Cells::Best } else { Cells::None };
-        let launcher =
-            Launcher::start(LauncherOptions { program, args, id: home.agent.clone(), cells }).await?;
+        let launcher = Launcher::start(LauncherOptions {
+            program,
+            args,
+            id: home.agent.clone(),
+            cells,
+            privileges: privileges.clone(),
+        })
+        .await?;
         let known = home.desired();
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
         let (server, server_seen) =
@@ -111,12 +140,15 @@ impl Agent {
         let (derive, deriving) = derive::Task::new(
             options.node.clone(),
             server_seen.clone(),
+            client_options(&options.credentials),
             Arc::clone(&outbox),
             Arc::clone(&options.clock),
         );
         let context = Context {
             launcher: launcher.clone(),
-            allow: options.allow.clone(),
+            programs: Arc::new(Programs::new(options.allow.clone())),
+            drops_root,
+            run_as: options.run_as,
             node: options.node.clone(),
             home: Arc::clone(&home),
             outbox: Arc::clone(&outbox),
@@ -160,7 +192,7 @@ impl Agent {
         };
         agent.spawn_slots(slots, inbox);
         agent.spawn_derive(deriving);
-        agent.spawn_outbox(outbox, server_seen);
+        agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
         agent.spawn_talk(revision, reported);
         Ok(agent)
     }
@@ -186,11 +218,12 @@ impl Agent {
         });
     }
 
-    fn spawn_outbox(&self, outbox: Arc<Outbox>, server: watch::Receiver<String>) {
+    fn spawn_outbox(&self, outbox: Arc<Outbox>, server: watch::Receiver<String>, options: client::Options) {
         let known: Arc<Mutex<Option<(String, Client)>>> = Arc::default();
         self.outbox.spawn("agent-outbox", move |stop| {
             let (outbox, server, known) = (Arc::clone(&outbox), server.clone(), Arc::clone(&known));
-            async move { outbox.run(|| data_service(&server, &known), &stop).await }
+            let options = options.clone();
+            async move { outbox.run(|| data_service(&server, &options, &known), &stop).await }
         });
     }
 
@@ -235,8 +268,52 @@ impl Agent {
     }
 }
 
+/// Whether this process can run things as it was told to.
+fn check_privileges(privileges: &Privileges) -> Result<(), AgentError> {
+    let missing = privileges.needed().without(Capabilities::own());
+    let doing = match privileges.run_as {
+        Some(_) => "runs things as another user",
+        None => "keeps capabilities for what it runs",
+    };
+    if missing.is_empty() { Ok(()) } else { Err(AgentError::Powerless { doing, missing }) }
+}
+
+/// Whether what runs in slots can reach the folders of slots.
+fn check_way(options: &AgentOptions, home: &Home) -> Result<(), AgentError> {
+    if let Some(run_as) = &options.run_as {
+        return match run_as.barred_from(&home.slots()) {
+            None => Ok(()),
+            Some(folder) => Err(AgentError::Barred { user: run_as.clone(), folder }),
+        };
+    }
+    if drops_root(options)
+        && let Some(folder) = user::barred(&Identity::default(), &home.slots())
+    {
+        tracing::warn!(
+            folder = %folder.display(),
+            "what runs here is root without capabilities and cannot go through the folder of another user, so it can \
+             reach its own folder only as the one that it starts in; --keep-capability cap_dac_read_search lets it, or \
+             --data-dir names another place"
+        );
+    }
+    Ok(())
+}
+
+/// Whether things run as root and are kept from going wherever root may.
+fn drops_root(options: &AgentOptions) -> bool {
+    let is_root = match &options.run_as {
+        Some(run_as) => run_as.identity.uid == 0,
+        None => rustix::process::geteuid().is_root(),
+    };
+    is_root && !options.keep.reads_everything()
+}
+
 /// The data service at the address that is known now.
-fn data_service(server: &watch::Receiver<String>, known: &Mutex<Option<(String, Client)>>) -> Option<Client> {
+fn data_service(
+    server: &watch::Receiver<String>,
+    options: &client::Options,
+    known: &Mutex<Option<(String, Client)>>,
+) -> Option<Client> {
     let address = server.borrow().clone();
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((last, client)) = &*known
@@ -244,7 +321,7 @@ fn data_service(server: &watch::Receiver<String>, known: &Mutex<Option<(String, 
     {
         return Some(client.clone());
     }
-    match Client::with_options(&address, client_options()) {
+    match Client::with_options(&address, options.clone()) {
         Ok(client) => {
             *known = Some((address, client.clone()));
             Some(client)

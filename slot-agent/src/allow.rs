@@ -3,7 +3,16 @@
 //! A program runs only if, with every link followed, it lies in an allowed folder; nothing is allowed by
 //! default. That bounds which programs are started, not what they do: whoever allows the folder of an
 //! interpreter allows whatever it can be told to do.
+//!
+//! What was looked at is what is executed. A path that only root and the agent's own user could lead elsewhere is
+//! executed as it is written, because scripts look at the name by which they were called; any other one
+//! with every link followed, so that what lies behind it is in an allowed folder also when a link was changed meanwhile.
+//! (Whoever may write into an allowed folder decides what runs in any case.)
 
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// Where programs without a path are looked for, after the allowed folders. Also the `PATH` they are given.
@@ -23,6 +32,16 @@ pub enum Allow {
 pub struct AllowError {
     folder: PathBuf,
     cause: std::io::Error,
+}
+
+/// The most links on the way to a file, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Where a path leads.
+struct Followed {
+    real: PathBuf,
+    /// Whether root and the agent's own user alone can change that.
+    steady: bool,
 }
 
 /// Why a command is not run, for people.
@@ -52,17 +71,23 @@ impl Allow {
         }
     }
 
-    /// The program that a command's first word means.
+    /// The program that a command's first word means: the path to execute.
     pub fn resolve(&self, word: &str) -> Result<PathBuf, NotRun> {
         let found = self.find(word).map_err(NotRun::Missing)?;
-        let real = found
-            .canonicalize()
+        if *self == Allow::Everything {
+            return Ok(found);
+        }
+        let followed = follow(&found)
             .map_err(|e| NotRun::Missing(format!("`{word}` cannot be followed to its file: {e}")))?;
+        self.check(word, &followed.real)?;
+        Ok(if followed.steady { found } else { followed.real })
+    }
+
+    /// Refuses what does not lie, all links followed, in an allowed folder.
+    pub fn check(&self, word: &str, real: &Path) -> Result<(), NotRun> {
         match self {
-            Allow::Everything => Ok(found),
-            Allow::Folders(folders) if folders.iter().any(|(_, folder)| real.starts_with(folder)) => {
-                Ok(found)
-            }
+            Allow::Everything => Ok(()),
+            Allow::Folders(folders) if folders.iter().any(|(_, folder)| real.starts_with(folder)) => Ok(()),
             Allow::Folders(folders) if folders.is_empty() => Err(NotRun::Refused(format!(
                 "`{word}` is not run: the agent on this node allows nothing; start it with `--allow FOLDER`"
             ))),
@@ -76,7 +101,8 @@ impl Allow {
         }
     }
 
-    fn find(&self, word: &str) -> Result<PathBuf, String> {
+    /// Where the word is looked for, and found.
+    pub fn find(&self, word: &str) -> Result<PathBuf, String> {
         let path = Path::new(word);
         if path.is_absolute() {
             return match path.exists() {
@@ -104,11 +130,63 @@ impl Allow {
     }
 }
 
+/// Follows every link of an absolute path.
+fn follow(path: &Path) -> io::Result<Followed> {
+    let mut followed = Followed { real: PathBuf::from("/"), steady: true };
+    let mut left: Vec<OsString> = Vec::new();
+    let mut links = 0;
+    push(&mut left, path);
+    while let Some(next) = left.pop() {
+        let entry = followed.real.join(&next);
+        let real = &mut followed.real;
+        if next == ".." {
+            real.pop();
+            continue;
+        }
+        let meta = entry.symlink_metadata()?;
+        followed.steady &= is_steady(&real.symlink_metadata()?, &meta);
+        if !meta.is_symlink() {
+            *real = entry;
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        // One that begins with `/` replaces all of what was followed so far.
+        let target = entry.read_link()?;
+        if target.is_absolute() {
+            *real = PathBuf::from("/");
+        }
+        push(&mut left, &target);
+    }
+    Ok(followed)
+}
+
+/// Puts the parts of a path where the next one is taken from.
+fn push(left: &mut Vec<OsString>, path: &Path) {
+    left.extend(path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    }));
+}
+
+/// Whether root and the agent's own user alone can put something else in the place of an entry.
+fn is_steady(folder: &Metadata, entry: &Metadata) -> bool {
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let own = rustix::process::geteuid().as_raw();
+    let trusted = |uid: u32| uid == 0 || uid == own;
+    let closed = folder.mode() & OTHERS_WRITE == 0 || folder.mode() & STICKY != 0 && trusted(entry.uid());
+    trusted(folder.uid()) && closed
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -145,5 +223,35 @@ mod tests {
             Allow::folders(&[]).unwrap().resolve("sh").unwrap_err().to_string().contains("allows nothing")
         );
         assert!(Allow::Everything.resolve("sh").unwrap().ends_with("sh"));
+    }
+
+    #[test]
+    fn a_link_that_others_can_change_is_not_gone_through_again() {
+        let place = tempfile::tempdir().unwrap();
+        let of = |name: &str| place.path().join(name);
+        for folder in ["good", "ours", "theirs", "shared"] {
+            fs::create_dir(of(folder)).unwrap();
+        }
+        fs::write(of("good/a"), "").unwrap();
+        let mode =
+            |folder: &str, mode: u32| fs::set_permissions(of(folder), Permissions::from_mode(mode)).unwrap();
+        mode("theirs", 0o777);
+        mode("shared", 0o1777);
+        for link in ["ours/a", "theirs/a", "shared/a", "good/b"] {
+            symlink("../good/a", of(link)).unwrap();
+        }
+        symlink(of("theirs/a"), of("ours/far")).unwrap();
+        let allow = Allow::folders(&[of("good")]).unwrap();
+        let check = |word: &str, right: &str| {
+            let found = allow.resolve(of(word).to_str().unwrap()).unwrap();
+            assert_eq!(found, of(right), "{word}");
+        };
+        check("good/b", "good/b");
+        check("ours/a", "ours/a");
+        check("shared/a", "shared/a");
+        check("theirs/a", "good/a");
+        check("ours/far", "good/a");
+        symlink("round", of("good/round")).unwrap();
+        assert!(follow(&of("good/round")).is_err());
     }
 }

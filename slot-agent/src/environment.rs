@@ -1,6 +1,7 @@
 //! The environment that an executable finds. Nothing of the agent's own gets into it.
 //!
-//! `PATH`, `LANG`, `HOME` and `TMPDIR` (the slot's own folder), and then
+//! `PATH`, `LANG`, `HOME` and `TMPDIR` (the slot's own folder), `USER` and `LOGNAME` (if it runs as another user than
+//! the agent), and then
 //! `ESTIMAND_SERVER` (where values are read), `ESTIMAND_NODE`, `ESTIMAND_DATA_NAME`, `ESTIMAND_VERSION`,
 //! `ESTIMAND_INTERVAL` (seconds; absent for a calendar), `ESTIMAND_DEADLINE` (seconds since 1970; absent for a
 //! stream), `ESTIMAND_INPUTS` (with commas) and `ESTIMAND_PARAM_*`; last what the registration gives.
@@ -18,6 +19,8 @@ pub struct Surroundings<'a> {
     pub server: &'a str,
     pub node: &'a NodeName,
     pub folder: &'a Path,
+    /// The name of the user that it runs as, if that is chosen and has a name.
+    pub user: Option<&'a str>,
     /// Microseconds since 1970.
     pub deadline: Option<i64>,
 }
@@ -34,6 +37,9 @@ pub fn variables(registered: &Registered, around: &Surroundings<'_>) -> Vec<(Str
     put("LANG", "C.UTF-8".to_owned());
     put("HOME", folder.clone());
     put("TMPDIR", folder);
+    for name in ["USER", "LOGNAME"] {
+        around.user.into_iter().for_each(|user| put(name, user.to_owned()));
+    }
     put("ESTIMAND_SERVER", around.server.trim_end_matches('/').to_owned());
     put("ESTIMAND_NODE", around.node.to_string());
     put("ESTIMAND_DATA_NAME", registration.data_name.to_string());
@@ -89,6 +95,7 @@ mod tests {
             server: "http://h:1/",
             node: &NodeName::parse("n1").unwrap(),
             folder: Path::new("/data/slots/cpu"),
+            user: Some("nobody"),
             deadline: Some(1_700_000_000_250_000),
         };
         let mut shown: Vec<String> = variables(&registered, &around)
@@ -112,8 +119,10 @@ mod tests {
                 "EXTRA=1",
                 "HOME=/data/slots/cpu",
                 "LANG=de",
+                "LOGNAME=nobody",
                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "TMPDIR=/data/slots/cpu",
+                "USER=nobody",
             ]
         );
     }

@@ -2,13 +2,19 @@
 //!
 //! One process at a time uses the folder, held by a lock that ends with the process. What is told here outlives
 //! any crash: files are written beside their place, synced, and moved there.
+//!
+//! Nobody else reads what is in it, which may be secrets. If slots run as another user, that one can go through the
+//! folder to those of its slots, which are its own, and nowhere else.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use estimand_api::node::Desired;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Gid, Uid, flock};
+
+use crate::launch::Identity;
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,20 +33,29 @@ pub struct Home {
     pub agent: String,
     /// Grows with each start.
     pub boot: u64,
+    /// Whose the folders of slots are, if not this process's user's.
+    owner: Option<(u32, u32)>,
     _lock: File,
 }
 
 impl Home {
-    pub fn open(folder: &Path) -> Result<Self, HomeError> {
+    /// With the user that slots run as, if that is another one.
+    pub fn open(folder: &Path, runs_as: Option<&Identity>) -> Result<Self, HomeError> {
         fs::create_dir_all(folder).map_err(at("make", folder))?;
         let folder = folder.canonicalize().map_err(at("find", folder))?;
         let lock_path = folder.join("lock");
-        let lock = File::create(&lock_path).map_err(at("open", &lock_path))?;
+        let lock = create(&lock_path).map_err(at("open", &lock_path))?;
         if let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             return Err(match error {
                 rustix::io::Errno::WOULDBLOCK => HomeError::Taken(folder),
                 other => at("lock", &lock_path)(other.into()),
             });
+        }
+        let slots = folder.join("slots");
+        fs::create_dir_all(&slots).map_err(at("make", &slots))?;
+        for closed in [&folder, &slots] {
+            let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
+            close(closed, mode).map_err(at("close to others", closed))?;
         }
         let known = fs::read_to_string(folder.join("agent")).unwrap_or_default();
         let agent = match known.trim() {
@@ -54,7 +69,8 @@ impl Home {
         let boot = last + 1;
         replace(&folder.join("agent"), agent.as_bytes())?;
         replace(&folder.join("boot"), boot.to_string().as_bytes())?;
-        Ok(Home { folder, agent, boot, _lock: lock })
+        let owner = runs_as.map(|identity| (identity.uid, identity.gid));
+        Ok(Home { folder, agent, boot, owner, _lock: lock })
     }
 
     /// Where deliveries wait.
@@ -64,9 +80,23 @@ impl Home {
 
     /// The folder in which a slot's executable runs, and which is its own to keep things in.
     pub fn slot_folder(&self, data_name: &str) -> io::Result<PathBuf> {
-        let folder = self.folder.join("slots").join(data_name);
-        fs::create_dir_all(&folder)?;
+        let folder = self.slots().join(data_name);
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => close(&folder, 0o700)?,
+        }
+        // Not what is in it: of a former user's files the new one makes what it can.
+        if let Some((uid, gid)) = self.owner
+            && folder.metadata()?.uid() != uid
+        {
+            rustix::fs::chown(&folder, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
         Ok(folder)
+    }
+
+    /// Where the folders of slots are.
+    pub fn slots(&self) -> PathBuf {
+        self.folder.join("slots")
     }
 
     pub fn path(&self) -> &Path {
@@ -95,13 +125,32 @@ impl Home {
 fn replace(path: &Path, content: &[u8]) -> Result<(), HomeError> {
     let beside = path.with_extension("new");
     let write = || {
-        let mut file = File::create(&beside)?;
+        let mut file = create(&beside)?;
         file.write_all(content)?;
         file.sync_data()?;
         fs::rename(&beside, path)?;
         File::open(path.parent().unwrap_or(path))?.sync_all()
     };
     write().map_err(at("write", path))
+}
+
+/// Makes a file that nobody else reads.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // It may have been there, from a time when it was open to others.
+    if file.metadata()?.mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+/// Gives a folder these permissions if it has others.
+fn close(folder: &Path, mode: u32) -> io::Result<()> {
+    match folder.metadata()?.mode() & 0o777 == mode {
+        true => Ok(()),
+        false => fs::set_permissions(folder, fs::Permissions::from_mode(mode)),
+    }
 }
 
 fn at(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> HomeError {
@@ -117,17 +166,35 @@ mod tests {
     #[test]
     fn an_agent_is_the_same_after_a_restart_and_alone_in_its_folder() {
         let place = tempfile::tempdir().unwrap();
-        let first = Home::open(place.path()).unwrap();
-        assert!(matches!(Home::open(place.path()), Err(HomeError::Taken(_))));
+        let first = Home::open(place.path(), None).unwrap();
+        assert!(matches!(Home::open(place.path(), None), Err(HomeError::Taken(_))));
         assert_eq!(first.desired(), None);
         let desired = Desired { revision: 7, ..Desired::default() };
         first.keep_desired(&desired).unwrap();
         let (agent, boot) = (first.agent.clone(), first.boot);
         drop(first);
-        let second = Home::open(place.path()).unwrap();
+        let second = Home::open(place.path(), None).unwrap();
         assert_eq!((second.agent.clone(), second.boot), (agent, boot + 1));
         assert_eq!(second.desired(), Some(desired));
         fs::write(place.path().join("desired.json"), "{").unwrap();
         assert_eq!(second.desired(), None);
+    }
+
+    #[test]
+    fn nobody_else_reads_what_is_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("desired.json"), "{}").unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        let own = Identity { uid: rustix::process::geteuid().as_raw(), ..Identity::default() };
+        for (runs_as, passable) in [(Some(&own), 0o711), (None, 0o700)] {
+            let home = Home::open(place.path(), runs_as).unwrap();
+            home.keep_desired(&Desired::default()).unwrap();
+            assert_eq!((mode(place.path()), mode(&home.slots())), (passable, passable));
+            assert_eq!(mode(&home.slot_folder("a").unwrap()), 0o700);
+            for file in ["desired.json", "agent", "boot", "lock"] {
+                assert_eq!(mode(&place.path().join(file)), 0o600, "{file}");
+            }
+        }
     }
 }

@@ -16,10 +16,14 @@ mod facts;
 mod home;
 pub mod launch;
 mod link;
+mod program;
 mod slots;
 mod timetable;
+mod user;
 
 pub use agent::{Agent, AgentError, AgentOptions};
 pub use allow::{Allow, AllowError};
 pub use check::check;
 pub use facts::hostname;
+pub use launch::{Capabilities, Privileges};
+pub use user::{RunAs, RunAsError};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use estimand_api::client::{Asking, Client, Error, Options};
+use estimand_api::client::{Asking, Client, Credentials, Error, Options};
 use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, RunRequest};
 use estimand_service::Stop;
@@ -43,12 +43,13 @@ pub struct Servers {
 }
 
 impl Servers {
-    pub fn new(addresses: &[String]) -> Result<Self, Error> {
+    pub fn new(addresses: &[String], credentials: &Credentials) -> Result<Self, Error> {
         let options = Options {
             connect_timeout: Duration::from_secs(2),
             read_timeout: WAIT + Duration::from_secs(5),
             total_timeout: WAIT + Duration::from_secs(5),
             attempts: 1,
+            credentials: credentials.clone(),
         };
         let client = |address: &String| Client::with_options(address, options.clone());
         let all = addresses.iter().map(client).collect::<Result<Vec<_>, _>>()?;

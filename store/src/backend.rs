@@ -5,6 +5,7 @@
 //! than cut off.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,8 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| refused(error.to_string()))?;
     }
+    // There are secrets in it. Its journals get its permissions; why it cannot be made, SQLite says.
+    let _ = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let name = path.to_str().ok_or_else(|| refused("the path is not UTF-8".to_owned()))?;
     // SQLite and diesel give meaning to some beginnings, none of which is "/" or "./".
     let name = if path.is_absolute() { name.to_owned() } else { format!("./{name}") };

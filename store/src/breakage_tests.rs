@@ -196,7 +196,7 @@ fn sqlite_is_full() {
     let large = "x".repeat(200 * 1024);
     let group = Group { revision: 1, upserts: vec![row(&large)], ..Group::default() };
     let refused = connection.commit(&claim, &group);
-    assert!(matches!(&refused, Err(Error::Refused { cause, .. }) if cause.contains("full")), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Busy { cause, .. }) if cause.contains("full")), "{refused:?}");
     assert_eq!(count(&mut connection), 0);
     connection.commit(&claim, &Group { revision: 1, upserts: vec![row("1")], ..Group::default() }).unwrap();
     assert_eq!(count(&mut connection), 1);

@@ -51,7 +51,7 @@ impl Failure {
                 match name(&error) {
                     // Another server of this cluster may be the one that writes: look again.
                     Name::ReadOnly => Error::Connection { doing, cause },
-                    Name::Conflict | Name::Waited => Error::Busy { doing, cause },
+                    Name::Conflict | Name::Waited | Name::Full => Error::Busy { doing, cause },
                     Name::Other => Error::Refused { doing, cause },
                 }
             }
@@ -80,6 +80,8 @@ enum Name {
     ReadOnly,
     Conflict,
     Waited,
+    /// The disk is. Somebody may make room.
+    Full,
     Other,
 }
 
@@ -96,6 +98,9 @@ const WAITED: &[&str] = &[
     "canceling statement due to lock timeout",
     "Lock wait timeout exceeded",
 ];
+/// SQLITE_FULL, PostgreSQL 53100, MariaDB 1021 and 1114.
+const FULL: &[&str] =
+    &["database or disk is full", "No space left on device", "Disk full", "Disk got full", "' is full"];
 /// MySQL 1290, of a server that follows another one.
 const READ_ONLY: &[&str] = &["running with the --read-only", "running with the --super-read-only"];
 
@@ -107,6 +112,7 @@ fn name(error: &Diesel) -> Name {
         DatabaseErrorKind::SerializationFailure => Name::Conflict,
         DatabaseErrorKind::Unknown if says(CONFLICTS) => Name::Conflict,
         DatabaseErrorKind::Unknown if says(WAITED) => Name::Waited,
+        DatabaseErrorKind::Unknown if says(FULL) => Name::Full,
         DatabaseErrorKind::Unknown if says(READ_ONLY) => Name::ReadOnly,
         _ => Name::Other,
     }
@@ -141,16 +147,16 @@ mod tests {
         for (kind, text, expected) in [
             (Unknown, "database is locked", Name::Waited),
             (Unknown, "database table is locked: t_data", Name::Waited),
-            (Unknown, "database or disk is full", Name::Other),
+            (Unknown, "database or disk is full", Name::Full),
             (Unknown, "disk I/O error", Name::Other),
             (Unknown, "attempt to write a readonly database", Name::Other),
-            (Unknown, "could not extend file \"base/1/2\": No space left on device", Name::Other),
+            (Unknown, "could not extend file \"base/1/2\": No space left on device", Name::Full),
             (Unknown, "deadlock detected", Name::Conflict),
             (SerializationFailure, "beliebiger Text", Name::Conflict),
             (ReadOnlyTransaction, "cannot execute UPDATE in a read-only transaction", Name::ReadOnly),
             (Unknown, "Deadlock found when trying to get lock; try restarting transaction", Name::Conflict),
             (Unknown, "Lock wait timeout exceeded; try restarting transaction", Name::Waited),
-            (Unknown, "The table 't_data' is full", Name::Other),
+            (Unknown, "The table 't_data' is full", Name::Full),
             (
                 Unknown,
                 "The MariaDB server is running with the --read-only option so it cannot execute this",

@@ -8,6 +8,7 @@
 //! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew or another process
 //! leads, no older claim or lead writes again. Instants and spans are microseconds.
 
+mod audit;
 mod backend;
 mod binding;
 mod connection;
@@ -25,9 +26,11 @@ mod retention;
 mod schema;
 mod statement;
 mod tls;
+mod token;
 mod url;
 mod worker;
 
+pub use audit::{AuditRow, Trail};
 pub use binding::{BindingRef, BindingRow, SwapRef, SwapRow};
 pub use connection::Connection;
 pub use data::{DataRow, DataRowRef, Group, Key};
@@ -39,5 +42,6 @@ pub use owner::Claim;
 pub use placement::{PlacementRef, PlacementRow};
 pub use registry::{HistoryEntry, RegistrationRow};
 pub use retention::{RetentionRef, RetentionRow};
+pub use token::TokenRow;
 pub use url::StoreUrl;
 pub use worker::Worker;

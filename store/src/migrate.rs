@@ -7,7 +7,9 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use diesel::backend::Backend as Backing;
 use diesel::connection::{Connection as _, SimpleConnection};
+use diesel::migration::MigrationSource;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
@@ -57,7 +59,26 @@ impl Connection {
 }
 
 fn sqlite(connection: &mut SqliteConnection) -> Outcome {
-    connection.immediate_transaction(|connection| connection.run_pending_migrations(SQLITE).map(drop))
+    connection.immediate_transaction(|connection| bring_up_to_date(connection, SQLITE))
+}
+
+/// Applies what is missing. A store that knows a migration which this program does not is another program's: what its
+/// tables mean is unknown here, so nothing of it is touched.
+fn bring_up_to_date<DB: Backing, C: MigrationHarness<DB>>(
+    connection: &mut C,
+    known: EmbeddedMigrations,
+) -> Outcome {
+    let applied = connection.applied_migrations()?;
+    let known_versions = MigrationSource::<DB>::migrations(&known)?;
+    let known_versions: Vec<_> = known_versions.iter().map(|one| one.name().version().as_owned()).collect();
+    if let Some(newer) = applied.iter().filter(|version| !known_versions.contains(version)).max() {
+        return Err(format!(
+            "it was used by a newer version of this program, which made its tables different (migration {newer}); \
+             start that version, or use a copy of the store from before"
+        )
+        .into());
+    }
+    connection.run_pending_migrations(known).map(drop)
 }
 
 fn postgres(connection: &mut PgWrapper) -> Outcome {
@@ -65,7 +86,7 @@ fn postgres(connection: &mut PgWrapper) -> Outcome {
         connection.batch_execute(&format!(
             "SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'; SELECT pg_advisory_xact_lock({POSTGRES_LOCK});"
         ))?;
-        connection.run_pending_migrations(POSTGRES).map(drop)
+        bring_up_to_date(connection, POSTGRES)
     })
 }
 
@@ -84,7 +105,7 @@ fn mysql(connection: &mut MysqlWrapper) -> Outcome {
     if answer.locked != Some(1) {
         return Err("another process holds the lock for migrations".into());
     }
-    let outcome = connection.run_pending_migrations(MYSQL).map(drop);
+    let outcome = bring_up_to_date(connection, MYSQL);
     connection.batch_execute(&format!("DO RELEASE_LOCK({name})"))?;
     outcome
 }

@@ -8,7 +8,7 @@ use diesel::prelude::*;
 use crate::backend::{Backend, on};
 use crate::schema::t_node;
 use crate::statement::{Keys, Rows, Value, write_all};
-use crate::{Connection, Error, Key, Lead, PlacementRef, leader, placement};
+use crate::{AuditRow, Connection, Error, Key, Lead, PlacementRef, audit, leader, placement};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct NodeRow {
@@ -50,6 +50,8 @@ pub struct ClusterGroup<'a> {
     pub put_nodes: &'a [NodeRowRef<'a>],
     /// Added or replaced.
     pub put_placements: &'a [PlacementRef<'a>],
+    /// What the audit trail is told.
+    pub told: &'a [AuditRow],
 }
 
 static NODES: Rows = Rows {
@@ -77,6 +79,9 @@ impl Connection {
             delete(backend, group.delete_nodes)?;
             put(backend, group.put_nodes)?;
             placement::put(backend, group.put_placements)?;
+            for row in group.told {
+                audit::add(backend, row)?;
+            }
             Ok(())
         })
     }

@@ -126,3 +126,29 @@ diesel::table! {
         address -> Text,
     }
 }
+
+diesel::table! {
+    t_token (id) {
+        id -> Text,
+        name -> Text,
+        hash -> Text,
+        role -> Text,
+        node_name -> Nullable<Text>,
+        created_at -> BigInt,
+        created_by -> Text,
+        expires_at -> Nullable<BigInt>,
+        revoked_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_audit (at, id) {
+        at -> BigInt,
+        id -> Text,
+        kind -> Text,
+        subject -> Text,
+        action -> Text,
+        actor -> Text,
+        detail -> Nullable<Text>,
+    }
+}

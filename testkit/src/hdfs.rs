@@ -1,12 +1,12 @@
 //! A throw-away HDFS: a real NameNode and real DataNodes in one JVM, on 127.0.0.1, in a temporary folder.
 //!
-//! The DataNodes are called `node-1`, `node-2` and so on; nothing resolves these names. What runs was made by
-//! `testkit/hdfs/prepare`, and a test fails if that has not been called or is older than what it was made of. The JVM
-//! ends with the test process or when the [`Hdfs`] is dropped, and all that it wrote is gone then.
+//! The DataNodes are called `node-1`, `node-2` and so on; nothing resolves these names. `testkit/hdfs/serve` runs what
+//! `testkit/hdfs/prepare` made, and a test fails if that has not been called or is older than what it was made of. The
+//! JVM ends with the test process or when the [`Hdfs`] is dropped, and all that it wrote is gone then.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,19 +22,8 @@ use crate::spawner;
 const START_DEADLINE: Duration = Duration::from_secs(120);
 const COMMAND_DEADLINE: Duration = Duration::from_secs(60);
 const LOG_TAIL_BYTES: usize = 4_096;
-/// What the prepared jars were made of, in the order in which `prepare` strings it together.
-const SOURCES: [&str; 3] =
-    ["pom.xml", "src/main/java/estimand/testkit/Hdfs.java", "src/main/resources/log4j.properties"];
-/// Small and quick to start; jersey, which serves WebHDFS, defines classes where Java 17 would not let it.
-const JVM: [&str; 7] = [
-    "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",
-    "-Djava.net.preferIPv4Stack=true",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-    "-cp",
-];
+/// Becomes the JVM.
+const SERVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/hdfs/serve");
 
 pub struct Hdfs {
     rpc: String,
@@ -54,17 +43,13 @@ impl Hdfs {
     /// JVM's log if they don't come up.
     #[track_caller]
     pub fn start(datanodes: usize) -> Self {
-        let class_path = prepared();
         let mut home = Home::create("estimand-hdfs-", None);
         let log = home.path().join("server.log");
         let log = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
-        let mut command = spawner::bound_command("java", None);
-        command.args(JVM).arg(class_path).arg("estimand.testkit.Hdfs");
+        let mut command = spawner::bound_command(SERVE, None);
         command.arg(home.path()).arg(datanodes.to_string());
-        // Whoever runs the tests, `root` may do everything there.
-        command.env("HADOOP_USER_NAME", "root");
-        command.env_remove("JAVA_TOOL_OPTIONS").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut child = spawner::spawn(command).unwrap_or_else(|error| panic!("java: {error}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut child = spawner::spawn(command).unwrap_or_else(|error| panic!("{SERVE}: {error}"));
         home.server_is(Some(child.id()));
         let commands = child.stdin.take().expect("its stdin is a pipe");
         let answers = lines(child.stdout.take().expect("its stdout is a pipe"));
@@ -96,6 +81,13 @@ impl Hdfs {
     #[track_caller]
     pub fn stop_datanode(&self, number: usize) {
         self.lock().run(&format!("stop {number}"));
+    }
+
+    /// Ends `node-K` as a crash does: its ports and connections are closed, and the NameNode still sends readers to it,
+    /// until it has missed it for about 11 seconds.
+    #[track_caller]
+    pub fn fail_datanode(&self, number: usize) {
+        self.lock().run(&format!("fail {number}"));
     }
 
     /// Starts `node-K` again, with the data that it had, on other ports.
@@ -178,24 +170,6 @@ impl Running {
         let _ = self.child.wait();
         self.home.server_is(None);
     }
-}
-
-/// The class path that was prepared.
-#[track_caller]
-fn prepared() -> String {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("hdfs");
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/hdfs");
-    let mut expected = Vec::new();
-    for source in SOURCES {
-        let source = project.join(source);
-        let text = fs::read(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
-        expected.extend(text);
-    }
-    assert!(
-        fs::read(target.join("stamp")).is_ok_and(|stamp| stamp == expected),
-        "this test needs an HDFS that is not prepared: call testkit/hdfs/prepare"
-    );
-    format!("{0}/classes:{0}/lib/*", target.display())
 }
 
 /// Reads all the time; the thread ends with the pipe.

@@ -26,6 +26,8 @@ const MAX_IDLE: usize = 64;
 pub struct Http {
     authority: String,
     deadline: Duration,
+    /// Shown with each request that shows nothing by itself.
+    token: Option<String>,
     idle: Mutex<Vec<Wire>>,
 }
 
@@ -43,7 +45,8 @@ impl Http {
         let authority = base.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         match authority {
             Some(authority) if !authority.contains('/') => {
-                Self { authority: authority.to_owned(), deadline: REQUEST_DEADLINE, idle: Mutex::default() }
+                let (authority, token) = (authority.to_owned(), Some(crate::TOKEN.to_owned()));
+                Self { authority, deadline: REQUEST_DEADLINE, token, idle: Mutex::default() }
             }
             _ => panic!("{base:?} is not http://HOST:PORT"),
         }
@@ -52,6 +55,17 @@ impl Http {
     /// Another time for each whole request than 30 seconds.
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// `HOST:PORT`.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Shows another token than the one that everything under test is started with, or none.
+    pub fn showing(mut self, token: Option<&str>) -> Self {
+        self.token = token.map(str::to_owned);
         self
     }
 
@@ -140,6 +154,11 @@ impl Http {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.authority);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(token) = &self.token
+            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }
         head.into_bytes()
     }

@@ -6,6 +6,7 @@
 //! It is killed and reaped when dropped, and killed when the test process dies. What *it* started is its
 //! own to end: tests check that, so nothing here does it.
 
+mod look;
 mod output;
 
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::http::Http;
@@ -26,8 +27,6 @@ pub use crate::ports::free_port;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-/// One look at `/readyz`.
-const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// What a process that failed may take to be gone.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 const GREETING: &str = "listening on ";
@@ -43,6 +42,7 @@ pub struct Builder {
     listen_host: IpAddr,
     port: u16,
     serves_http: bool,
+    is_given_a_token: bool,
 }
 
 /// A running `estimand`, or one that was running until the test stopped it.
@@ -113,6 +113,12 @@ impl Builder {
         self
     }
 
+    /// As a user starts it who gives no token: `up` makes one by itself.
+    pub fn without_token(mut self) -> Self {
+        self.is_given_a_token = false;
+        self
+    }
+
     /// Starts it and waits until it is ready. Panics with what it wrote if it isn't in time.
     #[track_caller]
     pub fn start(self) -> Estimand {
@@ -152,10 +158,11 @@ impl Estimand {
             listen_host: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             serves_http: true,
+            is_given_a_token: true,
         }
     }
 
-    /// `http://127.0.0.1:PORT`. Panics if it serves no HTTP.
+    /// `http://127.0.0.1:PORT`, or `https://…`. Panics if it serves no HTTP.
     #[track_caller]
     pub fn base_url(&self) -> &str {
         match self.greeting.strip_prefix(GREETING) {
@@ -166,7 +173,8 @@ impl Estimand {
 
     #[track_caller]
     pub fn http(&self) -> Http {
-        Http::new(self.base_url())
+        let http = Http::new(self.base_url());
+        if self.builder.is_given_a_token { http } else { http.showing(None) }
     }
 
     /// The line that it said first.
@@ -279,6 +287,15 @@ impl Estimand {
         processes::cpu_time(self.pid())
     }
 
+    /// Bounds how many descriptors it may have open, from now on; what is open stays.
+    #[track_caller]
+    pub fn limit_open_files(&self, most: u64) {
+        let pid = Pid::from_child(self.running());
+        let limit =
+            Rlimit { current: Some(most), maximum: rustix::process::getrlimit(Resource::Nofile).maximum };
+        rustix::process::prlimit(Some(pid), Resource::Nofile, limit).expect("a child can be limited");
+    }
+
     #[track_caller]
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self.running()), signal).expect("a child can be signalled");
@@ -307,20 +324,16 @@ impl Estimand {
         if !self.builder.serves_http {
             return Ok(());
         }
-        if !self.greeting.strip_prefix(GREETING).is_some_and(|base| base.starts_with("http://")) {
+        let base = self.greeting.strip_prefix(GREETING).unwrap_or_default().to_owned();
+        let Some(look) = look::at(&base) else {
             let instead = format!("began with {:?} instead of {GREETING:?}http://…", self.greeting);
             return Err(self.give_up(&instead));
-        }
-        let http = self.http().with_deadline(LOOK_DEADLINE);
+        };
         let ready = wait::poll(end.saturating_duration_since(Instant::now()), || {
             if self.exited().is_some() {
                 return Ok(false);
             }
-            match http.try_request("GET", "/readyz", &[], b"") {
-                Ok(answer) if answer.status == 200 => Ok(true),
-                Ok(answer) => Err(answer.to_string()),
-                Err(error) => Err(error.to_string()),
-            }
+            look().map(|()| true)
         });
         match ready {
             Ok(true) => Ok(()),
@@ -355,6 +368,10 @@ impl Estimand {
         if let Some(url) = &self.builder.store {
             command.args(["--store", url]);
         }
+        match self.builder.is_given_a_token {
+            true => command.env(crate::TOKEN_VARIABLE, crate::TOKEN),
+            false => command.env_remove(crate::TOKEN_VARIABLE),
+        };
         command.envs(self.builder.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

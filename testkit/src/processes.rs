@@ -8,7 +8,7 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::wait;
 
@@ -123,6 +123,24 @@ pub fn rss_bytes(pid: u32) -> u64 {
 pub fn cpu_time(pid: u32) -> Duration {
     let ticks = stat(pid).expect("it is running").cpu_ticks;
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
+/// How many file descriptors `pid` has open. Panics if there is no such process.
+#[track_caller]
+pub fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("it is running").count()
+}
+
+/// Lets this process, and what it starts from now on, have as many descriptors open as the machine allows.
+pub fn allow_many_files() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum is allowed");
+}
+
+/// How many threads `pid` has. Panics if there is no such process.
+#[track_caller]
+pub fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).expect("it is running").count()
 }
 
 /// All processes; those that end while this is read may be missing.

@@ -19,6 +19,8 @@ use crate::ports::free_port;
 use crate::wait;
 use state::{State, Switchboard};
 
+pub use state::Way;
+
 /// What the kernel keeps of connections that nobody has accepted yet.
 const BACKLOG: i32 = 128;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -72,12 +74,17 @@ impl Proxy {
     /// Holds all bytes, both ways. Connections stay open and new ones are accepted, but nothing comes through,
     /// as from a server that is stuck.
     pub fn pause(&self) {
-        self.board.with(|state| state.paused = true);
+        self.board.with(|state| state.paused = [true; 2]);
     }
 
-    /// Delivers what was held since [`Proxy::pause`], and what comes.
+    /// Holds what goes one way only: a server that gets everything and is never heard, or the other way round.
+    pub fn pause_only(&self, way: Way) {
+        self.board.with(|state| state.paused[way as usize] = true);
+    }
+
+    /// Delivers what was held since [`Proxy::pause`] or [`Proxy::pause_only`], and what comes.
     pub fn resume(&self) {
-        self.board.with(|state| state.paused = false);
+        self.board.with(|state| state.paused = [false; 2]);
     }
 
     /// Closes all connections there are, as a server that was restarted would; what they held is lost. New

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::proxy::Proxy;
+use estimand_testkit::proxy::{Proxy, Way};
 use estimand_testkit::wait;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -161,4 +161,22 @@ fn nothing_is_left_when_it_is_dropped() {
     expect_end(&stream);
     assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     assert!(TcpListener::bind(address).is_ok());
+}
+
+#[test]
+fn one_way_is_held_while_the_other_goes_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::to(listener.local_addr().unwrap());
+    let client = client(&proxy);
+    let (server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(SOON)).unwrap();
+    for (way, mut from, mut to) in [(Way::ToServer, &client, &server), (Way::ToClient, &server, &client)] {
+        proxy.pause_only(way);
+        to.write_all(b"other way").unwrap();
+        expect(from, "other way");
+        from.write_all(b"held").unwrap();
+        expect_silence(to);
+        proxy.resume();
+        expect(to, "held");
+    }
 }

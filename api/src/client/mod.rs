@@ -5,20 +5,27 @@
 //! [`Options::attempts`] times; a plain POST is sent again only when it certainly was not taken: the service
 //! could not be connected to, or answered that nothing was done.
 
+mod access;
 mod manager;
 mod registry;
+pub mod tls;
 mod values;
 mod watch;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::{Method, Response, StatusCode, header};
 use url::Url;
 
+use crate::access::{TOKEN_VARIABLE, Token};
+use crate::instant::to_rfc3339;
 use crate::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
+use tls::Http;
 
 pub use manager::Asking;
+pub use tls::{CertificateFiles, FileError, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 
@@ -36,6 +43,18 @@ pub struct Options {
     pub total_timeout: Duration,
     /// How often a request is sent at most.
     pub attempts: u32,
+    pub credentials: Credentials,
+}
+
+/// What a client shows, so that it is let in.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// Shown with each request; not over plain HTTP to another machine, where others could read it on the way.
+    pub token: Option<Token>,
+    /// Whom it takes for a service, over TLS; none: whom the system trusts.
+    pub trust: Option<Trust>,
+    /// Its own certificate, over TLS.
+    pub identity: Option<CertificateFiles>,
 }
 
 impl Default for Options {
@@ -45,7 +64,23 @@ impl Default for Options {
             read_timeout: Duration::from_secs(15),
             total_timeout: Duration::from_secs(30),
             attempts: 4,
+            credentials: Credentials::default(),
         }
+    }
+}
+
+impl Credentials {
+    /// The token in ESTIMAND_TOKEN, the authorities in the file ESTIMAND_AUTHORITY and the certificate in the file
+    /// ESTIMAND_CERTIFICATE, as far as they are given.
+    pub fn of_environment() -> Result<Self, Error> {
+        let text = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
+        let token = Some(text).filter(|text| !text.is_empty()).map(|text| Token::parse(&text));
+        let file = |variable| std::env::var_os(variable).filter(|file| !file.is_empty()).map(PathBuf::from);
+        Ok(Credentials {
+            token: token.transpose().map_err(|_| Error::Token)?,
+            trust: file(tls::AUTHORITY_VARIABLE).map(Trust::Authority),
+            identity: file(tls::CERTIFICATE_VARIABLE).map(CertificateFiles::beside),
+        })
     }
 }
 
@@ -53,7 +88,7 @@ impl Default for Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The service understood and said no.
-    #[error("{0}")]
+    #[error(transparent)]
     Problem(#[from] Box<Problem>),
     /// The service could not be reached, or did not answer in time.
     #[error("{url} does not answer: {cause}")]
@@ -64,6 +99,15 @@ pub enum Error {
     /// The address is none.
     #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
     Address(String),
+    /// Somebody answers, but cannot show that it is the service.
+    #[error("{url} is not trusted: {cause}")]
+    Untrusted { url: String, cause: String },
+    #[error(transparent)]
+    Files(#[from] FileError),
+    #[error("what {TOKEN_VARIABLE} says is no token")]
+    Token,
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
 }
 
 impl Error {
@@ -79,7 +123,7 @@ impl Error {
 /// Speaks to one Estimand service. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    http: Http,
     base: Url,
     options: Options,
 }
@@ -112,13 +156,32 @@ impl Client {
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong());
         }
-        let http = reqwest::Client::builder()
-            .connect_timeout(options.connect_timeout)
-            .read_timeout(options.read_timeout)
-            .no_proxy()
-            .build()
-            .map_err(|e| Error::Unreachable { url: address.to_owned(), cause: chain(&e) })?;
+        let mut headers = header::HeaderMap::new();
+        if let Some(token) = options.credentials.token.as_ref().filter(|_| is_private(&base))
+            && let Ok(mut value) = header::HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        {
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        let http = Http::new(&base, &options, headers)?;
         Ok(Client { http, base, options })
+    }
+
+    /// A client that shows the token in ESTIMAND_TOKEN, if there is one.
+    pub fn of_environment(address: &str) -> Result<Self, Error> {
+        let credentials = Credentials::of_environment()?;
+        Self::with_options(address, Options { credentials, ..Options::default() })
+    }
+
+    /// A client that shows a token.
+    pub fn with_token(address: &str, token: Option<Token>) -> Result<Self, Error> {
+        let credentials = Credentials { token, ..Credentials::default() };
+        Self::with_options(address, Options { credentials, ..Options::default() })
+    }
+
+    /// Whether a token was given that is not sent, because it would go over the network as it is.
+    pub fn withholds_token(&self) -> bool {
+        self.options.credentials.token.is_some() && !is_private(&self.base)
     }
 
     /// The address that it speaks to.
@@ -160,7 +223,7 @@ impl Client {
             let hopeless = match &error {
                 Error::Problem(problem) => problem.status != 503,
                 Error::Unreachable { .. } => false,
-                Error::Unexpected { .. } | Error::Address(_) => true,
+                _ => true,
             };
             if hopeless || !again || attempt >= self.options.attempts {
                 return Err(error);
@@ -173,13 +236,13 @@ impl Client {
 
     async fn send_once(&self, method: Method, url: Url, body: Option<Bytes>) -> Result<Answer, Failed> {
         let shown = url.to_string();
-        let unreachable = |e: &reqwest::Error| Failed {
-            taken: !e.is_connect(),
-            error: Error::Unreachable { url: shown.clone(), cause: chain(e) },
-        };
-        let mut request = self.http.request(method, url).timeout(self.options.total_timeout);
+        let unreachable =
+            |e: &reqwest::Error| Failed { taken: !e.is_connect(), error: self.no_answer(shown.clone(), e) };
+        let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+            // For each attempt anew, so that it says how the clocks differ.
+            request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
         let (status, revision, hint) = (response.status(), revision_of(&response), hint_of(&response));
@@ -200,10 +263,37 @@ impl Client {
         })
     }
 
+    /// What happened, for people, with what they can do about it.
+    fn no_answer(&self, url: String, error: &reqwest::Error) -> Error {
+        let found = tls::Trouble::of(error);
+        let advice = found.as_ref().and_then(tls::Trouble::advice);
+        let more = advice.into_iter().chain(self.http.trouble());
+        let cause = more.fold(chain(error), |text, more| format!("{text}; {more}"));
+        match found {
+            Some(tls::Trouble::Untrusted(_)) => Error::Untrusted { url, cause },
+            _ => Error::Unreachable { url, cause },
+        }
+    }
+
     /// Reads the body of an answer as JSON.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
         serde_json::from_slice(&answer.body)
             .map_err(|e| Error::Unexpected { url: self.base.to_string(), cause: e.to_string() })
+    }
+}
+
+/// Whether nobody on the way reads what is sent there.
+fn is_private(base: &Url) -> bool {
+    base.scheme() == "https" || is_here(base)
+}
+
+/// Whether an address is one of this machine alone.
+pub fn is_here(address: &Url) -> bool {
+    match address.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
     }
 }
 
@@ -218,6 +308,9 @@ fn is_problem(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with(MEDIA_TYPE))
 }
+
+/// When a request was sent by the sender's clock. Whoever gets it sees by how much that differs from its own.
+pub const SENT_AT_HEADER: &str = "estimand-sent-at";
 
 /// The revision of the snapshot from which a read was answered.
 pub const REVISION_HEADER: &str = "estimand-revision";

@@ -48,6 +48,12 @@ impl Client {
         self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()
     }
 
+    /// The same with the values of secrets, for who runs them.
+    pub async fn registrations_with_secrets(&self) -> Result<Vec<Registered>, Error> {
+        let answer = self.get(self.url(&["api", "secrets"], &[])).await?;
+        self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()
+    }
+
     pub async fn registration(&self, name: &DataName) -> Result<Registered, Error> {
         let answer = self.get(self.url(&["api", "registry", name.as_str()], &[])).await?;
         registered(self.read(&answer)?)

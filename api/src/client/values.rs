@@ -188,6 +188,14 @@ impl Client {
         self.put(&["api", "data", "retention"], body).await.map(drop)
     }
 
+    /// Tells which nodes may write values of other nodes.
+    pub async fn set_speakers(&self, speakers: &BTreeMap<DataName, Vec<NodeName>>) -> Result<(), Error> {
+        let map: serde_json::Map<String, Json> =
+            speakers.iter().map(|(name, nodes)| (name.to_string(), json!(nodes))).collect();
+        let body = Json::Object(map).to_string().into_bytes();
+        self.put(&["api", "data", "speakers"], body).await.map(drop)
+    }
+
     pub async fn bindings(&self) -> Result<Vec<Binding>, Error> {
         let answer = self.get(self.url(&["api", "bindings"], &[])).await?;
         self.read(&answer)

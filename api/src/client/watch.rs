@@ -88,7 +88,9 @@ impl Watch {
             if let Err(error) = self.fill().await {
                 match error {
                     Error::Problem(problem) if problem.status != 503 => return Err(Error::Problem(problem)),
-                    Error::Address(_) | Error::Unexpected { .. } => return Err(error),
+                    Error::Address(_) | Error::Files(_) | Error::Tls(_) | Error::Unexpected { .. } => {
+                        return Err(error);
+                    }
                     _ => self.wait_before_retry().await,
                 }
             }
@@ -137,11 +139,12 @@ impl Watch {
             None => {
                 // The client's own deadlines are for requests that end; this one has only that of silence.
                 let mut request =
-                    self.client.http.get(url.clone()).header(header::ACCEPT, "text/event-stream");
+                    self.client.http.client().get(url.clone()).header(header::ACCEPT, "text/event-stream");
                 if let Some(id) = &self.last_id {
                     request = request.header("Last-Event-ID", id);
                 }
-                let response = request.send().await.map_err(|e| lost(chain(&e)))?;
+                let response =
+                    request.send().await.map_err(|e| self.client.no_answer(url.to_string(), &e))?;
                 (self.buffer, self.scanned) = (BytesMut::new(), 0);
                 self.response.insert(accepted(response).await?)
             }

@@ -4,7 +4,8 @@
 //! is wrong. What concerns other registrations (a taken name, a cycle of inputs) is the registry's to check.
 //! The paper's three fields keep their names; everything else is optional.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,18 +21,24 @@ use crate::names::DataName;
 use crate::problem::Problem;
 use crate::selector::Selector;
 
+mod env;
 mod expect;
 mod parts;
 mod reading;
+mod sha256;
 
+pub use env::redact;
 pub use expect::Expectations;
 pub use parts::{History, Limits};
+pub use sha256::{SHA256_EXPECTED, Sha256};
 
-use parts::{read_env, read_history, read_limits, read_params};
+use env::read_env;
+use parts::{read_history, read_limits, read_params};
 use reading::{
     bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_kind, read_mode, read_phase,
     read_replicas, read_timing,
 };
+use sha256::read_sha256;
 
 /// The largest body of a registration.
 pub const MAX_REGISTRATION_BYTES: usize = 64 * 1024;
@@ -121,7 +128,7 @@ pub enum Replicas {
 }
 
 /// How a data name is produced.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Registration {
     pub data_name: DataName,
     pub cmd: Command,
@@ -140,7 +147,12 @@ pub struct Registration {
     pub inputs: Vec<DataName>,
     /// Passed to the executable as `ESTIMAND_PARAM_*`.
     pub params: BTreeMap<String, Value>,
+    /// With the values of secrets, except where those are withheld.
     pub env: BTreeMap<String, String>,
+    /// The variables whose values go to agents and are shown to nobody.
+    pub secrets: BTreeSet<String>,
+    /// What the executable's file must be.
+    pub sha256: Option<Sha256>,
     /// How much of the past is kept, if any.
     pub history: Option<History>,
     pub limits: Limits,
@@ -228,7 +240,8 @@ impl Registration {
         let replicas = read_replicas(&mut fields, kind, mode, format);
         let inputs = read_inputs(&mut fields, kind, data_name.as_ref());
         let params = read_params(&mut fields);
-        let env = read_env(&mut fields);
+        let (env, secrets) = read_env(&mut fields);
+        let sha256 = read_sha256(&mut fields, mode);
         let history = read_history(&mut fields);
         let limits = read_limits(&mut fields);
         let version =
@@ -259,6 +272,8 @@ impl Registration {
             inputs,
             params,
             env,
+            secrets,
+            sha256,
             history,
             limits,
         };
@@ -273,7 +288,13 @@ impl Registration {
         }
     }
 
-    /// The registration as JSON; optional fields that say nothing are left out.
+    /// Whether one instance gives values of nodes other than its own.
+    pub fn answers_for_others(&self) -> bool {
+        let computed = matches!(self.mode, Mode::Expr | Mode::Builtin);
+        self.format == Format::Nodes || (computed && self.replicas != Replicas::All)
+    }
+
+    /// The registration as JSON, secrets included; optional fields that say nothing are left out.
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = Map::new();
         let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
@@ -310,8 +331,14 @@ impl Registration {
         if !self.params.is_empty() {
             put("params", json!(self.params));
         }
-        if !self.env.is_empty() {
-            put("env", json!(self.env));
+        if !self.env.is_empty() || !self.secrets.is_empty() {
+            put("env", self.env_to_json());
+        }
+        if !self.secrets.is_empty() {
+            put("secrets", json!(self.secrets));
+        }
+        if let Some(sha256) = self.sha256 {
+            put("sha256", json!(sha256));
         }
         if let Some(history) = &self.history {
             put("history", history.to_json());
@@ -323,7 +350,20 @@ impl Registration {
     }
 }
 
+/// Without secrets, since this ends up in logs.
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registration({})", Value::Object(self.redacted().to_map()))
+    }
+}
+
 impl Registered {
+    /// The same without the values of its secrets.
+    #[must_use]
+    pub fn redacted(&self) -> Registered {
+        Registered { registration: self.registration.redacted(), ..self.clone() }
+    }
+
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = self.registration.to_map();
         map.insert("version".to_owned(), json!(self.version));

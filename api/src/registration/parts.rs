@@ -1,4 +1,4 @@
-//! The optional parts of a registration that are objects themselves: parameters, environment, history, limits.
+//! The optional parts of a registration that are objects themselves: parameters, history, limits.
 //!
 //! Each is read by one function that reports what is wrong at the place where it stands.
 
@@ -141,26 +141,7 @@ pub(super) fn read_params(fields: &mut Fields) -> BTreeMap<String, Value> {
     read.unwrap_or_default()
 }
 
-pub(super) fn read_env(fields: &mut Fields) -> BTreeMap<String, String> {
-    let read = fields.optional("env", "an object of name to string", |value| {
-        let mut env = BTreeMap::new();
-        for (name, value) in object(value)? {
-            check_variable(&name)?;
-            if name.starts_with("ESTIMAND_") {
-                return Err(format!("has `{name}`: names that begin with ESTIMAND_ are set by the agent"));
-            }
-            let text = value.as_str().ok_or_else(|| format!("has `{name}`, which is {}", kind_of(&value)))?;
-            if text.contains('\0') {
-                return Err(format!("has `{name}`, whose value contains a NUL"));
-            }
-            env.insert(name, text.to_owned());
-        }
-        Ok(env)
-    });
-    read.unwrap_or_default()
-}
-
-fn object(value: &Value) -> Result<Map<String, Value>, String> {
+pub(super) fn object(value: &Value) -> Result<Map<String, Value>, String> {
     match value {
         Value::Object(map) if map.len() > MAX_ENTRIES => Err(format!("has more than {MAX_ENTRIES} entries")),
         Value::Object(map) => Ok(map.clone()),
@@ -168,7 +149,7 @@ fn object(value: &Value) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn check_variable(name: &str) -> Result<(), String> {
+pub(super) fn check_variable(name: &str) -> Result<(), String> {
     let mut bytes = name.bytes();
     let starts = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     match starts && name.len() <= 128 && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {

@@ -38,7 +38,7 @@ fn what_is_shown_can_be_sent_back() {
     let full = json!({
         "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes",
         "max-Time": 0.25, "timeout": "1.5s", "nodes": "zone=a,gpu", "replicas": 2, "inputs": ["a", "b"],
-        "params": {"x": 1, "y": "z"}, "env": {"LANG": "C"}, "history": {"keep": "1h", "max": 7},
+        "params": {"x": 1, "y": "z"}, "env": {"LANG": "C", "T": "hush"}, "secrets": ["T"], "sha256": "0f".repeat(32), "history": {"keep": "1h", "max": 7},
         "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64},
     });
     let registration = parse(full).unwrap().registration;
@@ -131,4 +131,12 @@ fn all_errors_come_at_once() {
     let problem = parse(json!({ "dataName": 1, "cmd": 2, "max-Time": "x", "kind": 3 })).unwrap_err();
     let fields: Vec<&str> = problem.errors.iter().map(|error| error.field.as_str()).collect();
     assert_eq!(fields, ["dataName", "cmd", "max-Time", "kind"]);
+}
+
+#[test]
+fn only_what_runs_a_file_has_a_digest() {
+    refused(json!({ "sha256": "ab" }), "64 hexadecimal digits");
+    refused(json!({ "sha256": "0f".repeat(32), "mode": "builtin", "cmd": "load" }), "runs an executable");
+    let registration = parse(json!({ "sha256": "0F".repeat(32), "mode": "stream" })).unwrap().registration;
+    assert_eq!(registration.to_map()["sha256"], "0f".repeat(32));
 }

@@ -41,7 +41,8 @@ impl Machine {
         let root = self.0.path().to_path_buf();
         let roots = Roots { proc: root.join("proc"), root, ..Roots::default() };
         let params = path.map(|path| ("path".to_owned(), json!(path))).into_iter().collect();
-        let mut made = crate::make(&CGROUP, &params, &Surroundings { roots, folder: None }).unwrap();
+        let mut made =
+            crate::make(&CGROUP, &params, &Surroundings { roots, ..Surroundings::default() }).unwrap();
         // Without time for two samples there is one, and nothing is waited for.
         made.collect(Instant::now()).map(|reading| match reading {
             Reading::Here(value) => value,

@@ -65,7 +65,7 @@ fn paths_begin_at_the_root() {
     std::fs::create_dir_all(root.join("mnt/my disk: old")).unwrap();
     std::fs::write(root.join("proc/1/mountinfo"), HOST).unwrap();
     let roots = Roots { proc: root.join("proc"), root: root.into(), ..Roots::default() };
-    let around = Surroundings { roots, folder: None };
+    let around = Surroundings { roots, ..Surroundings::default() };
     let mut disk = crate::make(&DISK, &BTreeMap::new(), &around).unwrap();
     let Reading::Here(value) = disk.collect(Instant::now() + Duration::from_secs(5)).unwrap() else {
         panic!()

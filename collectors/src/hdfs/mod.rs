@@ -46,6 +46,11 @@ pub(crate) const HDFS: Kind = Kind {
         Param { name: "user", about: "who asks; else HADOOP_USER_NAME, else who runs this", required: false },
         Param { name: "max_files", about: "how many files are looked at (10000)", required: false },
         Param { name: "short_names", about: "true cuts the domains off the hosts' names", required: false },
+        Param {
+            name: "names",
+            about: "true gives the names of the files that a node holds",
+            required: false,
+        },
     ],
     by_default: Some(ByDefault { every: 60.0, once: true }),
     make,
@@ -66,6 +71,7 @@ struct Hdfs {
     user: String,
     max_files: usize,
     short_names: bool,
+    names: bool,
 }
 
 /// How far a collection has come, for whoever asks why it took too long.
@@ -91,6 +97,7 @@ fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>
         user: user.ok_or("nobody knows who runs this: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
         short_names: params.switch("short_names")?.unwrap_or(false),
+        names: params.switch("names")?.unwrap_or(false),
     }))
 }
 
@@ -126,8 +133,15 @@ impl Hdfs {
         let files = listing::list(&client, target, &self.pattern, self.max_files, &progress.listed);
         let (listing, cluster) = tokio::join!(files, server.cluster());
         let (Listing { files, denied, truncated }, cluster) = (listing?, cluster?);
-        let mut census =
-            Census { path: self.pattern.clone(), files: Vec::new(), empty_files: 0, denied, truncated };
+        let names = self.names;
+        let mut census = Census {
+            path: self.pattern.clone(),
+            files: Vec::new(),
+            empty_files: 0,
+            denied,
+            truncated,
+            names,
+        };
         let mut answers = stream::iter(files.into_iter().map(|file| locate(&server, file)))
             .buffer_unordered(ASKED_AT_ONCE)
             .inspect(|_| progress.located.set(progress.located.get() + 1));
@@ -143,6 +157,7 @@ impl Hdfs {
         if values.is_empty() {
             return Err(format!("the HDFS at {} has no DataNode", target.rpc.join(" and ")));
         }
+        tally::check_sizes(&values)?;
         Ok(Reading::PerNode(values))
     }
 }

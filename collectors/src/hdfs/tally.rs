@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::answers::{Block, Cluster, Coding, DataNode};
 
 const MOST_NAME_BYTES: usize = 253;
+/// Of a value.
+const MOST_VALUE_BYTES: usize = 64 * 1024;
 
 /// A file and where its blocks are.
 #[derive(Debug, Clone)]
@@ -30,6 +32,8 @@ pub(super) struct Census {
     /// Folders that may not be listed, and files that may not be looked at.
     pub denied: u64,
     pub truncated: bool,
+    /// Whether the names of the files are wanted.
+    pub names: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +45,8 @@ struct Node {
     primary_blocks: u64,
     primary_bytes: u64,
     primary_files: u64,
+    /// What it has at least a block of.
+    names: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -67,8 +73,14 @@ pub(super) fn values(census: Census, cluster: Option<Cluster>, short_names: bool
     let mut files = census.files;
     files.sort_by(|one, other| one.path.cmp(&other.path));
     let mut total = Total { files: census.empty_files, ..Total::default() };
+    let base = census.names.then(|| base(&census.path, &files).to_owned());
     for file in &files {
-        count(file, short_names, &mut nodes, &mut total);
+        let holders = count(file, short_names, &mut nodes, &mut total);
+        let Some(base) = &base else { continue };
+        let name = file.path.strip_prefix(base).unwrap_or(&file.path).trim_start_matches('/');
+        for holder in holders {
+            nodes.entry(holder).or_default().names.push(name.to_owned());
+        }
     }
     let under = json!({
         "path": census.path,
@@ -99,13 +111,45 @@ pub(super) fn values(census: Census, cluster: Option<Cluster>, short_names: bool
         });
         value["truncated"] = Value::Bool(census.truncated);
         value["under"] = under.clone();
+        if census.names {
+            value["items"] = json!(node.names);
+        }
         value
     };
     nodes.iter().map(|(name, node)| (name.clone(), value(node))).collect()
 }
 
-/// Adds a file to those who hold it, and chooses an owner for each of its blocks and for the whole.
-fn count(file: &Located, short_names: bool, nodes: &mut BTreeMap<String, Node>, total: &mut Total) {
+/// Refuses values that nobody would take.
+pub(super) fn check_sizes(values: &BTreeMap<String, Value>) -> Result<(), String> {
+    let sizes = values.iter().map(|(node, value)| (value.to_string().len(), node));
+    match sizes.max() {
+        Some((bytes, node)) if bytes > MOST_VALUE_BYTES => Err(format!(
+            "the value of {node} would have {bytes} bytes with the names of its files, and at most {MOST_VALUE_BYTES} \
+             are kept: a narrower `path`, shorter names, or no `names` would do"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The folder that names are relative to: what the pattern names, if that is a folder, else the last one in it that has
+/// no letters of a pattern.
+fn base<'a>(path: &'a str, files: &[Located]) -> &'a str {
+    let plain = path.find(['*', '?', '[', '{', '\\']).map_or(path, |wild| &path[..wild]);
+    let is_folder = plain.len() == path.len() && files.iter().all(|file| file.path != path);
+    if is_folder {
+        path.trim_end_matches('/')
+    } else {
+        plain.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+}
+
+/// Adds a file to those who hold it, and chooses an owner for each of its blocks and for the whole. Gives who holds it.
+fn count(
+    file: &Located,
+    short_names: bool,
+    nodes: &mut BTreeMap<String, Node>,
+    total: &mut Total,
+) -> Vec<String> {
     total.files += 1;
     let mut of_file: BTreeMap<String, u64> = BTreeMap::new();
     for block in &file.blocks {
@@ -133,7 +177,8 @@ fn count(file: &Located, short_names: bool, nodes: &mut BTreeMap<String, Node>, 
         owner.primary_blocks += 1;
         owner.primary_bytes += block.bytes;
     }
-    for name in of_file.keys() {
+    let holders: Vec<String> = of_file.keys().cloned().collect();
+    for name in &holders {
         nodes.entry(name.clone()).or_default().files += 1;
     }
     let owner = of_file.into_iter().min_by_key(|(name, bytes)| {
@@ -143,6 +188,7 @@ fn count(file: &Located, short_names: bool, nodes: &mut BTreeMap<String, Node>, 
         Some((owner, _)) => nodes.entry(owner).or_default().primary_files += 1,
         None => total.missing_files += 1,
     }
+    holders
 }
 
 /// What one holder has of a block: all of it, or of an erasure-coded group an even share, for nobody tells the units

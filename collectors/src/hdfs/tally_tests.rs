@@ -14,7 +14,7 @@ fn file(path: &str, blocks: Vec<Block>) -> Located {
 }
 
 fn census(files: Vec<Located>) -> Census {
-    Census { path: "/".into(), files, empty_files: 0, denied: 0, truncated: false }
+    Census { path: "/".into(), files, empty_files: 0, denied: 0, truncated: false, names: false }
 }
 
 fn number(value: &Value, field: &str) -> u64 {
@@ -42,6 +42,43 @@ fn every_replica_counts_and_each_block_and_file_has_one_owner() {
     assert_eq!(row("n3"), [1, 5, 1, 0, 0, 0]);
     assert_eq!(values["n1"]["live"], true);
     assert_eq!(values["n1"]["safeMode"], Value::Null, "nobody said it");
+}
+
+#[test]
+fn names_are_relative_to_the_folder_that_was_asked_for() {
+    let found = |path: &str, files: &[&str]| {
+        let files = files.iter().map(|path| file(path, vec![block(0, 1, &["n1", "n2"])])).collect();
+        let values = values(Census { path: path.into(), names: true, ..census(files) }, None, false);
+        assert_eq!(values["n1"]["items"], values["n2"]["items"]);
+        values["n1"]["items"].clone()
+    };
+    for (path, files, expected) in [
+        ("/a", ["/a/x.jpg", "/a/b/y.jpg"], ["b/y.jpg", "x.jpg"]),
+        ("/a/", ["/a/x.jpg", "/a/b/y.jpg"], ["b/y.jpg", "x.jpg"]),
+        ("/", ["/a/x.jpg", "/y.jpg"], ["a/x.jpg", "y.jpg"]),
+        ("/a/*.jpg", ["/a/x.jpg", "/a/y.jpg"], ["x.jpg", "y.jpg"]),
+        ("/a/{b,c}", ["/a/b/x.jpg", "/a/c"], ["b/x.jpg", "c"]),
+        ("/?/x*", ["/a/x", "/b/x"], ["a/x", "b/x"]),
+    ] {
+        assert_eq!(found(path, &files), json!(expected), "{path}");
+    }
+    assert_eq!(found("/a/x.jpg", &["/a/x.jpg"]), json!(["x.jpg"]));
+    // Nobody asked.
+    assert_eq!(
+        values(census(vec![file("/a", vec![block(0, 1, &["n1"])])]), None, false)["n1"].get("items"),
+        None
+    );
+}
+
+#[test]
+fn names_that_would_not_fit_are_refused_with_advice() {
+    let many = |count: usize| {
+        let files = (0..count).map(|index| file(&format!("/a/{index:05}"), vec![block(0, 1, &["n1"])]));
+        values(Census { path: "/a".into(), names: true, ..census(files.collect()) }, None, false)
+    };
+    assert_eq!(check_sizes(&many(8_000)), Ok(()));
+    let why = check_sizes(&many(8_200)).unwrap_err();
+    assert!(why.starts_with("the value of n1 would have 6") && why.contains("a narrower `path`"), "{why}");
 }
 
 #[test]

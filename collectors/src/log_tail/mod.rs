@@ -32,7 +32,7 @@ pub const LOG_TAIL: Kind = Kind {
     params: &[
         Param {
             name: "path",
-            about: "the file; with `*` or `?` in its name, the newest that matches",
+            about: "the file; {node} is the node's name; with `*` or `?` in its name, the newest that matches",
             required: true,
         },
         Param {
@@ -55,6 +55,8 @@ pub const LOG_TAIL: Kind = Kind {
     make,
 };
 
+/// Stands for the node's name in a path, for nodes that share a disk.
+const NODE: &str = "{node}";
 const MOST_LINES: usize = 100;
 const SEARCH: u64 = 64 << 20;
 
@@ -75,7 +77,13 @@ fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>
 }
 
 fn made(params: &mut Params, around: &Surroundings) -> Result<LogTail, String> {
-    let wanted = Wanted::new(&params.required("path")?)?;
+    let path = params.required("path")?;
+    let path = match &around.node {
+        Some(node) => path.replace(NODE, node),
+        // Whoever checks a registration is no node; on one that has no name there is no such file.
+        None => path,
+    };
+    let wanted = Wanted::new(&path)?;
     let pattern = Pattern::new(&params.required("pattern")?)?;
     let lines = whole(params, "lines", 1, 1..=MOST_LINES as u64)?;
     let search = whole(params, "search", SEARCH, 4096..=1 << 32)?;

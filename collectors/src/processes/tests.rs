@@ -79,7 +79,8 @@ fn a_machine_is_counted() {
     fs::create_dir_all(proc.join("sys/kernel")).unwrap();
     fs::write(proc.join("sys/kernel/pid_max"), "4194304\n").unwrap();
     fs::write(proc.join("stat"), include_str!("../../fixtures/stat-before")).unwrap();
-    let around = Surroundings { roots: Roots { proc: proc.into(), ..Roots::default() }, folder: None };
+    let around =
+        Surroundings { roots: Roots { proc: proc.into(), ..Roots::default() }, ..Surroundings::default() };
     let mut processes = crate::make(&PROCESSES, &BTreeMap::new(), &around).unwrap();
     let Reading::Here(value) = processes.collect(Instant::now() + Duration::from_secs(5)).unwrap() else {
         panic!()

@@ -1,5 +1,6 @@
 //! A real HDFS: what is counted, and what happens when parts of it are away.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use estimand_collectors::Failure;
@@ -58,6 +59,34 @@ fn each_replica_is_found_where_it_is() {
         assert!(number(value, "replicas") >= number(value, "blocks"), "{value}");
         assert_eq!(value["truncated"], false);
     }
+}
+
+#[test]
+fn who_holds_which_file_is_said_by_name_if_that_is_wanted() {
+    let hdfs = shared();
+    write(
+        hdfs,
+        &[("/named/a", 2_500, 2), ("/named/deep/b c", 10, 4), ("/named/deep/d", 10, 1), ("/named/e", 0, 1)],
+    );
+    let named = |path: &str| ask(&json!({ "path": path, "names": true }), Some(hdfs), WITHIN).unwrap();
+    let nodes = named("/named");
+    check(hdfs, "/named", &nodes);
+    let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
+    for value in nodes.values() {
+        let items: Vec<&str> =
+            value["items"].as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect();
+        assert_eq!(items.len() as u64, number(value, "files"), "{value}");
+        assert!(items.is_sorted(), "{items:?}");
+        items.into_iter().for_each(|item| *copies.entry(item).or_default() += 1);
+    }
+    // The first has three blocks, each of them in two places.
+    let of_three = copies.remove("a").unwrap();
+    assert!((2..=4).contains(&of_three), "{of_three}");
+    assert_eq!(copies, BTreeMap::from([("deep/b c", 4), ("deep/d", 1)]));
+    for (path, expected) in [("/named/deep/b c", "b c"), ("/named/*/b*", "deep/b c")] {
+        assert_eq!(named(path)["node-3"]["items"], json!([expected]), "{path}");
+    }
+    assert_eq!(measure(hdfs, "/named")["node-1"].get("items"), None);
 }
 
 #[test]

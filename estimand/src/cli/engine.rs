@@ -9,6 +9,7 @@ use estimand_api::names::NodeName;
 use estimand_service::telemetry;
 
 use super::services::{ServiceArgs, data_dir_or_default, log_format};
+use super::tls::JoinArgs;
 use super::{Cli, Remote, parse};
 
 const AGENT_EXAMPLES: &str = "\
@@ -42,6 +43,13 @@ pub struct NodeOptions {
     /// A folder whose executables may run; may be repeated
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     allow: Vec<PathBuf>,
+    /// Run everything as this user, by name or number; needs root [default: as the agent itself]
+    #[arg(long, value_name = "USER[:GROUP]")]
+    run_as: Option<String>,
+    /// A capability of the agent's that what it runs keeps, such as cap_net_raw, or `all`; may be repeated [default:
+    /// none, also as root]
+    #[arg(long = "keep-capability", id = "keep", value_name = "NAME")]
+    keep: Vec<String>,
     /// How many runs may go on at the same time [default: four a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
@@ -55,8 +63,10 @@ pub struct AgentArgs {
     #[arg(long = "server", id = "servers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     servers: Vec<String>,
     #[command(flatten)]
+    joining: JoinArgs,
+    #[command(flatten)]
     node: NodeOptions,
-    /// Let everything run that anybody registers, as the user that the agent runs as
+    /// Let everything run that anybody registers
     #[arg(long, conflicts_with = "allow")]
     allow_all: bool,
     /// The agent's own folder; each agent on a machine needs another one [default: the folder agent in the
@@ -101,7 +111,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "labels", "allow", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "labels", "allow", "run_as", "keep", "max_runs"])]
     no_agent: bool,
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -128,9 +138,17 @@ pub enum Allowed {
 pub struct AgentOptions {
     /// The managers; none in `up`, whose own address is known only when it listens.
     pub servers: Vec<String>,
+    /// With what it joins, if it has not yet.
+    pub join: Option<String>,
+    /// Whom it trusts, if not whom it was told to when it joined.
+    pub authority: Option<PathBuf>,
     pub node: NodeName,
     pub labels: BTreeMap<String, String>,
     pub allow: Allowed,
+    /// The user that things run as, if not the agent's own.
+    pub run_as: Option<String>,
+    /// The capabilities that they keep.
+    pub keep: Vec<String>,
     pub data_dir: PathBuf,
     pub max_runs: Option<u32>,
     pub max_spool_bytes: Option<u64>,
@@ -161,6 +179,9 @@ impl AgentArgs {
             none if none.is_empty() => vec![Remote::default().address()],
             servers => servers,
         };
+        // An empty variable is none.
+        options.join = self.joining.join.filter(|join| !join.is_empty());
+        options.authority = self.joining.authority.filter(|file| !file.as_os_str().is_empty());
         if self.allow_all {
             options.allow = Allowed::Everything;
         }
@@ -204,9 +225,13 @@ impl NodeOptions {
         }
         Ok(AgentOptions {
             servers: Vec::new(),
+            join: None,
+            authority: None,
             node,
             labels,
             allow: Allowed::Folders(self.allow),
+            run_as: self.run_as,
+            keep: self.keep,
             data_dir,
             max_runs: self.max_runs,
             max_spool_bytes: None,
@@ -276,15 +301,19 @@ mod tests {
     #[test]
     fn an_agent_is_what_its_options_say() {
         let options = agent(
-            "agent --server http://a:1 --server https://b --node n1 --label zone=a --label gpu= --allow /x --allow y \
-             --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
+            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y \
+             --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
         );
         let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
         let expected = AgentOptions {
             servers: vec!["http://a:1".to_owned(), "https://b".to_owned()],
+            join: Some("a-token".to_owned()),
+            authority: Some(PathBuf::from("/a.pem")),
             node: NodeName::parse("n1").unwrap(),
             labels: BTreeMap::from(labels),
             allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
+            run_as: Some("nobody:adm".to_owned()),
+            keep: vec!["cap_net_raw".to_owned()],
             data_dir: PathBuf::from("/d"),
             max_runs: Some(3),
             max_spool_bytes: Some(2 << 20),
@@ -292,7 +321,7 @@ mod tests {
         };
         assert_eq!(options.unwrap(), expected);
         let plain = agent("agent --node n1").unwrap();
-        assert_eq!(plain.allow, Allowed::Folders(vec![]));
+        assert_eq!((plain.allow, plain.run_as, plain.keep), (Allowed::Folders(vec![]), None, vec![]));
         assert_eq!((plain.max_runs, plain.max_spool_bytes, plain.cgroups), (None, Some(256 << 20), true));
         assert!(plain.data_dir.ends_with("estimand/agent"), "{}", plain.data_dir.display());
         assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, Allowed::Everything);
@@ -339,6 +368,7 @@ mod tests {
         let agent = agent.unwrap();
         assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
         assert_eq!(agent.allow, Allowed::Folders(vec![PathBuf::from("/x")]));
+        wrong(up("up --no-agent --run-as nobody"), "cannot be used with");
         assert!(up("up --no-agent").unwrap().1.is_none());
         wrong(up("up --no-agent --label a=b"), "cannot be used with");
     }

@@ -7,24 +7,35 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::credentials::Secure;
+
+pub mod access;
 pub mod collect;
 pub mod data;
+pub mod demo;
 pub mod engine;
+pub mod job;
 pub mod nodes;
 pub mod parse;
 pub mod partition;
+pub mod pki;
 pub mod registrations;
 pub mod services;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
+use access::{AuditArgs, TokenArgs};
 use collect::CollectArgs;
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
+use demo::DemoArgs;
 use engine::{AgentArgs, ManagerArgs, UpArgs};
+use job::JobArgs;
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use partition::PartitionArgs;
+use pki::PkiArgs;
 use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
 use services::{RegistryArgs, ServiceArgs};
 
@@ -64,6 +75,10 @@ pub enum Command {
     Client(ClientCommand),
     /// Measure this machine, once, without any service
     Collect(CollectArgs),
+    /// Show all of it at work on this machine: four emulated nodes, a scheduler, a report
+    Demo(DemoArgs),
+    /// Make an authority, and certificates for services, operators and nodes
+    Pki(PkiArgs),
     /// Print a script that completes commands in your shell
     Completions(CompletionsArgs),
 }
@@ -106,8 +121,14 @@ pub enum ClientCommand {
     Logs(Remotely<LogsArgs>),
     /// Plan how to divide data among nodes by what they are capable of
     Partition(Remotely<PartitionArgs>),
+    /// Divide data among nodes, and have it worked on there
+    Job(Box<Remotely<JobArgs>>),
     /// Run a registration by hand, once and now, and show all that comes of it
     Run(Remotely<RunArgs>),
+    /// Make, list and revoke tokens
+    Token(Remotely<TokenArgs>),
+    /// Show who changed what, when and from where
+    Audit(Remotely<AuditArgs>),
 }
 
 // What follows has no doc comments where clap would take them for the text of the command.
@@ -127,6 +148,13 @@ pub struct Remote {
     /// Whom to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Option<String>,
+    /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else whom the
+    /// system trusts]
+    #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
+    pub authority: Option<std::path::PathBuf>,
+    /// Show this certificate, whose key lies beside it in a file that ends in .key [default: $ESTIMAND_CERTIFICATE]
+    #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
+    pub certificate: Option<std::path::PathBuf>,
     /// Print what the service answered, as JSON
     #[arg(long, display_order = 901)]
     pub json: bool,
@@ -143,6 +171,8 @@ impl Remote {
     pub fn or(&self, before: &Remote) -> Remote {
         Remote {
             server: self.server.clone().or_else(|| before.server.clone()),
+            authority: self.authority.clone().or_else(|| before.authority.clone()),
+            certificate: self.certificate.clone().or_else(|| before.certificate.clone()),
             json: self.json || before.json,
         }
     }
@@ -151,6 +181,20 @@ impl Remote {
     pub fn address(&self) -> String {
         let from_environment = || std::env::var(SERVER_VARIABLE).ok().filter(|address| !address.is_empty());
         self.server.clone().or_else(from_environment).unwrap_or_else(|| DEFAULT_SERVER.to_owned())
+    }
+
+    /// What is said about TLS.
+    pub fn secure(&self) -> Secure {
+        Secure { authority: self.authority.clone(), certificate: self.certificate.clone() }
+    }
+
+    /// The same for the demo, which has services of its own; `--json` is its to understand.
+    pub fn refuse_server_for_demo(&self) {
+        if self.server.is_some() {
+            let message =
+                "the demo starts services of its own; --server is for commands that speak to others";
+            Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+        }
     }
 
     /// Ends the process if any of these options is given: a service does not speak to another one by them,

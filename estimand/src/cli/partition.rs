@@ -1,4 +1,4 @@
-//! The command that plans a partition by what is known, and runs nothing.
+//! The command that plans a partition by what is known, and runs nothing; and the options of whatever plans.
 
 use clap::Args;
 use estimand_api::names::DataName;
@@ -6,8 +6,9 @@ use estimand_scheduler_demo::plan::Trust;
 use estimand_scheduler_demo::planned::Method;
 
 const EXAMPLES: &str = "\
-Reads which items each node holds, and what each is capable of, and says which items each of them should
-process, which move for that, and how long it would take. How the capability is estimated it does not know.
+Reads which items each node holds, and what each is capable of, and says which items each of them
+should process, which move for that, and how long it would take. How the capability is estimated it
+does not know; `estimand job` carries the plan out.
 
 Examples:
   estimand partition
@@ -18,6 +19,13 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PartitionArgs {
+    #[command(flatten)]
+    pub plan: PlanArgs,
+}
+
+// How to divide, by which facts, and what to trust.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
     /// How to divide: the paper's algorithm, the least time, or the paper's algorithm as a beginning
     #[arg(long, value_name = "POLICY", default_value = "static", value_parser = ["static", "optimal", "dynamic"])]
     policy: String,
@@ -41,7 +49,7 @@ pub struct PartitionArgs {
     pub lost: Trust,
 }
 
-impl PartitionArgs {
+impl PlanArgs {
     pub fn method(&self) -> Method {
         self.policy.parse().unwrap_or_default()
     }

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use estimand_api::cron::CronExpr;
 use estimand_api::duration::Span;
 use estimand_api::names::DataName;
+use estimand_api::registration::Sha256;
 use estimand_api::selector::Selector;
 
 use super::parse;
@@ -37,7 +38,7 @@ pub struct RegisterArgs {
     /// Read the registration, or an array of them, as JSON from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = [
         "name", "cmd", "every", "gap", "schedule", "phase", "timeout", "kind", "inputs", "mode", "format", "strict", "params",
-        "env", "limits", "schema", "range", "unit", "nodes", "replicas", "history", "history_max",
+        "env", "secrets", "secret_files", "sha256", "pin", "limits", "schema", "range", "unit", "nodes", "replicas", "history", "history_max",
     ])]
     pub file: Option<PathBuf>,
 
@@ -80,6 +81,19 @@ pub struct RegisterArgs {
     /// A variable of the command's environment; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "What it is", value_parser = parse::pair)]
     pub env: Vec<(String, String)>,
+    /// A variable whose value is shown to nobody, but for the command; may be repeated. Other users of this machine can
+    /// see the arguments of programs: --secret-file keeps it out of them
+    #[arg(long = "secret", id = "secrets", value_name = "KEY=VALUE", help_heading = "What it is", value_parser = parse::pair)]
+    pub secrets: Vec<(String, String)>,
+    /// The same with the content of a file (`-`: standard input), without the line's end; may be repeated
+    #[arg(long = "secret-file", id = "secret_files", value_name = "KEY=FILE", help_heading = "What it is", value_parser = parse::pair)]
+    pub secret_files: Vec<(String, String)>,
+    /// Run the executable only as long as its file has this SHA-256
+    #[arg(long, value_name = "DIGEST", help_heading = "What it is")]
+    pub sha256: Option<Sha256>,
+    /// The same with the SHA-256 that the file has on this machine now
+    #[arg(long, help_heading = "What it is", conflicts_with = "sha256")]
+    pub pin: bool,
     /// What it may use, e.g. memory=256MiB, cpu=0.5, processes=20, open-files=100; may be repeated
     #[arg(long = "limit", id = "limits", value_name = "KEY=VALUE", help_heading = "What it is", value_parser = parse::pair)]
     pub limits: Vec<(String, String)>,

@@ -10,6 +10,7 @@ use estimand_service::telemetry;
 
 use super::engine::Defaults;
 use super::parse;
+use super::tls::TlsArgs;
 use crate::serve::{Options, Parts};
 
 #[derive(Debug, Args)]
@@ -27,9 +28,11 @@ pub struct ServiceArgs {
     /// How many threads answer requests [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
-    /// Listen on an address that other machines can reach although there is no access control
+    /// Listen on an address that other machines can reach without TLS, and let everybody do everything
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// How the log looks, which goes to standard error; ESTIMAND_LOG says how much, e.g. debug
     #[arg(long, value_name = "FORMAT", default_value = "pretty", value_parser = log_format())]
     log_format: telemetry::Format,
@@ -62,6 +65,7 @@ impl ServiceArgs {
             store: self.store,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
+            tls: self.tls.files(),
             log_format: self.log_format,
             parts,
         }

@@ -29,12 +29,13 @@ fn help_reads_well() {
     insta::assert_snapshot!("help_instances", help(Some("instances")));
     insta::assert_snapshot!("help_logs", help(Some("logs")));
     insta::assert_snapshot!("help_run", help(Some("run")));
+    insta::assert_snapshot!("help_job", help(Some("job")));
 }
 
 #[test]
 fn help_at_the_top_fits_a_screen() {
     let text = help(None);
-    assert!(text.lines().count() <= 44, "{text}");
+    assert!(text.lines().count() <= 54, "{text}");
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn common_options_may_stand_before_the_command_and_after_it() {
         let Command::Client(ClientCommand::List(args)) = cli.command else { panic!("another command") };
         args.remote.or(&cli.remote)
     };
-    let expected = Remote { server: Some("http://a".to_owned()), json: true };
+    let expected = Remote { server: Some("http://a".to_owned()), json: true, ..Remote::default() };
     assert_eq!(remote(&["--server", "http://a", "list", "--json"]), expected);
     assert_eq!(remote(&["--json", "list", "--server", "http://a"]), expected);
     assert_eq!(remote(&["--server", "http://b", "list", "--server", "http://a", "--json"]), expected);
@@ -93,6 +94,10 @@ fn what_contradicts_itself_or_says_too_little_is_wrong_usage() {
     assert_eq!(usage_error(&["bind", "a", "--rollback", "--field", "/x"]), ArgumentConflict);
     assert_eq!(usage_error(&["bindings", "--history"]), MissingRequiredArgument);
     assert_eq!(usage_error(&["compare", "a", "b"]), TooFewValues);
+    assert_eq!(usage_error(&["job", "a"]), MissingRequiredArgument);
+    assert_eq!(usage_error(&["job", "a b", "--", "x"]), ValueValidation);
+    assert_eq!(usage_error(&["job", "a", "--policy", "fast", "--", "x"]), InvalidValue);
+    assert_eq!(usage_error(&["job", "a", "--param", "job=b", "--", "x"]), ValueValidation);
 }
 
 #[test]

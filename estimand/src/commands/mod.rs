@@ -1,29 +1,33 @@
 //! The client commands: each asks the service over the REST interface and shows the answer.
 //!
-//! A command knows `estimand_api` and its client, nothing else of Estimand; `partition` the scheduler, which knows as little. Results go to standard output and
-//! remarks to standard error; what there is nothing of is said in a sentence and is no failure, unless one
-//! thing was asked for by its name.
+//! A command knows `estimand_api` and its client, nothing else of Estimand; `partition` and `job` the scheduler, which
+//! knows as little. Results go to standard output and remarks to standard error; what there is nothing of is said in a
+//! sentence and is no failure, unless one thing was asked for by its name.
 
 use std::io::{self, Read as _};
 
-use estimand_api::client::{Client, Error, Options};
+use estimand_api::client::{Client, Credentials, Error, Options};
 
 use crate::cli::{ClientCommand, Remote, Remotely};
-use crate::output::Output;
+use crate::credentials;
 use crate::output::failure::Failure;
+use crate::output::{Output, aside};
 
+mod access;
 mod bindings;
 mod changes;
 mod compare;
 pub mod completions;
 mod history;
 mod instances;
+mod job;
 mod list;
 mod logs;
 mod nodes;
 mod partition;
 mod register;
 mod registration_input;
+mod registration_local;
 mod run;
 mod show;
 mod unregister;
@@ -36,16 +40,27 @@ const MAX_INPUT_BYTES: u64 = 8 << 20;
 /// What every command needs: whom to ask, and where to show the answer.
 struct Session {
     client: Client,
+    credentials: Credentials,
     out: Output,
 }
 
 impl Session {
     fn open(remote: &Remote) -> Result<Self, Failure> {
-        Ok(Session { client: Client::new(&remote.address())?, out: Output::new(remote.json) })
+        let address = remote.address();
+        let credentials = credentials::of(&address, remote.secure())?;
+        let options = Options { credentials: credentials.clone(), ..Options::default() };
+        let client = Client::with_options(&address, options)?;
+        if client.withholds_token() {
+            aside(&format!(
+                "the token is not sent to {address}, where others could read it on the way: use https"
+            ));
+        }
+        Ok(Session { client, credentials, out: Output::new(remote.json) })
     }
 
     /// A client of the same service with other deadlines.
-    fn client_with(&self, options: Options) -> Result<Client, Error> {
+    fn client_with(&self, mut options: Options) -> Result<Client, Error> {
+        options.credentials = self.credentials.clone();
         Client::with_options(self.client.address().as_str(), options)
     }
 }
@@ -65,6 +80,11 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         }};
     }
     match command {
+        ClientCommand::Token(mut args) => {
+            args.remote = args.own.inner().or(&args.remote);
+            run!(args, access::token)
+        }
+        ClientCommand::Audit(args) => run!(args, access::audit),
         ClientCommand::Register(args) => run!(*args, register::register),
         ClientCommand::Unregister(args) => run!(args, unregister::unregister),
         ClientCommand::List(args) => run!(args, list::list),
@@ -88,6 +108,7 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         ClientCommand::Instances(args) => run!(args, instances::instances),
         ClientCommand::Logs(args) => run!(args, logs::logs),
         ClientCommand::Partition(args) => run!(args, partition::partition),
+        ClientCommand::Job(args) => run!(*args, job::job),
         ClientCommand::Run(args) => run!(args, run::run),
     }
 }

@@ -12,7 +12,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Registration;
 use serde_json::{Map, Value, json};
 
-use super::read_input;
+use super::{read_input, registration_local};
 use crate::cli::registrations::RegisterArgs;
 use crate::output::failure::Failure;
 
@@ -27,7 +27,8 @@ pub struct Input {
 /// All of the registrations, and whether they were given as one object.
 pub fn read(args: &RegisterArgs) -> Result<(Vec<Input>, bool), Failure> {
     let Some(path) = &args.file else {
-        return Ok((vec![checked(from_options(args)?)?], true));
+        let map = registration_local::complete(from_options(args)?, args)?;
+        return Ok((vec![checked(map)?], true));
     };
     let bytes = match path == Path::new("-") {
         true => read_input("standard input", io::stdin())?,

@@ -12,7 +12,7 @@ use crate::output::table::Cell;
 use crate::output::words;
 
 /// How fields read for people, where the wire's name says less; in the order in which they are shown.
-const LABELS: [(&str, &str); 16] = [
+const LABELS: [(&str, &str); 18] = [
     ("cmd", "command"),
     ("max-Time", "every"),
     ("gap", "every"),
@@ -27,6 +27,8 @@ const LABELS: [(&str, &str); 16] = [
     ("replicas", "replicas"),
     ("params", "params"),
     ("env", "env"),
+    ("secrets", "secrets"),
+    ("sha256", "sha256"),
     ("history", "history"),
     ("limits", "limits"),
 ];

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use estimand_api::client;
 use estimand_api::problem::Problem;
+use estimand_pki::PkiError;
 
 use super::words::visible;
 
@@ -41,8 +42,14 @@ pub enum Failure {
     /// What is known allows no plan, in words.
     #[error("{0}")]
     NotPlanned(String),
+    /// A job was not done, or not all of it, in words.
+    #[error("{why}")]
+    NotRun { why: String, exit: Exit },
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
+    /// With certificates.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
     #[error("cannot go on: {0}")]
     Io(#[from] io::Error),
     /// With something to try.
@@ -77,22 +84,25 @@ impl Failure {
                 client::Error::Problem(problem) => match problem.status {
                     404 => Exit::Missing,
                     409 => Exit::Conflict,
-                    400 | 413 => Exit::Refused,
+                    400 | 401 | 403 | 413 => Exit::Refused,
                     503 => Exit::Unreachable,
                     _ => Exit::Failed,
                 },
-                client::Error::Unreachable { .. } => Exit::Unreachable,
-                client::Error::Address(_) => Exit::Usage,
-                client::Error::Unexpected { .. } => Exit::Failed,
+                client::Error::Unreachable { .. } | client::Error::Untrusted { .. } => Exit::Unreachable,
+                client::Error::Address(_) | client::Error::Files(_) | client::Error::Token => Exit::Usage,
+                client::Error::Unexpected { .. } | client::Error::Tls(_) => Exit::Failed,
             },
             Failure::Missing(_) => Exit::Missing,
             Failure::Usage(_) => Exit::Usage,
+            Failure::Pki(PkiError::Exists(_)) => Exit::Conflict,
+            Failure::Pki(PkiError::Name(_)) => Exit::Refused,
+            Failure::Pki(_) => Exit::Failed,
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Failure::NotMeasured(_) | Failure::NotPlanned(_) | Failure::Read { .. } | Failure::Io(_) => {
                 Exit::Failed
             }
             Failure::Hinted { failure, .. } => failure.exit(),
-            Failure::Said(exit) => *exit,
+            Failure::NotRun { exit, .. } | Failure::Said(exit) => *exit,
         }
     }
 

@@ -8,6 +8,7 @@ mod engine;
 mod processes;
 mod redact;
 mod session;
+mod token;
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -96,6 +97,7 @@ fn a_session_about_swaps() {
 fn a_session_that_plans_a_partition() {
     let mut session = Session::start();
     session.run(&["partition"]);
+    session.run(&["job", "birds", "--", "/no/worker"]);
     for (node, items) in [("n1", json!(["a", "b", "c", "d", "e", "f"])), ("n2", json!({"items": ["f"]}))] {
         session.quietly(&["put", "data_distribution", node, &items.to_string()]);
     }

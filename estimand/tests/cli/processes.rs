@@ -134,6 +134,7 @@ fn a_registry_alone_has_no_instances() {
     let alone = Estimand::builder(BIN).args(["registry"]).start();
     let run = |args: &[&str]| {
         let mut command = std::process::Command::new(BIN);
+        command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN);
         let output = command.args(["--server", alone.base_url()]).args(args).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))

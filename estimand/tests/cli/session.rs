@@ -116,6 +116,7 @@ impl Session {
     /// A command, without anything of the tests' own environment that it would listen to.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BIN);
+        command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN);
         command.args(args).env_remove("ESTIMAND_SERVER").env_remove("ESTIMAND_NODE").stdin(Stdio::null());
         command
     }

@@ -151,7 +151,7 @@ fn ten_megabytes_are_refused(target: &Target) {
     }
     // Without an announced length the limit is noticed on the way.
     let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
-    let head = "POST /api/data/batch HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = "POST /api/data/batch HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     let body = format!("{head}{}0\r\n\r\n", chunk.repeat(160));
     problem(&target.data.raw(body.as_bytes()), 413);
     target.data.get("/healthz").expect_status(200);
@@ -162,13 +162,16 @@ fn a_body_cut_short_does_nothing(target: &Target) {
     // What was sent is complete JSON; only the announced length says that there should be more.
     let write = json!({"dataName": name, "nodeName": "n", "dataValue": 1});
     let registration = json!({"dataName": name, "cmd": "true", "max-Time": 5});
+    let authorization = format!("Authorization: Bearer {}\r\n", estimand_testkit::TOKEN);
     for (address, path, body) in [
         (&target.data_address, "/api/data", write.to_string()),
         (&target.data_address, "/api/data/batch", json!([write]).to_string()),
         (&target.registry_address, "/api/registry", registration.to_string()),
     ] {
         let length = body.len() + 10;
-        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Length: {length}\r\n\r\n"
+        );
         let answer = send_and_close(address, &(head + &body));
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
     }

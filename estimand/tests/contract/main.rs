@@ -10,6 +10,7 @@ mod target;
 mod answers;
 mod fake;
 
+mod access;
 mod agents;
 mod bad_bodies;
 mod bad_queries;

@@ -202,7 +202,7 @@ fn every_change_is_in_the_audit_trail(target: &Target) {
     let commands: Vec<_> = trail.iter().map(|change| &change["registration"]["cmd"]).collect();
     assert_eq!(commands, ["false", "false", "true"], "a deletion shows what was deleted");
     for change in &trail {
-        assert_eq!(change["by"], "127.0.0.1");
+        assert_eq!(change["by"], "ESTIMAND_TOKEN@127.0.0.1");
         assert!(change["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{change}");
     }
     let times = column(&trail, "at");

@@ -32,6 +32,8 @@ struct Writer {
     nodes: u64,
     sent: AtomicU64,
     acknowledged: AtomicU64,
+    /// Answers that said to try again later.
+    refused: AtomicU64,
 }
 
 /// Ends the writers also when a check has failed.
@@ -43,9 +45,13 @@ impl Drop for Stop<'_> {
     }
 }
 
+#[allow(dead_code, reason = "each test that loads a service needs some of it")]
 impl Load {
     pub fn new(base: &str) -> Self {
-        let writer = |name: String, nodes| Writer { name, nodes, sent: 0.into(), acknowledged: 0.into() };
+        let writer = |name: String, nodes| {
+            let [sent, acknowledged, refused] = [0, 0, 0].map(AtomicU64::new);
+            Writer { name, nodes, sent, acknowledged, refused }
+        };
         let singles = (0..SINGLES).map(|place| writer(format!("single_{place}"), 1));
         let batches = (0..BATCHES).map(|place| writer(format!("batch_{place}"), BATCH_ITEMS));
         Load {
@@ -96,9 +102,23 @@ impl Load {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until nothing is under way, while writers are held that were refused nothing so far.
+    pub fn wait_until_answered(&self) {
+        let answered =
+            |one: &Writer| one.sent.load(Ordering::Acquire) == one.acknowledged.load(Ordering::Acquire);
+        wait::until_ok(PROGRESS_DEADLINE, "all writes to be answered", || {
+            self.fine(self.writers.iter().all(answered))
+        });
+    }
+
     /// What each writer had acknowledged.
     pub fn acknowledged(&self) -> Vec<u64> {
         self.writers.iter().map(|writer| writer.acknowledged.load(Ordering::Acquire)).collect()
+    }
+
+    /// How many writes were refused, all writers together.
+    pub fn refused(&self) -> u64 {
+        self.writers.iter().map(|writer| writer.refused.load(Ordering::Acquire)).sum()
     }
 
     /// Waits until so many more writes are acknowledged, whoever's.
@@ -151,7 +171,10 @@ impl Writer {
         let Ok(answer) = http.try_request(method, path, &[], body.as_bytes()) else { return };
         match answer.status {
             200 | 201 => self.acknowledged.store(counter, Ordering::Release),
-            503 => assert!(answer.header("retry-after").is_some(), "{answer}"),
+            503 => {
+                assert!(answer.header("retry-after").is_some(), "{answer}");
+                self.refused.fetch_add(1, Ordering::Release);
+            }
             _ => panic!("{method} {path} was answered {answer}"),
         }
     }

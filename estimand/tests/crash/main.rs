@@ -85,7 +85,7 @@ fn survive(server: &Server, rounds: usize) {
             outages.push(began.elapsed());
         }
     });
-    println!("{reads} reads were answered throughout");
+    println!("{reads} reads were answered throughout, {} writes were refused", load.refused());
     assert!(reads > 0);
     load.check(&process.http());
     assert!(process.exited().is_none(), "{}", process.stderr_tail());

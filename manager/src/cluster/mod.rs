@@ -32,7 +32,7 @@ mod views;
 
 pub use model::{
     AssignmentRef, ClusterChanges, Gone, Millis, Refused, RemoveRefused, Settings, Step, StoredNode,
-    StoredPlacement,
+    StoredPlacement, Told,
 };
 
 use node::{Ending, NodeEntry};
@@ -72,6 +72,8 @@ pub struct Cluster {
     /// Those whose entries say so.
     changed: Vec<NodeName>,
     to_mark: BTreeSet<NodeName>,
+    /// What the audit trail is still to say.
+    told: Vec<Told>,
 }
 
 impl Cluster {
@@ -106,6 +108,7 @@ impl Cluster {
             wanted: true,
             changed: Vec::new(),
             to_mark: BTreeSet::new(),
+            told: Vec::new(),
         };
         // Until it is silent the former leader gives leases.
         let leased_until = cluster.alone_from + cluster.lease_ms();
@@ -162,6 +165,12 @@ impl Cluster {
 
     pub fn registered(&self, name: &DataName) -> Option<&Arc<Registered>> {
         self.registered.as_ref()?.get(name)
+    }
+
+    /// Has the audit trail say something, with whatever is stored next.
+    pub fn tell(&mut self, told: Told) {
+        self.told.push(told);
+        self.wanted = true;
     }
 
     /// Keeps further counted instances away from a node, or lets them come. None if there is no such node.

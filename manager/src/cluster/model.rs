@@ -61,6 +61,17 @@ pub struct StoredPlacement {
     pub placed_us: i64,
 }
 
+/// What the audit trail is to say: who did what to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub at_us: i64,
+    /// Tells it from what happened at the same time.
+    pub id: String,
+    pub node: NodeName,
+    pub action: &'static str,
+    pub by: String,
+}
+
 /// What is to be stored, all or nothing: deletes first, the placements of a deleted node go with it, and what
 /// is put is added or replaced. Nothing is put twice.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,6 +80,7 @@ pub struct ClusterChanges {
     pub delete_placements: Vec<(DataName, NodeName)>,
     pub put_nodes: Vec<StoredNode>,
     pub put_placements: Vec<StoredPlacement>,
+    pub told: Vec<Told>,
 }
 
 /// What comes of a look at everything.
@@ -130,5 +142,6 @@ impl ClusterChanges {
             && self.delete_placements.is_empty()
             && self.put_nodes.is_empty()
             && self.put_placements.is_empty()
+            && self.told.is_empty()
     }
 }

@@ -178,10 +178,12 @@ impl NodeEntry {
 
     /// Whether a status of that name is worth keeping.
     pub fn concerns(&self, name: &DataName) -> bool {
-        self.is_unknown()
-            || self.slot(name).is_some()
-            || self.ending.contains_key(name)
-            || self.stopping.contains(name)
+        self.is_unknown() || self.runs(name)
+    }
+
+    /// Whether the name should run there, or may not have ended yet.
+    pub fn runs(&self, name: &DataName) -> bool {
+        self.slot(name).is_some() || self.ending.contains_key(name) || self.stopping.contains(name)
     }
 
     pub fn forget_statuses(&mut self) {

@@ -71,17 +71,22 @@ impl Cluster {
             let to = if self.nodes.contains_key(node) { &mut self.unwritten } else { &mut self.removed };
             to.insert(node.clone());
         }
+        self.told.extend_from_slice(&store.told);
         self.rows.failed(store);
         self.wanted = true;
     }
 
     fn is_unwritten(&self) -> bool {
-        !self.removed.is_empty() || !self.unwritten.is_empty() || self.rows.is_dirty()
+        !self.told.is_empty()
+            || !self.removed.is_empty()
+            || !self.unwritten.is_empty()
+            || self.rows.is_dirty()
     }
 
     fn take_changes(&mut self) -> ClusterChanges {
         let mut changes = ClusterChanges {
             delete_nodes: std::mem::take(&mut self.removed).into_iter().collect(),
+            told: std::mem::take(&mut self.told),
             ..ClusterChanges::default()
         };
         for node in std::mem::take(&mut self.unwritten) {

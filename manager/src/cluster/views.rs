@@ -1,5 +1,7 @@
 //! What people are told of nodes and instances.
 
+use std::collections::BTreeMap;
+
 use chrono::DateTime;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
@@ -35,6 +37,17 @@ impl Cluster {
             }
         }
         views
+    }
+
+    /// Which nodes answer for others, by the name of what they run; also those that are about to end it.
+    pub fn speakers(&self) -> BTreeMap<DataName, Vec<NodeName>> {
+        let registered = self.registered.iter().flatten();
+        let many = registered.filter(|(_, of)| of.registration.answers_for_others());
+        let nodes_of = |name: &DataName| {
+            let running = self.nodes.iter().filter(|(_, entry)| entry.runs(name));
+            running.map(|(node, _)| node.clone()).collect()
+        };
+        many.map(|(name, _)| (name.clone(), nodes_of(name))).collect()
     }
 
     /// Who may still run what is not registered, or not any more as it is.

@@ -16,7 +16,7 @@ use estimand_manager::{LeadTimes, Manager, ManagerOptions, Peers, Settings};
 use estimand_service::server::ServerError;
 use estimand_service::stop::{self, StopTrigger};
 use estimand_service::{
-    LoopbackPolicy, Metrics, Readiness, Routes, Server, ServerOptions, Site, Stop, SystemClock, Tasks,
+    Metrics, OpenPolicy, Readiness, Routes, Server, ServerOptions, Site, Stop, SystemClock, Tasks,
 };
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
@@ -50,7 +50,7 @@ impl Serving {
         let (trigger, stop) = stop::pair();
         let (tasks, readiness) = (Tasks::new(), Readiness::new());
         let routes = make(&tasks, &readiness, stop.clone());
-        let site = Site::new(routes, Arc::new(LoopbackPolicy), Metrics::new(), readiness);
+        let site = Site::new(routes, Arc::new(OpenPolicy), Metrics::new(), readiness);
         let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
         let server = Server::bind(&options, site).unwrap();
         let address = server.address();

@@ -98,7 +98,7 @@ fn there(away: bool) -> Result<(), Problem> {
     if away { Err(Problem::unavailable("away", 1)) } else { Ok(()) }
 }
 
-#[utoipa::path(get, path = "/api/registry", responses((status = 200)))]
+#[utoipa::path(get, path = "/api/secrets", responses((status = 200)))]
 async fn registrations(state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let mut state = state.lock().unwrap();
     state.reads += 1;

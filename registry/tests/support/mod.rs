@@ -15,7 +15,7 @@ use estimand_registry::{Registry, RegistryOptions};
 use estimand_service::server::ServerError;
 use estimand_service::stop::{self, StopTrigger};
 use estimand_service::{
-    Body, LoopbackPolicy, Metrics, Readiness, Role, Routes, Server, ServerOptions, Site, SystemClock, Tasks,
+    Body, Metrics, OpenPolicy, Readiness, Role, Routes, Server, ServerOptions, Site, SystemClock, Tasks,
 };
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
@@ -49,7 +49,7 @@ impl Serving {
         let (trigger, stop) = stop::pair();
         let tasks = Tasks::new();
         let routes = make(&tasks, &readiness);
-        let site = Site::new(routes, Arc::new(LoopbackPolicy), Metrics::new(), readiness);
+        let site = Site::new(routes, Arc::new(OpenPolicy), Metrics::new(), readiness);
         let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
         let server = Server::bind(&options, site).unwrap();
         let address = server.address();

@@ -38,9 +38,19 @@ pub struct Bars<'a> {
 
 impl Bars<'_> {
     pub fn svg(&self) -> String {
-        let height = TOP + self.bars.len() as f64 * ROW + AXIS;
-        let scale = Scale::new(self.most);
-        let mut out = open(height, self.title);
+        let mut out = open(self.height(), self.title);
+        out.push_str(&self.content());
+        out.push_str("</svg>");
+        out
+    }
+
+    pub fn height(&self) -> f64 {
+        TOP + self.bars.len() as f64 * ROW + AXIS
+    }
+
+    /// What is in the drawing, for one that has several in it.
+    pub fn content(&self) -> String {
+        let (height, scale, mut out) = (self.height(), Scale::new(self.most), String::new());
         axis(&mut out, &scale, height, self.unit);
         for (i, bar) in self.bars.iter().enumerate() {
             let y = TOP + i as f64 * ROW + (ROW - BAR) / 2.0;
@@ -71,9 +81,34 @@ impl Bars<'_> {
                 format_args!(r#"<text class="words" x="{x:.1}" y="{y:.1}">{words}</text>"#, y = TOP - 14.0),
             );
         }
-        out.push_str("</svg>");
         out
     }
+}
+
+/// Drawings below each other in one file, each under its heading, with the style inside.
+pub fn sheet(title: &str, style: &str, drawings: &[(String, Bars<'_>)]) -> String {
+    /// Around all of it, and for a heading.
+    const MARGIN: f64 = 16.0;
+    const HEADING: f64 = 34.0;
+    let below = |(_, bars): &(String, Bars<'_>)| HEADING + bars.height();
+    let (width, height) = (WIDTH + 2.0 * MARGIN, drawings.iter().map(below).sum::<f64>() + 2.0 * MARGIN);
+    let title = escape(title);
+    let mut out = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" aria-label="{title}"><title>{title}</title><style>{style}</style><rect class="card" width="{width}" height="{height}"/>"#
+    );
+    let mut y = MARGIN;
+    for (heading, bars) in drawings {
+        let (words, content) = (escape(heading), bars.content());
+        push(
+            &mut out,
+            format_args!(
+                r#"<g transform="translate({MARGIN},{y})"><text class="heading" x="0" y="10">{words}</text><g transform="translate(0,{HEADING})">{content}</g></g>"#
+            ),
+        );
+        y += HEADING + bars.height();
+    }
+    out.push_str("</svg>\n");
+    out
 }
 
 /// Who worked when, on what, and what happened to them.

@@ -1,7 +1,9 @@
-//! What is shown of runs: `report.json` with everything, a table, and a page that needs nothing but itself.
+//! What is shown of runs: bars while they go on; then `report.json` with everything, a table, and a page that needs
+//! nothing but itself.
 //!
 //! Pure functions of the runs: no clock, no file, no network. Whatever is drawn is also in the JSON.
 
+mod bars;
 mod chart;
 mod page;
 #[cfg(test)]
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::run::Run;
 
-pub use page::page;
+pub use bars::{Live, bars};
+pub use page::{figure8, page};
 pub(crate) use text::table;
 pub use text::text;
 

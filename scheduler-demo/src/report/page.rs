@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Bar, Bars, escape, timeline};
+use super::chart::{Bar, Bars, escape, sheet, timeline};
 use crate::run::Run;
 
 const STYLE: &str = include_str!("page.css");
@@ -25,7 +25,8 @@ pub fn page(runs: &[Run]) -> String {
         let at = run.began.format("%Y-%m-%d %H:%M UTC");
         let _ = write!(
             out,
-            "<p>The scheduler and the images are the same each time; what it reads of the nodes' capability differs. {at}.</p>"
+            "<p>The scheduler and the images are the same each time; what it reads of the nodes' capability differs, or the \
+             policy by which it divides. {at}.</p>"
         );
         out.push_str(&summary(runs));
         out.push_str(&times(runs));
@@ -59,33 +60,59 @@ fn summary(runs: &[Run]) -> String {
     out
 }
 
+/// The paper's Figure 8 as a file of its own: how long each node worked, a drawing a run.
+pub fn figure8(runs: &[Run]) -> String {
+    let panels: Vec<Panel> = panels(runs);
+    let drawings: Vec<(String, Bars<'_>)> =
+        panels.iter().map(|panel| (panel.heading.clone(), panel.bars())).collect();
+    sheet("How long each node worked, by how its capability was estimated", STYLE, &drawings)
+}
+
 /// The paper's Figure 8: a drawing a run, all to one scale.
 fn times(runs: &[Run]) -> String {
-    let all = runs.iter().flat_map(|run| run.nodes.iter().map(|node| node.seconds).chain([run.makespan]));
-    let most = all.fold(0.0, f64::max) * ROOM;
     let mut out = String::from(
         "<h2>How long each node worked</h2><p>Seconds until a node was done with its last image. The better the \
          division, the closer the bars are to each other and to the ideal, in which all nodes work at the speed that \
          was measured until the end.</p><div class=\"figures\">",
     );
-    for (i, run) in runs.iter().enumerate() {
-        let bars: Vec<Bar> = run
-            .nodes
-            .iter()
-            .map(|node| Bar {
-                label: node.name.clone(),
-                value: node.seconds,
-                figure: format!("{:.1} s", node.seconds),
-            })
-            .collect();
-        let heading = heading(i, run);
-        let words = run.ideal.map(|ideal| (ideal, format!("ideal {ideal:.1} s")));
-        let line = words.as_ref().map(|(ideal, words)| (*ideal, words.as_str()));
-        let svg = Bars { title: &heading, unit: "seconds", bars: &bars, most, line }.svg();
-        let _ = write!(out, "<figure><h3>{}</h3>{svg}</figure>", escape(&heading));
+    for panel in panels(runs) {
+        let _ = write!(out, "<figure><h3>{}</h3>{}</figure>", escape(&panel.heading), panel.bars().svg());
     }
     out.push_str("</div>");
     out
+}
+
+/// One run of the figure.
+struct Panel {
+    heading: String,
+    bars: Vec<Bar>,
+    /// Of all of them.
+    most: f64,
+    ideal: Option<(f64, String)>,
+}
+
+impl Panel {
+    fn bars(&self) -> Bars<'_> {
+        let line = self.ideal.as_ref().map(|(ideal, words)| (*ideal, words.as_str()));
+        Bars { title: &self.heading, unit: "seconds", bars: &self.bars, most: self.most, line }
+    }
+}
+
+fn panels(runs: &[Run]) -> Vec<Panel> {
+    let all = runs.iter().flat_map(|run| run.nodes.iter().map(|node| node.seconds).chain([run.makespan]));
+    let most = all.fold(0.0, f64::max) * ROOM;
+    let bar = |node: &crate::run::Lane| Bar {
+        label: node.name.clone(),
+        value: node.seconds,
+        figure: format!("{:.1} s", node.seconds),
+    };
+    let panel = |(i, run): (usize, &Run)| Panel {
+        heading: heading(i, run),
+        bars: run.nodes.iter().map(bar).collect(),
+        most,
+        ideal: run.ideal.map(|ideal| (ideal, format!("ideal {ideal:.1} s"))),
+    };
+    runs.iter().enumerate().map(panel).collect()
 }
 
 /// As the paper's figure counts its parts, as far as letters go.

@@ -23,6 +23,7 @@ fn lane(name: &str, capability: f64, seconds: f64, spans: &[(f64, f64, u64)]) ->
         fps: (seconds > 0.0).then(|| did as f64 / seconds),
         spans: spans.iter().map(|(from, to, items)| Span { from: *from, to: *to, items: *items }).collect(),
         images: (0..did).map(|i| format!("{name}-{i}.jpg")).collect(),
+        steps: Vec::new(),
     }
 }
 
@@ -140,4 +141,32 @@ fn runs_of_which_little_is_known_are_drawn_all_the_same() {
     parse(&page);
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     assert!(text(&[nothing]).contains('-'));
+}
+
+#[test]
+fn the_figure_stands_alone() {
+    let figure = figure8(&runs());
+    let document = Document::parse(&figure).unwrap();
+    let words: Vec<&str> =
+        document.descendants().filter(Node::is_text).filter_map(|node| node.text()).collect();
+    for expected in ["(a) equal", "(b) history & \"more\"", "ideal 33.0 s", "50.0 s"] {
+        assert!(words.contains(&expected), "{expected}: {words:?}");
+    }
+    assert!(Document::parse(&figure8(&[])).is_ok());
+}
+
+#[test]
+fn a_change_on_purpose_gives_the_ideal_two_speeds() {
+    let step = |from, to, items| Span { from, to, items };
+    let mut slowed = lane("n1", 1.0, 30.0, &[(0.0, 30.0, 60)]);
+    slowed.steps = vec![step(0.0, 10.0, 40), step(10.0, 30.0, 20)];
+    let mut same = lane("n2", 1.0, 10.0, &[(0.0, 10.0, 40)]);
+    same.steps = vec![step(0.0, 10.0, 40)];
+    let mut run = run("changed", Method::Static, 30.0, None, vec![slowed, same]);
+    run.changed(10.0, "n1", "on purpose");
+    // 80 in ten seconds, and then five a second.
+    assert_eq!(run.ideal, Some(14.0));
+    assert!(text(&[run.clone()]).contains("at 10.0 s n1 changed: on purpose"));
+    run.changed(60.0, "n1", "too late to matter");
+    assert_eq!(run.ideal, Some(100.0 / (2.0 + 4.0)));
 }

@@ -1,7 +1,8 @@
 //! What happened when, and what that amounts to.
 //!
 //! Times are seconds since the work began. The ideal is by what was measured: the time that the nodes would have
-//! needed together, had each worked throughout at the speed that it showed while it worked.
+//! needed together, had each worked throughout at the speed that it showed while it worked. Whoever changed a speed
+//! under way says so; then each side of that moment has speeds of its own.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,9 @@ pub struct Lane {
     pub spans: Vec<Span>,
     /// Whose results count for it, in the order of names.
     pub images: Vec<String>,
+    /// Each line of its worker: what speeds are measured by. Not in a report, where spans say the same for people.
+    #[serde(skip)]
+    pub steps: Vec<Span>,
 }
 
 /// Items that were done one after the other.
@@ -94,6 +98,8 @@ pub enum What {
     Back,
     /// It was not there from the beginning.
     Joined,
+    /// Whoever experiments with it made it faster or slower.
+    Changed,
 }
 
 impl What {
@@ -102,6 +108,7 @@ impl What {
             What::Lost => "lost",
             What::Back => "back",
             What::Joined => "joined",
+            What::Changed => "changed",
         }
     }
 }
@@ -110,6 +117,25 @@ impl Run {
     /// The makespan over the ideal.
     pub fn over_ideal(&self) -> Option<f64> {
         self.ideal.filter(|ideal| *ideal > 0.0).map(|ideal| self.makespan / ideal)
+    }
+
+    /// Notes that a node's speed was changed on purpose. From here on the ideal is the least time in which the nodes could
+    /// have done it all, each at the speed that it showed before that moment, and then at the one that it showed after.
+    pub fn changed(&mut self, at: f64, node: &str, why: &str) {
+        let (before, after): (f64, f64) = self
+            .nodes
+            .iter()
+            .map(|lane| lane.speeds_around(at))
+            .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let items = self.items as f64;
+        let left = items - before * at;
+        self.ideal = match left <= 0.0 {
+            true => Some(items / before),
+            false => (after > 0.0).then(|| at + left / after),
+        };
+        let (node, why) = (node.to_owned(), why.to_owned());
+        self.happenings.push(Happening { at, node, what: What::Changed, why });
+        self.happenings.sort_by(|a, b| a.at.total_cmp(&b.at));
     }
 
     /// Counts what the results say of images that were done more than once.
@@ -135,7 +161,22 @@ impl Lane {
             fps: None,
             spans: Vec::new(),
             images: Vec::new(),
+            steps: Vec::new(),
         }
+    }
+
+    /// Items a second while it worked, before a moment and after it. What was under way then tells of neither; where nothing
+    /// is known of one side, it is as on the other.
+    fn speeds_around(&self, at: f64) -> (f64, f64) {
+        let speed = |is_there: &dyn Fn(&Span) -> bool| {
+            let steps = self.steps.iter().filter(|step| is_there(step));
+            let (items, seconds) = steps
+                .fold((0, 0.0), |(items, seconds), step| (items + step.items, seconds + step.to - step.from));
+            (seconds > 0.0).then(|| items as f64 / seconds)
+        };
+        let (before, after) = (speed(&|step| step.to <= at), speed(&|step| step.from >= at));
+        let either = before.or(after).or(self.fps).unwrap_or(0.0);
+        (before.unwrap_or(either), after.unwrap_or(either))
     }
 
     /// Notes items that took so long until then. What follows without a pause is one span.
@@ -144,6 +185,9 @@ impl Lane {
         const PAUSE: f64 = 0.1;
         let from = (to - seconds).max(0.0);
         self.worked += seconds;
+        if seconds > 0.0 {
+            self.steps.push(Span { from, to, items });
+        }
         match self.spans.last_mut() {
             Some(last) if seconds > 0.0 && from - last.to <= PAUSE => {
                 last.to = to;
@@ -170,4 +214,26 @@ impl Lane {
 pub(super) fn ideal(items: u64, lanes: &[Lane]) -> Option<f64> {
     let speed: f64 = lanes.iter().filter_map(|lane| lane.fps).sum();
     (speed > 0.0).then(|| items as f64 / speed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_have_two_sides_where_one_was_changed() {
+        let mut lane = Lane::empty();
+        for second in 1..=4 {
+            lane.add(f64::from(second), 1.0, 30);
+        }
+        // A line that is of both.
+        lane.add(5.0, 1.0, 20);
+        lane.add(6.0, 1.0, 10);
+        lane.add(7.0, 1.0, 10);
+        assert_eq!(lane.speeds_around(4.5), (30.0, 10.0));
+        assert_eq!(lane.speeds_around(0.5), (130.0 / 6.0, 130.0 / 6.0), "nothing is known of before");
+        // What came before the pause is no speed of after it.
+        lane.add(20.0, 1.0, 10);
+        assert_eq!(lane.speeds_around(4.5), (30.0, 10.0));
+    }
 }

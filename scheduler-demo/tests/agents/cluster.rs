@@ -1,10 +1,12 @@
 //! Services and agents as real processes, and what a test tells them.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use estimand_api::access::Token;
 use estimand_api::client::Client;
 use estimand_api::command::Command as Words;
 use estimand_scheduler_demo::job::{Job, JobNames};
@@ -15,48 +17,61 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Far longer than anything here takes on a machine that also compiles.
-const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
     pub agents: Vec<(String, Estimand)>,
     pub http: Http,
     pub folder: TempDir,
-    services: Estimand,
-    worker: PathBuf,
+    pub worker: PathBuf,
+    pub services: Estimand,
 }
 
 impl Cluster {
     /// Nodes that may run the fake worker.
     pub fn start(nodes: &[&str]) -> Cluster {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::Builder::new().prefix("scheduler-").tempdir().unwrap();
+        let folder = folder();
         let worker = folder.path().join("fake-worker");
         std::fs::write(&worker, format!("#!{}\n{}", python(), include_str!("fake_worker.py"))).unwrap();
         std::fs::set_permissions(&worker, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Cluster::of_worker(nodes, folder, worker)
+    }
+
+    /// Nodes that may run what is in a folder, of which one program is the worker.
+    pub fn of_worker(nodes: &[&str], folder: TempDir, worker: PathBuf) -> Cluster {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let services = Estimand::builder(binary()).args(["up", "--no-agent"]).start();
-        let allowed = folder.path().display().to_string();
-        let agent = |node: &&str| {
-            let label = format!("who={node}");
-            let args = ["agent", "--server", services.base_url(), "--node", node, "--allow", &allowed];
-            let args = args.into_iter().chain(["--label", &label]).map(str::to_owned).collect::<Vec<_>>();
-            let started = Estimand::builder(binary()).args(args).without_http().start();
-            ((*node).to_owned(), started)
-        };
-        let agents = nodes.iter().map(agent).collect();
         let http = services.http();
-        Cluster { agents, http, folder, services, worker }
+        let mut cluster = Cluster { agents: Vec::new(), http, folder, worker, services };
+        let server = cluster.services.base_url().to_owned();
+        nodes.iter().for_each(|node| cluster.join(node, &server));
+        cluster
+    }
+
+    /// One more node, whose agent and workers reach the services under this address.
+    pub fn join(&mut self, node: &str, server: &str) {
+        let (allowed, label) = (self.folder.path().display().to_string(), format!("who={node}"));
+        let args = ["agent", "--server", server, "--node", node, "--allow", &allowed, "--label", &label];
+        let agent = Estimand::builder(binary()).args(args).without_http().start();
+        self.agents.push((node.to_owned(), agent));
+    }
+
+    /// What a job of the fake worker is told; its images a second are by node.
+    pub fn params(&self, rates: &Value) -> BTreeMap<String, Value> {
+        let out = self.out().display().to_string();
+        [("rates".to_owned(), rates.to_string().into()), ("out".to_owned(), out.into())].into()
     }
 
     pub fn client(&self) -> Client {
-        Client::new(self.services.base_url()).unwrap()
+        let token = Token::parse(estimand_testkit::TOKEN).unwrap();
+        Client::with_token(self.services.base_url(), Some(token)).unwrap()
     }
 
-    /// A job of the fake worker, with images a second by node.
+    /// A job of the fake worker.
     pub fn job(&self, name: &str, rates: &Value) -> Job {
         let command = Words::words(vec![self.worker.display().to_string()]).unwrap();
         let mut job = Job::new(JobNames::new(name).unwrap(), command);
-        job.params.insert("rates".to_owned(), rates.to_string().into());
-        job.params.insert("out".to_owned(), self.out().display().to_string().into());
+        job.params = self.params(rates);
         job
     }
 
@@ -126,8 +141,20 @@ impl Drop for Cluster {
     }
 }
 
+/// A place for all that a test writes.
+pub fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("scheduler-").tempdir().unwrap()
+}
+
+/// The program of a name that is built from `examples/`.
+pub fn example(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/examples").join(name);
+    assert!(path.exists(), "{} is not there: `cargo build --examples`", path.display());
+    path
+}
+
 /// The binary under test is built by another package: where it usually is, or where the environment says.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/estimand");
     let path = std::env::var_os("ESTIMAND_BIN").map_or(usual, PathBuf::from);
     assert!(

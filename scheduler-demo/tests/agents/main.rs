@@ -3,10 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod faults;
+mod job;
+mod python;
+mod recorder;
+mod swap;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::path::Path;
 
 use cluster::Cluster;
 use estimand_scheduler_demo::dispatch::ThroughAgents;
@@ -36,6 +42,22 @@ fn planned(cluster: &Cluster, runtime: &tokio::runtime::Runtime, method: Method)
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// What a scheduler must not hear of: all collectors and estimators in the box, and the names that tests give.
+fn forbidden() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut words = Vec::new();
+    for part in ["collectors", "processors"] {
+        for entry in std::fs::read_dir(root.join(part).join("src")).unwrap() {
+            words.push(entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    // Names of one word mean other things, too.
+    words.retain(|word| word.contains('_'));
+    assert!(words.iter().any(|word| word == "capability_config"), "{words:?}");
+    words.extend(["run_log", "machine_facts", "free_share", "cpu", "cgroup"].map(str::to_owned));
+    words
 }
 
 /// Every image has one answer, the scheduler counts every image once, and for a node that has an answer to it.

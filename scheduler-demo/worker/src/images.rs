@@ -1,9 +1,9 @@
 //! Where the images of a job lie: a folder, or a folder of an HDFS (feature `hdfs`).
 //!
 //! An image is named by its path below that place; a name that leads out of it is refused. Reading takes no more
-//! than [`MAX_IMAGE_BYTES`] and waits for nothing that isn't a plain file.
+//! than [`MAX_IMAGE_BYTES`] and waits for nothing that isn't a plain file. Writing is for images that are made.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,9 @@ pub enum Unreadable {
     TooLarge,
     #[error("it can't be read: {0}")]
     Read(String),
+    /// Nothing is known of the image, and something may be later.
+    #[error("the place of the images doesn't answer: {0}")]
+    Away(String),
 }
 
 impl Images {
@@ -66,6 +69,33 @@ impl Images {
     fn in_hdfs(url: &str) -> Result<Self, PlaceError> {
         let cause = "this worker was built without the feature `hdfs`".to_owned();
         Err(PlaceError::Hdfs { url: url.to_owned(), cause })
+    }
+
+    /// A place that may not be there yet: it is made.
+    pub fn make(place: &str) -> Result<Self, PlaceError> {
+        if !place.starts_with(HDFS_SCHEME) {
+            let made = fs::create_dir_all(place);
+            made.map_err(|error| PlaceError::NoFolder { path: place.into(), cause: error.to_string() })?;
+        }
+        let images = Self::at(place)?;
+        #[cfg(feature = "hdfs")]
+        if let Images::Hdfs(hdfs) = &images {
+            hdfs.make().map_err(|cause| PlaceError::Hdfs { url: place.to_owned(), cause })?;
+        }
+        Ok(images)
+    }
+
+    /// Writes one image, in the place of one of that name. `copies` is for an HDFS, which has a number of its own
+    /// otherwise.
+    pub fn write(&self, name: &str, bytes: &[u8], copies: Option<u32>) -> Result<(), String> {
+        match self {
+            Images::Folder(folder) => {
+                let _ = copies;
+                fs::write(folder.join(name), bytes).map_err(|error| format!("{name}: {error}"))
+            }
+            #[cfg(feature = "hdfs")]
+            Images::Hdfs(hdfs) => hdfs.write(name, bytes, copies),
+        }
     }
 
     /// The bytes of one image.

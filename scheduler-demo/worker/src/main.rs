@@ -50,11 +50,14 @@ struct MakeModel {
 
 #[derive(Args)]
 struct MakeImages {
-    /// The folder to write them to
+    /// The folder to write them to, or hdfs://namenode:port/folder
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    out: String,
     #[arg(long, default_value_t = 400)]
     count: usize,
+    /// How many DataNodes of an HDFS get each; by default what the HDFS takes for usual
+    #[arg(long, value_name = "COUNT")]
+    copies: Option<u32>,
     /// Other pictures for another seed
     #[arg(long, default_value_t = 7)]
     seed: u64,
@@ -121,7 +124,8 @@ fn make_model(args: &MakeModel) -> anyhow::Result<()> {
 }
 
 fn make_images(args: &MakeImages) -> anyhow::Result<()> {
-    pictures::write(&args.out, args.count, args.seed).with_context(|| args.out.display().to_string())
+    let place = images::Images::make(&args.out)?;
+    pictures::write(&place, args.count, args.seed, args.copies).with_context(|| args.out.clone())
 }
 
 fn classify(args: &Classify) -> anyhow::Result<()> {

@@ -4,18 +4,19 @@
 //! what a photograph costs, and that no two look the same. Only sums, products and roots are used, so that a seed
 //! gives the same pictures on every machine.
 
-use std::fs;
 use std::io;
-use std::path::Path;
+use std::thread;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageError};
 
 use crate::decode::Pixels;
+use crate::images::Images;
 use crate::random::Random;
 
 mod paint;
 
+const WRITERS: usize = 32;
 /// How much the compression keeps; what cameras usually do.
 const QUALITY: u8 = 85;
 
@@ -24,13 +25,23 @@ pub fn name(index: usize) -> String {
     format!("img-{index:05}.jpg")
 }
 
-/// Makes pictures 0 up to `count` in a folder, which is made if it isn't there.
-pub fn write(folder: &Path, count: usize, seed: u64) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for index in 0..count {
-        fs::write(folder.join(name(index)), jpeg(seed, index)?)?;
-    }
-    Ok(())
+/// Makes pictures 0 up to `count` in a place; `copies` of each where that is an HDFS. Several are written at a time,
+/// because an HDFS lets writers wait.
+pub fn write(place: &Images, count: usize, seed: u64, copies: Option<u32>) -> io::Result<()> {
+    let write_from = |first: usize| {
+        for index in (first..count).step_by(WRITERS) {
+            place.write(&name(index), &jpeg(seed, index)?, copies).map_err(io::Error::other)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..WRITERS.min(count)).map(|first| scope.spawn(move || write_from(first))).collect();
+        let join = |writer: thread::ScopedJoinHandle<'_, io::Result<()>>| {
+            writer.join().unwrap_or_else(|_| Err(io::Error::other("a picture could not be painted")))
+        };
+        writers.into_iter().try_for_each(join)
+    })
 }
 
 /// The file of one picture.

@@ -7,6 +7,7 @@
 
 mod connections;
 mod signals;
+pub mod tls;
 
 use std::any::Any;
 use std::io;
@@ -23,6 +24,7 @@ use crate::tasks::{Tasks, Unfinished};
 use connections::Connections;
 
 pub use signals::Signals;
+pub use tls::{PeerIdentity, Tls, TlsOptions};
 
 /// How long an orderly stop may take, everything together.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ const TASKS_SHARE: Duration = Duration::from_secs(2);
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long the head of a request may take to arrive.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a TLS handshake may take.
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a connection that is being closed may take to go.
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS_PER_WORKER: usize = 25_000;
@@ -47,13 +51,15 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// One a core unless said otherwise.
     pub workers: Option<usize>,
-    /// Allows an address that other machines can reach although there is no access control.
+    /// None: plain HTTP.
+    pub tls: Option<Arc<Tls>>,
+    /// Allows an address that other machines can reach although there is no TLS.
     pub insecure: bool,
 }
 
 impl ServerOptions {
     pub fn new(listen: SocketAddr) -> Self {
-        ServerOptions { listen, workers: None, insecure: false }
+        ServerOptions { listen, workers: None, tls: None, insecure: false }
     }
 }
 
@@ -61,14 +67,20 @@ impl ServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error(
-        "refusing to listen on {0}: other machines can reach it, and there is no access control; \
-         listen on 127.0.0.1, or accept that with --insecure"
+        "refusing to listen on {0} without TLS: other machines can reach it, and could read and change everything on \
+         the way\n\
+         \n  estimand pki init\
+         \n  estimand pki issue NAME --service --address {ip}\
+         \n  estimand COMMAND --listen {0} --tls DIR        (as the second one says)\n\
+         \nor listen on 127.0.0.1, or accept it with --insecure", ip = .0.ip()
     )]
     Exposed(SocketAddr),
     #[error("cannot listen on {address}")]
     Bind { address: SocketAddr, source: io::Error },
     #[error("the server on {address} ended although nobody asked it to")]
     Ended { address: SocketAddr, source: Option<io::Error> },
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
     #[error(transparent)]
     Tasks(#[from] Unfinished),
 }
@@ -78,6 +90,7 @@ pub struct Server {
     address: SocketAddr,
     site: Arc<Site>,
     connections: Connections,
+    tls: Option<Arc<Tls>>,
     running: dev::Server,
 }
 
@@ -90,7 +103,7 @@ impl std::fmt::Debug for Server {
 impl Server {
     pub fn bind(options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
         let listen = options.listen;
-        if !options.insecure && !listen.ip().to_canonical().is_loopback() {
+        if !options.insecure && options.tls.is_none() && !listen.ip().to_canonical().is_loopback() {
             return Err(ServerError::Exposed(listen));
         }
         let connections = Connections::new();
@@ -111,16 +124,29 @@ impl Server {
             .client_disconnect_timeout(DISCONNECT_DEADLINE)
             .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs())
             .max_connections(MAX_CONNECTIONS_PER_WORKER)
+            // Handshakes that hang hold nobody else up before that.
+            .max_connection_rate(MAX_CONNECTIONS_PER_WORKER)
+            .tls_handshake_timeout(HANDSHAKE_DEADLINE)
             .backlog(BACKLOG)
             .tcp_nodelay(true)
             .disable_signals()
-            .on_connect(move |_: &dyn Any, data| {
+            .on_connect(move |connection: &dyn Any, data| {
                 data.insert(counted.ticket());
-            })
-            .bind(listen)
-            .map_err(|source| ServerError::Bind { address: listen, source })?;
+                if let Some(peer) = PeerIdentity::of(connection) {
+                    data.insert(peer);
+                }
+            });
+        let tls = options.tls.clone();
+        let bound = match &tls {
+            None => server.bind(listen),
+            Some(tls) => server.bind_rustls_0_23(listen, tls.config()?),
+        };
+        let server = bound.map_err(|source| ServerError::Bind { address: listen, source })?;
+        if let Some(tls) = tls.clone() {
+            site.metrics().source(Box::new(move |text| tls.write_figures(text)));
+        }
         let address = server.addrs().first().copied().unwrap_or(listen);
-        Ok(Server { address, site, connections, running: server.run() })
+        Ok(Server { address, site, connections, tls, running: server.run() })
     }
 
     /// The address that is listened on, with its real port.
@@ -133,8 +159,14 @@ impl Server {
     /// Handlers of long streams listen to the same `stop`, so that their streams end while the others drain.
     /// When this returns no request is being answered and no task runs: stores can be closed.
     pub async fn run_until(self, stop: Stop, tasks: &Tasks) -> Result<(), ServerError> {
-        let Server { address, site, connections, mut running } = self;
-        tracing::info!(%address, "listening");
+        let Server { address, site, connections, tls, mut running } = self;
+        tracing::info!(%address, tls = tls.is_some(), "listening");
+        if let Some(tls) = tls {
+            tasks.spawn("certificates", move |stop| {
+                let tls = Arc::clone(&tls);
+                async move { tls.look_until(&stop).await }
+            });
+        }
         tokio::select! {
             ended = &mut running => {
                 return Err(ServerError::Ended { address, source: ended.err() });

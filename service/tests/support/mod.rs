@@ -14,7 +14,7 @@ use estimand_api::problem::Problem;
 use estimand_service::server::ServerError;
 use estimand_service::stop::{self, StopTrigger};
 use estimand_service::{
-    Body, Failure, LoopbackPolicy, Metrics, Principal, Query, Readiness, Role, Routes, Server, ServerOptions,
+    Body, Failure, Metrics, OpenPolicy, Principal, Query, Readiness, Role, Routes, Server, ServerOptions,
     Site, Stop, Tasks,
 };
 use futures_util::{FutureExt, StreamExt, stream};
@@ -101,8 +101,7 @@ impl Running {
     pub fn start() -> Self {
         let (trigger, stop) = stop::pair();
         let (readiness, tasks) = (Readiness::new(), Tasks::new());
-        let site =
-            Site::new(routes(stop.clone()), Arc::new(LoopbackPolicy), Metrics::new(), readiness.clone());
+        let site = Site::new(routes(stop.clone()), Arc::new(OpenPolicy), Metrics::new(), readiness.clone());
         let mut options = ServerOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.workers = Some(1);
         let server = Server::bind(&options, site).unwrap();

@@ -33,12 +33,13 @@ pub use sequencer::Sequencer;
 
 /// What a client for [`Outbox::run`] is made with: one attempt, because the outbox has a pause of its own
 /// between attempts, and a limit after which an answer is not waited for any more.
-pub fn client_options() -> client::Options {
+pub fn client_options(credentials: &client::Credentials) -> client::Options {
     client::Options {
         connect_timeout: Duration::from_secs(2),
         read_timeout: Duration::from_secs(15),
         total_timeout: Duration::from_secs(15),
         attempts: 1,
+        credentials: credentials.clone(),
     }
 }
 

@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -124,7 +125,7 @@ fn store(path: &Path, mark: u64) -> io::Result<()> {
     let mut text = mark.to_string();
     // Writing to a string cannot fail.
     let _ = writeln!(text, " {:08x}", crc32fast::hash(text.as_bytes()));
-    let mut file = File::create(&next)?;
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&next, path)?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::client::{Client, Event, HistoryQuery};
+use estimand_api::client::{self, Client, Event, HistoryQuery};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::write::Write;
 use estimand_service::{Clock, Stop};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::engine::{Engine, Round};
 use super::formula::{Formula, Reach};
 use super::table::Moment;
-use crate::deliver::{Outbox, client_options};
+use crate::deliver::Outbox;
 
 /// How long what belongs together is waited for, if nobody says that it is complete.
 const SETTLES_WITHIN: Duration = Duration::from_millis(20);
@@ -108,6 +108,8 @@ pub struct Task {
     inbox: mpsc::Receiver<Message>,
     messages: mpsc::Sender<Message>,
     server: watch::Receiver<String>,
+    /// For whoever is the data service.
+    options: client::Options,
     outbox: Arc<Outbox>,
     clock: Arc<dyn Clock>,
     started: Instant,
@@ -133,6 +135,7 @@ impl Task {
     pub fn new(
         own: NodeName,
         server: watch::Receiver<String>,
+        options: client::Options,
         outbox: Arc<Outbox>,
         clock: Arc<dyn Clock>,
     ) -> (Derive, Self) {
@@ -146,6 +149,7 @@ impl Task {
             inbox,
             messages,
             server,
+            options,
             outbox,
             clock,
             started: now,
@@ -297,7 +301,7 @@ impl Task {
         if !wanted.names.is_empty() {
             let names: Vec<DataName> = wanted.names.iter().cloned().collect();
             let node = wanted.own_only.then(|| self.own.clone());
-            match Client::with_options(&wanted.server, client_options()) {
+            match Client::with_options(&wanted.server, self.options.clone()) {
                 Ok(client) => {
                     let follow = follow(client, names, node, self.watches, self.messages.clone());
                     self.following = Some(self.helpers.spawn(follow));
@@ -311,7 +315,7 @@ impl Task {
     /// Asks for what was kept of the inputs whose past the formula looks at.
     fn recall(&mut self, formula: &Formula) {
         let server = self.server.borrow().clone();
-        let Ok(client) = Client::with_options(&server, client_options()) else { return };
+        let Ok(client) = Client::with_options(&server, self.options.clone()) else { return };
         for (input, window) in &formula.spec.windows {
             let query = HistoryQuery {
                 node: (formula.spec.reach == Reach::Own).then(|| self.own.clone()),

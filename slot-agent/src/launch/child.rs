@@ -6,14 +6,16 @@
 //! child allocates nothing, touches no thread-local variable, and writes nothing but its own stack.
 //!
 //! A run with a limit on memory gets a copy of the launcher's memory instead. The kernel may have to kill it for
-//! that limit before it has executed anything, and then it kills whoever shares that memory as well.
+//! that limit before it has executed anything, and then it kills whoever shares that memory as well. So does one that
+//! becomes another user ([`super::privileges`] says why).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 
-use super::kernel::{MAY_SHARE_MEMORY, call};
+use super::kernel::{MAY_SHARE_MEMORY, call, call5};
+use super::privileges::{Shed, give_up};
 use super::protocol::{MAX_REQUEST, Start};
 
 const STACK: usize = 64 * 1024;
@@ -32,6 +34,8 @@ pub(crate) enum Step {
     Directory,
     Descriptors,
     Execute,
+    Identity,
+    Capabilities,
 }
 
 impl Step {
@@ -45,6 +49,8 @@ impl Step {
             Step::Directory,
             Step::Descriptors,
             Step::Execute,
+            Step::Identity,
+            Step::Capabilities,
         ]
         .into_iter()
         .find(|known| *known as u8 == step)
@@ -88,12 +94,24 @@ pub(super) struct Around {
     pub stdin: Option<RawFd>,
     pub stdout: RawFd,
     pub stderr: RawFd,
+    /// The program's file itself, if not whatever lies at its path shall be executed.
+    pub program: Option<Program>,
     pub launcher: i32,
+    /// None: it keeps everything.
+    pub shed: Option<Shed>,
     pub open_files: libc::rlimit64,
     pub address_space: Option<u64>,
     /// The most processes that its user may have, this machine's others among them.
     pub user_processes: Option<u64>,
     pub shares_memory: bool,
+}
+
+/// An open file that is to be executed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Program {
+    pub descriptor: RawFd,
+    /// Whether an interpreter opens it once more, for which it has to stay open.
+    pub script: bool,
 }
 
 impl Nursery {
@@ -191,7 +209,9 @@ impl Orders {
                 stdin: None,
                 stdout: -1,
                 stderr: -1,
+                program: None,
                 launcher: 0,
+                shed: None,
                 open_files: unlimited,
                 address_space: None,
                 user_processes: None,
@@ -253,12 +273,7 @@ unsafe fn follow(orders: &Orders) -> Result<std::convert::Infallible, (Step, i32
     unsafe {
         call(libc::SYS_close, [around.socket as usize, 0, 0, 0]);
         check(Step::Session, call(libc::SYS_setsid, [0; 4]))?;
-        let sigkill = libc::SIGKILL as usize;
-        check(Step::Session, call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, sigkill, 0, 0]))?;
-        // A launcher that died before this line sends no signal.
-        if call(libc::SYS_getppid, [0; 4]) != around.launcher as isize {
-            return Err((Step::Session, libc::ESRCH));
-        }
+        die_with(around.launcher)?;
         join(orders.joins)?;
         limit(libc::RLIMIT_NOFILE as usize, &around.open_files)?;
         for (resource, most) in
@@ -268,19 +283,69 @@ unsafe fn follow(orders: &Orders) -> Result<std::convert::Infallible, (Step, i32
                 limit(resource as usize, &libc::rlimit64 { rlim_cur: most, rlim_max: most })?;
             }
         }
-        check(Step::Directory, call(libc::SYS_chdir, [orders.directory as usize, 0, 0, 0]))?;
+        let directory = [orders.directory as usize, 0, 0, 0];
+        let changed = call(libc::SYS_chdir, directory);
         // The launcher's descriptors from 3 on are all close-on-exec; a copy made here is not.
         for (from, to) in [(around.stdin.unwrap_or(-1), 0), (around.stdout, 1), (around.stderr, 2)] {
             if from >= 0 {
                 check(Step::Descriptors, call(libc::SYS_dup3, [from as usize, to, 0, 0]))?;
             }
         }
+        if let Some(shed) = &around.shed {
+            give_up(shed)?;
+            // Forgotten by the kernel with the change of the user.
+            die_with(around.launcher)?;
+        }
+        if changed < 0 {
+            // Its own folder may be closed to the agent.
+            check(Step::Directory, call(libc::SYS_chdir, directory))?;
+        }
         let mask = [libc::SIG_SETMASK as usize, (&raw const no_signals) as usize, 0, 8];
         check(Step::Session, call(libc::SYS_rt_sigprocmask, mask))?;
-        let execute = [orders.program as usize, orders.arguments as usize, orders.variables as usize, 0];
-        let failed = call(libc::SYS_execve, execute);
-        Err((Step::Execute, -failed as i32))
+        Err((Step::Execute, execute(orders)))
     }
+}
+
+/// Returns only with why it failed.
+///
+/// # Safety
+/// Only for a child that [`Nursery::spawn`] made, with its orders.
+unsafe fn execute(orders: &Orders) -> i32 {
+    let (arguments, variables) = (orders.arguments as usize, orders.variables as usize);
+    // SAFETY: strings and lists are those of the orders, and the descriptor is this child's copy.
+    let failed = unsafe {
+        match orders.around.program {
+            None => call(libc::SYS_execve, [orders.program as usize, arguments, variables, 0]),
+            Some(Program { descriptor, script }) => {
+                let descriptor = descriptor as usize;
+                if script {
+                    // The kernel tells the interpreter to open `/dev/fd/N`.
+                    call(libc::SYS_fcntl, [descriptor, libc::F_SETFD as usize, 0, 0]);
+                }
+                let none = c"".as_ptr() as usize;
+                let itself = libc::AT_EMPTY_PATH as usize;
+                call5(libc::SYS_execveat, [descriptor, none, arguments, variables, itself])
+            }
+        }
+    };
+    -failed as i32
+}
+
+/// Has the kernel kill this process when the launcher dies.
+///
+/// # Safety
+/// Only for a child that [`Nursery::spawn`] made.
+unsafe fn die_with(launcher: i32) -> Result<(), (Step, i32)> {
+    let sigkill = libc::SIGKILL as usize;
+    // SAFETY: the calls take numbers.
+    unsafe {
+        check(Step::Session, call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, sigkill, 0, 0]))?;
+        // A launcher that died before this line sends no signal.
+        if call(libc::SYS_getppid, [0; 4]) != launcher as isize {
+            return Err((Step::Session, libc::ESRCH));
+        }
+    }
+    Ok(())
 }
 
 /// Writes this process into each of the cell's groups.
@@ -312,6 +377,6 @@ unsafe fn limit(resource: usize, to: &libc::rlimit64) -> Result<(), (Step, i32)>
     check(Step::Limits, result).map(drop)
 }
 
-fn check(step: Step, result: isize) -> Result<usize, (Step, i32)> {
+pub(super) fn check(step: Step, result: isize) -> Result<usize, (Step, i32)> {
     if result < 0 { Err((step, -result as i32)) } else { Ok(result as usize) }
 }

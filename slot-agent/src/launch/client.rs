@@ -17,9 +17,10 @@ use tokio::task::JoinHandle;
 use super::link::{Link, WaitingRun, lock};
 use super::lost::{self, Marks};
 use super::orphans::TOKEN_VARIABLE;
-use super::protocol::{Deadline, MAX_STRINGS, Request, Start};
+use super::privileges::Identity;
+use super::protocol::{Deadline, File, MAX_STRINGS, Request, Start};
 use super::run::{Ends, Run};
-use super::{Ended, LaunchError, LauncherOptions, RunSpec, SpawnError, Stdin, socket};
+use super::{Ended, LaunchError, LauncherOptions, ProgramFile, RunSpec, SpawnError, Stdin, socket};
 
 /// The most that arguments and environment may take together.
 const MAX_STRING_BYTES: usize = 128 * 1024;
@@ -139,7 +140,8 @@ impl Launcher {
         let token = format!("{TOKEN_VARIABLE}={}.{id}\0", self.shared.token);
         let packet = [strings.as_slice(), token.as_bytes()].concat();
 
-        let (ends, outputs, input) = pipes(spec.stdin).map_err(SpawnError::Pipes)?;
+        let owner = self.shared.options.privileges.run_as.as_ref();
+        let (ends, outputs, input) = pipes(spec.stdin, owner).map_err(SpawnError::Pipes)?;
         let outputs = Arc::new(outputs);
         let (started_sender, started) = oneshot::channel();
         let (ended_sender, ended) = oneshot::channel();
@@ -164,12 +166,19 @@ impl Launcher {
             run: id,
             cell: spec.cell.id,
             stdin: spec.stdin == Stdin::Pipe,
+            file: match &spec.file {
+                None => File::AtPath,
+                Some(ProgramFile { script: false, .. }) => File::Open,
+                Some(ProgramFile { script: true, .. }) => File::Script,
+            },
             until: spec.until.map_or(Deadline::NEVER, Deadline::at),
             arguments: spec.argv.len(),
             variables: spec.env.len() + 1,
             strings: &packet,
         };
-        let descriptors: Vec<BorrowedFd<'_>> = outputs.iter().chain(&input).map(AsFd::as_fd).collect();
+        let file = spec.file.as_ref().map(|file| &file.descriptor);
+        let descriptors: Vec<BorrowedFd<'_>> =
+            outputs.iter().chain(&input).chain(file).map(AsFd::as_fd).collect();
         link.send(&Request::Start(start), &descriptors).await?;
         Ok(run)
     }
@@ -305,8 +314,12 @@ impl Shared {
             }
         });
         let process = Process { child, link };
-        let configure =
-            Request::Configure { id: &self.options.id, token: &self.token, cells: self.options.cells };
+        let configure = Request::Configure {
+            id: &self.options.id,
+            token: &self.token,
+            cells: self.options.cells,
+            privileges: self.options.privileges.clone(),
+        };
         let sent = process.link.send(&configure, &[]).await;
         let answer = tokio::time::timeout(START_PATIENCE, ready).await;
         match (sent, answer) {
@@ -451,7 +464,7 @@ fn strings(spec: &RunSpec<'_>, token: &str) -> Result<Vec<u8>, SpawnError> {
 }
 
 /// The pipes of a run: the agent's ends, which do not block, and the run's, which do: output and error, and input.
-fn pipes(stdin: Stdin) -> std::io::Result<(Ends, [OwnedFd; 2], Option<OwnedFd>)> {
+fn pipes(stdin: Stdin, owner: Option<&Identity>) -> std::io::Result<(Ends, [OwnedFd; 2], Option<OwnedFd>)> {
     let (stdout, stdout_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (stdin_end, stdin) = match stdin {
@@ -462,6 +475,13 @@ fn pipes(stdin: Stdin) -> std::io::Result<(Ends, [OwnedFd; 2], Option<OwnedFd>)>
             (Some(stdin_end), Some(Sender::from_owned_fd_unchecked(stdin)?))
         }
     };
+    if let Some(Identity { uid, gid, .. }) = owner {
+        // Or the run could not open `/dev/stderr`, which is how scripts write there.
+        let (uid, gid) = (rustix::fs::Uid::from_raw(*uid), rustix::fs::Gid::from_raw(*gid));
+        for end in [&stdout_end, &stderr_end].into_iter().chain(&stdin_end) {
+            rustix::fs::fchown(end, Some(uid), Some(gid))?;
+        }
+    }
     for end in [&stdout, &stderr] {
         rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK)?;
     }

@@ -40,6 +40,10 @@ pub enum SpawnError {
     Directory { dir: PathBuf, source: io::Error },
     #[error("cannot set its limits: {0}")]
     Limits(#[source] io::Error),
+    #[error("cannot become the user that it runs as: {0}")]
+    Identity(#[source] io::Error),
+    #[error("cannot give up the agent's capabilities, or keep those that it may: {0}")]
+    Capabilities(#[source] io::Error),
     #[error("cannot join its cgroup: {0}")]
     Cell(#[source] io::Error),
     #[error("this machine takes no further process now: {0}")]
@@ -76,6 +80,8 @@ impl SpawnError {
             Step::Request | Step::Session => SpawnError::Session(source),
             Step::Clone => SpawnError::NoProcess(source),
             Step::Cell => SpawnError::Cell(source),
+            Step::Identity => SpawnError::Identity(source),
+            Step::Capabilities => SpawnError::Capabilities(source),
             Step::Limits => SpawnError::Limits(source),
             Step::Directory => SpawnError::Directory { dir: dir.to_owned(), source },
             Step::Descriptors => SpawnError::Pipes(source),

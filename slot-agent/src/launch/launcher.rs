@@ -13,9 +13,10 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
 use super::cell::{Cell, Containment};
-use super::child::{Around, Nursery, Step, read_report};
+use super::child::{Around, Nursery, Program, Step, read_report};
+use super::privileges::{Privileges, Shed};
 use super::process::Poll;
-use super::protocol::{Deadline, MAX_REPLIES, Reply, Request, Start};
+use super::protocol::{Deadline, File, MAX_REPLIES, Reply, Request, Start};
 use super::socket::{self, Received};
 use super::{cgroup, orphans};
 
@@ -37,6 +38,9 @@ pub(super) struct State {
     pub(super) pid: i32,
     token: String,
     pub(super) containment: Containment,
+    /// A child that starts reads the groups in it. It changes only while nothing runs.
+    privileges: Privileges,
+    shed: Option<Shed>,
     pub(super) runs: HashMap<u64, Run>,
     pub(super) mains: HashMap<i32, u64>,
     pub(super) cells: HashMap<u64, Cell>,
@@ -82,6 +86,8 @@ impl State {
             pid: rustix::process::getpid().as_raw_nonzero().get(),
             token: String::new(),
             containment: Containment::Tree,
+            privileges: Privileges::default(),
+            shed: Privileges::default().shed(),
             runs: HashMap::new(),
             mains: HashMap::new(),
             cells: HashMap::new(),
@@ -165,15 +171,17 @@ impl State {
 
     fn handle(&mut self, nursery: Box<Nursery>, length: usize, arrived: &mut Vec<OwnedFd>) {
         match Request::decode(&nursery.packet[..length]) {
-            Some(Request::Start(Start { run, cell, stdin, until, .. })) => {
-                return self.start((run, cell), (stdin, until), nursery, length, arrived);
+            Some(Request::Start(Start { run, cell, stdin, file, until, .. })) => {
+                return self.start((run, cell), (stdin, file, until), nursery, length, arrived);
             }
             Some(Request::Lease { until }) => {
                 for run in self.runs.values_mut().filter(|run| run.until.is_some()) {
                     run.until = until.instant();
                 }
             }
-            Some(Request::Configure { id, token, cells }) => self.configure(id, token, cells),
+            Some(Request::Configure { id, token, cells, privileges }) => {
+                self.configure(id, token, cells, privileges);
+            }
             Some(Request::Terminate { run }) => self.terminate(run),
             Some(Request::Kill { run }) => self.kill(run),
             Some(Request::OpenCell { cell, name, limits }) => {
@@ -190,11 +198,14 @@ impl State {
         self.spare(nursery);
     }
 
-    fn configure(&mut self, id: &str, token: &str, cells: super::Cells) {
+    fn configure(&mut self, id: &str, token: &str, cells: super::Cells, privileges: Privileges) {
         if !self.runs.is_empty() || !self.cells.is_empty() {
             return self.refuse("a change of what cells are, while there are some");
         }
         token.clone_into(&mut self.token);
+        super::privileges::pass_on(&privileges);
+        self.privileges = privileges;
+        self.shed = self.privileges.shed();
         self.containment = Containment::find(id, cells);
         let deadline = Instant::now() + LEFTOVER_PATIENCE;
         // What cannot be killed in this time is beyond anybody's reach.
@@ -225,12 +236,12 @@ impl State {
     fn start(
         &mut self,
         (run, cell): (u64, u64),
-        (stdin, until): (bool, Deadline),
+        (stdin, file, until): (bool, File, Deadline),
         mut nursery: Box<Nursery>,
         length: usize,
         arrived: &mut Vec<OwnedFd>,
     ) {
-        let made = self.spawn((run, cell), stdin, &mut nursery, length, arrived);
+        let made = self.spawn((run, cell), (stdin, file), &mut nursery, length, arrived);
         // The child has its own copies.
         arrived.clear();
         match made {
@@ -268,7 +279,7 @@ impl State {
     fn spawn(
         &mut self,
         (run, cell_id): (u64, u64),
-        stdin: bool,
+        (stdin, file): (bool, File),
         nursery: &mut Nursery,
         length: usize,
         arrived: &[OwnedFd],
@@ -279,7 +290,8 @@ impl State {
         if cell.run.is_some() || self.runs.contains_key(&run) {
             return Err(request(libc::EBUSY));
         }
-        if arrived.len() != 2 + usize::from(stdin) {
+        let (opened, input) = (usize::from(file != File::AtPath), usize::from(stdin));
+        if arrived.len() != 2 + input + opened {
             return Err(request(libc::EINVAL));
         }
         cell.thaw().map_err(|error| (Step::Cell, error))?;
@@ -288,14 +300,18 @@ impl State {
         let around = Around {
             socket: self.socket.as_raw_fd(),
             status: report.as_raw_fd(),
-            stdin: arrived.get(2).map(AsRawFd::as_raw_fd),
+            stdin: arrived.get(2).filter(|_| stdin).map(AsRawFd::as_raw_fd),
             stdout: arrived[0].as_raw_fd(),
             stderr: arrived[1].as_raw_fd(),
+            program: arrived
+                .get(2 + input)
+                .map(|program| Program { descriptor: program.as_raw_fd(), script: file == File::Script }),
             launcher: self.pid,
+            shed: self.shed,
             open_files: open_files(self.open_files, cell.open_files),
             address_space: cell.address_space,
             user_processes: cell.watched_processes.map(user_processes),
-            shares_memory: !cell.limits_memory(),
+            shares_memory: !cell.limits_memory() && self.privileges.run_as.is_none(),
         };
         let pid = nursery.spawn(length, cell.joins(), around).map_err(|error| (Step::Clone, error))?;
         cell.run = Some(run);

@@ -13,8 +13,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
 
 use super::child::Step;
-use super::protocol::{MAX_REPLIES, Reader, Reply, Request};
+use super::protocol::{MAX_REPLIES, Reply, Request};
 use super::socket::{self, Received};
+use super::wire::Reader;
 use super::{Ended, Exit, Over, SpawnError};
 
 /// Whether a run's program is executed, and as which process.

@@ -12,6 +12,7 @@
 //! cannot, the process table is watched. [`Launcher`] is the agent's handle, [`capture`] one run with its bounds
 //! on time and output, [`serve`] the launcher process itself.
 
+mod capabilities;
 mod capture;
 mod cell;
 mod cgroup;
@@ -26,20 +27,25 @@ mod launcher;
 mod link;
 mod lost;
 mod orphans;
+mod privileges;
 mod process;
 mod protocol;
 mod run;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use capabilities::Capabilities;
 pub use capture::{Capture, Captured, Why, capture};
 pub use client::{Cell, Launcher};
 pub use errors::{LaunchError, SpawnError};
+pub use privileges::{Identity, Privileges};
 pub use process::serve;
 pub use run::Run;
 
@@ -58,6 +64,7 @@ pub struct LauncherOptions {
     /// so that the next agent finds what this one left.
     pub id: String,
     pub cells: Cells,
+    pub privileges: Privileges,
 }
 
 /// Which cgroups may be used.
@@ -78,6 +85,8 @@ pub enum Cells {
 pub struct RunSpec<'a> {
     /// An absolute path.
     pub program: PathBuf,
+    /// Its open file, if not whatever lies at the path shall be executed.
+    pub file: Option<ProgramFile>,
     /// With the program's name as its first.
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -87,6 +96,14 @@ pub struct RunSpec<'a> {
     pub cell: &'a Cell,
     /// When it is ended unless [`Launcher::extend_leases`] says otherwise.
     pub until: Option<Instant>,
+}
+
+/// A file to be executed, whatever has become of its path.
+#[derive(Debug)]
+pub struct ProgramFile {
+    pub descriptor: OwnedFd,
+    /// Whether it begins with `#!`: then its interpreter opens it once more, as `/dev/fd/N`.
+    pub script: bool,
 }
 
 /// What a run reads from.

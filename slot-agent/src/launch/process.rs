@@ -85,6 +85,8 @@ fn prepare() -> io::Result<Process> {
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     take_precedence();
+    // Last, because what it closes are the files in `/proc` that were written above.
+    super::privileges::seal()?;
 
     let poll = Poll::new()?;
     epoll::add(&poll.0, &socket, EventData::new_u64(SOCKET), EventFlags::IN | EventFlags::RDHUP)?;

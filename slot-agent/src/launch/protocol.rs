@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use estimand_api::registration::Limits;
 
 use super::Cells;
+use super::privileges::Privileges;
+use super::wire::{Reader, Writer};
 
 /// The largest request. Arguments and environment may take 128 KiB of it.
 pub(super) const MAX_REQUEST: usize = 160 * 1024;
@@ -26,6 +28,7 @@ pub(super) enum Request<'a> {
         id: &'a str,
         token: &'a str,
         cells: Cells,
+        privileges: Privileges,
     },
     Start(Start<'a>),
     /// SIGTERM to everything that the run consists of.
@@ -74,12 +77,26 @@ impl Deadline {
     }
 }
 
-/// A run. The descriptors of its output, error and, with `stdin`, input come with the packet in this order.
+/// Which file is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum File {
+    /// What lies at its path.
+    AtPath = 0,
+    /// The descriptor that comes with the packet.
+    Open = 1,
+    /// The same, and it is a script.
+    Script = 2,
+}
+
+/// A run. The descriptors of its output, error, with `stdin` its input, and the file of its program come with the
+/// packet in this order.
 #[derive(Debug, PartialEq)]
 pub(super) struct Start<'a> {
     pub run: u64,
     pub cell: u64,
     pub stdin: bool,
+    pub file: File,
     pub until: Deadline,
     pub arguments: usize,
     pub variables: usize,
@@ -99,87 +116,19 @@ pub(super) enum Reply {
     Refused { why: String },
 }
 
-pub(super) struct Writer(pub Vec<u8>);
-
-impl Writer {
-    pub fn new(tag: u8) -> Self {
-        Writer(vec![tag])
-    }
-
-    pub fn u8(mut self, value: u8) -> Self {
-        self.0.push(value);
-        self
-    }
-
-    pub fn u64(mut self, value: u64) -> Self {
-        self.0.extend_from_slice(&value.to_ne_bytes());
-        self
-    }
-
-    pub fn i32(mut self, value: i32) -> Self {
-        self.0.extend_from_slice(&value.to_ne_bytes());
-        self
-    }
-
-    pub fn text(self, value: &str) -> Self {
-        let mut next = self.u64(value.len() as u64);
-        next.0.extend_from_slice(value.as_bytes());
-        next
-    }
-
-    fn optional(self, value: Option<u64>) -> Self {
-        match value {
-            Some(value) => self.u8(1).u64(value),
-            None => self.u8(0),
-        }
-    }
-}
-
-/// Reads what a [`Writer`] wrote; every step fails on anything else.
-pub(super) struct Reader<'a>(pub &'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        Some(self.take(1)?[0])
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
-    }
-
-    fn i32(&mut self) -> Option<i32> {
-        Some(i32::from_ne_bytes(self.take(4)?.try_into().ok()?))
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(self.u64()?).ok()?;
-        std::str::from_utf8(self.take(length)?).ok()
-    }
-
-    fn optional(&mut self) -> Option<Option<u64>> {
-        match self.u8()? {
-            0 => Some(None),
-            1 => Some(Some(self.u64()?)),
-            _ => None,
-        }
-    }
-}
-
 impl<'a> Request<'a> {
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Request::Configure { id, token, cells } => Writer::new(0).text(id).text(token).u8(*cells as u8).0,
+            Request::Configure { id, token, cells, privileges } => {
+                let head = Writer::new(0).text(id).text(token).u8(*cells as u8);
+                head.privileges(privileges).0
+            }
             Request::Start(start) => {
                 let mut packet = Writer::new(1)
                     .u64(start.run)
                     .u64(start.cell)
                     .u8(u8::from(start.stdin))
+                    .u8(start.file as u8)
                     .u64(start.until.0)
                     .u64(start.arguments as u64)
                     .u64(start.variables as u64)
@@ -216,6 +165,7 @@ impl<'a> Request<'a> {
                     2 => Cells::None,
                     _ => return None,
                 },
+                privileges: reader.privileges()?,
             },
             1 => return Start::decode(reader).map(Request::Start),
             2 => Request::Terminate { run: reader.u64()? },
@@ -246,6 +196,12 @@ impl<'a> Start<'a> {
             stdin: match reader.u8()? {
                 0 => false,
                 1 => true,
+                _ => return None,
+            },
+            file: match reader.u8()? {
+                0 => File::AtPath,
+                1 => File::Open,
+                2 => File::Script,
                 _ => return None,
             },
             until: Deadline(reader.u64()?),
@@ -319,6 +275,8 @@ fn nanos(span: Duration) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::capabilities::Capabilities;
+    use super::super::privileges::Identity;
     use super::*;
 
     #[test]
@@ -328,13 +286,22 @@ mod tests {
             run: 1,
             cell: 2,
             stdin: true,
+            file: File::Script,
             until: Deadline(7),
             arguments: 1,
             variables: 1,
             strings: b"/\0p\0p\0A=1\0",
         };
         for request in [
-            Request::Configure { id: "a", token: "b", cells: Cells::V2 },
+            Request::Configure {
+                id: "a",
+                token: "b",
+                cells: Cells::V2,
+                privileges: Privileges {
+                    run_as: Some(Identity { uid: 1, gid: 2, groups: vec![3, 4] }),
+                    keep: Capabilities(5),
+                },
+            },
             Request::Start(start),
             Request::Terminate { run: 4 },
             Request::Kill { run: 5 },
@@ -374,6 +341,7 @@ mod tests {
                 run: 1,
                 cell: 2,
                 stdin: false,
+                file: File::AtPath,
                 until: Deadline::NEVER,
                 arguments,
                 variables,

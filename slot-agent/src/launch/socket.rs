@@ -13,8 +13,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// A run brings the ends of its standard input, output and error.
-pub(super) const MAX_DESCRIPTORS: usize = 3;
+/// A run brings the ends of its standard input, output and error, and the file of its program.
+pub(super) const MAX_DESCRIPTORS: usize = 4;
 
 /// A connected pair, one end for each process.
 pub(super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {

@@ -13,7 +13,8 @@ use super::version::Shared;
 use super::{Context, builtin, plan};
 use crate::allow::NotRun;
 use crate::environment::{self, Surroundings};
-use crate::launch::{self, Capture, Captured, Cell, Exit, Over, RunSpec, Stdin, Why};
+use crate::launch::{self, Capture, Captured, Cell, Exit, Over, RunSpec, SpawnError, Stdin, Why};
+use crate::program::Program;
 
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let deadline = started_at.saturating_add(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
     let guard = shared.cell(&context.launcher).await;
     let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
-    let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null) {
+    let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null).await {
         Ok(spec) => spec,
         Err(NotRun::Missing(reason)) => return over(None, Verdict::Failed(reason)),
         Err(NotRun::Refused(reason)) => return over(None, Verdict::Refused(reason)),
@@ -69,12 +70,12 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
             let verdict = judge(&captured, registration, timeout);
             over(Some(captured), verdict)
         }
-        Err(error) => over(None, Verdict::Failed(error.to_string())),
+        Err(error) => over(None, Verdict::Failed(not_started(context, &error))),
     }
 }
 
 /// What is to be run, and in which surroundings.
-pub fn run_spec<'c>(
+pub async fn run_spec<'c>(
     context: &Context,
     shared: &Shared,
     cell: &'c Cell,
@@ -82,15 +83,35 @@ pub fn run_spec<'c>(
     stdin: Stdin,
 ) -> Result<RunSpec<'c>, NotRun> {
     let registration = &shared.registered.registration;
+    if let Some(name) = registration.withheld().next() {
+        return Err(NotRun::Refused(format!(
+            "it is not run: the value of its secret `{name}` did not come with it"
+        )));
+    }
     let argv = registration.cmd.argv();
-    let program = context.allow.resolve(argv.first().map_or("", String::as_str))?;
+    let word = argv.first().map_or("", String::as_str);
+    let Program { path: program, file } = context.programs.find(word, registration.sha256).await?;
     let folder = context.home.slot_folder(registration.data_name.as_str());
     let dir = folder.map_err(|e| NotRun::Missing(format!("the slot has no folder to run in: {e}")))?;
     let server = context.server.borrow().clone();
-    let around = Surroundings { server: &server, node: &context.node, folder: &dir, deadline };
+    let user = context.run_as.as_ref().and_then(|run_as| run_as.name.as_deref());
+    let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };
     let env = environment::variables(&shared.registered, &around);
     let until = shared.leased.then(|| context.lease_end()).flatten();
-    Ok(RunSpec { program, argv, env, dir, stdin, cell, until: until.map(Instant::into_std) })
+    Ok(RunSpec { program, file, argv, env, dir, stdin, cell, until: until.map(Instant::into_std) })
+}
+
+/// Why nothing was started, with what this agent's operator has to do with it.
+pub fn not_started(context: &Context, error: &SpawnError) -> String {
+    let denied = matches!(error, SpawnError::Permission(_) | SpawnError::Directory { .. });
+    match &context.run_as {
+        Some(run_as) if denied => format!("{error} (it runs as the user `{run_as}`)"),
+        None if denied && context.drops_root => format!(
+            "{error} (it runs as root without capabilities; `--keep-capability cap_dac_read_search` gives it the one to \
+             go wherever root may)"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn judge(captured: &Captured, registration: &Registration, timeout: Duration) -> Verdict {

@@ -47,7 +47,8 @@ async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
     };
     let (name, params) = (name.to_owned(), registration.params.clone());
     let folder = context.home.slot_folder(registration.data_name.as_str()).ok();
-    let around = collectors::Surroundings { folder, ..collectors::Surroundings::default() };
+    let node = Some(context.node.to_string());
+    let around = collectors::Surroundings { node, folder, ..collectors::Surroundings::default() };
     let until = Instant::now() + span;
     let work = tokio::task::spawn_blocking(move || ask(made, &name, &params, &around, until));
     match timeout(span + GRACE, work).await {

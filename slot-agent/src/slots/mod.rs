@@ -32,14 +32,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::allow::Allow;
 use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer};
 use crate::derive::Derive;
 use crate::home::Home;
 use crate::launch::Launcher;
 use crate::link::Told;
+use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
+use crate::user::RunAs;
 
 use slot::Slot;
 
@@ -56,7 +57,11 @@ const MAX_STREAM_EVENTS: usize = 256;
 /// What runs need.
 pub struct Context {
     pub launcher: Launcher,
-    pub allow: Allow,
+    pub programs: Arc<Programs>,
+    /// As whom things run, if not as the agent's own user.
+    pub run_as: Option<RunAs>,
+    /// Whether things run as root, and cannot do all that root can.
+    pub drops_root: bool,
     pub node: NodeName,
     pub home: Arc<Home>,
     pub outbox: Arc<Outbox>,

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Context;
-use super::attempt::{GRACE, exit_text, last_words, over_limit, run_spec};
+use super::attempt::{GRACE, exit_text, last_words, not_started, over_limit, run_spec};
 use super::exec::{Ended, Outcome};
 use super::lines::{Line, Lines};
 use super::plan;
@@ -116,8 +116,9 @@ struct Over {
 async fn start(context: &Context, shared: &Shared, cell: &Cell) -> Result<Run, Over> {
     let over = |reason: String, refused| Over { reason, stderr: String::new(), exit: None, refused };
     let spec = run_spec(context, shared, cell, None, Stdin::Pipe)
+        .await
         .map_err(|not| over(not.to_string(), matches!(not, crate::allow::NotRun::Refused(_))))?;
-    context.launcher.run(spec).await.map_err(|error| over(error.to_string(), false))
+    context.launcher.run(spec).await.map_err(|error| over(not_started(context, &error), false))
 }
 
 /// One life of the process.

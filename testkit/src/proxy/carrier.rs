@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use super::state::Connection;
+use super::state::{Connection, Way};
 
 const CHUNK_BYTES: usize = 16 << 10;
 /// Chunks that are held for one way; whoever sends more has to wait, as with a full socket.
@@ -18,12 +18,12 @@ type Chunk = (Vec<u8>, Instant);
 
 /// Returns when both ways are at their end.
 pub(super) fn carry(client: &TcpStream, server: &TcpStream, connection: &Connection) {
-    let ways = [(client, server), (server, client)];
+    let ways = [(client, server, Way::ToServer), (server, client, Way::ToClient)];
     thread::scope(|scope| {
-        for (from, to) in ways {
+        for (from, to, way) in ways {
             let (sender, chunks) = sync_channel(MAX_HELD);
             scope.spawn(move || read(from, &sender, connection));
-            scope.spawn(move || write(to, from, &chunks, connection));
+            scope.spawn(move || write(to, from, &chunks, connection, way));
         }
     });
 }
@@ -39,9 +39,9 @@ fn read(mut from: &TcpStream, chunks: &SyncSender<Chunk>, connection: &Connectio
     let _ = chunks.send((Vec::new(), connection.due()));
 }
 
-fn write(mut to: &TcpStream, from: &TcpStream, chunks: &Receiver<Chunk>, connection: &Connection) {
+fn write(mut to: &TcpStream, from: &TcpStream, chunks: &Receiver<Chunk>, connection: &Connection, way: Way) {
     for (bytes, due) in chunks {
-        if connection.wait_until(due).is_err() {
+        if connection.wait_until(due, way).is_err() {
             break;
         }
         if bytes.is_empty() {

@@ -9,9 +9,17 @@ use std::time::{Duration, Instant};
 /// After an error of accepting that is not the test's doing.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
+/// Where bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    ToServer,
+    ToClient,
+}
+
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) paused: bool,
+    /// Bytes to the server are held, and those to the client.
+    pub(super) paused: [bool; 2],
     pub(super) refusing: bool,
     /// The proxy is dropped.
     pub(super) over: bool,
@@ -94,15 +102,15 @@ impl Connection {
         Instant::now() + self.board.lock().latency
     }
 
-    /// Waits until `due`, and while the proxy is paused.
-    pub(super) fn wait_until(&self, due: Instant) -> Result<(), Gone> {
+    /// Waits until `due`, and while the proxy is paused for what goes that `way`.
+    pub(super) fn wait_until(&self, due: Instant, way: Way) -> Result<(), Gone> {
         let mut state = self.board.lock();
         loop {
             if !state.open.contains_key(&self.number) {
                 return Err(Gone);
             }
             let left = due.saturating_duration_since(Instant::now());
-            state = if state.paused {
+            state = if state.paused[way as usize] {
                 self.board.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
             } else if left.is_zero() {
                 return Ok(());

@@ -189,6 +189,24 @@ fn a_file_that_nobody_writes_has_its_last_line_whole() {
 }
 
 #[test]
+fn each_of_the_nodes_that_share_a_disk_has_a_log_of_its_own() {
+    let log = Log::new();
+    add(&log.beside("n1.log"), "avg_fps=1\n");
+    fs::create_dir(log.beside("n2")).unwrap();
+    add(&log.beside("n2/n2.log.1"), "avg_fps=2\n");
+    let of = |node: Option<&str>, path: &str| {
+        let path = log.beside(path).display().to_string();
+        let params = BTreeMap::from([("path".to_owned(), json!(path)), ("pattern".to_owned(), json!(FPS))]);
+        let around = Surroundings { node: node.map(str::to_owned), ..Surroundings::default() };
+        Tail(made(&mut Params::new(params), &around).unwrap())
+    };
+    assert_eq!(of(Some("n1"), "{node}.log").fps(), (json!(1), 1));
+    assert_eq!(of(Some("n2"), "{node}/{node}.log*").fps(), (json!(2), 1));
+    // Where there is no node there is no log of it either.
+    assert!(of(None, "{node}.log").absent().contains("{node}.log"));
+}
+
+#[test]
 fn parameters_that_make_no_sense_are_refused() {
     let (big, groups) = ("x".repeat(5000), "(a)".repeat(33));
     for (name, value) in [

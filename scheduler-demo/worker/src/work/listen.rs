@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Begins to listen; what there is to hear comes out of the receiver.
 pub fn start(settings: &Settings) -> Result<Receiver<News>, client::Error> {
     let (tell, news) = sync_channel(UNHEARD);
-    let client = Client::new(&settings.server)?;
+    let client = Client::of_environment(&settings.server)?;
     let settings = settings.clone();
     let to_stdin = tell.clone();
     thread::spawn(move || stdin(&to_stdin));

@@ -15,7 +15,7 @@ use chrono::{SecondsFormat, Utc};
 use estimand_api::client;
 
 use crate::classify::Classifier;
-use crate::images::{Images, PlaceError};
+use crate::images::{Images, PlaceError, Unreadable};
 use crate::network::NetworkError;
 
 pub mod listen;
@@ -36,6 +36,10 @@ use throttle::Throttle;
 const BATCH: usize = 8;
 /// or when the last time is so long ago.
 const LONGEST_BATCH: Duration = Duration::from_millis(500);
+/// While the images' place doesn't answer, it is asked so often,
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// and for so long, before its silence is an image's answer.
+const LONGEST_AWAY: Duration = Duration::from_secs(120);
 /// Lines follow each other no faster, unless there is something new to say besides a count.
 const BETWEEN_LINES: Duration = Duration::from_millis(200);
 
@@ -66,9 +70,12 @@ pub fn main() -> Result<(), WorkError> {
     let mut classifier = Classifier::load(&settings.model)?;
     let news = listen::start(&settings)?;
     let classify = |image: &str| {
-        let bytes = images.read(image).map_err(|error| error.to_string());
+        let bytes = match images.read(image) {
+            Err(away @ Unreadable::Away(_)) => return Err(Away(away.to_string())),
+            read => read.map_err(|error| error.to_string()),
+        };
         let verdict = bytes.and_then(|bytes| classifier.classify(&bytes).map_err(|error| error.to_string()));
-        Outcome::from(verdict)
+        Ok(Outcome::from(verdict))
     };
     Worker::new(&settings, results, classify, io::stdout().lock()).run(&news)
 }
@@ -96,6 +103,10 @@ fn say(mut out: impl Write, progress: &Progress<'_>) -> io::Result<()> {
     out.flush()
 }
 
+/// Why there is no outcome yet: the place of the images is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Away(pub String);
+
 /// A worker that hears, works and says.
 pub struct Worker<'a, C, W> {
     settings: &'a Settings,
@@ -104,6 +115,8 @@ pub struct Worker<'a, C, W> {
     out: W,
     part: Option<Part>,
     problem: Option<String>,
+    /// Since when the place of the images is away.
+    away_since: Option<Instant>,
     /// What of the part is left to do, in its order.
     queue: VecDeque<String>,
     /// What was done since the last line.
@@ -115,7 +128,7 @@ pub struct Worker<'a, C, W> {
     rest_until: Instant,
 }
 
-impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
+impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
     pub fn new(settings: &'a Settings, results: Results, classify: C, out: W) -> Self {
         let now = Instant::now();
         Worker {
@@ -125,9 +138,10 @@ impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
             out,
             part: None,
             problem: None,
+            away_since: None,
             queue: VecDeque::new(),
             fresh: Vec::new(),
-            throttle: Throttle::new(settings.share),
+            throttle: Throttle::new(&settings.pace),
             speed: Speed::new(now),
             flushed: now,
             said: now,
@@ -139,7 +153,7 @@ impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
     pub fn run(mut self, news: &Receiver<News>) -> Result<(), WorkError> {
         while self.hear(news)? {
             if let Some(image) = self.queue.pop_front() {
-                self.work(&image)?;
+                self.work(image)?;
             }
         }
         // A line that nobody takes any more must not hide that the results are safe.
@@ -195,15 +209,29 @@ impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
     fn begin(&mut self) {
         let now = Instant::now();
         self.speed = Speed::new(now);
-        self.throttle = Throttle::new(self.settings.share);
+        self.throttle.begin_anew();
         self.rest_until = now;
         self.flushed = now;
     }
 
-    fn work(&mut self, image: &str) -> Result<(), WorkError> {
-        let outcome = (self.classify)(image);
-        self.results.add(image, outcome, Utc::now())?;
-        self.fresh.push(image.to_owned());
+    fn work(&mut self, image: String) -> Result<(), WorkError> {
+        let outcome = match (self.classify)(&image) {
+            Ok(outcome) => {
+                if self.away_since.take().is_some() {
+                    self.problem = None;
+                }
+                outcome
+            }
+            Err(Away(why)) => {
+                let since = *self.away_since.get_or_insert_with(Instant::now);
+                if since.elapsed() < LONGEST_AWAY {
+                    return self.wait(image, why);
+                }
+                Outcome::Failed { error: why }
+            }
+        };
+        self.results.add(&image, outcome, Utc::now())?;
+        self.fresh.push(image);
         let now = Instant::now();
         self.speed.count(now);
         let pause = self.throttle.pause();
@@ -223,6 +251,14 @@ impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
         }
         self.rest_until = now + pause;
         Ok(())
+    }
+
+    /// Leaves the image for a while, and says why: one that says nothing is given up.
+    fn wait(&mut self, image: String, why: String) -> Result<(), WorkError> {
+        self.queue.push_front(image);
+        self.problem = Some(why);
+        self.rest_until = Instant::now() + ASK_AGAIN;
+        self.say()
     }
 
     /// Says how far it is. All that is counted as done is durable.
@@ -281,4 +317,52 @@ impl<'a, C: FnMut(&str) -> Outcome, W: Write> Worker<'a, C, W> {
 /// In one piece, so that lines of several writers don't mix.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_image_waits_for_its_place_and_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let variable = |name: &str| match name {
+            "ESTIMAND_PARAM_OUT" => folder.path().to_str().map(str::to_owned),
+            name => Some(name.rsplit('_').next().unwrap_or(name).to_ascii_lowercase()),
+        };
+        let is_optional = |name: &str| name.ends_with("_THROTTLE") || name.ends_with("_LOG");
+        let settings = Settings::read(|name| variable(name).filter(|_| !is_optional(name))).unwrap();
+        let results = Results::open(&settings.out, &settings.job, &settings.node).unwrap();
+        let (tell, news) = sync_channel(4);
+        let mut asked = Vec::new();
+        let classify = |image: &str| {
+            asked.push(image.to_owned());
+            match asked.len() {
+                2 => Err(Away("it is away".to_owned())),
+                4 => {
+                    tell.send(News::End).unwrap();
+                    Ok(Outcome::Labelled { label: 1, score: 0.5 })
+                }
+                _ => Ok(Outcome::Labelled { label: 1, score: 0.5 }),
+            }
+        };
+        let images = ["a", "b", "c"].map(str::to_owned).to_vec();
+        tell.send(News::Part(Part { images, revision: 1 })).unwrap();
+        let mut said = Vec::new();
+        Worker::new(&settings, results, classify, &mut said).run(&news).unwrap();
+        assert_eq!(asked, ["a", "b", "b", "c"]);
+        let lines: Vec<Value> = said
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect();
+        let away = lines.iter().find(|line| line["problem"] == "it is away").unwrap();
+        assert_eq!((&away["activity"], &away["done"]), (&json!("working"), &json!(1)));
+        let last = lines.last().unwrap();
+        assert_eq!((&last["problem"], &last["done"], &last["of"]), (&Value::Null, &json!(3), &json!(3)));
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use estimand_api::names::{DataName, NodeName};
 
-use super::throttle::Share;
+use super::throttle::Pace;
 
 /// What to do, for whom, and where.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Settings {
     pub out: PathBuf,
     /// The file to which the speed of what was done is appended; none: it isn't.
     pub log: Option<PathBuf>,
-    pub share: Share,
+    pub pace: Pace,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,9 @@ impl Settings {
             |name, given: &str, wrong: String| SettingsError::Wrong { name, given: given.to_owned(), wrong };
         let node = needed("ESTIMAND_NODE", "this node's name")?;
         let job = needed("ESTIMAND_PARAM_JOB", "the job's name")?;
-        let throttle = given("ESTIMAND_PARAM_THROTTLE");
+        // Nodes may share a disk, and all of a job's workers are told the same.
+        let of_node = |name| given(name).map(|text| text.replace("{node}", &node));
+        let throttle = of_node("ESTIMAND_PARAM_THROTTLE");
         Ok(Settings {
             server: needed("ESTIMAND_SERVER", "the address of the service")?,
             node: NodeName::parse(&node).map_err(|error| wrong("ESTIMAND_NODE", &node, error.to_string()))?,
@@ -52,11 +54,11 @@ impl Settings {
             model: needed("ESTIMAND_PARAM_MODEL", "the path of an ONNX file")?.into(),
             images: needed("ESTIMAND_PARAM_IMAGES", "the folder of the images")?,
             out: needed("ESTIMAND_PARAM_OUT", "the folder for the results")?.into(),
-            log: given("ESTIMAND_PARAM_LOG").map(PathBuf::from),
-            share: match throttle {
-                None => Share::ALL,
+            log: of_node("ESTIMAND_PARAM_LOG").map(PathBuf::from),
+            pace: match throttle {
+                None => Pace::ALL,
                 Some(text) => {
-                    Share::parse(&text).map_err(|error| wrong("ESTIMAND_PARAM_THROTTLE", &text, error))?
+                    Pace::parse(&text).map_err(|error| wrong("ESTIMAND_PARAM_THROTTLE", &text, error))?
                 }
             },
         })
@@ -89,9 +91,17 @@ mod tests {
     fn everything_is_read_from_the_environment() {
         let settings = read(&[]).unwrap();
         assert_eq!(settings.part.as_str(), "birds.part");
-        assert_eq!((settings.node.as_str(), settings.share), ("node-1", Share::ALL));
+        assert_eq!((settings.node.as_str(), settings.pace), ("node-1", Pace::ALL));
         assert_eq!(settings.log, Some(PathBuf::from("/log")));
         assert_eq!(read(&[("ESTIMAND_PARAM_LOG", "")]).unwrap().log, None);
+    }
+
+    #[test]
+    fn paths_may_have_the_nodes_name_in_them() {
+        let log = ("ESTIMAND_PARAM_LOG", "/shared/{node}/{node}.log");
+        let settings = read(&[log, ("ESTIMAND_PARAM_THROTTLE", "/shared/{node}.share")]).unwrap();
+        assert_eq!(settings.log, Some(PathBuf::from("/shared/node-1/node-1.log")));
+        assert_eq!(settings.pace, Pace::File(PathBuf::from("/shared/node-1.share")));
     }
 
     #[test]
@@ -105,6 +115,7 @@ mod tests {
             ("ESTIMAND_PARAM_JOB", "../up"),
             ("ESTIMAND_PARAM_THROTTLE", "0"),
             ("ESTIMAND_PARAM_THROTTLE", "fast"),
+            ("ESTIMAND_PARAM_THROTTLE", "shares/node-1"),
         ] {
             let error = read(&[(name, given)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{name} is `{given}`")), "{error}");

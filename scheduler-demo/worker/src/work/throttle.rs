@@ -1,8 +1,11 @@
 //! Takes only a share of a core, by pausing: for nodes that are emulated where no cgroup may be made.
 //!
 //! What counts is the processor time that this thread really had, so that a worker which has to share its core
-//! with others isn't slowed twice.
+//! with others isn't slowed twice. The share may stand in a file, so that it can change under a running job.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -12,13 +15,46 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Share(f64);
 
 impl Share {
-    pub const ALL: Share = Share(1.0);
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|share| (0.01..=1.0).contains(share)).map(Share)
+    }
 
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text.parse::<f64>() {
-            Ok(share) if (0.01..=1.0).contains(&share) => Ok(Share(share)),
-            _ => Err("expected a share of a core, 0.01 to 1".to_owned()),
+    /// Of a file that has nothing else in it.
+    fn read(path: &Path) -> Result<Self, String> {
+        // Opening a pipe would wait for somebody who writes to it.
+        if !path.metadata().map_err(|error| error.to_string())?.is_file() {
+            return Err("it is no plain file".to_owned());
         }
+        let mut text = String::new();
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        file.take(MOST_TEXT_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        Share::parse(text.trim())
+            .ok_or_else(|| format!("`{}` stands there; expected {EXPECTED}", text.trim().escape_debug()))
+    }
+}
+
+const EXPECTED: &str = "a share of a core, 0.01 to 1";
+/// More than a number takes.
+const MOST_TEXT_BYTES: u64 = 64;
+
+/// Where the share comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    Fixed(Share),
+    /// What stands in a file now; all of a core until there has been something.
+    File(PathBuf),
+}
+
+impl Pace {
+    pub const ALL: Pace = Pace::Fixed(Share(1.0));
+
+    /// A share, or the absolute path of a file with one.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Ok(Pace::File(text.into()));
+        }
+        let share = Share::parse(text).map(Pace::Fixed);
+        share.ok_or_else(|| format!("expected {EXPECTED}, or the absolute path of a file with one"))
     }
 }
 
@@ -29,6 +65,10 @@ const CREDIT: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Throttle {
     share: Share,
+    /// Read anew at each pause, since that costs nothing beside an image.
+    file: Option<PathBuf>,
+    /// Whether the file is no good, and that was said.
+    complained: bool,
     last: Instant,
     last_used: Duration,
     /// How long the thread would have to pause to be at its share; negative if it may go faster.
@@ -36,21 +76,55 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    pub fn new(share: Share) -> Self {
-        Throttle { share, last: Instant::now(), last_used: used(), owed_seconds: 0.0 }
+    pub fn new(pace: &Pace) -> Self {
+        let (share, file) = match pace {
+            Pace::Fixed(share) => (*share, None),
+            Pace::File(path) => (Share(1.0), Some(path.clone())),
+        };
+        let mut throttle = Throttle {
+            share,
+            file,
+            complained: false,
+            last: Instant::now(),
+            last_used: used(),
+            owed_seconds: 0.0,
+        };
+        throttle.look();
+        throttle
+    }
+
+    /// What was used and owed so far counts no more.
+    pub fn begin_anew(&mut self) {
+        (self.last, self.last_used, self.owed_seconds) = (Instant::now(), used(), 0.0);
     }
 
     /// How long the thread that has worked since the last call should pause now.
     pub fn pause(&mut self) -> Duration {
+        self.look();
         let (now, used) = (Instant::now(), used());
         let owed = self.account(now.duration_since(self.last), used.saturating_sub(self.last_used));
         (self.last, self.last_used) = (now, used);
         owed
     }
 
+    /// A file that is missing or odd, which it may be while it is written, changes nothing.
+    fn look(&mut self) {
+        let Some(path) = &self.file else { return };
+        match Share::read(path) {
+            Ok(share) => (self.share, self.complained) = (share, false),
+            Err(wrong) if !self.complained => {
+                let Share(share) = self.share;
+                eprintln!("estimand-worker: {}: {wrong}; {share} of a core it is until then", path.display());
+                self.complained = true;
+            }
+            Err(_) => {}
+        }
+    }
+
     fn account(&mut self, passed: Duration, used: Duration) -> Duration {
         let Share(share) = self.share;
         if share >= 1.0 {
+            self.owed_seconds = 0.0;
             return Duration::ZERO;
         }
         let owed = self.owed_seconds + used.as_secs_f64() / share - passed.as_secs_f64();
@@ -71,7 +145,7 @@ mod tests {
     use super::*;
 
     fn throttle(share: &str) -> Throttle {
-        Throttle::new(Share::parse(share).unwrap())
+        Throttle::new(&Pace::parse(share).unwrap())
     }
 
     fn millis(millis: u64) -> Duration {
@@ -97,7 +171,30 @@ mod tests {
 
     #[test]
     fn a_whole_core_needs_no_pause() {
-        assert_eq!(Throttle::new(Share::ALL).account(millis(1), millis(50)), Duration::ZERO);
+        assert_eq!(Throttle::new(&Pace::ALL).account(millis(1), millis(50)), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_share_of_a_file_is_the_one_that_was_good_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("share");
+        let mut throttle = throttle(path.to_str().unwrap());
+        assert_eq!((throttle.share, throttle.complained), (Share(1.0), true), "there is none yet");
+        for (text, share, complained) in [
+            ("0.5\n", 0.5, false),
+            ("", 0.5, true),
+            ("0.25", 0.25, false),
+            ("2", 0.25, true),
+            ("1", 1.0, false),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            throttle.pause();
+            assert_eq!((throttle.share, throttle.complained), (Share(share), complained), "{text:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        throttle.pause();
+        assert_eq!((throttle.share, throttle.complained), (Share(1.0), true), "a folder");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use estimand_worker::images::Images;
 use estimand_worker::model::{self, alexnet::Width};
 use estimand_worker::pictures;
 use plane::Plane;
@@ -27,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 static SHARED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     model::write(Width::SMALL, 1, &mut File::create(folder.path().join("small.onnx")).unwrap()).unwrap();
-    pictures::write(&folder.path().join("images"), 24, 7).unwrap();
+    let images = Images::make(folder.path().join("images").to_str().unwrap()).unwrap();
+    pictures::write(&images, 24, 7, None).unwrap();
     fs::write(folder.path().join("images/broken.jpg"), &pictures::jpeg(7, 0).unwrap()[..9_000]).unwrap();
     folder
 });

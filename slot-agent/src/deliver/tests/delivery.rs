@@ -82,7 +82,10 @@ async fn nothing_is_lost_or_doubled_whatever_becomes_of_the_answers() {
             _ => Reply::Take,
         })
         .await;
-        let impatient = client::Options { total_timeout: Duration::from_millis(60), ..client_options() };
+        let impatient = client::Options {
+            total_timeout: Duration::from_millis(60),
+            ..client_options(&Default::default())
+        };
         let (mut a, mut b) = (0, 0);
         for _ in 0..4 {
             let outbox = Outbox::open(options(dir.path())).unwrap();
@@ -137,7 +140,7 @@ async fn a_killed_agent_loses_nothing_that_is_on_disk_and_doubles_nothing() {
     assert!(found.waiting_items > 0 && found.waiting_items < 200, "{found:?}");
     assert!(found.oldest_waiting_us.is_some());
     service.now(|_| Reply::Take);
-    let running = Running::of(outbox, &service.address, client_options());
+    let running = Running::of(outbox, &service.address, client_options(&Default::default()));
     running.outbox.put(writes("a", 201..=210));
     running.delivered().await;
     assert_eq!(service.history("a"), (1..=210).collect::<Vec<_>>());
@@ -148,7 +151,8 @@ async fn a_killed_agent_loses_nothing_that_is_on_disk_and_doubles_nothing() {
 async fn what_is_too_much_for_the_line_arrives_in_smaller_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let service = Service::start(|batch| if batch.len() > 10 { Reply::Hang } else { Reply::Take }).await;
-    let impatient = client::Options { total_timeout: Duration::from_millis(40), ..client_options() };
+    let impatient =
+        client::Options { total_timeout: Duration::from_millis(40), ..client_options(&Default::default()) };
     let outbox = Outbox::open(options(dir.path())).unwrap();
     outbox.put(writes("a", 1..=64));
     let running = Running::of(outbox, &service.address, impatient);
@@ -170,7 +174,7 @@ async fn an_interrupted_run_may_be_run_again() {
     running.kill().await;
     assert_eq!(outbox.figures().waiting_items, 20);
     service.now(|_| Reply::Take);
-    let running = Running::of(outbox, &service.address, client_options());
+    let running = Running::of(outbox, &service.address, client_options(&Default::default()));
     running.delivered().await;
     assert_eq!(service.history("a"), (1..=20).collect::<Vec<_>>());
     running.stop().await;
@@ -208,7 +212,7 @@ async fn stopping_puts_on_disk_what_cannot_be_delivered() {
     service.now(|_| Reply::Take);
     let outbox = Outbox::open(options).unwrap();
     assert_eq!(outbox.figures().waiting_items, 20);
-    let running = Running::of(outbox, &service.address, client_options());
+    let running = Running::of(outbox, &service.address, client_options(&Default::default()));
     running.delivered().await;
     assert_eq!(service.history("a"), (1..=20).collect::<Vec<_>>());
     running.stop().await;
@@ -226,12 +230,12 @@ async fn an_address_that_is_not_known_yet_is_an_outage_like_any_other() {
     outbox.put(writes("a", 1..=3));
     until("it to be on disk", || (outbox.figures().spooled_bytes > 0).then_some(())).await;
     assert!(outbox.figures().last_error.unwrap().contains("not known"));
-    *known.lock().unwrap() = Some(client_of("http://127.0.0.1:1", client_options()));
+    *known.lock().unwrap() = Some(client_of("http://127.0.0.1:1", client_options(&Default::default())));
     until("the wrong address to be told", || {
         outbox.figures().last_error.filter(|error| error.contains("127.0.0.1:1/"))
     })
     .await;
-    *known.lock().unwrap() = Some(client_of(&service.address, client_options()));
+    *known.lock().unwrap() = Some(client_of(&service.address, client_options(&Default::default())));
     until("the delivery", || (outbox.figures().delivered == 3).then_some(())).await;
     trigger.request();
     task.await.unwrap();

@@ -63,7 +63,7 @@ struct Running {
 
 impl Running {
     fn start(options: OutboxOptions, address: &str) -> Self {
-        Self::of(Outbox::open(options).unwrap(), address, client_options())
+        Self::of(Outbox::open(options).unwrap(), address, client_options(&Default::default()))
     }
 
     fn of(outbox: Outbox, address: &str, client: client::Options) -> Self {

@@ -22,7 +22,7 @@ async fn deliver(script: impl FnMut(&[Write]) -> Reply + Send + 'static) -> (Ser
         batch.insert(place, super::write("bad", sequence, 0));
     }
     outbox.put(batch);
-    let running = Running::of(outbox, &service.address, client_options());
+    let running = Running::of(outbox, &service.address, client_options(&Default::default()));
     let figures = running.delivered().await;
     running.stop().await;
     let told = told.lock().unwrap().clone();

@@ -5,6 +5,7 @@
 mod deaths;
 mod limits;
 mod plain;
+mod privileges;
 mod rude;
 mod stranger;
 
@@ -34,7 +35,13 @@ fn launcher_program() -> PathBuf {
 }
 
 fn options(id: &str, cells: Cells) -> LauncherOptions {
-    LauncherOptions { program: launcher_program(), args: Vec::new(), id: id.to_owned(), cells }
+    LauncherOptions {
+        program: launcher_program(),
+        args: Vec::new(),
+        id: id.to_owned(),
+        cells,
+        privileges: Privileges::default(),
+    }
 }
 
 fn new_mark() -> String {
@@ -107,6 +114,7 @@ impl World {
         let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("MARK", self.mark.as_str())];
         RunSpec {
             program: program.into(),
+            file: None,
             argv,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
             dir: "/tmp".into(),

@@ -3,8 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio as Io};
 
-use super::protocol::{Deadline, MAX_REQUEST, Reader, Reply, Request, Start};
+use super::protocol::{Deadline, MAX_REQUEST, Reply, Request, Start};
 use super::socket::Received;
+use super::wire::Reader;
 use super::*;
 
 fn answers(socket: &OwnedFd, how_many: usize) -> Vec<Reply> {
@@ -36,6 +37,7 @@ fn nonsense_is_refused_and_nothing_breaks() {
         run: 1,
         cell: 9,
         stdin: false,
+        file: protocol::File::AtPath,
         until: Deadline::NEVER,
         arguments: 1,
         variables: 0,
@@ -56,6 +58,7 @@ fn nonsense_is_refused_and_nothing_breaks() {
             run: 1,
             cell: 9,
             stdin: false,
+            file: protocol::File::AtPath,
             until: Deadline::NEVER,
             arguments: 1,
             variables: 0,

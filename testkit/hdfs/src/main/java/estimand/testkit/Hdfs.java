@@ -20,9 +20,9 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
  * A real HDFS in one process: a NameNode with WebHDFS and some DataNodes, all on ports of 127.0.0.1 that were free.
  *
  * <p>{@code Hdfs FOLDER DATANODES} puts all data into the folder and prints one line of JSON with the addresses. Then
- * each line of its input is a command, {@code stop K}, {@code start K}, {@code safemode enter|leave} or {@code quit},
- * and is answered by one line: {@code {"ok":true}} or {@code {"error":"…"}}. It ends when its input does, and it halts
- * rather than shuts down, because nobody needs the data any more.
+ * each line of its input is a command, {@code stop K}, {@code fail K}, {@code start K}, {@code safemode enter|leave} or
+ * {@code quit}, and is answered by one line: {@code {"ok":true}} or {@code {"error":"…"}}. It ends when its input does,
+ * and it halts rather than shuts down, because nobody needs the data any more.
  */
 public final class Hdfs {
   private static final int HEARTBEAT_SECONDS = 1;
@@ -75,6 +75,7 @@ public final class Hdfs {
   private void run(String[] words) throws IOException {
     switch (words[0]) {
       case "stop" -> stopDatanode(Integer.parseInt(words[1]));
+      case "fail" -> failDatanode(Integer.parseInt(words[1]));
       case "start" -> datanodes.set(Integer.parseInt(words[1]) - 1, startDatanode(Integer.parseInt(words[1])));
       case "safemode" -> namenode.getRpcServer().setSafeMode(safeMode(words[1]), false);
       default -> throw new IllegalArgumentException("what is " + words[0] + "?");
@@ -140,11 +141,16 @@ public final class Hdfs {
     return namenode.getNamesystem().getBlockManager().getDatanodeManager().getDatanode(datanode.getDatanodeUuid());
   }
 
-  /** Returns when the NameNode, too, knows that the DataNode is dead, which by itself would take it long. */
-  private void stopDatanode(int number) throws IOException {
+  /** Closes its ports and connections, and leaves it to the NameNode to find out, as the end of its process would. */
+  private DataNode failDatanode(int number) {
     DataNode datanode = datanodes.set(number - 1, null);
     datanode.shutdown();
-    DatanodeDescriptor known = known(datanode);
+    return datanode;
+  }
+
+  /** Returns when the NameNode, too, knows that the DataNode is dead, which by itself would take it long. */
+  private void stopDatanode(int number) throws IOException {
+    DatanodeDescriptor known = known(failDatanode(number));
     while (known.isAlive()) {
       known.setLastUpdateMonotonic(LONG_AGO_MILLIS);
       pause();

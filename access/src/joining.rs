@@ -1,0 +1,176 @@
+//! Certificates of nodes: a node joins with a token that is good for that and for one time, and renews what it got by
+//! showing it.
+//!
+//! The key with which a node has joined is a row among the tokens, which each renewal prolongs: listing shows it, and
+//! revoking it ends all certificates of that key at once. What is signed is the key alone; the name is that of the
+//! request's path, which was checked against what is shown. A name that another key speaks for is not given away,
+//! unless the token was made for that very node.
+
+use std::time::Duration;
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use chrono::{DateTime, Utc};
+use estimand_api::access::{Grant, Joined, forbidden, unauthorized};
+use estimand_api::fields::{self, Fields};
+use estimand_api::identity::Identity;
+use estimand_api::json::parse_object;
+use estimand_api::names::NodeName;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_pki::{Authority, PkiError, Signed};
+use estimand_service::{Body, Failure, Principal, Query};
+use estimand_store::TokenRow;
+
+use crate::book::{By, Known};
+use crate::{Access, book, digest, policy, unreachable};
+
+const MAX_BODY_BYTES: usize = 32 * 1024;
+
+/// What signs the certificates of nodes.
+pub struct Signer {
+    pub authority: Authority,
+    /// How long each is valid.
+    pub valid_for: Duration,
+}
+
+impl Signer {
+    /// By which whoever joins knows the authority.
+    pub(crate) fn pin(&self) -> String {
+        digest::hex(&self.authority.pin())
+    }
+
+    fn sign(&self, request: &str, node: &NodeName, now: i64) -> Result<Signed, Problem> {
+        let now = DateTime::<Utc>::from_timestamp_micros(now).unwrap_or_default();
+        let signed = self.authority.sign(request, &Identity::Node(node.clone()), self.valid_for, now);
+        signed.map_err(|error| match error {
+            PkiError::Request(_) => {
+                let expected = "a certificate signing request in PEM";
+                Problem::invalid_field(FieldError::new("request", error.to_string()).expected(expected))
+            }
+            error => {
+                tracing::error!(%error, "a certificate cannot be signed");
+                Problem::internal()
+            }
+        })
+    }
+}
+
+/// Signs the certificate of a node: for a new one that shows a join token, and for one that renews its own.
+#[utoipa::path(
+    post,
+    path = "/api/nodes/{node}/certificate",
+    tag = "access",
+    params(("node" = String, Path, description = "The node that the certificate is for")),
+    request_body(content = inline(Object), description = "`request`: a certificate signing request in PEM, of which only the key is taken"),
+    responses(
+        (status = 201, description = "The certificate; a join token is used up", body = Joined),
+        (status = 400, description = "The request is not valid", body = Problem),
+        (status = 403, description = "What is shown is not for this node", body = Problem),
+        (status = 409, description = "Another key speaks for this node, or no certificates are signed here", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn certificate(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<MAX_BODY_BYTES>,
+    access: ThinData<Access>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let node = NodeName::parse(req.match_info().query("node"))
+        .map_err(|error| Problem::invalid_field(FieldError::new("node", error.to_string())))?;
+    let mut fields = Fields::new(parse_object(&body.0)?);
+    let text = |value: &serde_json::Value| fields::string(value).map(str::to_owned);
+    let request = fields.required("request", "a certificate signing request in PEM", text);
+    fields.end_body()?;
+    let Some(request) = request else { return Err(Problem::internal().into()) };
+    // Whoever signs must know for whom, also where everything else is open to anybody.
+    let known = policy::whom(&access.0, &req)?.ok_or_else(|| {
+        unauthorized("a certificate is given for a join token: `Authorization: Bearer TOKEN`")
+    })?;
+    let joined = access.join(&node, &request, &known, &who.to_string()).await?;
+    tracing::info!(%node, by = %who, "a certificate was signed");
+    let mut response = HttpResponse::Created();
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    Ok(response.json(joined))
+}
+
+pub fn nothing_to_sign_with() -> Problem {
+    Problem::conflict(
+        "no certificates are signed here: this service was started without `--tls DIR`, or there is no authority.key \
+         in that folder",
+    )
+}
+
+impl Access {
+    async fn join(&self, node: &NodeName, request: &str, known: &Known, by: &str) -> Result<Joined, Problem> {
+        let signer = self.0.signer.get().ok_or_else(nothing_to_sign_with)?;
+        let _turn = self.0.turn.lock().await;
+        self.load().await.map_err(|error| unreachable(&error))?;
+        let now = self.0.clock.now_micros();
+        let book = self.0.book.load_full();
+        let used = may(known, node, &book, now)?;
+        let signed = signer.sign(request, node, now)?;
+        let key = digest::hex(&signed.certificate.key);
+        if let By::Certificate(own) = known.by
+            && known.grant == Grant::Node
+            && own != signed.certificate.key
+        {
+            return Err(forbidden("a certificate is renewed for its own key; for another one join again"));
+        }
+        let before = book.of_key(&key);
+        if before
+            .is_some_and(|row| row.revoked_at.is_some() || row.node_name.as_deref() != Some(node.as_str()))
+        {
+            return Err(Problem::conflict("this key was revoked, or is another node's: make a new one"));
+        }
+        let others = book.certificates_for(node.as_str(), &key, now);
+        if known.grant == Grant::Join && known.node.is_none() {
+            let other = others.first().map(|row| row.name.as_str());
+            if let Some(other) = other.or_else(|| book.token_for(node.as_str(), now)) {
+                return Err(Problem::conflict(format!(
+                    "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"
+                )));
+            }
+        }
+        if before.is_none() {
+            book.check_room()?;
+        }
+        let end = signed.certificate.not_after;
+        let (row, action) = match before {
+            Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
+            None => (book::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
+        };
+        // The token first: whatever goes wrong after that, nobody else joins with it.
+        let over =
+            used.map(|row| (row, "used")).into_iter().chain(others.into_iter().map(|row| (row, "replaced")));
+        let over = over.map(|(row, action)| (TokenRow { revoked_at: Some(now), ..row }, action));
+        for (row, action) in over.chain([(row, action)]) {
+            self.store(row, action, by).await.map_err(|error| unreachable(&error))?;
+        }
+        Ok(Joined {
+            certificate: signed.chain,
+            authority: signer.authority.pem().to_owned(),
+            expires_at: end,
+        })
+    }
+}
+
+/// Whether that may have a certificate of this node, and the row of the token that is used up by it.
+fn may(known: &Known, node: &NodeName, book: &book::Book, now: i64) -> Result<Option<TokenRow>, Problem> {
+    if let Some(own) = known.node.as_deref()
+        && own != node.as_str()
+    {
+        return Err(forbidden(format!("{} is for the node {own}, not for {node}", known.shown())));
+    }
+    match known.grant {
+        Grant::Node | Grant::Operate => Ok(None),
+        // Since it was looked up somebody else may have used it.
+        Grant::Join => match book.live(&known.name, now) {
+            Some(row) if row.role == Grant::Join.as_str() => Ok(Some(row.clone())),
+            _ => Err(unauthorized("this token is not known here, or it was revoked")),
+        },
+        Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", known.shown()))),
+    }
+}

@@ -1,0 +1,333 @@
+//! Who may do what: tokens, their roles, and the trail of who changed what.
+//!
+//! A token is a secret of one kind for people, programs and agents. What it says never stands in a log, an error
+//! message or a URL: its type shows itself as nothing, and goes over the wire in one header.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::duration::Span;
+use crate::fields::{self, Fields};
+use crate::names::{DataName, NodeName};
+use crate::problem::{FieldError, Problem};
+
+/// The environment variable that holds a token.
+pub const TOKEN_VARIABLE: &str = "ESTIMAND_TOKEN";
+
+/// With it a token begins, so that whoever searches for leaked secrets finds one.
+const PREFIX: &str = "estimand_";
+const SHORTEST: usize = 24;
+const LONGEST: usize = 256;
+
+/// What is shown to be let in. Says nothing of itself when printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no token: expected {SHORTEST} to {LONGEST} letters, digits, `-`, `_`, `.` or `~`")]
+pub struct TokenError;
+
+impl Token {
+    /// Takes a text for a token; whether it lets anybody in is the service's to say.
+    pub fn parse(text: &str) -> Result<Token, TokenError> {
+        let text = text.trim();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        match (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(plain) {
+            true => Ok(Token(text.to_owned())),
+            false => Err(TokenError),
+        }
+    }
+
+    /// A token of these random bytes.
+    pub fn of(random: &[u8; 32]) -> Token {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let mut text = PREFIX.to_owned();
+        for three in random.chunks(3) {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
+            for place in 0..=three.len() {
+                text.push(LETTERS[(bits >> (18 - 6 * place)) as usize & 63].into());
+            }
+        }
+        Token(text)
+    }
+
+    /// The secret itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What a token is good for. Each includes what stands before it, but for `node`, which is bound to one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Grant {
+    /// Getting the certificate of a node, once, and nothing else.
+    Join,
+    /// Reading values, registrations, nodes.
+    Read,
+    /// Writing values too.
+    Write,
+    /// What the agent of one node does: reading, its own assignments, its own values.
+    Node,
+    /// Everything: what runs, bindings, nodes, tokens.
+    Operate,
+}
+
+impl Grant {
+    pub const WORDS: [(&'static str, Grant); 5] = [
+        ("join", Grant::Join),
+        ("read", Grant::Read),
+        ("write", Grant::Write),
+        ("node", Grant::Node),
+        ("operate", Grant::Operate),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Grant::Join => "join",
+            Grant::Read => "read",
+            Grant::Write => "write",
+            Grant::Node => "node",
+            Grant::Operate => "operate",
+        }
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Grant {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::WORDS.iter().find(|(word, _)| *word == text).map(|(_, grant)| *grant);
+        found.ok_or_else(|| "expected join, read, write, node or operate".to_owned())
+    }
+}
+
+/// A token that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// Names it among those that are in use.
+    pub name: DataName,
+    pub role: Grant,
+    /// With the role `node`: which one. With `join`: the only one that may join with it.
+    pub node: Option<NodeName>,
+    /// None: until it is revoked.
+    pub valid_for: Option<Span>,
+}
+
+impl NewToken {
+    /// Reads the body of a request.
+    pub fn from_map(map: Map<String, Value>) -> Result<NewToken, Problem> {
+        const ROLES: &str = "`join`, `read`, `write`, `node` or `operate`";
+        let mut fields = Fields::new(map);
+        let name = fields.required("name", DataName::EXPECTED, fields::data_name);
+        let role = fields.required("role", ROLES, |value| fields::word(value, &Grant::WORDS));
+        let node = fields.optional("node", NodeName::EXPECTED, fields::node_name);
+        let valid_for = fields.optional("validFor", "a duration such as 30d", fields::parsed::<Span>);
+        match (role, &node) {
+            (Some(Grant::Node), None) => {
+                fields.error("node", "is missing").expected = Some("the node that it speaks for".to_owned());
+            }
+            (Some(role), Some(_)) if !matches!(role, Grant::Node | Grant::Join) => {
+                fields.error("node", format!("goes with the role node, not with {role}"));
+            }
+            _ => {}
+        }
+        if valid_for == Some(Span::ZERO) {
+            fields.error("validFor", "is nothing");
+        }
+        fields.end_body()?;
+        match (name, role) {
+            (Some(name), Some(role)) => Ok(NewToken { name, role, node, valid_for }),
+            _ => Err(Problem::internal()),
+        }
+    }
+
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        map.insert("name".to_owned(), self.name.as_str().into());
+        map.insert("role".to_owned(), self.role.as_str().into());
+        if let Some(node) = &self.node {
+            map.insert("node".to_owned(), node.as_str().into());
+        }
+        if let Some(span) = self.valid_for {
+            map.insert("validFor".to_owned(), span.to_string().into());
+        }
+        map
+    }
+}
+
+/// Whether a token lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenState {
+    Live,
+    Expired,
+    Revoked,
+}
+
+/// A token as it is listed: everything but itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenView {
+    pub id: String,
+    pub name: String,
+    pub role: Grant,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    pub state: TokenState,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: DateTime<Utc>,
+    pub created_by: String,
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<DateTime<Utc>>,
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// The answer to a new token: the only time that it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Issued {
+    pub token: String,
+    /// With the role `join`: the SHA-256 of the authority's certificate, by which whoever joins knows the service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    #[serde(flatten)]
+    pub view: TokenView,
+}
+
+/// What a node is given that joins or renews its certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Joined {
+    /// PEM: the node's certificate, and the authority's behind it.
+    pub certificate: String,
+    /// PEM: whom the node can trust.
+    pub authority: String,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: DateTime<Utc>,
+}
+
+/// One change in the audit trail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    /// The token's name; null if none was shown.
+    pub by: Option<String>,
+    /// The address that it came from; null where it was no request.
+    pub from: Option<String>,
+    /// `registration`, `binding`, `token` or `node`.
+    pub kind: String,
+    /// Which one.
+    pub subject: String,
+    /// What was done to it.
+    pub action: String,
+    #[schema(value_type = Option<Object>)]
+    pub detail: Option<Value>,
+}
+
+/// Refuses a request for a token by name that does not say one.
+pub fn no_such_token(name: &str) -> Problem {
+    Problem::not_found(format!("there is no live token `{}`", crate::problem::shorten(name)))
+}
+
+/// 401: nobody is known by that, or nothing was shown.
+pub fn unauthorized(detail: impl Into<String>) -> Problem {
+    Problem::new(401, "unauthorized", "This needs a token", detail)
+}
+
+/// 403: it is known who asks, and they may not.
+pub fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(403, "forbidden", "This is not allowed", detail)
+}
+
+/// 403 because of one field.
+pub fn forbidden_field(error: FieldError) -> Problem {
+    Problem { detail: error.to_string(), errors: vec![error], ..forbidden("") }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &Value) -> Result<NewToken, String> {
+        NewToken::from_map(body.as_object().unwrap().clone()).map_err(|problem| problem.detail)
+    }
+
+    #[test]
+    fn a_token_has_the_form_that_is_taken_for_one_and_does_not_show_itself() {
+        let token = Token::of(&[0xfb; 32]);
+        assert_eq!(token.expose(), "estimand_-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s");
+        assert_eq!(Token::parse(&format!(" {}\n", token.expose())), Ok(token.clone()));
+        assert_eq!(format!("{token:?}"), "Token(…)");
+        for wrong in ["", "short", "with a space in the middle of it", &"x".repeat(300)] {
+            assert_eq!(Token::parse(wrong), Err(TokenError), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn different_bytes_are_different_tokens() {
+        let mut bytes = [0; 32];
+        let mut seen = std::collections::BTreeSet::new();
+        for place in 0..32 {
+            for bit in 0..8 {
+                bytes[place] ^= 1 << bit;
+                assert!(seen.insert(Token::of(&bytes).expose().to_owned()), "{place} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read_back_as_it_is_written() {
+        let token =
+            read(&json!({ "name": "agent-7", "role": "node", "node": "n7", "validFor": "30d" })).unwrap();
+        assert_eq!(NewToken::from_map(token.to_map()).unwrap(), token);
+        assert_eq!((token.role, token.node.unwrap().as_str()), (Grant::Node, "n7"));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for (body, says) in [
+            (json!({ "role": "read" }), "name: is missing"),
+            (json!({ "name": "a", "role": "root" }), "role: is not known"),
+            (json!({ "name": "a", "role": "node" }), "node: is missing"),
+            (
+                json!({ "name": "a", "role": "read", "node": "n" }),
+                "node: goes with the role node, not with read",
+            ),
+            (
+                json!({ "name": "a", "role": "operate", "node": "n" }),
+                "node: goes with the role node, not with operate",
+            ),
+            (json!({ "name": "a", "role": "read", "validFor": "0s" }), "validFor: is nothing"),
+            (json!({ "name": "a", "role": "read", "expires": 3 }), "expires: is not a known field"),
+        ] {
+            let problem = read(&body).unwrap_err();
+            assert!(problem.starts_with(says), "{body}: {problem}");
+        }
+    }
+}

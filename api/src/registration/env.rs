@@ -1,0 +1,197 @@
+//! The variables of a registration's environment, and which of their values nobody may read back.
+//!
+//! A secret value is written once and goes to the agents that need it. Whoever else reads the registration finds
+//! `null` in its place, and the name in `secrets`; sent back like that it means the value that is kept already. No
+//! value, secret or not, is repeated in what is said of a wrong one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::Registration;
+use super::parts::{check_variable, object};
+use crate::fields::{self, Fields};
+use crate::json::kind_of;
+use crate::problem::FieldError;
+
+/// What stands for a value that is not shown.
+pub const WITHHELD: Value = Value::Null;
+
+/// Reads `env` and `secrets`. A secret whose value is withheld is among the secrets and not among the variables.
+pub(super) fn read_env(fields: &mut Fields) -> (BTreeMap<String, String>, BTreeSet<String>) {
+    let mut errors = Vec::new();
+    let secrets = read_secrets(fields, &mut errors);
+    let given = fields.optional("env", "", |value| {
+        Ok(object(value).map_err(|message| errors.push(wrong("env", message))).ok())
+    });
+    let given = given.flatten();
+    if let Some(missing) =
+        secrets.iter().find(|name| given.as_ref().is_none_or(|env| !env.contains_key(*name)))
+    {
+        errors.push(
+            wrong("secrets", format!("names `{missing}`, which `env` does not have"))
+                .expected("names of `env`; there `null` stands for the value that is kept already"),
+        );
+    }
+    let mut env = BTreeMap::new();
+    for (name, value) in given.unwrap_or_default() {
+        match read_variable(&name, &value, secrets.contains(&name)) {
+            Ok(Some(text)) => drop(env.insert(name, text)),
+            Ok(None) => {}
+            Err(message) => errors.push(wrong("env", message)),
+        }
+    }
+    fields.extend(errors);
+    (env, secrets)
+}
+
+fn wrong(field: &str, message: String) -> FieldError {
+    FieldError::new(field, message).expected("an object of name to string")
+}
+
+fn read_secrets(fields: &mut Fields, errors: &mut Vec<FieldError>) -> BTreeSet<String> {
+    let expected = "an array of names of `env`, each once";
+    let read = fields.optional("secrets", expected, |value| {
+        let named = names(value);
+        // Whoever took it for an object like `env` has written values into it.
+        Ok(named.map_err(|message| errors.push(FieldError::new("secrets", message).expected(expected))).ok())
+    });
+    read.flatten().unwrap_or_default()
+}
+
+fn names(value: &Value) -> Result<BTreeSet<String>, String> {
+    let Value::Array(items) = value else {
+        return Err(format!("is {}, not an array", kind_of(value)));
+    };
+    let names: Vec<&str> = items.iter().map(fields::string).collect::<Result<_, _>>()?;
+    let all: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    if all.len() < names.len() { Err("names one twice".to_owned()) } else { Ok(all) }
+}
+
+/// The value of a variable; none if it is withheld.
+fn read_variable(name: &str, value: &Value, secret: bool) -> Result<Option<String>, String> {
+    check_variable(name)?;
+    if name.starts_with("ESTIMAND_") {
+        return Err(format!("has `{name}`: names that begin with ESTIMAND_ are set by the agent"));
+    }
+    match value {
+        Value::String(text) if text.contains('\0') => {
+            Err(format!("has `{name}`, whose value contains a NUL"))
+        }
+        Value::String(text) => Ok(Some(text.clone())),
+        Value::Null if secret => Ok(None),
+        Value::Null => Err(format!(
+            "has `{name}`, which is null: only the value of a secret, which `secrets` names, may be left out"
+        )),
+        other => Err(format!("has `{name}`, which is {}", kind_of(other))),
+    }
+}
+
+impl Registration {
+    /// The same without the values of its secrets, for whoever reads it.
+    #[must_use]
+    pub fn redacted(&self) -> Registration {
+        let mut shown = self.clone();
+        shown.env.retain(|name, _| !self.secrets.contains(name));
+        shown
+    }
+
+    /// The secrets whose values it does not have.
+    pub fn withheld(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().filter(|name| !self.env.contains_key(*name)).map(String::as_str)
+    }
+
+    /// Takes the values that it does not have from the registration that it replaces.
+    pub fn keep_secrets(&mut self, of: &Registration) {
+        let kept: Vec<(String, String)> =
+            self.withheld().filter_map(|name| Some((name.to_owned(), of.env.get(name)?.clone()))).collect();
+        self.env.extend(kept);
+    }
+
+    pub(super) fn env_to_json(&self) -> Value {
+        let values = self.env.iter().map(|(name, value)| (name.clone(), json!(value)));
+        let withheld = self.withheld().map(|name| (name.to_owned(), WITHHELD));
+        Value::Object(values.chain(withheld).collect())
+    }
+}
+
+/// Takes the values of these variables, and of its own secrets, out of a registration as JSON. What has the form of
+/// no registration loses its whole environment.
+pub fn redact(registration: &mut Map<String, Value>, names: &BTreeSet<String>) {
+    let own =
+        registration.get("secrets").map_or_else(|| Some(BTreeSet::new()), |given| self::names(given).ok());
+    match (registration.get_mut("env"), own) {
+        (Some(Value::Object(env)), Some(own)) => {
+            let secret = |name: &String| own.contains(name) || names.contains(name);
+            env.iter_mut().filter(|(name, _)| secret(name)).for_each(|(_, value)| *value = WITHHELD);
+        }
+        (Some(other), _) => *other = WITHHELD,
+        (None, _) => {}
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn parse(more: &str) -> Result<Registration, crate::problem::Problem> {
+        let body = format!(r#"{{"dataName":"a","cmd":"x","max-Time":1,{more}}}"#);
+        Registration::parse(body.as_bytes()).map(|submitted| submitted.registration)
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_and_what_is_shown_can_be_sent_back() {
+        let whole = parse(r#""env":{"A":"1","B":"hush"},"secrets":["B"]"#).unwrap();
+        assert_eq!(whole.to_map()["env"], json!({ "A": "1", "B": "hush" }));
+        let shown = whole.redacted().to_map();
+        assert_eq!((&shown["env"], &shown["secrets"]), (&json!({ "A": "1", "B": null }), &json!(["B"])));
+        let text = Value::Object(shown).to_string();
+        let mut again = Registration::parse(text.as_bytes()).unwrap().registration;
+        assert_eq!(again, whole.redacted());
+        assert_eq!(again.withheld().collect::<Vec<_>>(), ["B"]);
+        again.keep_secrets(&whole);
+        assert_eq!(again, whole);
+        assert!(!format!("{whole:?}").contains("hush"), "{whole:?}");
+    }
+
+    #[test]
+    fn nothing_that_may_be_a_secret_is_repeated() {
+        for (more, part) in [
+            (r#""env":{"A":"hush","1":"hush"}"#, "not a variable's name"),
+            (r#""env":{"ESTIMAND_A":"hush"}"#, "set by the agent"),
+            (r#""env":{"A":null}"#, "only the value of a secret"),
+            (r#""env":{"A":["hush"]},"secrets":["A"]"#, "an array"),
+            (r#""env":"hush""#, "is a string"),
+            (r#""env":["hush"]"#, "is an array"),
+            (r#""env":{"A":"hush"},"secrets":["B"]"#, "`B`, which `env` does not have"),
+            (r#""env":{"A":"hush"},"secrets":["A","A"]"#, "twice"),
+            (r#""env":{"A":"hush\u0000"},"secrets":["A"]"#, "NUL"),
+            (r#""env":{"A":"x"},"secrets":{"A":"hush"}"#, "not an array"),
+        ] {
+            let problem = parse(more).unwrap_err();
+            let said = serde_json::to_string(&problem).unwrap();
+            assert!(said.contains(part), "{more}: {said}");
+            assert!(!said.contains("hush"), "{more}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_json_is_redacted_whatever_its_form() {
+        let check = |given: Value, expected: Value| {
+            let Value::Object(mut map) = given else { panic!("no object") };
+            redact(&mut map, &BTreeSet::from(["N".to_owned()]));
+            assert_eq!(Value::Object(map), expected);
+        };
+        check(
+            json!({ "env": { "A": "1", "B": "2", "N": "3" }, "secrets": ["B"] }),
+            json!({ "env": { "A": "1", "B": null, "N": null }, "secrets": ["B"] }),
+        );
+        check(
+            json!({ "env": { "A": "1" }, "secrets": ["B", 7] }),
+            json!({ "env": null, "secrets": ["B", 7] }),
+        );
+        check(json!({ "env": ["A=1"] }), json!({ "env": null }));
+        check(json!({ "cmd": "x" }), json!({ "cmd": "x" }));
+    }
+}

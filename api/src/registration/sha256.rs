@@ -1,0 +1,77 @@
+//! The digest by which a registration names its executable's content, and nothing else.
+//!
+//! It is read in either case and written in lower case, so that two that mean the same are the same. Nothing is
+//! hashed here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use super::Mode;
+use crate::fields::{self, Fields};
+
+/// What a digest looks like, for people.
+pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexadecimal digits";
+
+/// The SHA-256 of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sha256(pub [u8; 32]);
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sha256({self})")
+    }
+}
+
+impl FromStr for Sha256 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "is not 64 hexadecimal digits".to_owned();
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut digest = [0; 32];
+        for (place, byte) in digest.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Sha256(digest))
+    }
+}
+
+impl Serialize for Sha256 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+pub(super) fn read_sha256(fields: &mut Fields, mode: Mode) -> Option<Sha256> {
+    let digest = fields.optional("sha256", SHA256_EXPECTED, fields::parsed::<Sha256>);
+    if digest.is_some() && !matches!(mode, Mode::Exec | Mode::Stream) {
+        fields.error("sha256", "is for what runs an executable").expected =
+            Some("none, or the mode `exec` or `stream`".to_owned());
+    }
+    digest
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_64_digits_and_written_in_lower_case() {
+        let text = "AB".repeat(32);
+        assert_eq!(text.parse::<Sha256>().unwrap().to_string(), "ab".repeat(32));
+        for wrong in ["", "ab", &"ab".repeat(33), &"ag".repeat(32), &"é".repeat(32), &"+1".repeat(32)] {
+            assert!(wrong.parse::<Sha256>().is_err(), "{wrong}");
+        }
+    }
+}

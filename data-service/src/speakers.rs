@@ -1,0 +1,166 @@
+//! Which nodes may write values of other nodes: those that run something whose answer is for many nodes.
+//!
+//! A node speaks only for itself. The manager knows who was given a registration that says `format: nodes`, and tells it
+//! here, whole, so that what was missed is made good by the next telling. Nothing is stored: until it was told after a
+//! start, such writes are asked to come again. A node may be faster with its first value than the manager with its
+//! telling; so a write waits a little before it is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::ThinData;
+use estimand_api::access::{forbidden, forbidden_field};
+use estimand_api::json::parse_object;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::write::{MAX_BATCH_BYTES, Write};
+use estimand_service::{Body, Failure, Principal};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::DataService;
+
+/// How long a write waits for whoever is to say that it is allowed.
+const WAIT: Duration = Duration::from_secs(2);
+
+type Told = BTreeMap<DataName, BTreeSet<NodeName>>;
+
+/// Who speaks for others; none: nobody has said.
+#[derive(Debug, Default)]
+pub struct Speakers(watch::Sender<Option<Told>>);
+
+impl Speakers {
+    /// Refuses what a node writes for others, unless it may.
+    pub async fn check(&self, who: &Principal, writes: &[Write]) -> Result<(), Problem> {
+        let Some(own) = who.node() else { return Ok(()) };
+        for (index, write) in writes.iter().enumerate() {
+            if write.node_name.as_str() == own {
+                continue;
+            }
+            let name = &write.data_name;
+            let speaks = |told: &Option<Told>| {
+                told.as_ref().is_some_and(|told| told.get(name).is_some_and(|nodes| nodes.contains(own)))
+            };
+            let mut told = self.0.subscribe();
+            // The sender is borrowed here, so that it cannot be gone.
+            if timeout(WAIT, told.wait_for(speaks)).await.is_ok() {
+                continue;
+            }
+            if self.0.borrow().is_none() {
+                return Err(Problem::unavailable("nobody has said yet which nodes speak for others", 1));
+            }
+            let field = if writes.len() == 1 { "nodeName".to_owned() } else { format!("[{index}].nodeName") };
+            let error = FieldError::new(field, format!("is not {own}, which this comes from"));
+            let expected =
+                format!("{own}, or a registration of `{name}` with the format nodes that runs there");
+            return Err(forbidden_field(error.given(&write.node_name).expected(expected)));
+        }
+        Ok(())
+    }
+}
+
+/// A node deletes its own values and no others.
+pub fn check_deletion(who: &Principal, node: Option<&NodeName>) -> Result<(), Problem> {
+    match (who.node(), node) {
+        (Some(own), None) => {
+            Err(forbidden(format!("node {own} deletes values of its own; say dataNode={own}")))
+        }
+        (Some(own), Some(node)) if node.as_str() != own => {
+            Err(forbidden(format!("node {own} deletes values of its own, not those of {node}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says which nodes may write values of other nodes, by data name; replaces what was said before.
+#[utoipa::path(
+    put,
+    path = "/api/data/speakers",
+    tag = "data",
+    request_body(content = inline(Object), description = "Data name to an array of node names"),
+    responses(
+        (status = 200, description = "Taken"),
+        (status = 400, description = "The body is not valid", body = Problem),
+    )
+)]
+pub async fn set_speakers(
+    body: Body<MAX_BATCH_BYTES>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let mut told = Told::new();
+    let mut errors = Vec::new();
+    for (name, value) in parse_object(&body.0)? {
+        let nodes = value.as_array().and_then(|nodes| {
+            let parsed = nodes.iter().map(|node| NodeName::parse(node.as_str()?).ok());
+            parsed.collect::<Option<BTreeSet<NodeName>>>()
+        });
+        match (DataName::parse(&name), nodes) {
+            (Ok(name), Some(nodes)) => drop(told.insert(name, nodes)),
+            (Err(error), _) => errors.push(error.at(&name)),
+            (_, None) => errors.push(FieldError::new(name, "is not an array of node names").given(&value)),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    service.speakers().0.send_replace(Some(told));
+    Ok(HttpResponse::Ok().finish())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn writes(text: &str) -> Vec<Write> {
+        Write::parse_batch(text.as_bytes()).unwrap()
+    }
+
+    fn node(name: &str) -> Principal {
+        Principal::named(format!("agent of {name}")).bound_to(Some(name.into()))
+    }
+
+    const ONE: &str = r#"[{"dataName":"hdfs","nodeName":"n1","dataValue":1},{"dataName":"hdfs","nodeName":"n2","dataValue":2}]"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_speaks_for_itself_and_for_others_only_where_it_was_said() {
+        let speakers = Speakers::default();
+        let both = writes(ONE);
+        speakers.check(&Principal::named("operator"), &both).await.unwrap();
+        speakers.check(&node("n1"), &both[..1]).await.unwrap();
+        assert_eq!(speakers.check(&node("n1"), &both).await.unwrap_err().status, 503);
+        speakers.0.send_replace(Some(Told::new()));
+        let refused = speakers.check(&node("n1"), &both).await.unwrap_err();
+        assert_eq!((refused.status, refused.errors[0].field.as_str()), (403, "[1].nodeName"));
+        let told = Told::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
+        speakers.0.send_replace(Some(told));
+        speakers.check(&node("n1"), &both).await.unwrap();
+        assert_eq!(speakers.check(&node("n2"), &both).await.unwrap_err().status, 403);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_faster_than_the_manager_waits_for_it() {
+        let speakers = Speakers::default();
+        let both = writes(ONE);
+        let later = async {
+            tokio::time::sleep(WAIT / 2).await;
+            let told = Told::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
+            speakers.0.send_replace(Some(told));
+        };
+        let who = node("n1");
+        let (checked, ()) = tokio::join!(speakers.check(&who, &both), later);
+        checked.unwrap();
+    }
+
+    #[test]
+    fn a_node_deletes_what_is_its_own() {
+        let own: NodeName = "n1".parse().unwrap();
+        let other: NodeName = "n2".parse().unwrap();
+        check_deletion(&node("n1"), Some(&own)).unwrap();
+        check_deletion(&Principal::named("operator"), None).unwrap();
+        for wrong in [None, Some(&other)] {
+            assert_eq!(check_deletion(&node("n1"), wrong).unwrap_err().status, 403);
+        }
+    }
+}

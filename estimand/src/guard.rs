@@ -1,0 +1,142 @@
+//! What guards the services of this process, and by what they let each other in.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use estimand_access::{Access, Openness};
+use estimand_api::access::{Grant, Token};
+use estimand_api::client::{self, Client, Credentials};
+use estimand_api::names::NodeName;
+use estimand_service::{Readiness, Tasks};
+use estimand_store::StoreUrl;
+
+use crate::credentials::TOKEN_FILE;
+use crate::serve::{Options, Parts};
+use crate::tls::Secure;
+
+const ALONE: &str = "services that run apart speak to each other with certificates (--tls DIR), or with a token: give the \
+    same one to all of them in ESTIMAND_TOKEN, e.g. `export ESTIMAND_TOKEN=$(head -c 32 /dev/urandom | base64 | tr -d \
+    '=+/')`";
+
+/// The access of this process, and what its own parts show.
+pub struct Guard {
+    pub access: Access,
+    kept_in: Option<PathBuf>,
+    /// For this process itself.
+    own: Token,
+    /// Given from outside, so that others know it as well.
+    given: Option<Token>,
+    secure: Option<Secure>,
+    /// Where it listens, as soon as it does.
+    address: Option<String>,
+}
+
+impl Guard {
+    pub fn start(
+        options: &Options,
+        secure: Option<Secure>,
+        store: &StoreUrl,
+        tasks: &Tasks,
+        readiness: &Readiness,
+    ) -> anyhow::Result<Guard> {
+        let given = Credentials::of_environment()?.token;
+        let has_certificate = secure.as_ref().is_some_and(Secure::is_known_to_others);
+        if given.is_none() && !has_certificate && options.parts.speaks_to_others() && !options.insecure {
+            bail!(ALONE);
+        }
+        let keeps = given.is_none() && options.parts.has_registry();
+        let kept_in = keeps.then(|| options.data_dir.join(TOKEN_FILE));
+        let access = Access::start(
+            estimand_access::Options {
+                store: store.clone(),
+                clock: std::sync::Arc::new(estimand_service::SystemClock),
+                openness: openness(options),
+                kept_in: kept_in.clone(),
+            },
+            tasks,
+            readiness,
+        );
+        if keeps {
+            make_folder(&options.data_dir)?;
+        }
+        if let Some(secure) = &secure {
+            secure.sign_with(&access)?;
+        }
+        let own = match &given {
+            Some(token) => {
+                access.admit_token(token.clone(), "ESTIMAND_TOKEN", Grant::Operate, None);
+                token.clone()
+            }
+            None => access.admit("estimand", Grant::Operate, None),
+        };
+        Ok(Guard { access, kept_in, own, given, secure, address: None })
+    }
+
+    /// Says at which address this process itself is asked.
+    pub fn listens_at(&mut self, address: &str) {
+        self.address = Some(address.to_owned());
+    }
+
+    /// The file with the operator's token, if this process makes one.
+    pub fn kept_in(&self) -> Option<&Path> {
+        self.kept_in.as_deref()
+    }
+
+    /// A client for a part of this process.
+    pub fn client(&self, address: &str, mut options: client::Options) -> Result<Client, client::Error> {
+        options.credentials = match self.address.as_deref() == Some(address) {
+            true => self.own(self.own.clone()),
+            false => self.others(),
+        };
+        Client::with_options(address, options)
+    }
+
+    /// What is shown to this process itself.
+    fn own(&self, token: Token) -> Credentials {
+        let trust = self.secure.as_ref().map(Secure::trust_itself);
+        Credentials { token: Some(token), trust, identity: None }
+    }
+
+    /// What is shown to other processes: a token that only this one knows is nothing to them.
+    fn others(&self) -> Credentials {
+        let token = self.given.clone();
+        match &self.secure {
+            Some(secure) => secure.for_others(token),
+            None => Credentials { token, ..Credentials::default() },
+        }
+    }
+
+    /// What the agent of this process shows: it speaks for its node like any other.
+    pub fn of_agent(&self, node: &NodeName) -> Credentials {
+        let token = self.access.admit(&format!("agent of {node}"), Grant::Node, Some(node.as_str()));
+        self.own(token)
+    }
+}
+
+fn openness(options: &Options) -> Openness {
+    match options.insecure {
+        true => Openness::Everything,
+        false if is_loopback(options.listen) => Openness::Values,
+        false => Openness::Nothing,
+    }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}
+
+impl Parts {
+    /// Whether it asks services of other processes for something.
+    fn speaks_to_others(&self) -> bool {
+        match self {
+            Parts::All { .. } | Parts::Data => false,
+            Parts::Registry { data_service, managers, .. } => data_service.is_some() || !managers.is_empty(),
+            Parts::Manager(_) => true,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `estimand pki`: makes an authority and what it issues, in files.
+
+use std::path::{Path, PathBuf};
+
+use chrono::Utc;
+use estimand_api::identity::Identity;
+use estimand_api::instant::to_rfc3339;
+use estimand_pki::{AUTHORITY, Authority, Certificate, write_key, write_public};
+use serde_json::json;
+
+use crate::cli::pki::{InitArgs, IssueArgs, PkiArgs, PkiCommand};
+use crate::cli::services::data_dir_or_default;
+use crate::output::failure::Failure;
+use crate::serve::say;
+
+/// The authority's folder in the data folder.
+pub const FOLDER: &str = "pki";
+
+pub fn run(args: &PkiArgs) -> Result<(), Failure> {
+    match &args.what {
+        PkiCommand::Init(args) => init(args),
+        PkiCommand::Issue(args) => issue(args),
+    }
+}
+
+fn init(args: &InitArgs) -> Result<(), Failure> {
+    let folder = folder(args.dir.as_ref());
+    let authority = Authority::init(&folder, Utc::now())?;
+    let pin = hex(&authority.pin());
+    if args.json {
+        let made = json!({ "folder": folder, "authority": folder.join(AUTHORITY), "pin": pin });
+        say(&format!("{made:#}\n"));
+        return Ok(());
+    }
+    say(&format!(
+        "made an authority in {folder}\n\
+         SHA-256 {pin}\n\n\
+         authority.pem is for everybody who shall believe it. authority.key makes certificates for anybody: keep it.\n\
+         Next: estimand pki issue NAME --service --address IP-OR-NAME{dir}\n",
+        folder = folder.display(),
+        dir = args.dir.as_ref().map(|dir| format!(" --dir {}", dir.display())).unwrap_or_default(),
+    ));
+    Ok(())
+}
+
+fn issue(args: &IssueArgs) -> Result<(), Failure> {
+    let who = args.who().map_err(Failure::Usage)?;
+    let folder = folder(args.dir.as_ref());
+    let authority = Authority::open(&folder)
+        .map_err(|error| Failure::from(error).hint("`estimand pki init` makes an authority"))?;
+    let issued = authority.issue(&who, &args.addresses, args.valid_for.as_std(), Utc::now())?;
+    let out = match (&args.out, &who) {
+        (Some(out), _) => out.clone(),
+        (None, Identity::Service(_)) => folder,
+        (None, Identity::Node(_) | Identity::Operator(_)) => folder.join(who.name()),
+    };
+    std::fs::create_dir_all(&out)
+        .map_err(|source| Failure::Read { name: out.display().to_string(), source })?;
+    let (certificate, key) = (file(&out, &who, "pem"), file(&out, &who, "key"));
+    // The key first: whoever looks between the two finds that they do not belong together, and looks again.
+    write_key(&key, &issued.key)?;
+    write_public(&certificate, &issued.signed.chain)?;
+    let trust = out.join(AUTHORITY);
+    if !trust.exists() {
+        write_public(&trust, authority.pem())?;
+    }
+    show(args, &who, &certificate, &key, &issued.signed.certificate);
+    Ok(())
+}
+
+fn show(args: &IssueArgs, who: &Identity, certificate: &Path, key: &Path, made: &Certificate) {
+    let until = to_rfc3339(made.not_after.timestamp_micros());
+    if args.json {
+        let made = json!({
+            "certificate": certificate, "key": key, "identity": who.to_uri(), "expiresAt": until,
+            "sha256": hex(&made.digest),
+        });
+        say(&format!("{made:#}\n"));
+        return;
+    }
+    let (certificate, key) = (certificate.display(), key.display());
+    say(&format!("{certificate}\n{key}\nfor the {who}, until {until}\n"));
+}
+
+fn folder(given: Option<&PathBuf>) -> PathBuf {
+    given.cloned().unwrap_or_else(|| data_dir_or_default(None).join(FOLDER))
+}
+
+fn file(folder: &Path, who: &Identity, ending: &str) -> PathBuf {
+    folder.join(format!("{}.{ending}", who.kind()))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,66 @@
+//! TLS of the services in this process: what they show, whom they believe, and whether nodes join here.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use estimand_access::{Access, Signer};
+use estimand_api::access::Token;
+use estimand_api::client::{CertificateFiles, Credentials, Trust};
+use estimand_pki::{AUTHORITY_KEY, Authority};
+use estimand_service::{Tls, TlsOptions};
+
+use crate::cli::tls::TlsFiles;
+
+/// What was read from the files of `--tls`.
+#[derive(Clone)]
+pub struct Secure {
+    files: TlsFiles,
+    tls: Arc<Tls>,
+}
+
+impl Secure {
+    pub fn load(files: &TlsFiles) -> anyhow::Result<Secure> {
+        let options = TlsOptions {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+            client_authority: files.authority.clone(),
+        };
+        let tls =
+            Tls::load(options).context("--tls: `estimand pki init` and `issue` make what belongs there")?;
+        Ok(Secure { files: files.clone(), tls })
+    }
+
+    /// For the server.
+    pub fn tls(&self) -> Arc<Tls> {
+        Arc::clone(&self.tls)
+    }
+
+    /// For what this process asks itself: whatever names its certificate has.
+    pub fn trust_itself(&self) -> Trust {
+        let tls = self.tls();
+        Trust::Shown(Arc::new(move |certificate| tls.is_own(certificate)))
+    }
+
+    /// Whether its certificate lets it in elsewhere.
+    pub fn is_known_to_others(&self) -> bool {
+        self.files.authority.is_some()
+    }
+
+    /// For what it asks services of other processes.
+    pub fn for_others(&self, token: Option<Token>) -> Credentials {
+        let (certificate, key) = (self.files.certificate.clone(), self.files.key.clone());
+        let identity = self.is_known_to_others().then_some(CertificateFiles { certificate, key });
+        Credentials { token, trust: self.files.authority.clone().map(Trust::Authority), identity }
+    }
+
+    /// Lets nodes join where the authority's key is.
+    pub fn sign_with(&self, access: &Access) -> anyhow::Result<()> {
+        let Some(folder) = self.files.signs_in.as_ref().filter(|folder| folder.join(AUTHORITY_KEY).exists())
+        else {
+            return Ok(());
+        };
+        let authority = Authority::open(folder).context("--tls")?;
+        access.sign_with(Signer { authority, valid_for: self.files.node_certificates_for.as_std() });
+        Ok(())
+    }
+}

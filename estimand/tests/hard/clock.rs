@@ -1,0 +1,142 @@
+//! Clocks that jump: an hour back, a day forward, and home again.
+//!
+//! A preloaded library tells a process what a file says that the time is. Clocks that only go forward are left alone, as
+//! a real jump leaves them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use estimand_testkit::process::{Builder, free_port};
+use estimand_testkit::wait;
+use tempfile::TempDir;
+
+use crate::cluster::{Together, up};
+use crate::place::{Agent, Place};
+use crate::{SOON, pass, side_by_side};
+
+const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+/// The time of day of the processes that look at it.
+struct Clock {
+    folder: TempDir,
+}
+
+impl Clock {
+    fn right() -> Self {
+        let clock = Clock { folder: tempfile::tempdir().unwrap() };
+        clock.shift("+0");
+        clock
+    }
+
+    /// How far off it is, such as `-1h`.
+    fn shift(&self, by: &str) {
+        // Moved to its place, so that nobody reads half of it.
+        let beside = self.folder.path().join("new");
+        std::fs::write(&beside, format!("{by}\n")).unwrap();
+        std::fs::rename(beside, self.file()).unwrap();
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("time")
+    }
+
+    fn give_to(&self, builder: Builder) -> Builder {
+        builder
+            .env("LD_PRELOAD", library())
+            .env("FAKETIME_TIMESTAMP_FILE", self.file())
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("DONT_FAKE_MONOTONIC", "1")
+    }
+}
+
+fn library() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
+    let found = folders.map(|folder| folder.join(LIBRARY)).find(|path| Path::is_file(path));
+    found.expect("libfaketime is not installed: apt-get install libfaketime")
+}
+
+/// The story for one clock, which some processes have.
+fn jumps(place: &Place, services: &Together, clock: &Clock, what: &str) {
+    let plane = &services.plane;
+    for by in ["-1h", "+0", "+1d", "+0"] {
+        clock.shift(by);
+        // Slots keep their interval: neither a flood nor a pause.
+        let before = place.runs("n1", "pulse");
+        pass(Duration::from_secs(4));
+        let runs = place.runs("n1", "pulse") - before;
+        assert!((2..=12).contains(&runs), "{what} by {by}: {runs} runs in 4 seconds, at 2 a second");
+        // What is collected now comes, in order, and is fresh.
+        let last = plane.last_number("flow", "n1");
+        wait::until_ok(SOON, &format!("{what} by {by}: values to come"), || {
+            let value = plane.value("flow", "n1")?;
+            let number = value["dataValue"].as_u64().unwrap_or(0);
+            if number > last + 3 && value["state"] == "fresh" {
+                Ok(())
+            } else {
+                Err(format!("{last}: {value}"))
+            }
+        });
+        plane.wait_fresh("pulse", &["n1"]);
+        plane.wait_node_state("n1", "ready");
+        println!("{what} by {by}: {runs} runs in 4 seconds");
+    }
+}
+
+fn check_order(services: &Together) {
+    for name in ["pulse", "flow"] {
+        let mut found = services.plane.history(name, "n1").unwrap();
+        found.sort();
+        found.dedup();
+        let numbers: Vec<u64> = found.iter().map(|(number, _)| *number).collect();
+        let expected: Vec<u64> = (numbers[0]..numbers[0] + numbers.len() as u64).collect();
+        assert_eq!(numbers, expected, "{name}: all of it is kept, once");
+    }
+}
+
+#[test]
+fn jumping_clocks_change_nothing() {
+    side_by_side(&[
+        (
+            "a_jumping_clock_of_the_services_changes_nothing",
+            a_jumping_clock_of_the_services_changes_nothing as fn(),
+        ),
+        ("a_jumping_clock_of_an_agent_changes_nothing", a_jumping_clock_of_an_agent_changes_nothing as fn()),
+    ]);
+}
+
+fn a_jumping_clock_of_the_services_changes_nothing() {
+    let place = Place::new("clock");
+    let clock = Clock::right();
+    let services = Together::of(clock.give_to(up(&place, free_port())).start());
+    let agent = place.agent("n1", services.url());
+    begin(&place, &services);
+    jumps(&place, &services, &clock, "the services' clock");
+    check_order(&services);
+
+    // What nobody renews turns stale within its time, wherever the clock has jumped meanwhile.
+    services.plane.wait_fresh("pulse", &["n1"]);
+    agent.process.pause();
+    clock.shift("-1h");
+    services.plane.wait_value_state("pulse", "n1", "stale");
+    agent.process.resume();
+    services.plane.wait_fresh("pulse", &["n1"]);
+}
+
+fn a_jumping_clock_of_an_agent_changes_nothing() {
+    let place = Place::new("clock");
+    let clock = Clock::right();
+    let services = Together::start(&place);
+    let builder = clock.give_to(place.builder("n1", &[services.url()]));
+    let _agent = Agent { node: "n1".to_owned(), process: builder.start() };
+    begin(&place, &services);
+    jumps(&place, &services, &clock, "the agent's clock");
+    check_order(&services);
+}
+
+fn begin(place: &Place, services: &Together) {
+    services.plane.register(&place.counting("pulse"));
+    services.plane.register(&place.streaming("flow"));
+    services.plane.wait_fresh("pulse", &["n1"]);
+    services.plane.wait_fresh("flow", &["n1"]);
+}

@@ -1,0 +1,104 @@
+//! No file descriptors left.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use estimand_testkit::http::Http;
+use estimand_testkit::process::free_port;
+use estimand_testkit::{processes, wait};
+use serde_json::json;
+
+use crate::cluster::{Together, estimand};
+use crate::place::Place;
+use crate::{SOON, long_or, pass, put, side_by_side};
+
+/// How many descriptors are left when it gets tight.
+const LEFT: usize = 12;
+const CONNECTIONS: usize = 200;
+
+fn address(base: &str) -> &str {
+    base.strip_prefix("http://").unwrap()
+}
+
+#[test]
+fn without_descriptors_all_goes_on_that_can() {
+    side_by_side(&[
+        (
+            "connections_beyond_the_descriptors_wait_and_harm_nobody",
+            connections_beyond_the_descriptors_wait_and_harm_nobody as fn(),
+        ),
+        (
+            "an_agent_without_descriptors_goes_on_when_it_has_some",
+            an_agent_without_descriptors_goes_on_when_it_has_some as fn(),
+        ),
+    ]);
+}
+
+fn connections_beyond_the_descriptors_wait_and_harm_nobody() {
+    let mut up = estimand().args(["up", "--no-agent"]).port(free_port()).start();
+    let first = up.http();
+    put(&first, "before", 1).expect_status(201);
+    let most = processes::open_files(up.pid()) + LEFT;
+    up.limit_open_files(most as u64);
+    let address = address(up.base_url()).to_owned();
+    let crowd: Vec<TcpStream> = (0..CONNECTIONS).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    wait::until_ok(SOON, "the descriptors to be used up", || match processes::open_files(up.pid()) {
+        open if open >= most => Ok(()),
+        open => Err(format!("{open} of {most} are open")),
+    });
+
+    // Who is connected is served, with reads and with durable writes.
+    let (began, used) = (Instant::now(), up.cpu_time());
+    let mut number = 0;
+    while began.elapsed() < Duration::from_secs(long_or(30, 4)) {
+        number += 1;
+        put(&first, "meanwhile", number).expect_status(if number == 1 { 201 } else { 200 });
+        let seen = first.get("/api/data/meanwhile/n").expect_status(200).json();
+        assert_eq!(seen["dataValue"], number);
+        pass(Duration::from_millis(50));
+    }
+    let share = (up.cpu_time() - used).as_secs_f64() / began.elapsed().as_secs_f64();
+    println!("{CONNECTIONS} connections too many: {share:.3} of a processor, {number} writes meanwhile");
+    assert!(share < 0.7, "it turns round and round: {share:.3} of a processor");
+
+    // When the crowd has gone, the next one is served at once, and nobody had to do anything.
+    drop(crowd);
+    wait::until_ok(SOON, "a new connection to be served", || {
+        let http = Http::new(up.base_url()).with_deadline(Duration::from_secs(5));
+        http.try_request("GET", "/api/data/meanwhile/n", &[], b"")
+            .map(|answer| assert_eq!(answer.status, 200))
+    });
+    assert!(up.exited().is_none(), "{}", up.stderr_tail());
+}
+
+fn an_agent_without_descriptors_goes_on_when_it_has_some() {
+    let place = Place::new("descriptors");
+    let services = Together::start(&place);
+    let mut agent = place.agent("n1", services.url());
+    let plane = &services.plane;
+    plane.register(&place.counting("pulse"));
+    plane.register(&place.streaming("flow"));
+    plane.wait_fresh("pulse", &["n1"]);
+    plane.wait_fresh("flow", &["n1"]);
+
+    agent.process.limit_open_files(8);
+    let mut late = place.counting("late");
+    late["max-Time"] = json!(0.2);
+    plane.register(&late);
+    let (began, used) = (Instant::now(), agent.process.cpu_time());
+    pass(Duration::from_secs(long_or(30, 4)));
+    let share = (agent.process.cpu_time() - used).as_secs_f64() / began.elapsed().as_secs_f64();
+    println!("an agent without descriptors takes {share:.3} of a processor");
+    assert!(share < 0.7, "it turns round and round: {share:.3} of a processor");
+    assert!(agent.process.exited().is_none(), "{}", agent.process.stderr_tail());
+
+    agent.process.limit_open_files(1024);
+    let runs = place.runs("n1", "pulse");
+    wait::until_ok(SOON, "its slots to run", || match place.runs("n1", "pulse") {
+        now if now > runs + 2 => Ok(()),
+        now => Err(format!("{runs} became {now}; {}", agent.process.stderr_tail())),
+    });
+    for name in ["pulse", "flow", "late"] {
+        plane.wait_fresh(name, &["n1"]);
+    }
+}

@@ -1,0 +1,195 @@
+//! Disks that are full, and one that fails.
+
+use std::time::Duration;
+
+use estimand_testkit::disk::Disk;
+use estimand_testkit::http::Http;
+use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::proxy::Proxy;
+use estimand_testkit::wait;
+use serde_json::{Value, json};
+
+use crate::cluster::{Apart, estimand};
+use crate::load::Load;
+use crate::place::Place;
+use crate::{SOON, expect_refused, long_or, pass, put, side_by_side, until_taken};
+
+/// A value that needs room of its own.
+const LARGE: usize = 16 << 10;
+
+fn service(disk: &Disk) -> Estimand {
+    estimand().args(["up", "--no-agent"]).port(free_port()).data_dir(disk.path().join("data")).start()
+}
+
+/// Writes new values, each of which needs room, until one is refused; gives how many were acknowledged.
+fn write_until_refused(http: &Http, prefix: &str) -> usize {
+    let mut acknowledged = 0;
+    wait::until_ok(SOON, "a write to be refused", || {
+        let answer = put(http, &format!("{prefix}{acknowledged}"), "x".repeat(LARGE));
+        if answer.status < 300 {
+            acknowledged += 1;
+            return Err(format!("{acknowledged} were taken"));
+        }
+        expect_refused(&answer);
+        Ok(())
+    });
+    acknowledged
+}
+
+fn check_there(http: &Http, prefix: &str, acknowledged: usize) {
+    for number in 0..acknowledged {
+        let value = http.get(&format!("/api/data/{prefix}{number}/n")).expect_status(200).json();
+        assert_eq!(value["dataValue"].as_str().map(str::len), Some(LARGE), "{prefix}{number}");
+    }
+}
+
+fn registration(name: &str) -> Value {
+    json!({"dataName": name, "cmd": ["true", "x".repeat(4_000)], "max-Time": 5})
+}
+
+#[test]
+fn disks_that_are_full_or_fail_lose_nothing() {
+    side_by_side(&[
+        ("a_full_disk_refuses_writes_and_nothing_else", a_full_disk_refuses_writes_and_nothing_else as fn()),
+        (
+            "a_disk_that_fails_under_the_store_loses_nothing",
+            a_disk_that_fails_under_the_store_loses_nothing as fn(),
+        ),
+        (
+            "a_full_disk_under_the_spool_holds_up_nothing",
+            a_full_disk_under_the_spool_holds_up_nothing as fn(),
+        ),
+    ]);
+}
+
+fn a_full_disk_refuses_writes_and_nothing_else() {
+    let disk = Disk::in_memory("64m");
+    let mut up = service(&disk);
+    let http = up.http();
+    let load = Load::new(up.base_url());
+    let mut kept = Vec::new();
+    let reads = load.run_during(true, || {
+        for round in 0..long_or(20, 3) {
+            load.wait_for_progress(200);
+            let full = disk.fill();
+            let prefix = format!("r{round}_");
+            let acknowledged = write_until_refused(&http, &prefix);
+            // A rolled back transaction may leave some room.
+            full.grow();
+            let answer = wait::until_ok(SOON, "a registration to be refused", || {
+                let name = format!("reg_{}", fastrand::u32(..));
+                match http.send_json("POST", "/api/registry", &registration(&name)) {
+                    answer if answer.status == 201 => Err("it was taken"),
+                    answer => Ok(answer),
+                }
+            });
+            expect_refused(&answer);
+            load.check(&http);
+            check_there(&http, &prefix, acknowledged);
+            drop(full);
+            load.wait_for_everyone();
+            until_taken(&http, "afterwards");
+            http.send_json("POST", "/api/registry", &registration(&format!("free_{round}")))
+                .expect_status(201);
+            kept.push((prefix, acknowledged));
+        }
+    });
+    assert!(up.exited().is_none(), "{}", up.stderr_tail());
+    println!("{reads} reads were answered throughout; {} writes were refused", load.refused());
+
+    // Killed while it is full, and started while it is full: it comes up by then at the latest when there is room.
+    let full = disk.fill();
+    kept.push(("last_".to_owned(), write_until_refused(&http, "last_")));
+    full.grow();
+    up.kill9();
+    std::thread::scope(|scope| {
+        let base = up.base_url().to_owned();
+        let starting = scope.spawn(|| up.restart_on_same_port());
+        let look = Http::new(&base).with_deadline(Duration::from_secs(2));
+        wait::until(SOON, "the service to come up on a full disk", || {
+            (starting.is_finished() || look.try_request("GET", "/healthz", &[], b"").is_ok()).then_some(())
+        });
+        drop(full);
+        starting.join().unwrap();
+    });
+    let http = up.http();
+    load.check(&http);
+    kept.iter().for_each(|(prefix, acknowledged)| check_there(&http, prefix, *acknowledged));
+    until_taken(&http, "afterwards");
+}
+
+fn a_disk_that_fails_under_the_store_loses_nothing() {
+    let disk = Disk::in_file(64);
+    let mut up = service(&disk);
+    let load = Load::new(up.base_url());
+    load.run_during(false, || {
+        load.wait_for_progress(500);
+        // While nothing is under way: at the very moment the kernel may take a change for written that it gives up.
+        let pause = load.hold();
+        load.wait_until_answered();
+        disk.fail();
+        drop(pause);
+        let before = load.refused();
+        wait::until_ok(SOON, "writes to be refused", || match load.refused() - before {
+            0..20 => Err(format!("{} were; {}", load.refused() - before, up.stderr_tail())),
+            _ => Ok(()),
+        });
+        expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
+        load.check(&up.http());
+        let down = load.hold();
+        let acknowledged = load.acknowledged();
+        up.kill9();
+        disk.repair();
+        up.restart_on_same_port();
+        load.check_since(&up.http(), &acknowledged);
+        drop(down);
+        load.wait_for_everyone();
+    });
+    load.check(&up.http());
+}
+
+/// Nobody takes what the agent has, and its disk is full: it goes on, within bounds, and what it holds comes in order.
+fn a_full_disk_under_the_spool_holds_up_nothing() {
+    let place = Place::new("spool");
+    let mut proxy = None;
+    let services = Apart::start_with(&place, |data| {
+        let made = Proxy::to(data);
+        let url = made.url();
+        proxy = Some(made);
+        Some(url)
+    });
+    let proxy = proxy.unwrap();
+    let disk = Disk::in_memory("16m");
+    let mut agent = place.builder("n1", &[services.manager.base_url()]).data_dir(disk.path()).start();
+    let plane = &services.plane;
+    let mut fast = place.streaming("fast");
+    fast["cmd"] = place.command("fast", &["stream:5ms"]);
+    fast["history"] = json!({"max": 100_000});
+    plane.register(&fast);
+    plane.register(&place.streaming("flow"));
+    plane.wait_fresh("fast", &["n1"]);
+    plane.wait_fresh("flow", &["n1"]);
+    let before = agent.rss_bytes();
+
+    proxy.refuse();
+    let full = disk.fill();
+    pass(Duration::from_secs(long_or(60, 6)));
+    // Whatever was begun before is done now.
+    assert!(agent.exited().is_none(), "{}", agent.stderr_tail());
+    let grown = agent.rss_bytes().saturating_sub(before);
+    let last = plane.last_number("flow", "n1");
+    proxy.accept();
+    wait::until_ok(SOON, "what waited to be delivered, on a disk that is still full", || {
+        match plane.last_number("flow", "n1") {
+            now if now > last + 10 => Ok(()),
+            now => Err(format!("{last} became {now}; {}", agent.stderr_tail())),
+        }
+    });
+    drop(full);
+    let last = plane.last_number("flow", "n1");
+    plane.check_history("flow", "n1", last + 10);
+    let last = plane.last_number("fast", "n1");
+    plane.check_history("fast", "n1", last + 100);
+    println!("the agent grew by {} KiB while nobody took anything", grown >> 10);
+    assert!(grown < 64 << 20, "{grown} bytes");
+}

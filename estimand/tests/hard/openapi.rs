@@ -1,0 +1,48 @@
+//! Whatever a program can make of the description of the interface is answered as that says.
+//!
+//! Requests are made by `schemathesis`, which comes from PyPI: only with `ESTIMAND_LONG`.
+
+use std::process::Command;
+
+use estimand_testkit::TOKEN;
+use estimand_testkit::process::free_port;
+
+use crate::cluster::estimand;
+use crate::is_long;
+
+const VERSION: &str = "schemathesis==4.32.5";
+/// The bodies of requests are described in words, because what makes them valid is more than a schema says: so the one
+/// check that takes every body that fits the schema for valid is left out.
+const LEFT_OUT: &str = "positive_data_acceptance";
+const SECONDS: &str = "300";
+const EXAMPLES: &str = "200";
+
+#[test]
+fn every_answer_is_as_described() {
+    if !is_long() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("venv");
+    run(Command::new("python3").args(["-m", "venv"]).arg(&home));
+    run(Command::new(home.join("bin/pip")).args(["install", "--quiet", VERSION]));
+    let mut up = estimand().args(["up", "--no-agent"]).port(free_port()).start();
+    run(Command::new("timeout")
+        .arg(SECONDS)
+        .arg(home.join("bin/schemathesis"))
+        .args(["run", &format!("{}/openapi.json", up.base_url())])
+        .args(["--header", &format!("Authorization: Bearer {TOKEN}")])
+        .args(["--checks", "all", "--exclude-checks", LEFT_OUT, "--max-examples", EXAMPLES])
+        // These have no end.
+        .args(["--exclude-path-regex", "watch$", "--continue-on-failure", "--request-timeout", "30"])
+        .current_dir(folder.path()));
+    assert!(up.exited().is_none(), "{}", up.stderr_tail());
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}\n{failed}", output.status);
+}

@@ -1,0 +1,184 @@
+//! More writes than can be stored, for some time.
+//!
+//! What is sustainable is measured first, in the same run, with a database that takes its time for a commit: so the
+//! bound is the database's, not that of a machine which also has to make all these writes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use estimand_testkit::databases;
+use estimand_testkit::http::Http;
+use estimand_testkit::process::free_port;
+use estimand_testkit::proxy::Proxy;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use crate::cluster::estimand;
+use crate::figures::{Times, mebibytes};
+use crate::{long_or, put};
+
+/// So many writers fill a commit, and the room for those that wait is for a few times as many.
+const SUSTAINED: usize = 150;
+const TOO_MANY: usize = 1_600;
+const VALUE_BYTES: usize = 60 << 10;
+const LATENCY: Duration = Duration::from_millis(150);
+/// What a reader's p99 may become; the machine has to make all these writes, too.
+const WORSE: u32 = 25;
+const FAST: Duration = Duration::from_millis(250);
+/// Room for what may wait by design (64 MiB), what is being read, and what is being stored.
+const MOST_GROWTH: u64 = 1 << 30;
+
+#[derive(Default)]
+struct Counts {
+    stored: AtomicU64,
+    refused: AtomicU64,
+    broken: AtomicU64,
+}
+
+/// The number that each writer had acknowledged last, and sent last.
+type Marks = Vec<(AtomicU64, AtomicU64)>;
+
+/// Ends the reader also when a check has failed.
+struct Stop<'d>(&'d AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn spans(short: u64, long: u64) -> Duration {
+    Duration::from_secs(long_or(long, short))
+}
+
+/// So many writers, each on a connection of its own, each sending the next as soon as it is answered.
+fn offer(address: SocketAddr, marks: &Arc<Marks>, writers: usize, span: Duration) -> Counts {
+    let counts = Arc::new(Counts::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let end = tokio::time::Instant::now() + span;
+        let filler: Arc<str> = "x".repeat(VALUE_BYTES).into();
+        let tasks: Vec<_> = (0..writers)
+            .map(|place| {
+                let (counts, marks, filler) = (Arc::clone(&counts), Arc::clone(marks), Arc::clone(&filler));
+                tokio::spawn(async move {
+                    while tokio::time::Instant::now() < end {
+                        let wrote = write_until(address, place, &marks[place], &filler, &counts, end).await;
+                        counts.broken.fetch_add(u64::from(wrote.is_err()), Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    Arc::into_inner(counts).unwrap()
+}
+
+async fn write_until(
+    address: SocketAddr,
+    place: usize,
+    (acknowledged, sent): &(AtomicU64, AtomicU64),
+    filler: &str,
+    counts: &Counts,
+    end: tokio::time::Instant,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
+    while tokio::time::Instant::now() < end {
+        let number = sent.fetch_add(1, Ordering::AcqRel) + 1;
+        let body = format!(r#"{{"dataName":"w{place}","nodeName":"n","dataValue":"{number} {filler}"}}"#);
+        let head =
+            format!("PUT /api/data HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.get_mut().write_all(head.as_bytes()).await?;
+        stream.get_mut().write_all(body.as_bytes()).await?;
+        let (mut line, mut status, mut length, mut retry) = (String::new(), 0, 0, false);
+        loop {
+            line.clear();
+            stream.read_line(&mut line).await?;
+            let lower = line.trim().to_ascii_lowercase();
+            match lower.split_once(": ") {
+                _ if lower.starts_with("http/1.1 ") => status = lower[9..12].parse().unwrap(),
+                Some(("content-length", text)) => length = text.parse().unwrap(),
+                Some(("retry-after", _)) => retry = true,
+                _ if lower.is_empty() => break,
+                _ => {}
+            }
+        }
+        stream.read_exact(&mut vec![0; length]).await?;
+        match status {
+            200 | 201 => {
+                acknowledged.store(number, Ordering::Release);
+                counts.stored.fetch_add(1, Ordering::Relaxed);
+            }
+            503 if retry => drop(counts.refused.fetch_add(1, Ordering::Relaxed)),
+            _ => panic!("a write was answered {status}"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn more_writes_than_can_be_stored_harm_no_reader_and_lose_nothing() {
+    let server = databases::postgres();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into());
+    let store =
+        server.fresh_url().replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.address().port()));
+    let up = estimand().args(["up", "--no-agent"]).port(free_port()).store(store).start();
+    let address: SocketAddr = up.base_url().strip_prefix("http://").unwrap().parse().unwrap();
+    let http = up.http();
+    put(&http, "known", 1).expect_status(201);
+    proxy.set_latency(LATENCY);
+    let marks: Arc<Marks> = Arc::new((0..TOO_MANY).map(|_| (0.into(), 0.into())).collect());
+
+    let measured = |writers, span| {
+        let (done, began) = (AtomicBool::new(false), Instant::now());
+        std::thread::scope(|scope| {
+            let reader =
+                scope.spawn(|| Times::of_reads(&Http::new(up.base_url()), "/api/data/known/n", 100, &done));
+            let stop = Stop(&done);
+            let counts = offer(address, &marks, writers, span);
+            drop(stop);
+            (counts, began.elapsed().as_secs_f64(), reader.join().unwrap())
+        })
+    };
+    let (sustained, took, before) = measured(SUSTAINED, spans(3, 20));
+    let rate = sustained.stored.into_inner() as f64 / took;
+    let memory = up.rss_bytes();
+    let (counts, took, now) = measured(TOO_MANY, spans(6, 60));
+    let [stored, refused, broken] = [counts.stored, counts.refused, counts.broken].map(AtomicU64::into_inner);
+    let grown = up.rss_bytes().saturating_sub(memory);
+    let offered = (stored + refused) as f64 / took;
+    println!("sustainable {rate:.0}/s; offered {offered:.0}/s, {:.1} times as many", offered / rate);
+    println!(
+        "{stored} stored, {refused} refused, {broken} connections broken; {} MiB more",
+        mebibytes(grown)
+    );
+    println!("{before} before, {now} meanwhile");
+    assert!(refused > 0, "all of {stored} were stored: that was no overload");
+    assert!(grown < MOST_GROWTH, "{} MiB", mebibytes(grown));
+    assert!(now.p99() < (before.p99() * WORSE).max(FAST), "{before} before, {now} meanwhile");
+
+    // It recovers, and everything that was acknowledged is there.
+    proxy.set_latency(Duration::ZERO);
+    crate::until_taken(&http, "afterwards");
+    for (place, (acknowledged, sent)) in marks.iter().enumerate() {
+        let [acknowledged, sent] = [acknowledged, sent].map(|number| number.load(Ordering::Acquire));
+        let answer = http.get(&format!("/api/data/w{place}/n"));
+        let stored = match answer.status {
+            404 => 0,
+            _ => number(&answer.json()),
+        };
+        assert!(
+            (acknowledged..=sent).contains(&stored),
+            "w{place}: {acknowledged} acknowledged, {stored} stored"
+        );
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value["dataValue"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).unwrap()
+}

@@ -1,0 +1,195 @@
+//! Nodes join, renew, and are shut out.
+
+use estimand_pki::Certificate;
+use estimand_testkit::netns::Network;
+use estimand_testkit::wait;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::SOON;
+use crate::plane::{Plane, read, succeeds};
+
+#[test]
+fn a_node_joins_from_another_machine_and_what_it_measures_is_read_over_tls() {
+    let network = Network::new();
+    let host = network.host("far");
+    let plane = Plane::start_at(network.address().into(), &[]);
+    plane.register_load();
+    let token = plane.join_token("far", &[]);
+    let mut agent = plane.agent("far", Some(&token)).inside(&host).start();
+    let first = plane.wait_value("far", None);
+
+    // As anybody reads it from there who was given the authority's certificate.
+    let (authority, url) = (plane.pki().join("authority.pem"), format!("{}/api/data/load/far", plane.url()));
+    let header = format!("Authorization: Bearer {}", estimand_testkit::TOKEN);
+    let mut curl = host.command("curl");
+    curl.args(["--silent", "--show-error", "--fail", "--header", &header, "--cacert"])
+        .arg(authority)
+        .arg(&url);
+    let value: Value = serde_json::from_str(&succeeds(curl.output().unwrap())).unwrap();
+    assert_eq!(value["nodeName"], "far");
+    let mut strange = host.command("curl");
+    strange.args(["--silent", "--show-error", "--header", &header]).arg(&url);
+    assert!(!strange.output().unwrap().status.success(), "nobody else trusts that authority");
+    // Nothing is open there, but whether the service is well.
+    assert_eq!(
+        plane.http(None).send(Method::GET, "/api/data?dataName=load", None).0,
+        StatusCode::UNAUTHORIZED
+    );
+    assert_eq!(plane.http(None).send(Method::GET, "/healthz", None).0, StatusCode::OK);
+
+    // From now on it needs no token.
+    agent.terminate();
+    let _again = plane.agent("far", None).inside(&host).start();
+    plane.wait_value("far", Some(&first));
+}
+
+#[test]
+fn a_join_token_is_good_for_one_node_once() {
+    let plane = Plane::start(&[]);
+    let token = plane.join_token("once", &[]);
+    // Nothing else can be done with it.
+    let bare = token.rsplit_once('.').unwrap().0;
+    let http = plane.http(None);
+    for (method, path, expected) in [
+        (Method::GET, "/api/tokens", StatusCode::FORBIDDEN),
+        (Method::POST, "/api/registry", StatusCode::FORBIDDEN),
+        (Method::GET, "/api/nodes/n1/slots", StatusCode::FORBIDDEN),
+        (Method::GET, "/healthz", StatusCode::OK),
+    ] {
+        assert_eq!(http.try_send(method, path, Some(bare), None).unwrap().0, expected, "{path}");
+    }
+    let fails = |node: &str, join: &str, says: &str| {
+        let failure = plane.agent(node, Some(join)).try_start().err().unwrap();
+        assert!(failure.contains(says), "{failure}");
+        assert!(!failure.contains(bare), "it shows the token");
+    };
+    // The service's authority is another one: the token is not even sent.
+    let digit = if token.ends_with('0') { '1' } else { '0' };
+    let wrong_pin = format!("{}{digit}", &token[..token.len() - 1]);
+    fails("n1", &wrong_pin, "it does not show the authority that the join token names");
+    fails("n1", "estimand_nonsense", "expected what `estimand token create NAME --role join` printed");
+    let _first = plane.agent("n1", Some(&token)).start();
+    fails("n2", &token, "this token is not known here, or it was revoked");
+
+    // Names that are taken are not given away, unless that is what the token is for.
+    let other = plane.join_token("other", &[]);
+    let folder = plane.folder.path().join("thief");
+    let failure = plane.agent("n1", Some(&other)).data_dir(&folder).try_start().err().unwrap();
+    assert!(failure.contains("speaks for the node n1: revoke it"), "{failure}");
+    let bound = plane.join_token("bound", &["--node", "n1"]);
+    fails("n3", &bound, "is for the node n1, not for n3");
+    let before = Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap();
+    let old = plane.http(Some(&plane.shown_by("n1")));
+    assert_eq!(old.send(Method::GET, "/api/registry", None).0, StatusCode::OK);
+    let _replaced = plane.agent("n1", Some(&bound)).data_dir(&folder).start();
+    let now = Certificate::first_in(&read(&folder.join("node.pem"))).unwrap();
+    assert_ne!(before.key, now.key);
+    let (status, text) = old.send(Method::GET, "/api/registry", None);
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "{text}");
+}
+
+#[test]
+fn a_node_speaks_only_for_itself() {
+    let plane = Plane::start(&[]);
+    let _agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
+    let node = plane.http(Some(&plane.shown_by("n1")));
+    let value = |node: &str| json!({ "dataName": "fact", "nodeName": node, "dataValue": 1 });
+    assert_eq!(node.send(Method::POST, "/api/data", Some(&value("n1"))).0, StatusCode::CREATED);
+    let request = estimand_pki::request(&estimand_pki::new_key().unwrap()).unwrap();
+    let asked = json!({ "request": request });
+    let registration = json!({ "dataName": "evil", "cmd": "/bin/true", "max-Time": "1s" });
+    for (method, path, body) in [
+        (Method::POST, "/api/data", Some(&value("n2"))),
+        (Method::GET, "/api/nodes/n2/slots?agent=a&boot=1&revision=0&waitMs=0", None),
+        (Method::POST, "/api/nodes/n2/certificate", Some(&asked)),
+        // Its own, but of another key.
+        (Method::POST, "/api/nodes/n1/certificate", Some(&asked)),
+        (Method::POST, "/api/registry", Some(&registration)),
+        (Method::GET, "/api/tokens", None),
+    ] {
+        let (status, text) = node.send(method, path, body);
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {text}");
+    }
+    // Both are looked at, and the token says more.
+    let both = node.operator(Method::GET, "/api/tokens", None);
+    assert_eq!(both.0, StatusCode::OK);
+    let name = certificate_of(&both.1, "n1");
+    let trail = plane.http(None).operator(Method::GET, "/api/audit", None).1;
+    assert!(trail.contains(r#""action":"joined""#) && trail.contains(&name), "{trail}");
+}
+
+#[test]
+fn a_revoked_certificate_ends_at_once() {
+    let plane = Plane::start(&[]);
+    let _agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
+    let node = plane.http(Some(&plane.shown_by("n1")));
+    assert_eq!(node.send(Method::GET, "/api/registry", None).0, StatusCode::OK);
+    let tokens = plane.http(None).operator(Method::GET, "/api/tokens", None).1;
+    let name = certificate_of(&tokens, "n1");
+    succeeds(plane.command(&["token", "revoke", &name]).output().unwrap());
+    // On the connection that is there, on others, and with a token beside it.
+    for http in [&node, &plane.http(Some(&plane.shown_by("n1")))] {
+        let (status, text) = http.send(Method::GET, "/api/registry", None);
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{text}");
+        assert!(text.contains("the certificate of node n1 was revoked"), "{text}");
+        assert_eq!(http.operator(Method::GET, "/api/registry", None).0, StatusCode::UNAUTHORIZED);
+    }
+    let request = estimand_pki::request(&read(&plane.shown_by("n1").key)).unwrap();
+    let renewing = node.send(Method::POST, "/api/nodes/n1/certificate", Some(&json!({ "request": request })));
+    assert_eq!(renewing.0, StatusCode::UNAUTHORIZED);
+}
+
+#[test]
+fn a_certificate_is_renewed_while_its_node_is_at_work() {
+    let plane = Plane::start(&["--node-certificates-for", "6s"]);
+    plane.register_load();
+    let agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
+    let mut seen = plane.wait_value("n1", None);
+    let certificate = || Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap();
+    let first = certificate();
+    let over = first.not_after + chrono::TimeDelta::seconds(6);
+    wait::until_ok(SOON * 2, "two lives of a certificate to pass", || {
+        seen = plane.wait_value("n1", Some(&seen));
+        match chrono::Utc::now() > over {
+            true => Ok(()),
+            false => Err("not yet"),
+        }
+    });
+    let last = certificate();
+    assert_eq!(first.key, last.key);
+    assert!(last.not_after > over, "{last:?}");
+    // Nothing was refused in between.
+    let log = agent.stderr_tail();
+    for trouble in ["WARN", "ERROR"] {
+        assert!(!log.contains(trouble), "{log}");
+    }
+    let tokens: Value =
+        serde_json::from_str(&plane.http(None).operator(Method::GET, "/api/tokens", None).1).unwrap();
+    let certificates = tokens.as_array().unwrap().iter().filter(|token| token["node"] == "n1");
+    assert_eq!(certificates.count(), 1, "one row a key: {tokens}");
+}
+
+#[test]
+fn an_agent_with_an_expired_certificate_says_what_to_do() {
+    let plane = Plane::start(&["--node-certificates-for", "2s"]);
+    let mut agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
+    agent.kill9();
+    let end = Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap().not_after;
+    wait::until(SOON, "its certificate to expire", || (chrono::Utc::now() > end).then_some(()));
+    let failure = plane.agent("n1", None).try_start().err().unwrap();
+    assert!(failure.contains("expired at") && failure.contains("estimand agent --join TOKEN"), "{failure}");
+    let other = plane.agent("n2", None).data_dir(plane.agent_folder("n1")).try_start().err().unwrap();
+    assert!(other.contains("is for the node n1, not for the node n2"), "{other}");
+    // Any token will do: nobody speaks for that name any more.
+    let _again = plane.agent("n1", Some(&plane.join_token("again", &[]))).start();
+}
+
+/// The name under which the certificate of a node is listed.
+#[track_caller]
+fn certificate_of(tokens: &str, node: &str) -> String {
+    let tokens: Value = serde_json::from_str(tokens).unwrap();
+    let found =
+        tokens.as_array().unwrap().iter().find(|token| token["node"] == node && token["state"] == "live");
+    found.unwrap_or_else(|| panic!("{tokens}"))["name"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,18 @@
+//! TLS as operators and attackers meet it: real processes, real certificates, and what must not work.
+//!
+//! Certificates are made by `estimand pki` itself, but for those that it would not make: expired ones, and those of an
+//! authority that nobody knows.
+#![allow(clippy::unwrap_used)]
+
+mod plane;
+
+mod apart;
+mod certificates;
+mod joining;
+mod replacing;
+mod wire;
+
+use std::time::Duration;
+
+/// By when something has happened on a machine that does much else.
+const SOON: Duration = Duration::from_secs(30);

@@ -1,0 +1,72 @@
+//! The certificate of a service is replaced while it is at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use estimand_testkit::wait;
+use reqwest::Method;
+
+use crate::SOON;
+use crate::plane::{Plane, estimand, succeeds};
+
+const METRIC: &str = "estimand_tls_certificate_expires_timestamp_seconds ";
+
+#[test]
+fn a_certificate_is_replaced_under_load_and_no_request_fails() {
+    let plane = Plane::start(&[]);
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let url = format!("{}/healthz", plane.url());
+    // One keeps its connection; the others make one for each request.
+    let load: Vec<_> = [true, false, false]
+        .into_iter()
+        .map(|keeps| {
+            let (stop, answered, url) = (Arc::clone(&stop), Arc::clone(&answered), url.clone());
+            let (kept, authority) =
+                (plane.http(None).client, std::fs::read(plane.pki().join("authority.pem")).unwrap());
+            plane.runtime().spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let client = match keeps {
+                        true => kept.clone(),
+                        false => {
+                            let roots = reqwest::Certificate::from_pem_bundle(&authority).unwrap();
+                            reqwest::Client::builder().no_proxy().tls_certs_only(roots).build().unwrap()
+                        }
+                    };
+                    let answer = client.get(&url).send().await.map_err(|error| format!("{error:?}"));
+                    assert_eq!(answer.unwrap().status(), 200);
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let pki = plane.pki().display().to_string();
+    for days in ["100d", "200d", "300d"] {
+        let before = expires(&plane);
+        let args = ["pki", "issue", "plane", "--service", "--dir", &pki, "--valid-for", days];
+        succeeds(estimand(&args));
+        wait::until(SOON, "the new certificate to be read", || (expires(&plane) > before).then_some(()));
+        let so_far = answered.load(Ordering::Relaxed);
+        wait::until(SOON, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
+    }
+    // What does not belong together changes nothing.
+    let before = expires(&plane);
+    std::fs::write(plane.pki().join("service.key"), estimand_pki::new_key().unwrap()).unwrap();
+    wait::until(SOON, "a word about it", || {
+        plane.services.stderr_tail().contains("the new certificates cannot be used").then_some(())
+    });
+    let so_far = answered.load(Ordering::Relaxed);
+    wait::until(SOON, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
+    assert_eq!(expires(&plane).to_bits(), before.to_bits());
+    stop.store(true, Ordering::Relaxed);
+    for task in load {
+        plane.wait(task).unwrap();
+    }
+}
+
+/// When the certificate that is shown expires, as the service says.
+#[track_caller]
+fn expires(plane: &Plane) -> f64 {
+    let (_, text) = plane.http(None).operator(Method::GET, "/metrics", None);
+    let line = text.lines().find_map(|line| line.strip_prefix(METRIC));
+    line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+}

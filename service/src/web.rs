@@ -1,0 +1,66 @@
+//! What protects people whose browser is lent to others: pages of other sites must change nothing here, and nothing that
+//! is served from here must become a page.
+
+use actix_web::http::Method;
+use actix_web::http::header::{
+    CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::access::forbidden;
+use estimand_api::problem::Problem;
+
+/// Refuses a change that a page of another site asks for. Programs that are no browsers say no origin.
+pub(crate) fn check_origin(req: &HttpRequest) -> Result<(), Problem> {
+    if matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    match req.headers().get(ORIGIN) {
+        None => Ok(()),
+        Some(origin) if is_own(origin, req.headers()) => Ok(()),
+        Some(_) => {
+            Err(forbidden("a page of another site asks for this; the header Origin is not this service"))
+        }
+    }
+}
+
+fn is_own(origin: &HeaderValue, headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let site = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    site.zip(host).is_some_and(|((_, site), host)| site.eq_ignore_ascii_case(host))
+}
+
+/// Marks an answer as data: no browser runs anything of it, guesses that it is something else, or shows it in a frame.
+pub(crate) fn seal(response: &mut HttpResponse) {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // A page says by itself what it needs.
+    if !headers.contains_key(CONTENT_SECURITY_POLICY) {
+        let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn another_site_changes_nothing() {
+        let ask = |method: Method, origin: Option<&str>| {
+            let request = TestRequest::default().method(method).insert_header((HOST, "h:7070"));
+            let request =
+                origin.into_iter().fold(request, |request, origin| request.insert_header((ORIGIN, origin)));
+            check_origin(&request.to_http_request()).is_ok()
+        };
+        assert!(ask(Method::POST, None));
+        assert!(ask(Method::POST, Some("http://h:7070")) && ask(Method::PUT, Some("https://H:7070")));
+        assert!(ask(Method::GET, Some("http://evil.example")));
+        for wrong in ["http://evil.example", "null", "http://h:7071", "http://h:7070.evil.example", ""] {
+            for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+                assert!(!ask(method, Some(wrong)), "{wrong}");
+            }
+        }
+    }
+}

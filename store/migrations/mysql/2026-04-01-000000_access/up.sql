@@ -1,0 +1,25 @@
+-- Instants are microseconds. Keys compare byte by byte.
+-- What a token says is never here, only its digest.
+CREATE TABLE IF NOT EXISTS t_token (
+    id VARCHAR(16) NOT NULL PRIMARY KEY,
+    name VARCHAR(128) NOT NULL,
+    hash VARCHAR(64) NOT NULL,
+    role VARCHAR(16) NOT NULL,
+    node_name VARCHAR(253) NULL,
+    created_at BIGINT NOT NULL,
+    created_by VARCHAR(255) NOT NULL,
+    expires_at BIGINT NULL,
+    revoked_at BIGINT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What is not in a history of its own: changes of tokens and nodes. Nothing is ever changed or taken out.
+CREATE TABLE IF NOT EXISTS t_audit (
+    at BIGINT NOT NULL,
+    id VARCHAR(16) NOT NULL,
+    kind VARCHAR(16) NOT NULL,
+    subject VARCHAR(253) NOT NULL,
+    action VARCHAR(32) NOT NULL,
+    actor VARCHAR(255) NOT NULL,
+    detail TEXT NULL,
+    PRIMARY KEY (at, id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

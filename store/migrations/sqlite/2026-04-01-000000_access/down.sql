@@ -1,0 +1,2 @@
+DROP TABLE t_audit;
+DROP TABLE t_token;

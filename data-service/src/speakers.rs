@@ -31,33 +31,52 @@ type Told = BTreeMap<DataName, BTreeSet<NodeName>>;
 pub struct Speakers(watch::Sender<Option<Told>>);
 
 impl Speakers {
-    /// Refuses what a node writes for others, unless it may.
+    /// Refuses a write of a node for another one, unless it may.
+    pub async fn check_one(&self, who: &Principal, write: &Write) -> Result<(), Problem> {
+        let refused = self.first_refused(who, std::slice::from_ref(write)).await?;
+        refused.map_or(Ok(()), |_| Err(refusal(who, write, "nodeName".to_owned())))
+    }
+
+    /// The same of a batch.
     pub async fn check(&self, who: &Principal, writes: &[Write]) -> Result<(), Problem> {
-        let Some(own) = who.node() else { return Ok(()) };
-        for (index, write) in writes.iter().enumerate() {
-            if write.node_name.as_str() == own {
-                continue;
-            }
-            let name = &write.data_name;
-            let speaks = |told: &Option<Told>| {
-                told.as_ref().is_some_and(|told| told.get(name).is_some_and(|nodes| nodes.contains(own)))
-            };
+        let refused = self.first_refused(who, writes).await?;
+        refused.map_or(Ok(()), |at| Err(refusal(who, &writes[at], format!("[{at}].nodeName"))))
+    }
+
+    /// Which of the writes the node may not do, after it was waited for somebody to say that it may.
+    async fn first_refused(&self, who: &Principal, writes: &[Write]) -> Result<Option<usize>, Problem> {
+        let Some(own) = who.node() else { return Ok(None) };
+        let may =
+            |told: &Option<Told>, write: &Write| write.node_name.as_str() == own || speaks(told, own, write);
+        let first = {
+            let told = self.0.borrow();
+            writes.iter().position(|write| !may(&told, write))
+        };
+        let Some(first) = first else { return Ok(None) };
+        for (index, write) in writes.iter().enumerate().skip(first) {
             let mut told = self.0.subscribe();
             // The sender is borrowed here, so that it cannot be gone.
-            if timeout(WAIT, told.wait_for(speaks)).await.is_ok() {
+            if timeout(WAIT, told.wait_for(|told| may(told, write))).await.is_ok() {
                 continue;
             }
             if self.0.borrow().is_none() {
                 return Err(Problem::unavailable("nobody has said yet which nodes speak for others", 1));
             }
-            let field = if writes.len() == 1 { "nodeName".to_owned() } else { format!("[{index}].nodeName") };
-            let error = FieldError::new(field, format!("is not {own}, which this comes from"));
-            let expected =
-                format!("{own}, or a registration of `{name}` with the format nodes that runs there");
-            return Err(forbidden_field(error.given(&write.node_name).expected(expected)));
+            return Ok(Some(index));
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+fn refusal(who: &Principal, write: &Write, field: String) -> Problem {
+    let (own, name) = (who.node().unwrap_or_default(), &write.data_name);
+    let error = FieldError::new(field, format!("is not {own}, which this comes from"));
+    let expected = format!("{own}, or a registration of `{name}` that answers for many nodes and runs there");
+    forbidden_field(error.given(&write.node_name).expected(expected))
+}
+
+fn speaks(told: &Option<Told>, own: &str, write: &Write) -> bool {
+    told.as_ref().is_some_and(|told| told.get(&write.data_name).is_some_and(|nodes| nodes.contains(own)))
 }
 
 /// A node deletes its own values and no others.

@@ -87,7 +87,7 @@ async fn write(
     let body = read_body(req, body.into_inner(), MAX_WRITE_BYTES).await?;
     let mut write = Write::parse(&body)?;
     skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
-    service.speakers().check(who, std::slice::from_ref(&write)).await?;
+    service.speakers().check_one(who, &write).await?;
     match service.submit(Op::Write(write), body.len()).await? {
         Done::Written(written) => Ok(answer_written(&written)),
         other => Err(unexpected(&other).into()),

@@ -52,6 +52,8 @@ impl Bars<'_> {
     pub fn content(&self) -> String {
         let (height, scale, mut out) = (self.height(), Scale::new(self.most), String::new());
         axis(&mut out, &scale, height, self.unit);
+        // Last, so that the line does not go through them.
+        let mut figures = String::new();
         for (i, bar) in self.bars.iter().enumerate() {
             let y = TOP + i as f64 * ROW + (ROW - BAR) / 2.0;
             let (x, width) = (scale.at(0.0), scale.at(bar.value) - scale.at(0.0));
@@ -64,7 +66,10 @@ impl Bars<'_> {
                 ),
             );
             let (x, y) = (x + width + 6.0, y + BAR / 2.0);
-            push(&mut out, format_args!(r#"<text class="figure" x="{x:.1}" y="{y:.1}">{figure}</text>"#));
+            push(
+                &mut figures,
+                format_args!(r#"<text class="figure" x="{x:.1}" y="{y:.1}">{figure}</text>"#),
+            );
         }
         if let Some((value, words)) = self.line {
             let (x, bottom) = (scale.at(value), height - AXIS);
@@ -81,7 +86,7 @@ impl Bars<'_> {
                 format_args!(r#"<text class="words" x="{x:.1}" y="{y:.1}">{words}</text>"#, y = TOP - 14.0),
             );
         }
-        out
+        out + &figures
     }
 }
 

@@ -101,7 +101,10 @@ impl Table {
         let known = nodes.get_mut(&stored.node_name);
         let valid_for = stored.valid_for.map(|seconds| (seconds * 1e6) as i64);
         if let Some(fact) = known {
-            if stored.revision <= fact.revision || collected_at < fact.collected_at {
+            // What was computed here is not there yet, and what comes was before that. Otherwise the revision tells: the clock by
+            // which values are collected may have been set back.
+            let is_overtaken = fact.pending && collected_at < fact.collected_at;
+            if stored.revision <= fact.revision || is_overtaken {
                 return false;
             }
             // What was computed here comes back.

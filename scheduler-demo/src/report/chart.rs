@@ -66,10 +66,7 @@ impl Bars<'_> {
                 ),
             );
             let (x, y) = (x + width + 6.0, y + BAR / 2.0);
-            push(
-                &mut figures,
-                format_args!(r#"<text class="figure" x="{x:.1}" y="{y:.1}">{figure}</text>"#),
-            );
+            push(&mut figures, format_args!(r#"<text class="figure" x="{x:.1}" y="{y:.1}">{figure}</text>"#));
         }
         if let Some((value, words)) = self.line {
             let (x, bottom) = (scale.at(value), height - AXIS);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use estimand_scheduler_demo::report;
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{TOKEN, TOKEN_VARIABLE, processes, wait};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, SOON, binary};
@@ -26,7 +26,12 @@ fn command(cluster: &Cluster, name: &str, rates: &Value, options: &[&str]) -> Co
     let mut command = Command::new(binary());
     command.args(["job", name, "--server", cluster.services.base_url()]).args(options);
     command.args(["--param", &format!("rates={rates}")]).arg("--").arg(&cluster.worker);
-    command.env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env(TOKEN_VARIABLE, TOKEN)
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -63,7 +68,9 @@ fn interrupt(process: &Child) {
 #[track_caller]
 fn unregister(cluster: &Cluster, name: &str) {
     let server = cluster.services.base_url();
-    let ended = Command::new(binary()).args(["unregister", name, "--server", server]).output().unwrap();
+    let mut command = Command::new(binary());
+    command.args(["unregister", name, "--server", server]).env(TOKEN_VARIABLE, TOKEN);
+    let ended = command.output().unwrap();
     ended_with(&ended, 0);
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::planned::{Options, Planned};
 use estimand_scheduler_demo::results::merge_folder;
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{TOKEN, TOKEN_VARIABLE, processes, wait};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, SOON, example};
@@ -29,7 +29,7 @@ struct Scheduler {
 impl Scheduler {
     fn start(server: &str, params: &Value, worker: &str) -> Scheduler {
         let mut command = Command::new(example("scheduler"));
-        command.args([server, &params.to_string(), worker]).env_clear();
+        command.args([server, &params.to_string(), worker]).env_clear().env(TOKEN_VARIABLE, TOKEN);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (jobs, outcomes) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         Scheduler { process, jobs, outcomes: BufReader::new(outcomes) }

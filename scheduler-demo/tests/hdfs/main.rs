@@ -75,7 +75,7 @@ fn what_no_datanode_has_any_more_gets_an_error_for_an_answer() {
         command.args(["--param", &format!("{key}={value}")]);
     }
     command.arg("--report").arg(&report).arg("--").arg(&place.cluster.worker).arg("work");
-    let output = command.output().unwrap();
+    let output = command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));

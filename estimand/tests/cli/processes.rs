@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::wait;
 
 use crate::session::{BIN, NODE, SOON, Session};
@@ -133,9 +133,7 @@ fn wrong_usage_is_said_before_anything_starts() {
 fn a_registry_alone_has_no_instances() {
     let alone = Estimand::builder(BIN).args(["registry"]).start();
     let run = |args: &[&str]| {
-        let mut command = std::process::Command::new(BIN);
-        command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN);
-        let output = command.args(["--server", alone.base_url()]).args(args).output().unwrap();
+        let output = process::command(BIN).args(["--server", alone.base_url()]).args(args).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     };

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process::{self, Estimand};
 use estimand_testkit::wait;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -113,11 +113,9 @@ impl Session {
         });
     }
 
-    /// A command, without anything of the tests' own environment that it would listen to.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(BIN);
-        command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN);
-        command.args(args).env_remove("ESTIMAND_SERVER").env_remove("ESTIMAND_NODE").stdin(Stdio::null());
+        let mut command = process::command(BIN);
+        command.args(args);
         command
     }
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use estimand_testkit::process::Estimand;
-use estimand_testkit::{TOKEN, processes, wait};
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::{processes, wait};
 use serde_json::{Value, json};
 
 use crate::plane::{NODE, SOON};
@@ -94,9 +94,8 @@ impl World {
 
     /// What a client command says.
     fn command(&self, args: &[&str]) -> String {
-        let mut command = std::process::Command::new(BINARY);
-        command.args(["--server", self.services.base_url()]).args(args).env("ESTIMAND_TOKEN", TOKEN);
-        let output = command.output().unwrap();
+        let mut command = process::command(BINARY);
+        let output = command.args(["--server", self.services.base_url()]).args(args).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 }

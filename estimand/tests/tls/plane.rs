@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use estimand_api::access::Token;
 use estimand_api::client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
-use estimand_testkit::process::{Builder, Estimand};
-use estimand_testkit::{TOKEN, TOKEN_VARIABLE, wait};
+use estimand_testkit::process::{self, Builder, Estimand};
+use estimand_testkit::{TOKEN, wait};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -99,8 +99,8 @@ impl Plane {
 
     /// The command line as the operator uses it.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(BINARY);
-        command.args(args).env(TOKEN_VARIABLE, TOKEN).env("ESTIMAND_SERVER", self.url());
+        let mut command = process::command(BINARY);
+        command.args(args).env("ESTIMAND_SERVER", self.url());
         command.env("ESTIMAND_AUTHORITY", self.pki().join("authority.pem"));
         command
     }

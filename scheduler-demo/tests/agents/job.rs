@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use estimand_scheduler_demo::report;
-use estimand_testkit::{TOKEN, TOKEN_VARIABLE, processes, wait};
+use estimand_testkit::{process, processes, wait};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, SOON, binary};
@@ -23,15 +23,10 @@ fn cluster() -> (Cluster, Vec<String>) {
 
 /// The command, with everything but what differs.
 fn command(cluster: &Cluster, name: &str, rates: &Value, options: &[&str]) -> Command {
-    let mut command = Command::new(binary());
+    let mut command = process::command(binary());
     command.args(["job", name, "--server", cluster.services.base_url()]).args(options);
     command.args(["--param", &format!("rates={rates}")]).arg("--").arg(&cluster.worker);
-    command
-        .env(TOKEN_VARIABLE, TOKEN)
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -68,10 +63,8 @@ fn interrupt(process: &Child) {
 #[track_caller]
 fn unregister(cluster: &Cluster, name: &str) {
     let server = cluster.services.base_url();
-    let mut command = Command::new(binary());
-    command.args(["unregister", name, "--server", server]).env(TOKEN_VARIABLE, TOKEN);
-    let ended = command.output().unwrap();
-    ended_with(&ended, 0);
+    let ended = process::command(binary()).args(["unregister", name, "--server", server]).output();
+    ended_with(&ended.unwrap(), 0);
 }
 
 #[test]

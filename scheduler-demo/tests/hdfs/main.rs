@@ -10,7 +10,6 @@ mod place;
 use std::cell::Cell;
 use std::fs;
 use std::future::pending;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -19,7 +18,7 @@ use estimand_scheduler_demo::dispatch::ThroughAgents;
 use estimand_scheduler_demo::planned::Method;
 use estimand_scheduler_demo::results::merge_folder;
 use estimand_scheduler_demo::run::{Now, What, run};
-use estimand_testkit::processes;
+use estimand_testkit::{process, processes};
 use place::{Place, options, runtime};
 use serde_json::Value;
 
@@ -69,13 +68,13 @@ fn what_no_datanode_has_any_more_gets_an_error_for_an_answer() {
     assert!(held > 0, "nothing is on node-2 alone: this shows nothing");
     place.hdfs.stop_datanode(2);
     let report = place.cluster.folder.path().join("report");
-    let mut command = Command::new(cluster::binary());
+    let mut command = process::command(cluster::binary());
     command.args(["--server", place.cluster.services.base_url(), "job", "lost", "--policy", "dynamic"]);
     for (key, value) in place.params(1.0) {
         command.args(["--param", &format!("{key}={value}")]);
     }
     command.arg("--report").arg(&report).arg("--").arg(&place.cluster.worker).arg("work");
-    let output = command.env(estimand_testkit::TOKEN_VARIABLE, estimand_testkit::TOKEN).output().unwrap();
+    let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Disks to spoil: small file systems of their own, which a test fills, frees, breaks, repairs and cuts off.
+//! Disks to spoil: small file systems of their own, which a test fills, frees, breaks and repairs.
 //!
 //! A disk is gone when it is dropped. What a killed test process left mounted is taken off when the next one mounts a
 //! disk: the mount's source carries the process id. All of this needs root; without it, a test that asks for a disk fails.
@@ -18,8 +18,7 @@ use crate::wait;
 const RELEASE_DEADLINE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "estimand-disk-";
 const CHUNK: [u8; 4096] = [7; 4096];
-/// The least that a device may have, and what a file system on it counts in.
-const SECTOR: u64 = 512;
+/// What a file system in a file counts in.
 const BLOCK: u64 = 4096;
 
 /// A mounted file system with nothing in it.
@@ -73,11 +72,14 @@ impl Disk {
         filler
     }
 
-    /// From now on it takes and gives nothing, and the file system is given up as soon as it notices. Only for what is in a
-    /// file, like all below.
+    /// As the kernel does with a disk that fails: from now on nothing can be written, by those either who have files open
+    /// for it. What is synced in this moment may be acknowledged and lost ([`device`] says why), so data is refused
+    /// before. Only for what is in a file, like all below.
     #[track_caller]
     pub fn fail(&self) {
-        self.limit(SECTOR);
+        mount(&["-o", "remount,abort"], &self.path());
+        let denied = File::create(self.path().join("probe")).expect_err("it is read-only");
+        assert_eq!(denied.kind(), ErrorKind::ReadOnlyFilesystem, "{denied}");
     }
 
     /// From now on it refuses what is written to files in `folder` and to those that come, while the file system itself
@@ -86,7 +88,9 @@ impl Disk {
     pub fn refuse_data(&self, folder: &Path) -> Refusing<'_> {
         let files = fs::read_dir(folder).expect("it is a folder").flatten().map(|entry| entry.path());
         let first = files.filter_map(|file| first_block(&file)).min();
-        self.limit(first.expect("some file there has content") * BLOCK);
+        let device = device::of(self.image()).expect("it is mounted");
+        let refused = device::limit(&device, first.expect("some file there has content") * BLOCK);
+        refused.unwrap_or_else(|error| panic!("{}: {error}", device.display()));
         Refusing(self)
     }
 
@@ -128,12 +132,6 @@ impl Disk {
         let status = status.expect("fsck.ext4 runs").status;
         assert!(status.code().is_some_and(|code| code <= 1), "fsck.ext4: {status}");
         self.mount_image();
-    }
-
-    #[track_caller]
-    fn limit(&self, bytes: u64) {
-        let device = device::of(self.image()).expect("it is mounted");
-        device::limit(&device, bytes).unwrap_or_else(|error| panic!("{}: {error}", device.display()));
     }
 
     #[track_caller]
@@ -265,9 +263,7 @@ mod tests {
         let disk = Disk::in_file(32);
         let (path, mut open) = with_a_file(&disk);
         disk.fail();
-        let kept = open.write_all(b" and after").and_then(|()| open.sync_all());
-        assert_eq!(kept.unwrap_err().raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
-        File::create(disk.path().join("other")).and_then(|file| file.sync_all()).unwrap_err();
+        assert_eq!(open.write(b"after").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
         drop(open);
         disk.repair();
         assert_eq!(fs::read(&path).unwrap(), b"before");

@@ -133,7 +133,7 @@ fn wait_for_a_broken_commit(up: &Estimand) {
     });
 }
 
-/// It refuses data in the middle of commits, and then everything.
+/// It refuses data in the middle of commits, and then the file system gives up.
 fn a_disk_that_fails_under_the_store_loses_nothing() {
     let disk = Disk::in_file(64);
     let mut up = service(&disk);

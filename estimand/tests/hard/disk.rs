@@ -1,8 +1,8 @@
 //! Disks that are full, and one that fails.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use estimand_testkit::disk::Disk;
+use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{Estimand, free_port};
 use estimand_testkit::proxy::Proxy;
@@ -14,6 +14,8 @@ use crate::load::Load;
 use crate::place::Place;
 use crate::{SOON, expect_refused, long_or, pass, put, side_by_side, until_taken};
 
+/// By when a commit meets what is refused, if any does.
+const REFUSED_AT_ONCE: Duration = Duration::from_secs(5);
 const BROKEN_COMMITS: &str = "estimand_commits_broken_total ";
 /// A value that needs room of its own.
 const LARGE: usize = 16 << 10;
@@ -123,14 +125,27 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
     until_taken(&http, "afterwards");
 }
 
-/// Waits until the disk has failed a commit that nobody can say the outcome of.
-fn wait_for_a_broken_commit(up: &Estimand) {
-    wait::until_ok(SOON, "a commit to break off", || {
-        let metrics = up.http().get("/metrics");
-        let broken =
-            metrics.text().lines().find_map(|line| line.strip_prefix(BROKEN_COMMITS)?.trim().parse().ok());
-        if broken.is_some_and(|count: u64| count > 0) { Ok(()) } else { Err(up.stderr_tail()) }
-    });
+/// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then.
+fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
+    wait::until_ok(SOON * 2, "a commit to break off", || {
+        let refusing = disk.refuse_data(up.data_dir());
+        // What is written to blocks before the first that is refused is taken; then others are refused.
+        let since = Instant::now();
+        while since.elapsed() < REFUSED_AT_ONCE {
+            if has_broken_commits(up) {
+                return Ok(refusing);
+            }
+        }
+        Err(up.stderr_tail())
+    })
+}
+
+fn has_broken_commits(up: &Estimand) -> bool {
+    let metrics = up.http().get("/metrics");
+    let mut lines = metrics.text().lines();
+    lines
+        .find_map(|line| line.strip_prefix(BROKEN_COMMITS)?.trim().parse().ok())
+        .is_some_and(|count: u64| count > 0)
 }
 
 /// It refuses data in the middle of commits, and then the file system gives up.
@@ -141,8 +156,7 @@ fn a_disk_that_fails_under_the_store_loses_nothing() {
     load.run_during(false, || {
         for round in 0..long_or(20, 2) {
             load.wait_for_progress(200);
-            let _refusing = disk.refuse_data(up.data_dir());
-            wait_for_a_broken_commit(&up);
+            let _refusing = break_a_commit(&disk, &up);
             disk.fail();
             if round == 0 {
                 expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
@@ -169,8 +183,7 @@ fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
     load.run_during(false, || {
         for round in 0..long_or(20, 2) {
             load.wait_for_progress(200);
-            let refusing = disk.refuse_data(up.data_dir());
-            wait_for_a_broken_commit(&up);
+            let refusing = break_a_commit(&disk, &up);
             let goes_on = round % 2 == 1;
             if !goes_on {
                 up.kill9();

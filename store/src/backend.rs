@@ -51,6 +51,12 @@ const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = 
      PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
      PRAGMA journal_size_limit = 67108864;";
 
+/// What a process finds in the log need not be on disk: when a sync fails, the kernel takes what it could not write for
+/// written, and shows it to whoever reads the log next. Commits that come to lie behind such a gap end with it at a power cut.
+/// So nothing is added to a log that somebody else wrote: it goes into the database first, which writes all of it
+/// anew. If another connection is in the way, that one has done so, and nothing happens.
+const EMPTY_THE_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
+
 /// A wait for a lock ends before our own deadline does, so that it ends with a certain outcome.
 const POSTGRES_SETTINGS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
      SET default_transaction_isolation = 'read committed';";
@@ -121,6 +127,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
         .and_then(|()| use_write_ahead_log(&mut connection))
         .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
+        .and_then(|mode| connection.batch_execute(EMPTY_THE_LOG).map(|()| mode))
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
             "wal" => Ok(()),

@@ -56,6 +56,20 @@ fn row(data_value: &str) -> DataRowRef<'_> {
     }
 }
 
+/// What is in it may be in the kernel's memory alone.
+#[test]
+fn a_log_that_somebody_left_is_emptied_before_anything_is_added() {
+    let [folder, crashed] = [0; 2].map(|_| tempfile::tempdir().unwrap());
+    let _writing = open(&in_folder(&folder));
+    for file in ["store.db", "store.db-wal"] {
+        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
+    }
+    let left = || crashed.path().join("store.db-wal").metadata().unwrap().len();
+    assert!(left() > 0);
+    let mut opened = Connection::open(&StoreUrl::parse(&in_folder(&crashed)).unwrap()).unwrap();
+    assert_eq!((left(), count(&mut opened)), (0, 0), "the tables are there, the log is not");
+}
+
 fn count(connection: &mut Connection) -> usize {
     let mut rows = 0;
     connection.load_data(&mut |_| rows += 1).unwrap();

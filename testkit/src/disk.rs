@@ -1,7 +1,9 @@
-//! Disks to spoil: small file systems of their own, which a test fills, frees, and turns read-only.
+//! Disks to spoil: small file systems of their own, which a test fills, frees, breaks and repairs.
 //!
 //! A disk is gone when it is dropped. What a killed test process left mounted is taken off when the next one mounts a
 //! disk: the mount's source carries the process id. All of this needs root; without it, a test that asks for a disk fails.
+
+mod device;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -16,6 +18,8 @@ use crate::wait;
 const RELEASE_DEADLINE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "estimand-disk-";
 const CHUNK: [u8; 4096] = [7; 4096];
+/// What a file system in a file counts in.
+const BLOCK: u64 = 4096;
 
 /// A mounted file system with nothing in it.
 pub struct Disk {
@@ -23,6 +27,9 @@ pub struct Disk {
     folder: TempDir,
     image: Option<PathBuf>,
 }
+
+/// Keeps a disk from taking data, until it is dropped.
+pub struct Refusing<'d>(&'d Disk);
 
 /// Takes all room that a disk has left, until it is dropped.
 pub struct Filler(PathBuf);
@@ -44,7 +51,9 @@ impl Disk {
         let image = disk.image.as_ref().expect("it was named just now");
         let made = File::create(image).and_then(|file| file.set_len(mebibytes << 20));
         made.unwrap_or_else(|error| panic!("{}: {error}", image.display()));
-        run("mkfs.ext4", &["-q".as_ref(), image]);
+        // All that the file system itself needs lies at the beginning, so that data alone can be refused.
+        let options = ["-q", "-b", "4096", "-J", "size=8", "-E", "packed_meta_blocks=1"];
+        run("mkfs.ext4", &[&options.map(Path::new), [image.as_path()].as_slice()].concat());
         disk.mount_image();
         disk
     }
@@ -64,7 +73,8 @@ impl Disk {
     }
 
     /// As the kernel does with a disk that fails: from now on nothing can be written, by those either who have files open
-    /// for it. Only for what is in a file.
+    /// for it. What is synced in this moment may be acknowledged and lost ([`device`] says why), so data is refused
+    /// before. Only for what is in a file, like all below.
     #[track_caller]
     pub fn fail(&self) {
         mount(&["-o", "remount,abort"], &self.path());
@@ -72,20 +82,65 @@ impl Disk {
         assert_eq!(denied.kind(), ErrorKind::ReadOnlyFilesystem, "{denied}");
     }
 
+    /// From now on it refuses what is written to files in `folder` and to those that come, while the file system itself
+    /// goes on; as a volume does that has no room left, or a network behind it that is gone for a moment.
+    #[track_caller]
+    pub fn refuse_data(&self, folder: &Path) -> Refusing<'_> {
+        let files = fs::read_dir(folder).expect("it is a folder").flatten().map(|entry| entry.path());
+        let first = files.filter_map(|file| first_block(&file)).min();
+        let device = device::of(self.image()).expect("it is mounted");
+        let refused = device::limit(&device, first.expect("some file there has content") * BLOCK);
+        refused.unwrap_or_else(|error| panic!("{}: {error}", device.display()));
+        Refusing(self)
+    }
+
+    /// What is on it now is what there will be after a power cut. Whoever writes to it should stand still meanwhile.
+    #[track_caller]
+    pub fn note(&self) {
+        fs::copy(self.image(), self.noted()).expect("the image can be copied");
+    }
+
+    /// Loses what has happened since [`Disk::note`], and what the kernel had in memory alone then. Everything that used it
+    /// has ended.
+    #[track_caller]
+    pub fn cut_power(&self) {
+        self.unmount();
+        fs::rename(self.noted(), self.image()).expect("the image can be replaced");
+        self.check_and_mount();
+    }
+
     /// Repairs it after [`Disk::fail`], as somebody does who has ended everything that used it.
     #[track_caller]
     pub fn repair(&self) {
+        self.unmount();
+        self.check_and_mount();
+    }
+
+    #[track_caller]
+    fn unmount(&self) {
         run("umount", &[&self.path()]);
-        let image = self.image.as_ref().expect("only what is in a file fails");
         // A process with mounts of its own, started meanwhile, may have it for a moment longer.
         wait::until(RELEASE_DEADLINE, "nobody to have the disk mounted", || {
-            (!is_in_a_loop(image)).then_some(())
+            device::of(self.image()).is_none().then_some(())
         });
+    }
+
+    #[track_caller]
+    fn check_and_mount(&self) {
         // 1 means that it was repaired.
-        let status =
-            Command::new("fsck.ext4").args(["-f", "-y"]).arg(image).output().expect("fsck.ext4 runs").status;
+        let status = Command::new("fsck.ext4").args(["-f", "-y"]).arg(self.image()).output();
+        let status = status.expect("fsck.ext4 runs").status;
         assert!(status.code().is_some_and(|code| code <= 1), "fsck.ext4: {status}");
         self.mount_image();
+    }
+
+    #[track_caller]
+    fn image(&self) -> &Path {
+        self.image.as_ref().expect("it is in a file")
+    }
+
+    fn noted(&self) -> PathBuf {
+        self.image().with_extension("noted")
     }
 
     fn unmounted(image: Option<&str>) -> Self {
@@ -100,8 +155,7 @@ impl Disk {
     }
 
     fn mount_image(&self) {
-        let image = self.image.as_ref().expect("it has one");
-        mount(&["-o", "loop,errors=remount-ro", &image.display().to_string()], &self.path());
+        mount(&["-o", "loop,errors=remount-ro", &self.image().display().to_string()], &self.path());
     }
 }
 
@@ -128,17 +182,27 @@ impl Filler {
     }
 }
 
+impl Drop for Refusing<'_> {
+    fn drop(&mut self) {
+        if let Some(device) = device::of(self.0.image()) {
+            let _ = device::limit(&device, 0);
+        }
+    }
+}
+
 impl Drop for Filler {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Whether a loop device is made of `image`.
-fn is_in_a_loop(image: &Path) -> bool {
-    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let mut files = devices.filter_map(|one| fs::read_to_string(one.path().join("loop/backing_file")).ok());
-    files.any(|file| Path::new(file.trim_end()) == image)
+/// The first of a file's blocks on its disk; none if it has no content there.
+fn first_block(file: &Path) -> Option<u64> {
+    let output = Command::new("filefrag").args(["-v", "-b4096"]).arg(file).output().expect("filefrag runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    // The lines of extents: number, place in the file, place on the disk (0 if it has none yet), and more.
+    let place = |line: &str| line.split(':').nth(2)?.split("..").next()?.trim().parse().ok();
+    said.lines().filter_map(place).filter(|block| *block > 0).min()
 }
 
 #[track_caller]
@@ -186,18 +250,42 @@ mod tests {
         assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(&mounted));
     }
 
-    #[test]
-    fn a_disk_that_failed_takes_nothing_until_it_is_repaired() {
-        let disk = Disk::in_file(8);
+    fn with_a_file(disk: &Disk) -> (PathBuf, File) {
         let path = disk.path().join("file");
         let mut open = File::create(&path).unwrap();
         open.write_all(b"before").unwrap();
         open.sync_all().unwrap();
+        (path, open)
+    }
+
+    #[test]
+    fn a_disk_that_failed_takes_nothing_until_it_is_repaired() {
+        let disk = Disk::in_file(32);
+        let (path, mut open) = with_a_file(&disk);
         disk.fail();
         assert_eq!(open.write(b"after").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
         drop(open);
         disk.repair();
         assert_eq!(fs::read(&path).unwrap(), b"before");
         fs::write(&path, b"after").unwrap();
+    }
+
+    /// The trap for whoever syncs twice: what was refused looks as if it were there, until the power is cut.
+    #[test]
+    fn what_was_refused_is_not_there_after_a_power_cut() {
+        let disk = Disk::in_file(32);
+        let (path, mut open) = with_a_file(&disk);
+        let refusing = disk.refuse_data(&disk.path());
+        open.write_all(&CHUNK).unwrap();
+        open.sync_all().unwrap_err();
+        drop(refusing);
+        open.sync_all().unwrap();
+        assert!(fs::read(&path).unwrap().ends_with(&CHUNK));
+        drop(open);
+        disk.note();
+        fs::write(disk.path().join("later"), b"lost").unwrap();
+        disk.cut_power();
+        assert!(!fs::read(&path).unwrap().ends_with(&CHUNK));
+        assert!(!disk.path().join("later").exists());
     }
 }

@@ -102,15 +102,6 @@ impl Load {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nothing is under way, while writers are held that were refused nothing so far.
-    pub fn wait_until_answered(&self) {
-        let answered =
-            |one: &Writer| one.sent.load(Ordering::Acquire) == one.acknowledged.load(Ordering::Acquire);
-        wait::until_ok(PROGRESS_DEADLINE, "all writes to be answered", || {
-            self.fine(self.writers.iter().all(answered))
-        });
-    }
-
     /// What each writer had acknowledged.
     pub fn acknowledged(&self) -> Vec<u64> {
         self.writers.iter().map(|writer| writer.acknowledged.load(Ordering::Acquire)).collect()

@@ -1,8 +1,8 @@
 //! Disks that are full, and one that fails.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use estimand_testkit::disk::Disk;
+use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{Estimand, free_port};
 use estimand_testkit::proxy::Proxy;
@@ -14,6 +14,9 @@ use crate::load::Load;
 use crate::place::Place;
 use crate::{SOON, expect_refused, long_or, pass, put, side_by_side, until_taken};
 
+/// By when a commit meets what is refused, if any does.
+const REFUSED_AT_ONCE: Duration = Duration::from_secs(5);
+const BROKEN_COMMITS: &str = "estimand_commits_broken_total ";
 /// A value that needs room of its own.
 const LARGE: usize = 16 << 10;
 
@@ -54,6 +57,10 @@ fn disks_that_are_full_or_fail_lose_nothing() {
         (
             "a_disk_that_fails_under_the_store_loses_nothing",
             a_disk_that_fails_under_the_store_loses_nothing as fn(),
+        ),
+        (
+            "a_disk_that_stumbles_loses_nothing_to_a_power_cut",
+            a_disk_that_stumbles_loses_nothing_to_a_power_cut as fn(),
         ),
         (
             "a_full_disk_under_the_spool_holds_up_nothing",
@@ -118,32 +125,86 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
     until_taken(&http, "afterwards");
 }
 
+/// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then.
+fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
+    wait::until_ok(SOON * 2, "a commit to break off", || {
+        let refusing = disk.refuse_data(up.data_dir());
+        // What is written to blocks before the first that is refused is taken; then others are refused.
+        let since = Instant::now();
+        while since.elapsed() < REFUSED_AT_ONCE {
+            if has_broken_commits(up) {
+                return Ok(refusing);
+            }
+        }
+        Err(up.stderr_tail())
+    })
+}
+
+fn has_broken_commits(up: &Estimand) -> bool {
+    let metrics = up.http().get("/metrics");
+    let mut lines = metrics.text().lines();
+    lines
+        .find_map(|line| line.strip_prefix(BROKEN_COMMITS)?.trim().parse().ok())
+        .is_some_and(|count: u64| count > 0)
+}
+
+/// It refuses data in the middle of commits, and then the file system gives up.
 fn a_disk_that_fails_under_the_store_loses_nothing() {
     let disk = Disk::in_file(64);
     let mut up = service(&disk);
     let load = Load::new(up.base_url());
     load.run_during(false, || {
-        load.wait_for_progress(500);
-        // While nothing is under way: at the very moment the kernel may take a change for written that it gives up.
-        let pause = load.hold();
-        load.wait_until_answered();
-        disk.fail();
-        drop(pause);
-        let before = load.refused();
-        wait::until_ok(SOON, "writes to be refused", || match load.refused() - before {
-            0..20 => Err(format!("{} were; {}", load.refused() - before, up.stderr_tail())),
-            _ => Ok(()),
-        });
-        expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
-        load.check(&up.http());
-        let down = load.hold();
-        let acknowledged = load.acknowledged();
-        up.kill9();
-        disk.repair();
-        up.restart_on_same_port();
-        load.check_since(&up.http(), &acknowledged);
-        drop(down);
-        load.wait_for_everyone();
+        for round in 0..long_or(20, 2) {
+            load.wait_for_progress(200);
+            let _refusing = break_a_commit(&disk, &up);
+            disk.fail();
+            if round == 0 {
+                expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
+            }
+            load.check(&up.http());
+            let down = load.hold();
+            let acknowledged = load.acknowledged();
+            up.kill9();
+            disk.repair();
+            up.restart_on_same_port();
+            load.check_since(&up.http(), &acknowledged);
+            drop(down);
+            load.wait_for_everyone();
+        }
+    });
+    load.check(&up.http());
+}
+
+/// What it refused is in the kernel's memory still, where a store that is opened again finds it; but not on disk.
+fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
+    let disk = Disk::in_file(64);
+    let mut up = service(&disk);
+    let load = Load::new(up.base_url());
+    load.run_during(false, || {
+        for round in 0..long_or(20, 2) {
+            load.wait_for_progress(200);
+            let refusing = break_a_commit(&disk, &up);
+            let goes_on = round % 2 == 1;
+            if !goes_on {
+                up.kill9();
+            }
+            drop(refusing);
+            if !goes_on {
+                up.restart_on_same_port();
+            }
+            load.wait_for_everyone();
+            load.wait_for_progress(50);
+            let down = load.hold();
+            let acknowledged = load.acknowledged();
+            up.pause();
+            disk.note();
+            up.kill9();
+            disk.cut_power();
+            up.restart_on_same_port();
+            load.check_since(&up.http(), &acknowledged);
+            drop(down);
+            load.wait_for_everyone();
+        }
     });
     load.check(&up.http());
 }

@@ -1,7 +1,7 @@
 //! Hard to kill: each promise has a story here that tries to break it, with real processes.
 //!
 //! Disks that are full or fail, no descriptors left, clients that never finish, databases and name servers that hang,
-//! more writes than there is room for, clocks that jump, and everything killed at any moment. Each story asks the
+//! more writes than there is room for, no memory left, clocks that jump, and everything killed at any moment. Each story asks the
 //! same: what was acknowledged is there, readers are answered, what cannot be done is refused in so many words, memory is
 //! bounded, and all goes on by itself when the trouble is over. Nothing sleeps. By default the stories are short;
 //! `ESTIMAND_LONG` makes them long.
@@ -28,6 +28,7 @@ mod databases;
 mod descriptors;
 mod disk;
 mod kills;
+mod memory;
 mod names;
 mod network;
 mod openapi;

@@ -239,11 +239,16 @@ impl Spool {
         let number = self.next;
         // Should something of that name be in the way, the next attempt takes another one.
         self.next += 1;
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(self.path(number))?;
+        let path = self.path(number);
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        // Else a power cut could take the file although its content is on disk. Where this fails the next attempt makes
+        // another file: asked once more about this one, the kernel would say that all is well.
+        File::open(&self.dir).and_then(|folder| folder.sync_all()).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
         self.segments.push_back(Segment { number, bytes: 0, items: 0, oldest });
         self.open = Some(file);
-        // Else a power cut could take the file although its content is on disk.
-        File::open(&self.dir)?.sync_all()
+        Ok(())
     }
 
     /// Deletes the oldest segments until so many bytes more are within the bound.

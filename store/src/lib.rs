@@ -30,7 +30,7 @@ mod token;
 mod url;
 mod worker;
 
-pub use audit::{AuditRow, Trail};
+pub use audit::{AuditRow, Trail, actor};
 pub use binding::{BindingRef, BindingRow, SwapRef, SwapRow};
 pub use connection::Connection;
 pub use data::{DataRow, DataRowRef, Group, Key};

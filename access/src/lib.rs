@@ -133,7 +133,12 @@ impl Access {
         let mut pause = Duration::from_millis(50);
         let mut told = false;
         loop {
-            let wait = match self.look().await {
+            // A crash between its steps leaves nothing that the next start does not make good, so neither does a stop.
+            let looked = tokio::select! {
+                () = stop.requested() => return,
+                looked = self.look() => looked,
+            };
+            let wait = match looked {
                 Ok(()) => {
                     ready.ready();
                     (pause, told) = (Duration::from_millis(50), false);

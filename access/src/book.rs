@@ -33,11 +33,14 @@ pub struct Known {
     pub node: Option<Arc<str>>,
     /// Microseconds.
     pub expires_at: Option<i64>,
+    /// A join token that a node has joined with.
+    pub is_used: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    Token,
+    /// Its digest.
+    Token(Digest),
     /// The digest of its public key.
     Certificate(Digest),
 }
@@ -46,7 +49,7 @@ impl Known {
     /// For people.
     pub fn shown(&self) -> String {
         match self.by {
-            By::Token => format!("the token `{}`", self.name),
+            By::Token(_) => format!("the token `{}`", self.name),
             By::Certificate(_) => format!("the {}", self.name),
         }
     }
@@ -62,8 +65,8 @@ pub struct Book {
 
 impl Book {
     pub fn new(rows: Option<Arc<Vec<TokenRow>>>, own: &[(Token, Known)]) -> Book {
-        let stored =
-            rows.iter().flat_map(|rows| rows.iter()).filter(|row| row.revoked_at.is_none()).filter_map(known);
+        let good = |row: &&TokenRow| row.revoked_at.is_none() || row.used_by.is_some();
+        let stored = rows.iter().flat_map(|rows| rows.iter()).filter(good).filter_map(known);
         let own = own.iter().map(|(token, known)| (digest::of(token.expose()), known.clone()));
         let by_digest = stored.chain(own).collect();
         let over = rows.iter().flat_map(|rows| rows.iter()).filter(|row| row.revoked_at.is_some());
@@ -105,6 +108,16 @@ impl Book {
                 && known.expires_at.is_none_or(|end| end > now)
         };
         self.by_digest.values().find(speaks).map(|known| &*known.name)
+    }
+
+    /// The row of a join token with which that key may join: nobody has yet, or that key has.
+    pub fn to_join_with(&self, token: &Digest, key: &str, now: i64) -> Option<&TokenRow> {
+        let hash = digest::hex(token);
+        let row = self.rows().iter().find(|row| row.hash == hash && row.role == Grant::Join.as_str())?;
+        match &row.used_by {
+            None => (state(row, now) == TokenState::Live).then_some(row),
+            Some(user) => (user == key && row.expires_at.is_none_or(|end| end > now)).then_some(row),
+        }
     }
 
     /// The row of a node's key, also when it is over.
@@ -174,14 +187,16 @@ fn known(row: &TokenRow) -> Option<(Digest, Known)> {
     if is_certificate(row) {
         return None;
     }
+    let digest = digest::from_hex(&row.hash)?;
     let known = Known {
-        by: By::Token,
+        by: By::Token(digest),
         name: row.name.as_str().into(),
         grant: row.role.parse().ok()?,
         node: row.node_name.as_deref().map(Into::into),
         expires_at: row.expires_at,
+        is_used: row.used_by.is_some(),
     };
-    Some((digest::from_hex(&row.hash)?, known))
+    Some((digest, known))
 }
 
 pub fn row_of(new: &NewToken, token: &Token, by: &str, now: i64) -> TokenRow {
@@ -194,9 +209,10 @@ pub fn row_of(new: &NewToken, token: &Token, by: &str, now: i64) -> TokenRow {
         role: new.role.as_str().to_owned(),
         node_name: new.node.as_ref().map(ToString::to_string),
         created_at: now,
-        created_by: by.chars().take(crate::MAX_ACTOR_CHARS).collect(),
+        created_by: estimand_store::actor(by),
         expires_at: lasts.map(|lasts| now.saturating_add(lasts)),
         revoked_at: None,
+        used_by: None,
     }
 }
 
@@ -213,9 +229,10 @@ pub fn row_of_key(key: &str, node: &str, expires_at: i64, by: &str, now: i64) ->
         role: Grant::Node.as_str().to_owned(),
         node_name: Some(node.to_owned()),
         created_at: now,
-        created_by: by.chars().take(crate::MAX_ACTOR_CHARS).collect(),
+        created_by: estimand_store::actor(by),
         expires_at: Some(expires_at),
         revoked_at: None,
+        used_by: None,
     }
 }
 
@@ -330,11 +347,12 @@ mod tests {
             NewToken { role: Grant::Node, node: Some("n1".parse().unwrap()), ..asked("agent", Some("1s")) };
         let (stored, own) = (digest::random_token(), digest::random_token());
         let known = Known {
-            by: By::Token,
+            by: By::Token(digest::of(own.expose())),
             name: "agent of n2".into(),
             grant: Grant::Node,
             node: Some("n2".into()),
             expires_at: None,
+            is_used: false,
         };
         let book = Book::new(Some(Arc::new(vec![row_of(&node, &stored, "me", 0)])), &[(own, known)]);
         assert_eq!((book.token_for("n1", 999_999), book.token_for("n1", 1_000_000)), (Some("agent"), None));

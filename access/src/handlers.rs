@@ -6,9 +6,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::{Grant, Issued, NewToken, TokenView};
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
-use estimand_service::{Body, Failure, Principal, Query};
+use estimand_service::{Body, Failure, Principal, Query, segment};
 
-use crate::{Access, Signer, book};
+use crate::{Access, book};
 
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
@@ -33,12 +33,13 @@ pub async fn create(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let new = NewToken::from_map(parse_object(&body.0)?)?;
+    // First of all: a token that nobody can join with would be none.
+    let pin = (new.role == Grant::Join).then(|| access.signer()?.pin()).transpose()?;
     let (token, row) = access.create(&new, &who.to_string()).await?;
     tracing::info!(name = row.name, role = row.role, by = %who, "a token was made");
     let view = shown(&access, &row)?;
     let mut response = HttpResponse::Created();
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
-    let pin = access.0.0.signer.get().filter(|_| new.role == Grant::Join).map(Signer::pin);
     Ok(response.json(Issued { token: token.expose().to_owned(), pin, view }))
 }
 
@@ -81,7 +82,7 @@ pub async fn revoke(
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    let which = req.match_info().query("token");
+    let which = segment(&req, "token");
     let row = access.revoke(which, &who.to_string(), &who.name()).await?;
     tracing::info!(name = row.name, by = %who, "a token was revoked");
     Ok(HttpResponse::Ok().json(shown(&access, &row)?))

@@ -1,11 +1,12 @@
-//! Certificates of nodes: a node joins with a token that is good for that and for one time, and renews what it got by
-//! showing it.
+//! Certificates of nodes: a node joins with a token that is good for that and for one key, and renews what it got by
+//! showing it. The token may be shown again with that key, for an answer may be lost.
 //!
 //! The key with which a node has joined is a row among the tokens, which each renewal prolongs: listing shows it, and
 //! revoking it ends all certificates of that key at once. What is signed is the key alone; the name is that of the
 //! request's path, which was checked against what is shown. A name that another key speaks for is not given away,
 //! unless the token was made for that very node.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
@@ -19,30 +20,50 @@ use estimand_api::json::parse_object;
 use estimand_api::names::NodeName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_pki::{Authority, PkiError, Signed};
-use estimand_service::{Body, Failure, Principal, Query};
+use estimand_service::{Body, Failure, Principal, Query, Role, path_node};
 use estimand_store::TokenRow;
 
-use crate::book::{By, Known};
+use crate::book::{Book, By, Known};
 use crate::{Access, book, digest, policy, unreachable};
 
 const MAX_BODY_BYTES: usize = 32 * 1024;
 
-/// What signs the certificates of nodes.
+/// What signs the certificates of nodes: the authority in a folder, as it is there at that moment, so that another one can
+/// take its place.
 pub struct Signer {
-    pub authority: Authority,
+    folder: PathBuf,
     /// How long each is valid.
-    pub valid_for: Duration,
+    valid_for: Duration,
 }
 
 impl Signer {
-    /// By which whoever joins knows the authority.
-    pub(crate) fn pin(&self) -> String {
-        digest::hex(&self.authority.pin())
+    /// What is wrong with the files is an error now; later, what takes a signature is refused until they are right.
+    pub fn open(folder: PathBuf, valid_for: Duration) -> Result<Signer, PkiError> {
+        Authority::open(&folder)?;
+        Ok(Signer { folder, valid_for })
     }
 
-    fn sign(&self, request: &str, node: &NodeName, now: i64) -> Result<Signed, Problem> {
+    /// By which whoever joins knows the authority.
+    pub(crate) fn pin(&self) -> Result<String, Problem> {
+        Ok(digest::hex(&self.authority()?.pin()))
+    }
+
+    fn authority(&self) -> Result<Authority, Problem> {
+        Authority::open(&self.folder).map_err(|error| {
+            tracing::error!(%error, "nothing can be signed");
+            Problem::unavailable("the authority that signs cannot be read just now", 2)
+        })
+    }
+
+    fn sign(
+        &self,
+        authority: &Authority,
+        request: &str,
+        node: &NodeName,
+        now: i64,
+    ) -> Result<Signed, Problem> {
         let now = DateTime::<Utc>::from_timestamp_micros(now).unwrap_or_default();
-        let signed = self.authority.sign(request, &Identity::Node(node.clone()), self.valid_for, now);
+        let signed = authority.sign(request, &Identity::Node(node.clone()), self.valid_for, now);
         signed.map_err(|error| match error {
             PkiError::Request(_) => {
                 let expected = "a certificate signing request in PEM";
@@ -78,15 +99,14 @@ pub async fn certificate(
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    let node = NodeName::parse(req.match_info().query("node"))
-        .map_err(|error| Problem::invalid_field(FieldError::new("node", error.to_string())))?;
+    let node = path_node(&req)?;
     let mut fields = Fields::new(parse_object(&body.0)?);
     let text = |value: &serde_json::Value| fields::string(value).map(str::to_owned);
     let request = fields.required("request", "a certificate signing request in PEM", text);
     fields.end_body()?;
     let Some(request) = request else { return Err(Problem::internal().into()) };
     // Whoever signs must know for whom, also where everything else is open to anybody.
-    let known = policy::whom(&access.0, &req)?.ok_or_else(|| {
+    let known = policy::whom(&access.0, Role::Join, &req)?.ok_or_else(|| {
         unauthorized("a certificate is given for a join token: `Authorization: Bearer TOKEN`")
     })?;
     let joined = access.join(&node, &request, &known, &who.to_string()).await?;
@@ -96,29 +116,37 @@ pub async fn certificate(
     Ok(response.json(joined))
 }
 
-pub fn nothing_to_sign_with() -> Problem {
-    Problem::conflict(
-        "no certificates are signed here: this service was started without `--tls DIR`, or there is no authority.key \
-         in that folder",
-    )
-}
-
 impl Access {
+    pub(crate) fn signer(&self) -> Result<&Signer, Problem> {
+        self.0.signer.get().ok_or_else(|| {
+            Problem::conflict(
+                "no certificates are signed here: this service was started without `--tls DIR`, or there is no \
+                 authority.key in that folder",
+            )
+        })
+    }
+
     async fn join(&self, node: &NodeName, request: &str, known: &Known, by: &str) -> Result<Joined, Problem> {
-        let signer = self.0.signer.get().ok_or_else(nothing_to_sign_with)?;
+        let signer = self.signer()?;
+        let authority = signer.authority()?;
+        check_may(known, node)?;
         let _turn = self.0.turn.lock().await;
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
         let book = self.0.book.load_full();
-        let used = may(known, node, &book, now)?;
-        let signed = signer.sign(request, node, now)?;
+        let signed = signer.sign(&authority, request, node, now)?;
         let key = digest::hex(&signed.certificate.key);
-        if let By::Certificate(own) = known.by
-            && known.grant == Grant::Node
-            && own != signed.certificate.key
-        {
-            return Err(forbidden("a certificate is renewed for its own key; for another one join again"));
-        }
+        let token = match known.by {
+            By::Token(token) if known.grant == Grant::Join => {
+                Some(book.to_join_with(&token, &key, now).ok_or_else(policy::unknown_token)?)
+            }
+            By::Certificate(own) if known.grant == Grant::Node && own != signed.certificate.key => {
+                return Err(forbidden(
+                    "a certificate is renewed for its own key; for another one join again",
+                ));
+            }
+            _ => None,
+        };
         let before = book.of_key(&key);
         if before
             .is_some_and(|row| row.revoked_at.is_some() || row.node_name.as_deref() != Some(node.as_str()))
@@ -127,12 +155,7 @@ impl Access {
         }
         let others = book.certificates_for(node.as_str(), &key, now);
         if known.grant == Grant::Join && known.node.is_none() {
-            let other = others.first().map(|row| row.name.as_str());
-            if let Some(other) = other.or_else(|| book.token_for(node.as_str(), now)) {
-                return Err(Problem::conflict(format!(
-                    "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"
-                )));
-            }
+            check_free(node, &others, &book, now)?;
         }
         if before.is_none() {
             book.check_room()?;
@@ -142,35 +165,47 @@ impl Access {
             Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
             None => (book::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
         };
-        // The token first: whatever goes wrong after that, nobody else joins with it.
-        let over =
-            used.map(|row| (row, "used")).into_iter().chain(others.into_iter().map(|row| (row, "replaced")));
+        // All of it or nothing, and nothing if somebody else joins with the token, or the key is revoked, at this moment.
+        let unused = token.filter(|row| row.used_by.is_none());
+        let live = unused.into_iter().chain(before).map(|row| row.id.clone()).collect();
+        let used = unused.map(|row| TokenRow { used_by: Some(key), ..row.clone() });
+        let over = used.map(|row| (row, "used")).into_iter();
+        let over = over.chain(others.into_iter().map(|row| (row, "replaced")));
         let over = over.map(|(row, action)| (TokenRow { revoked_at: Some(now), ..row }, action));
-        for (row, action) in over.chain([(row, action)]) {
-            self.store(row, action, by).await.map_err(|error| unreachable(&error))?;
+        let rows = over.chain([(row, action)]).collect();
+        let stored = self.store_unless_revoked(live, rows, by).await.map_err(|error| unreachable(&error))?;
+        if !stored {
+            return Err(Problem::unavailable("what was shown is used or revoked just now", 1));
         }
-        Ok(Joined {
-            certificate: signed.chain,
-            authority: signer.authority.pem().to_owned(),
-            expires_at: end,
-        })
+        Ok(Joined { certificate: signed.chain, authority: authority.pem().to_owned(), expires_at: end })
     }
 }
 
-/// Whether that may have a certificate of this node, and the row of the token that is used up by it.
-fn may(known: &Known, node: &NodeName, book: &book::Book, now: i64) -> Result<Option<TokenRow>, Problem> {
+/// Whether that may have a certificate of this node at all.
+fn check_may(known: &Known, node: &NodeName) -> Result<(), Problem> {
     if let Some(own) = known.node.as_deref()
         && own != node.as_str()
     {
         return Err(forbidden(format!("{} is for the node {own}, not for {node}", known.shown())));
     }
     match known.grant {
-        Grant::Node | Grant::Operate => Ok(None),
-        // Since it was looked up somebody else may have used it.
-        Grant::Join => match book.live(&known.name, now) {
-            Some(row) if row.role == Grant::Join.as_str() => Ok(Some(row.clone())),
-            _ => Err(unauthorized("this token is not known here, or it was revoked")),
-        },
+        // A certificate is renewed again and again: it would outlive the token, and go on when that is revoked.
+        Grant::Node if matches!(known.by, By::Token(_)) => Err(forbidden(format!(
+            "{} speaks for its node as it is; a certificate takes the role join",
+            known.shown()
+        ))),
+        Grant::Join | Grant::Node | Grant::Operate => Ok(()),
         Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", known.shown()))),
+    }
+}
+
+/// A name that something else speaks for is not given away.
+fn check_free(node: &NodeName, others: &[TokenRow], book: &Book, now: i64) -> Result<(), Problem> {
+    let other = others.first().map(|row| row.name.as_str());
+    match other.or_else(|| book.token_for(node.as_str(), now)) {
+        None => Ok(()),
+        Some(other) => Err(Problem::conflict(format!(
+            "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"
+        ))),
     }
 }

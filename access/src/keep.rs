@@ -42,12 +42,11 @@ pub async fn operator(access: &Access, place: &Path) -> Result<(), Error> {
     }
     let now = access.0.clock.now_micros();
     let old = access.0.book.load().live(NAME, now).cloned();
-    if let Some(old) = old {
-        access.store(estimand_store::TokenRow { revoked_at: Some(now), ..old }, "revoked", BY).await?;
-    }
+    let over = old.map(|old| (estimand_store::TokenRow { revoked_at: Some(now), ..old }, "revoked"));
     let Ok(name) = DataName::parse(NAME) else { return Ok(()) };
     let new = NewToken { name, role: Grant::Operate, node: None, valid_for: None };
-    access.store(book::row_of(&new, &token, BY, now), "created", BY).await
+    let made = (book::row_of(&new, &token, BY, now), "created");
+    access.store(over.into_iter().chain([made]).collect(), BY).await
 }
 
 fn write(place: &Path, token: &Token) -> io::Result<()> {

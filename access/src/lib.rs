@@ -25,6 +25,7 @@ use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
 use estimand_service::{Clock, PartReady, Policy, Readiness, Role, Routes, Stop, Tasks};
 use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
+use tokio::sync::watch;
 
 use book::{Book, By, Known};
 pub use joining::Signer;
@@ -53,6 +54,8 @@ struct Inner {
     openness: Openness,
     kept_in: Option<PathBuf>,
     book: ArcSwap<Book>,
+    /// Says that the book is another one, to whatever was let in and goes on.
+    changed: watch::Sender<()>,
     /// Tokens of this process alone.
     own: Mutex<Vec<(Token, Known)>>,
     /// What signs the certificates of nodes, where that is done.
@@ -71,6 +74,7 @@ impl Access {
             openness: options.openness,
             kept_in: options.kept_in,
             book: ArcSwap::default(),
+            changed: watch::Sender::new(()),
             own: Mutex::default(),
             signer: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
@@ -92,12 +96,13 @@ impl Access {
 
     /// Lets a token in that somebody else has made, such as one that all services of a cluster are given.
     pub fn admit_token(&self, token: Token, name: &str, grant: Grant, node: Option<&str>) {
-        let (by, name, node) = (By::Token, name.into(), node.map(Into::into));
-        let known = Known { by, name, grant, node, expires_at: None };
+        let (name, node) = (name.into(), node.map(Into::into));
+        let by = By::Token(digest::of(token.expose()));
+        let known = Known { by, name, grant, node, expires_at: None, is_used: false };
         let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.push((token, known));
         let rows = self.0.book.load().stored().cloned();
-        self.0.book.store(Arc::new(Book::new(rows, &own)));
+        self.open(Book::new(rows, &own));
     }
 
     /// From now on nodes can join here. Only the first call counts.
@@ -133,7 +138,12 @@ impl Access {
         let mut pause = Duration::from_millis(50);
         let mut told = false;
         loop {
-            let wait = match self.look().await {
+            // A crash between its steps leaves nothing that the next start does not make good, so neither does a stop.
+            let looked = tokio::select! {
+                () = stop.requested() => return,
+                looked = self.look() => looked,
+            };
+            let wait = match looked {
                 Ok(()) => {
                     ready.ready();
                     (pause, told) = (Duration::from_millis(50), false);
@@ -177,9 +187,15 @@ impl Access {
         let rows = rows.await?;
         let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         if self.0.book.load().stored().is_none_or(|known| **known != rows) {
-            self.0.book.store(Arc::new(Book::new(Some(Arc::new(rows)), &own)));
+            self.open(Book::new(Some(Arc::new(rows)), &own));
         }
         Ok(())
+    }
+
+    /// From now on this one decides.
+    fn open(&self, book: Book) {
+        self.0.book.store(Arc::new(book));
+        self.0.changed.send_replace(());
     }
 
     /// Makes a token durable. What it says is nowhere but in the answer.
@@ -188,12 +204,9 @@ impl Access {
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
         self.0.book.load().check_new(new, now)?;
-        if new.role == Grant::Join && self.0.signer.get().is_none() {
-            return Err(joining::nothing_to_sign_with());
-        }
         let token = digest::random_token();
         let row = book::row_of(new, &token, by, now);
-        self.store(row.clone(), "created", by).await.map_err(|error| unreachable(&error))?;
+        self.store(vec![(row.clone(), "created")], by).await.map_err(|error| unreachable(&error))?;
         Ok((token, row))
     }
 
@@ -207,31 +220,46 @@ impl Access {
             Some(key) => book.revoked_key(&key, by, now),
             None => book.revoked(which, own_name, now)?,
         };
-        self.store(row.clone(), "revoked", by).await.map_err(|error| unreachable(&error))?;
+        self.store(vec![(row.clone(), "revoked")], by).await.map_err(|error| unreachable(&error))?;
         Ok(row)
     }
 
-    /// Stores a token with what the trail is told of it, and shows it. Whoever calls this has the turn.
-    async fn store(&self, row: TokenRow, action: &str, by: &str) -> Result<(), Error> {
-        let told = AuditRow {
-            at: self.0.clock.now_micros(),
-            id: digest::random_id(),
-            kind: "token".to_owned(),
-            subject: row.name.clone(),
-            action: action.to_owned(),
-            actor: by.chars().take(MAX_ACTOR_CHARS).collect(),
-            detail: Some(book::detail(&row).to_string()),
-        };
-        self.0.worker.run(move |connection| connection.put_token(&row, &told)).await?;
-        self.load().await
+    /// Stores tokens with what the trail is told of them, and shows them. Whoever calls this has the turn.
+    async fn store(&self, rows: Vec<(TokenRow, &'static str)>, by: &str) -> Result<(), Error> {
+        self.store_unless_revoked(vec![], rows, by).await.map(drop)
+    }
+
+    /// The same, unless somebody has revoked one of these meanwhile, elsewhere; whether it was stored.
+    async fn store_unless_revoked(
+        &self,
+        live: Vec<String>,
+        rows: Vec<(TokenRow, &'static str)>,
+        by: &str,
+    ) -> Result<bool, Error> {
+        let (at, actor) = (self.0.clock.now_micros(), estimand_store::actor(by));
+        let (rows, told): (Vec<TokenRow>, Vec<AuditRow>) = rows
+            .into_iter()
+            .map(|(row, action)| {
+                let told = AuditRow {
+                    at,
+                    id: digest::random_id(),
+                    kind: "token".to_owned(),
+                    subject: row.name.clone(),
+                    action: action.to_owned(),
+                    actor: actor.clone(),
+                    detail: Some(book::detail(&row).to_string()),
+                };
+                (row, told)
+            })
+            .unzip();
+        let stored = self.0.worker.run(move |connection| connection.put_tokens(&live, &rows, &told)).await?;
+        self.load().await?;
+        Ok(stored)
     }
 }
 
 /// With it begins, in place of a name, the SHA-256 of the public key of a certificate.
 const KEY_DIGEST: &str = "sha256:";
-
-/// What the column takes.
-const MAX_ACTOR_CHARS: usize = 255;
 
 fn unreachable(error: &Error) -> Problem {
     tracing::warn!(%error, "a request about tokens cannot be answered");

@@ -1,18 +1,23 @@
 //! The decision about each request: from what it shows, what its route needs, and what is open to anybody.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue};
+use actix_web::http::header::{AUTHORIZATION, HeaderValue};
 use estimand_api::access::{Grant, TOKEN_VARIABLE, forbidden, unauthorized};
 use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::Problem;
 use estimand_service::role::address_of;
-use estimand_service::{PeerIdentity, Policy, Principal, Role};
+use estimand_service::{Lapse, PeerIdentity, Policy, Principal, Role, host_of};
+use tokio::time::timeout;
 
 use crate::Access;
 use crate::book::{By, Known};
+
+/// Between two looks at what goes on, whatever expires when: clocks are set.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What whoever can connect may do without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,47 +50,77 @@ impl Tokens {
 
 impl Policy for Tokens {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem> {
-        let inner = &self.0.0;
         let from = address_of(req);
-        let Some(known) = whom(&self.0, req)? else {
-            // A page has no token, so that whoever shows one may call this machine what they like.
-            if inner.openness == Openness::Values {
-                check_host(req.headers())?;
-            }
-            return match inner.openness.lets(role) {
-                true => Ok(Principal::peer(from.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED)))),
-                false => Err(nothing_shown(role)),
-            };
-        };
-        if !inner.openness.lets(role) && !lets(known.grant, role) {
-            let detail = format!("{} has the role {}; this needs {role}", known.shown(), known.grant);
-            return Err(forbidden(detail));
-        }
-        Ok(Principal::named(known.name).bound_to(known.node).from_address(from))
+        Ok(match admit(&self.0, role, req)? {
+            Some(known) => Principal::named(known.name).bound_to(known.node).from_address(from),
+            None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+        })
     }
+
+    /// Looks again whenever the book is another one, and when what was shown expires.
+    fn lapse(&self, role: Role, req: &HttpRequest) -> Lapse {
+        let (access, req) = (self.0.clone(), req.clone());
+        Box::pin(async move {
+            let mut changed = access.0.changed.subscribe();
+            loop {
+                let known = match admit(&access, role, &req) {
+                    Ok(Some(known)) => known,
+                    Ok(None) => return std::future::pending().await,
+                    Err(problem) => return problem,
+                };
+                let left = known.expires_at.map(|end| end.saturating_sub(access.0.clock.now_micros()));
+                let left =
+                    left.map_or(LONGEST_WAIT, |left| Duration::from_micros(left.max(0).unsigned_abs()));
+                let _ = timeout(left.min(LONGEST_WAIT), changed.changed()).await;
+            }
+        })
+    }
+}
+
+/// Who may go on; none: anybody may.
+fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Known>, Problem> {
+    let openness = access.0.openness;
+    let Some(known) = whom(access, role, req)? else {
+        // A page has no token, so that whoever shows one may call this machine what they like.
+        if openness == Openness::Values {
+            check_host(req)?;
+        }
+        return match openness.lets(role) {
+            true => Ok(None),
+            false => Err(nothing_shown(role)),
+        };
+    };
+    if !openness.lets(role) && !lets(known.grant, role) {
+        let detail = format!("{} has the role {}; this needs {role}", known.shown(), known.grant);
+        return Err(forbidden(detail));
+    }
+    Ok(Some(known))
 }
 
 /// Who a request shows to be; none if it shows nothing. What it shows has to be good, all of it; a token says more than
-/// the certificate of the connection, because it was given with the request.
-pub fn whom(access: &Access, req: &HttpRequest) -> Result<Option<Known>, Problem> {
-    let certificate = match req.conn_data::<PeerIdentity>() {
-        Some(peer) => Some(of_certificate(access, peer)?),
-        None => None,
-    };
-    match req.headers().get(AUTHORIZATION) {
-        Some(shown) => of_token(access, shown).map(Some),
-        None => Ok(certificate),
+/// the certificate of the connection, because it was given with the request. It is good until the first of both expires.
+pub fn whom(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Known>, Problem> {
+    let certificate = req.conn_data::<PeerIdentity>().map(|peer| of_certificate(access, peer)).transpose()?;
+    let mut all = req.headers().get_all(AUTHORIZATION);
+    let Some(shown) = all.next() else { return Ok(certificate) };
+    if all.next().is_some() {
+        return Err(unauthorized("there is more than one header Authorization"));
     }
+    let mut known = of_token(access, role, shown)?;
+    let ends = [known.expires_at, certificate.and_then(|certificate| certificate.expires_at)];
+    known.expires_at = ends.into_iter().flatten().min();
+    Ok(Some(known))
 }
 
-fn of_token(access: &Access, shown: &HeaderValue) -> Result<Known, Problem> {
+fn of_token(access: &Access, role: Role, shown: &HeaderValue) -> Result<Known, Problem> {
     let token = shown.to_str().ok().and_then(bearer).ok_or_else(|| {
         unauthorized("the header Authorization is not understood; expected `Authorization: Bearer TOKEN`")
     })?;
     let book = access.0.book.load();
-    let Some(known) = book.find(token) else {
+    // What was used up is known for one thing only: that its answer may have been lost.
+    let Some(known) = book.find(token).filter(|known| !known.is_used || role == Role::Join) else {
         return Err(match book.stored().is_some() {
-            true => unauthorized("this token is not known here, or it was revoked"),
+            true => unknown_token(),
             false => not_loaded(),
         });
     };
@@ -110,17 +145,22 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Known, Problem
         let end = to_rfc3339(peer.expires_at);
         return Err(unauthorized(format!("the certificate of {} expired at {end}", peer.who)));
     }
-    let (grant, node) = match &peer.who {
-        Identity::Node(node) => (Grant::Node, Some(node.as_str().into())),
-        Identity::Service(_) | Identity::Operator(_) => (Grant::Operate, None),
+    let grant = match &peer.who {
+        Identity::Node(_) => Grant::Node,
+        Identity::Service(_) | Identity::Operator(_) => Grant::Operate,
     };
     Ok(Known {
         by: By::Certificate(peer.key),
-        name: format!("{} (certificate)", peer.who).into(),
+        name: peer.name.clone(),
         grant,
-        node,
+        node: peer.node.clone(),
         expires_at: Some(peer.expires_at),
+        is_used: false,
     })
+}
+
+pub fn unknown_token() -> Problem {
+    unauthorized("this token is not known here, or it was revoked")
 }
 
 fn not_loaded() -> Problem {
@@ -154,9 +194,8 @@ fn nothing_shown(role: Role) -> Problem {
 
 /// Where values are open to this machine, a page in somebody's browser must not pass for it: a name that leads here by
 /// its owner's DNS is not one of ours.
-fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(host) = headers.get(HOST) else { return Ok(()) };
-    match host.to_str().is_ok_and(is_here) {
+fn check_host(req: &HttpRequest) -> Result<(), Problem> {
+    match host_of(req).is_none_or(is_here) {
         true => Ok(()),
         false => Err(forbidden(
             "the header Host names another machine, and this service is for this one; ask for 127.0.0.1 or localhost",
@@ -165,10 +204,14 @@ fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn is_here(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.split(':').next().unwrap_or(host),
+    let (name, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some(found) => found,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if !rest.strip_prefix(':').map_or(rest.is_empty(), is_port) {
+        return false;
+    }
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
@@ -202,9 +245,16 @@ mod tests {
         for here in ["localhost", "LOCALHOST:7070", "127.0.0.1", "127.8.0.1:80", "[::1]:7070", "[::1]"] {
             assert!(is_here(here), "{here}");
         }
-        for other in
-            ["", "evil.example:7070", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:1", "localhost.evil"]
-        {
+        for other in [
+            "",
+            "evil.example:7070",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "[::2]:1",
+            "localhost.evil",
+            "localhost:x@evil.example",
+            "[::1]evil.example",
+        ] {
             assert!(!is_here(other), "{other}");
         }
     }

@@ -14,19 +14,17 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::value::{Binding, Served, Swap, SwapAction};
-use estimand_service::{Body, Failure, Principal, Query};
-use estimand_store::SwapRow;
+use estimand_service::{Body, Failure, Principal, Query, path_name};
+use estimand_store::{SwapRow, actor};
 
 use crate::DataService;
 use crate::entry::Entry;
 use crate::group::{Done, Op};
 use crate::history::{DEFAULT_LIMIT, limit};
 use crate::snapshot::{Bound, Snapshot};
-use crate::write::{SMALL, json, path_name, unexpected};
+use crate::write::{SMALL, json, unexpected};
 
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
-/// As much of who did something as is kept.
-const MAX_ACTOR_CHARS: usize = 255;
 /// How many nodes a hint names.
 const MAX_NODES_NAMED: usize = 5;
 
@@ -219,10 +217,6 @@ pub async fn unbind(
     let name = path_name(&req)?;
     service.submit(Op::Unbind { name, by: actor(&who) }, 256).await?;
     Ok(HttpResponse::NoContent().finish())
-}
-
-fn actor(who: &Principal) -> String {
-    who.to_string().chars().take(MAX_ACTOR_CHARS).collect()
 }
 
 async fn rebind(

@@ -27,7 +27,6 @@ mod writer;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,7 +34,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_service::{Clock, Metrics, PartReady, Readiness, Role, Routes, Stop};
-use estimand_store::{Error, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
+use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
 
 use alarms::Alarms;
 use figures::Figures;
@@ -78,13 +77,13 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Running {
     thread: JoinHandle<()>,
-    stop: Arc<AtomicBool>,
+    halt: Halt,
 }
 
 impl Running {
     /// Has everything stored that was accepted, and ends the thread.
     pub fn finish(self) {
-        self.stop.store(true, Ordering::Release);
+        self.halt.request();
         if self.thread.join().is_err() {
             tracing::error!("the writer ended by a panic");
         }
@@ -117,23 +116,16 @@ impl DataService {
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
-        let asked_to_stop = Arc::new(AtomicBool::new(false));
-        let starting = Starting {
-            store,
-            clock,
-            published,
-            figures,
-            inbox,
-            ready: ready.clone(),
-            stop: asked_to_stop.clone(),
-        };
+        let halt = Halt::default();
+        let starting =
+            Starting { store, clock, published, figures, inbox, ready: ready.clone(), halt: halt.clone() };
         let thread = std::thread::Builder::new().name("data-writer".to_owned()).spawn(move || {
             if let Err(Fatal(reason)) = starting.run() {
                 ready.not_ready(&reason);
                 on_fatal(reason);
             }
         })?;
-        Ok((service, Running { thread, stop: asked_to_stop }))
+        Ok((service, Running { thread, halt }))
     }
 
     /// What the service answers; hot paths first.
@@ -218,7 +210,7 @@ struct Starting {
     figures: Arc<Figures>,
     inbox: Inbox,
     ready: PartReady,
-    stop: Arc<AtomicBool>,
+    halt: Halt,
 }
 
 impl Starting {
@@ -249,7 +241,7 @@ impl Starting {
             shelf,
             clock: self.clock,
             figures: self.figures,
-            stop: self.stop,
+            halt: self.halt,
             alarms,
             held: VecDeque::new(),
             outdated: VecDeque::new(),
@@ -262,10 +254,10 @@ impl Starting {
 
     /// Loads everything; waits for a database that does not answer. None if the service stops meanwhile.
     fn load(&self) -> Result<Option<Stored>, Fatal> {
-        while !self.stop.load(Ordering::Acquire) {
+        while !self.halt.is_requested() {
             let mut progress =
                 |loaded: usize| self.ready.not_ready(format_args!("{loaded} values loaded so far"));
-            match Shelf::load(&self.store, self.clock.now_micros(), &mut progress) {
+            match Shelf::load(&self.store, &self.halt, self.clock.now_micros(), &mut progress) {
                 Ok(stored) => return Ok(Some(stored)),
                 Err(cause @ (Error::Connection { .. } | Error::Busy { .. })) => {
                     tracing::warn!(%cause, "waiting for the database");

@@ -14,7 +14,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::value::{State, Value as StoredValue};
-use estimand_service::{Failure, Query};
+use estimand_service::{Failure, Query, segment};
 
 use crate::DataService;
 use crate::shown::Shown;
@@ -194,12 +194,6 @@ fn plain(shown: &Shown<'_>) -> Bytes {
 fn wants_text(req: &HttpRequest) -> bool {
     let accept = req.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
     accept.split(',').next().is_some_and(|first| first.trim().starts_with("text/plain"))
-}
-
-/// A segment of the path. Names are ASCII that needs no encoding; what is encoded all the same was decoded by
-/// the router, and what is no name is found under none.
-pub fn segment<'r>(req: &'r HttpRequest, name: &str) -> &'r str {
-    req.match_info().get(name).unwrap_or_default()
 }
 
 fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> Problem {

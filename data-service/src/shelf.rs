@@ -13,8 +13,8 @@ use estimand_api::registration::History;
 use estimand_api::value::Served;
 use estimand_api::write::Order;
 use estimand_store::{
-    BindingRef, Claim, Connection, DataRow, DataRowRef, Error, Group as Rows, HistoryDelete, HistoryRowRef,
-    Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
+    BindingRef, Claim, Connection, DataRow, DataRowRef, Error, Group as Rows, Halt, HistoryDelete,
+    HistoryRowRef, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
 use crate::entry::{Entry, Facts, Marks};
@@ -31,6 +31,7 @@ const OWNER: &str = "data";
 /// The connection and the right to write through it.
 pub struct Shelf {
     url: StoreUrl,
+    halt: Halt,
     connection: Option<Connection>,
     claim: Claim,
 }
@@ -55,8 +56,13 @@ pub struct Stored {
 
 impl Shelf {
     /// Opens the store, makes its tables, claims it and loads all of it.
-    pub fn load(url: &StoreUrl, now: i64, progress: &mut dyn FnMut(usize)) -> Result<Stored, Error> {
-        let mut connection = Connection::open(url)?;
+    pub fn load(
+        url: &StoreUrl,
+        halt: &Halt,
+        now: i64,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Stored, Error> {
+        let mut connection = Connection::open_until(url, halt)?;
         connection.migrate()?;
         let claim = connection.claim(OWNER, HEADROOM as i64)?;
         // Nothing was given out yet by the first service of a new store.
@@ -81,7 +87,7 @@ impl Shelf {
                 retention.insert(name, History { keep, max: row.max_count.map(i64::unsigned_abs) });
             }
         }
-        let shelf = Shelf { url: url.clone(), connection: Some(connection), claim };
+        let shelf = Shelf { url: url.clone(), halt: halt.clone(), connection: Some(connection), claim };
         Ok(Stored { shelf, snapshot, retention })
     }
 
@@ -173,7 +179,7 @@ impl Shelf {
     fn open(&mut self) -> Result<&mut Connection, Error> {
         let open = match self.connection.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
-            None => Connection::open(&self.url)?,
+            None => Connection::open_until(&self.url, &self.halt)?,
         };
         Ok(self.connection.insert(open))
     }

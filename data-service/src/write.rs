@@ -19,7 +19,7 @@ use serde_json::Value as Json;
 use crate::DataService;
 use crate::entry::push_number;
 use crate::group::{Done, Op, Retention};
-use crate::read::{node_of, segment};
+use crate::read::node_of;
 use crate::skew;
 use crate::speakers::check_deletion;
 
@@ -248,10 +248,6 @@ pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpRespons
     let map: BTreeMap<&DataName, Json> =
         retention.iter().map(|(name, history)| (name, history.to_json())).collect();
     Ok(json(&map))
-}
-
-pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
-    DataName::parse(segment(req, "dataName")).map_err(|e| Problem::invalid_field(e.at("dataName")))
 }
 
 pub fn unexpected(done: &Done) -> Problem {

@@ -11,7 +11,6 @@
 //! while the database is away.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_service::clock::Clock;
+use estimand_store::Halt;
 
 use crate::alarms::Alarms;
 use crate::entry::Entry;
@@ -59,7 +59,7 @@ pub struct Writer {
     pub shelf: Shelf,
     pub clock: Arc<dyn Clock>,
     pub figures: Arc<Figures>,
-    pub stop: Arc<AtomicBool>,
+    pub halt: Halt,
     pub alarms: Alarms,
     /// Older snapshots that somebody may still hold.
     pub held: VecDeque<(u64, Weak<Snapshot>)>,
@@ -95,7 +95,7 @@ impl Writer {
     }
 
     fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        self.halt.is_requested()
     }
 
     /// Until the next value expires, or for a little while.

@@ -16,7 +16,7 @@ pub const TOKEN_FILE: &str = "token";
 
 /// What the command line says about TLS.
 #[derive(Debug, Clone, Default)]
-pub struct Secure {
+pub struct GivenTls {
     /// Whom to believe.
     pub authority: Option<PathBuf>,
     /// What to show.
@@ -25,7 +25,7 @@ pub struct Secure {
 
 /// What to show to the service at that address, and whom to take for it. The kept token and authority are those of this
 /// machine's services, and for nobody else.
-pub fn of(address: &str, secure: Secure) -> Result<Credentials, client::Error> {
+pub fn of(address: &str, secure: GivenTls) -> Result<Credentials, client::Error> {
     let kept =
         address.parse().is_ok_and(|address| client::is_here(&address)).then(|| data_dir_or_default(None));
     let given = Credentials::of_environment()?;

@@ -13,7 +13,7 @@ use estimand_store::StoreUrl;
 
 use crate::credentials::TOKEN_FILE;
 use crate::serve::{Options, Parts};
-use crate::tls::Secure;
+use crate::tls::ServiceTls;
 
 const ALONE: &str = "services that run apart speak to each other with certificates (--tls DIR), or with a token: give the \
     same one to all of them in ESTIMAND_TOKEN, e.g. `export ESTIMAND_TOKEN=$(head -c 32 /dev/urandom | base64 | tr -d \
@@ -27,7 +27,7 @@ pub struct Guard {
     own: Token,
     /// Given from outside, so that others know it as well.
     given: Option<Token>,
-    secure: Option<Secure>,
+    secure: Option<ServiceTls>,
     /// Where it listens, as soon as it does.
     address: Option<String>,
 }
@@ -35,13 +35,13 @@ pub struct Guard {
 impl Guard {
     pub fn start(
         options: &Options,
-        secure: Option<Secure>,
+        secure: Option<ServiceTls>,
         store: &StoreUrl,
         tasks: &Tasks,
         readiness: &Readiness,
     ) -> anyhow::Result<Guard> {
         let given = Credentials::of_environment()?.token;
-        let has_certificate = secure.as_ref().is_some_and(Secure::is_known_to_others);
+        let has_certificate = secure.as_ref().is_some_and(ServiceTls::is_known_to_others);
         if given.is_none() && !has_certificate && options.parts.speaks_to_others() && !options.insecure {
             bail!(ALONE);
         }
@@ -94,7 +94,7 @@ impl Guard {
 
     /// What is shown to this process itself.
     fn own(&self, token: Token) -> Credentials {
-        let trust = self.secure.as_ref().map(Secure::trust_itself);
+        let trust = self.secure.as_ref().map(ServiceTls::trust_itself);
         Credentials { token: Some(token), trust, identity: None }
     }
 

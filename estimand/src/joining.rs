@@ -19,10 +19,13 @@ use estimand_pki::{AUTHORITY, Certificate, new_key, request, write_key, write_pu
 use estimand_service::Stop;
 
 use crate::cli::engine::AgentOptions;
-use crate::credentials::{self, Secure};
+use crate::credentials::{self, GivenTls};
 
 const CERTIFICATE: &str = "node.pem";
 const KEY: &str = "node.key";
+/// The key with which a node asks to join, until it has: the token is good for that one, also if the answer is lost and
+/// the agent is started again.
+const ASKING_KEY: &str = "joining.key";
 
 /// Between two attempts to join services that do not answer yet.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
@@ -47,7 +50,7 @@ pub async fn shown(options: &AgentOptions, stop: &Stop) -> anyhow::Result<Shown>
         (_, Some(join)) => place.join(&options.servers, join, stop).await?,
         (State::Never, None) => {
             let address = options.servers.first().map_or("", String::as_str);
-            let secure = Secure { authority: options.authority.clone(), certificate: None };
+            let secure = GivenTls { authority: options.authority.clone(), certificate: None };
             let credentials = credentials::of(address, secure)?;
             return Ok(Shown { credentials, renewal: None });
         }
@@ -106,6 +109,18 @@ impl Place {
         })
     }
 
+    /// Keeps the authorities that a service believes which is believed itself: so one can take another's place.
+    fn believe(&self, authority: &str) -> anyhow::Result<()> {
+        let file = self.file(AUTHORITY);
+        if fs::read_to_string(&file).is_ok_and(|known| known == authority) {
+            return Ok(());
+        }
+        Certificate::first_in(authority).context("the authority that the service gave")?;
+        write_public(&file, authority)?;
+        tracing::info!(file = %file.display(), "the services believe other authorities now, and so does this node");
+        Ok(())
+    }
+
     fn how_to_join(&self) -> String {
         format!(
             "this node has to join again: `estimand token create NAME --role join --node {}` where the operator is, then \
@@ -122,7 +137,7 @@ impl Place {
         }
         let folder = &self.folder;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let key = new_key()?;
+        let key = self.asking_key()?;
         let asked = request(&key)?;
         let credentials = Credentials { token: Some(token), trust: Some(Trust::Pin(pin)), identity: None };
         let clients = clients(servers, &credentials)?;
@@ -137,7 +152,11 @@ impl Place {
                         }
                         told = true;
                     }
-                    Err(error) => return Err(error).context("this node cannot join"),
+                    Err(error) => {
+                        // Another token may well be refused for this key, too.
+                        let _ = fs::remove_file(self.file(ASKING_KEY));
+                        return Err(error).context("this node cannot join");
+                    }
                 }
             }
             tokio::select! {
@@ -145,6 +164,17 @@ impl Place {
                 () = tokio::time::sleep(TRY_AGAIN) => {}
             }
         }
+    }
+
+    /// A key that is on the disk before anybody hears of it.
+    fn asking_key(&self) -> anyhow::Result<String> {
+        let file = self.file(ASKING_KEY);
+        if let Some(key) = fs::read_to_string(&file).ok().filter(|key| request(key).is_ok()) {
+            return Ok(key);
+        }
+        let key = new_key()?;
+        write_key(&file, &key)?;
+        Ok(key)
     }
 
     /// The certificate last: when it is there, so is all that it needs.
@@ -155,6 +185,7 @@ impl Place {
         write_public(&self.file(AUTHORITY), &joined.authority)?;
         write_key(&self.file(KEY), key)?;
         write_public(&self.file(CERTIFICATE), &joined.certificate)?;
+        let _ = fs::remove_file(self.file(ASKING_KEY));
         tracing::info!(node = %self.node, until = %instant(joined.expires_at), "this node has joined");
         Ok(())
     }
@@ -212,6 +243,7 @@ impl Renewal {
         for client in clients(&self.servers, &self.credentials)? {
             match client.sign_certificate(&self.place.node, &asked).await {
                 Ok(joined) => {
+                    self.place.believe(&joined.authority)?;
                     write_public(&self.place.file(CERTIFICATE), &joined.certificate)?;
                     tracing::info!(until = %instant(joined.expires_at), "the certificate of this node was renewed");
                     return Ok(());

@@ -81,7 +81,12 @@ fn run_service(remote: &cli::Remote, options: serve::Options) -> Exit {
 fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(work)),
+        Ok(runtime) => {
+            let served = runtime.block_on(Box::pin(work));
+            // All is ended in order. What may be left waits for a name server, and nobody waits for that.
+            runtime.shutdown_background();
+            served
+        }
         Err(error) => Err(error.into()),
     };
     match served {

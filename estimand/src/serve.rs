@@ -29,7 +29,7 @@ use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
 use crate::cli::tls::TlsFiles;
 use crate::defaults;
 use crate::guard::Guard;
-use crate::tls::Secure;
+use crate::tls::ServiceTls;
 
 /// How long a manager leads without its database, if nobody else could.
 const LEAD_ALONE: Duration = Duration::from_secs(15);
@@ -113,7 +113,7 @@ impl Fate {
 /// Serves until a signal or a fatal error ends it.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     telemetry::init(options.log_format, None)?;
-    let secure = options.tls.as_ref().map(Secure::load).transpose()?;
+    let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = store_url(&options)?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
@@ -131,7 +131,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     );
     let mut server_options = ServerOptions::new(options.listen);
     (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
-    server_options.tls = secure.as_ref().map(Secure::tls);
+    server_options.tls = secure.as_ref().map(ServiceTls::tls);
     let server = Server::bind(&server_options, site)?;
     let scheme = if secure.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", server.address());

@@ -6,20 +6,20 @@ use anyhow::Context;
 use estimand_access::{Access, Signer};
 use estimand_api::access::Token;
 use estimand_api::client::{CertificateFiles, Credentials, Trust};
-use estimand_pki::{AUTHORITY_KEY, Authority};
+use estimand_pki::AUTHORITY_KEY;
 use estimand_service::{Tls, TlsOptions};
 
 use crate::cli::tls::TlsFiles;
 
 /// What was read from the files of `--tls`.
 #[derive(Clone)]
-pub struct Secure {
+pub struct ServiceTls {
     files: TlsFiles,
     tls: Arc<Tls>,
 }
 
-impl Secure {
-    pub fn load(files: &TlsFiles) -> anyhow::Result<Secure> {
+impl ServiceTls {
+    pub fn load(files: &TlsFiles) -> anyhow::Result<ServiceTls> {
         let options = TlsOptions {
             certificate: files.certificate.clone(),
             key: files.key.clone(),
@@ -27,7 +27,7 @@ impl Secure {
         };
         let tls =
             Tls::load(options).context("--tls: `estimand pki init` and `issue` make what belongs there")?;
-        Ok(Secure { files: files.clone(), tls })
+        Ok(ServiceTls { files: files.clone(), tls })
     }
 
     /// For the server.
@@ -59,8 +59,8 @@ impl Secure {
         else {
             return Ok(());
         };
-        let authority = Authority::open(folder).context("--tls")?;
-        access.sign_with(Signer { authority, valid_for: self.files.node_certificates_for.as_std() });
+        let valid_for = self.files.node_certificates_for.as_std();
+        access.sign_with(Signer::open(folder.clone(), valid_for).context("--tls")?);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use estimand_api::names::NodeName;
 use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_service::metrics::Gauge;
-use estimand_service::{Body, Failure, Principal, Query};
+use estimand_service::{Body, Failure, Principal, Query, path_node, segment};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Manager;
 use crate::desired::{Joined, Slot, answer};
-use crate::input::{self, MAX_REPORT_BYTES, path_node};
+use crate::input::{self, MAX_REPORT_BYTES};
 use crate::refusal;
 use crate::reign::{Held, Reign};
 use crate::ticks;
@@ -142,7 +142,7 @@ pub async fn report_run(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let node = own_node(&req, &who)?;
-    let id = input::whole("id", req.match_info().get("id").unwrap_or_default(), u64::MAX)?;
+    let id = input::whole("id", segment(&req, "id"), u64::MAX)?;
     let outcome = input::run_outcome(&body.0)?;
     manager.reign()?.answer(|held| match held.runs.finish(&node, id, outcome) {
         true => Ok(()),

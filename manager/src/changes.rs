@@ -11,12 +11,11 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Registration};
-use estimand_service::{Body, Failure, Query};
+use estimand_service::{Body, Failure, Query, path_name};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::Manager;
-use crate::input::path_name;
 use crate::refusal;
 use crate::reign::{Held, Reign};
 

@@ -1,10 +1,7 @@
-//! Reads what comes in: names in paths, parameters of queries, bodies of agents. Whatever is wrong is said
-//! with the field it is in.
+//! Reads what comes in: parameters of queries, bodies of agents. Whatever is wrong is said with the field it is in.
 
-use actix_web::HttpRequest;
 use estimand_api::fields::{self, Fields};
 use estimand_api::json::parse_object;
-use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::Heartbeat;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
@@ -20,16 +17,6 @@ const MAX_AGENT_BYTES: usize = 128;
 /// All that a machine says of itself.
 const MAX_FACTS_BYTES: usize = 32 * 1024;
 const BOOT_EXPECTED: &str = "the number of the agent's start, from 1 on";
-
-pub fn path_node(req: &HttpRequest) -> Result<NodeName, Problem> {
-    let segment = req.match_info().get("node").unwrap_or_default();
-    NodeName::parse(segment).map_err(|e| Problem::invalid_field(e.at("node")))
-}
-
-pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
-    let segment = req.match_info().get("dataName").unwrap_or_default();
-    DataName::parse(segment).map_err(|e| Problem::invalid_field(e.at("dataName")))
-}
 
 /// A whole number from a query or a path.
 pub fn whole(field: &str, given: &str, most: u64) -> Result<u64, Problem> {

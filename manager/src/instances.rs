@@ -8,12 +8,11 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::{Instance, RunReport};
-use estimand_service::{Failure, Principal, Query};
+use estimand_service::{Failure, Principal, Query, path_name, path_node};
 use tokio::time::Instant;
 
 use crate::Manager;
 use crate::changes::read_again;
-use crate::input::{path_name, path_node};
 use crate::refusal::{self, NO_ANSWER};
 use crate::reign::Reign;
 

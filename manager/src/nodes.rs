@@ -9,12 +9,11 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::NodeName;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
-use estimand_service::{Failure, Principal, Query};
+use estimand_service::{Failure, Principal, Query, path_node};
 use tokio::sync::oneshot;
 
 use crate::Manager;
 use crate::cluster::Told;
-use crate::input::path_node;
 use crate::refusal;
 use crate::reign::Reign;
 use crate::upkeep::removable;

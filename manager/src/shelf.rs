@@ -8,13 +8,10 @@ use std::sync::Arc;
 use estimand_api::names::{DataName, NodeName};
 use estimand_store::{
     AuditRow, ClusterGroup, Error, Key, Lead, NodeRow, NodeRowRef, PlacementRef, PlacementRow, StoreUrl,
-    Worker,
+    Worker, actor,
 };
 
 use crate::cluster::{ClusterChanges, StoredNode, StoredPlacement, Told};
-
-/// What the column takes.
-const MAX_ACTOR_CHARS: usize = 255;
 
 pub struct Shelf(Worker);
 
@@ -87,7 +84,7 @@ fn told_row(told: &Told) -> AuditRow {
         kind: "node".to_owned(),
         subject: told.node.to_string(),
         action: told.action.to_owned(),
-        actor: told.by.chars().take(MAX_ACTOR_CHARS).collect(),
+        actor: actor(&told.by),
         detail: None,
     }
 }

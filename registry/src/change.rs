@@ -7,11 +7,11 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use estimand_api::json::parse_object;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, Registration};
-use estimand_service::{Body, Failure, Principal, Query};
+use estimand_service::{Body, Failure, Principal, Query, path_name};
 
 use crate::Registry;
 use crate::edit::Ask;
-use crate::read::{JSON, etag, path_name};
+use crate::read::{JSON, etag};
 use crate::writer::Done;
 
 /// Advice that goes with a success, for people; the command line shows it.

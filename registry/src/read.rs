@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_api::registration::Change;
-use estimand_service::{Failure, Query};
+use estimand_service::{Failure, Query, path_name};
 
 use crate::Registry;
 use crate::book::{Entry, Held};
@@ -103,11 +103,6 @@ pub async fn history(req: HttpRequest, registry: ThinData<Registry>) -> Result<H
         false => Ok(HttpResponse::Ok().json(changes)),
         true => Err(Problem::not_found(format!("`{name}` never was registered")).into()),
     }
-}
-
-pub fn path_name(req: &HttpRequest) -> Result<DataName, Problem> {
-    let segment = req.match_info().get("dataName").unwrap_or_default();
-    DataName::parse(segment).map_err(|e| Problem::invalid_field(e.at("dataName")))
 }
 
 pub fn etag(entry: &Entry) -> (actix_web::http::header::HeaderName, String) {

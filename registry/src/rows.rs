@@ -10,14 +10,11 @@ use estimand_api::command::Command;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::registration::{Action, Change, Registered, Registration, redact};
-use estimand_store::{HistoryEntry, RegistrationRow};
+use estimand_store::{HistoryEntry, RegistrationRow, actor};
 use serde_json::Value;
 
 use crate::book::{Entry, Held, Unreadable};
 use crate::edit::Edit;
-
-/// The width of the column; names that certificates carry may be longer.
-const MAX_ACTOR_CHARS: usize = 255;
 
 pub fn instant(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros).unwrap_or_default()
@@ -42,7 +39,7 @@ pub fn history_entry(edit: &Edit) -> HistoryEntry {
         version: stored(edit.version),
         action: edit.action.as_str().to_owned(),
         at: edit.at.timestamp_micros(),
-        actor: edit.by.chars().take(MAX_ACTOR_CHARS).collect(),
+        actor: actor(&edit.by),
         spec: edit.spec.clone(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In: the policy, and a place among the requests in flight. Back: errors take their final shape, the
 //! request's name goes into the headers, the outcome is counted and logged. A handler that panics is a 500,
-//! and nothing else is harmed. What succeeds without a name of its own pays for two readings of the clock,
+//! and nothing else is harmed. What takes long is let go on only as long as it would be let in. What succeeds without a name of its own pays for two readings of the clock,
 //! a few uncontended atomics and one look into the headers.
 
 use std::any::Any;
@@ -19,6 +19,7 @@ use futures_util::FutureExt;
 
 use crate::access_log;
 use crate::failure::{self, Failure};
+use crate::lapse;
 use crate::metrics::http::WorkerFigures;
 use crate::request_id;
 use crate::role::{Policy, Principal, Role};
@@ -46,7 +47,14 @@ impl Gate {
         let (req, payload) = request.into_parts();
         let in_flight = self.figures.enter();
         let (response, principal) = match self.admit(&req) {
-            Ok(principal) => (answer(handler, &req, payload).await, principal),
+            Ok(principal) => {
+                let answering = answer(handler, &req, payload);
+                let response = match &self.policy {
+                    Some(policy) => lapse::until_lapsed(answering, &**policy, self.role, &req).await,
+                    None => answering.await,
+                };
+                (response, principal)
+            }
             Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
         };
         let response = conclude(&req, response);

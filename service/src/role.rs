@@ -15,6 +15,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use estimand_api::problem::Problem;
 
 use crate::failure::Failure;
+use crate::lapse::Lapse;
 
 /// What a route needs of whoever calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,6 +65,11 @@ impl fmt::Display for Role {
 /// Decides whether a request may go on. Runs before the handler, on every request: it must not block.
 pub trait Policy: Send + Sync {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
+
+    /// When a request that may go on now may no longer. Asked for what takes long.
+    fn lapse(&self, _role: Role, _req: &HttpRequest) -> Lapse {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// Who is calling. Handlers of the roles Join, Write, Node and Operate take it as an argument.

@@ -2,9 +2,8 @@
 //! is served from here must become a page.
 
 use actix_web::http::Method;
-use actix_web::http::header::{
-    CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
-};
+use actix_web::http::header::{CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::uri::Authority;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
 use estimand_api::problem::Problem;
@@ -14,17 +13,22 @@ pub(crate) fn check_origin(req: &HttpRequest) -> Result<(), Problem> {
     if matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    match req.headers().get(ORIGIN) {
-        None => Ok(()),
-        Some(origin) if is_own(origin, req.headers()) => Ok(()),
-        Some(_) => {
+    let host = host_of(req);
+    match req.headers().get_all(ORIGIN).all(|origin| is_own(origin, host)) {
+        true => Ok(()),
+        false => {
             Err(forbidden("a page of another site asks for this; the header Origin is not this service"))
         }
     }
 }
 
-fn is_own(origin: &HeaderValue, headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+/// Whom a request is meant for: its target says so, or else its header; nobody's name if that cannot be read.
+pub fn host_of(req: &HttpRequest) -> Option<&str> {
+    let header = || req.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
+    req.uri().authority().map(Authority::as_str).or_else(header)
+}
+
+fn is_own(origin: &HeaderValue, host: Option<&str>) -> bool {
     let site = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     site.zip(host).is_some_and(|((_, site), host)| site.eq_ignore_ascii_case(host))
 }
@@ -62,5 +66,19 @@ mod tests {
                 assert!(!ask(method, Some(wrong)), "{wrong}");
             }
         }
+        let both = TestRequest::put().insert_header((HOST, "h")).append_header((ORIGIN, "http://h"));
+        assert!(check_origin(&both.append_header((ORIGIN, "http://evil")).to_http_request()).is_err());
+    }
+
+    #[test]
+    fn the_target_of_a_request_says_more_than_its_header() {
+        let ask = |target: &str| {
+            let request = TestRequest::with_uri(target).insert_header((HOST, "h:7070")).to_http_request();
+            host_of(&request).map(str::to_owned)
+        };
+        assert_eq!(ask("/things").as_deref(), Some("h:7070"));
+        // As HTTP/2 always says it, and whoever takes this for a proxy.
+        assert_eq!(ask("http://other:80/things").as_deref(), Some("other:80"));
+        assert_eq!(host_of(&TestRequest::with_uri("/").to_http_request()), None);
     }
 }

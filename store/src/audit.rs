@@ -1,6 +1,8 @@
 //! `t_audit`: changes that have no history of their own. Together with `t_dp_history` and `t_binding_history`, in which
 //! each change of a registration or a binding is stored anyway, it says who changed what, and when.
 
+use std::fmt::Display;
+
 use diesel::prelude::*;
 use diesel::result::QueryResult;
 
@@ -28,6 +30,14 @@ pub struct Trail {
     pub registrations: Vec<HistoryEntry>,
     pub bindings: Vec<SwapRow>,
     pub others: Vec<AuditRow>,
+}
+
+/// What the columns of actors take; names that certificates carry may be longer.
+const MAX_ACTOR_CHARS: usize = 255;
+
+/// Who did something, as far as the columns of actors take it.
+pub fn actor(who: impl Display) -> String {
+    who.to_string().chars().take(MAX_ACTOR_CHARS).collect()
 }
 
 static AUDIT: Rows = Rows {

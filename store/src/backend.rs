@@ -14,11 +14,11 @@ use diesel::prelude::*;
 use diesel::result::QueryResult;
 use diesel::sql_types::Text;
 
-use crate::Error;
 use crate::driver::{Driver, MysqlWrapper, PgWrapper};
 use crate::error::Failure;
 use crate::tls;
 use crate::url::Target;
+use crate::{Error, Halt};
 
 /// The owner of a connection keeps this in a box.
 #[allow(clippy::large_enum_variant)]
@@ -68,13 +68,13 @@ const MYSQL_SETTINGS: &str = "SET SESSION autocommit = 1, \
      SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
 
 /// Opens `target`; servers come with what drives them.
-pub(crate) fn open(target: &Target) -> Result<(Backend, Option<Driver>), Error> {
+pub(crate) fn open(target: &Target, halt: &Halt) -> Result<(Backend, Option<Driver>), Error> {
     match target {
         Target::Sqlite(path) => Ok((Backend::Sqlite(open_sqlite(path)?), None)),
         Target::Postgres { config, trust } => {
             trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
             open_server(|driver| {
-                let mut connection = driver.postgres(config, trust.as_ref())?;
+                let mut connection = driver.postgres(config, trust.as_ref(), halt)?;
                 connection.batch_execute(POSTGRES_SETTINGS).map_err(|error| error.to_string())?;
                 Ok(Backend::Postgres(connection))
             })
@@ -83,7 +83,7 @@ pub(crate) fn open(target: &Target) -> Result<(Backend, Option<Driver>), Error> 
             tls::install_provider();
             trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
             open_server(|driver| {
-                let mut connection = driver.mysql(opts)?;
+                let mut connection = driver.mysql(opts, halt)?;
                 connection.batch_execute(MYSQL_SETTINGS).map_err(|error| error.to_string())?;
                 Ok(Backend::Mysql(connection))
             })

@@ -15,7 +15,7 @@ use diesel::result::QueryResult;
 use crate::backend::{self, Backend};
 use crate::driver::{Driver, Unwound, caught};
 use crate::error::{Failure, is_sqlite_io, lost};
-use crate::{Error, StoreUrl};
+use crate::{Error, Halt, StoreUrl};
 
 /// The victim of a deadlock is run again after these pauses, in which whoever won can finish: without
 /// one, both would meet again.
@@ -33,7 +33,12 @@ struct Live {
 
 impl Connection {
     pub fn open(url: &StoreUrl) -> Result<Self, Error> {
-        match caught(|| backend::open(&url.target)) {
+        Self::open_until(url, &Halt::default())
+    }
+
+    /// The same, but ends at once when it is asked to, also while a name server or a server does not answer.
+    pub fn open_until(url: &StoreUrl, halt: &Halt) -> Result<Self, Error> {
+        match caught(|| backend::open(&url.target, halt)) {
             Ok(opened) => {
                 let (backend, driver) = opened?;
                 Ok(Self { live: Some(Box::new(Live { backend, driver })) })

@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::Halt;
 use crate::error::explain;
 use crate::tls::Trust;
 use crate::url::CONNECT_TIMEOUT;
@@ -79,8 +80,9 @@ impl Driver {
         &self,
         config: &tokio_postgres::Config,
         trust: Option<&Trust>,
+        halt: &Halt,
     ) -> Result<PgWrapper, String> {
-        let connection = self.block_on(async {
+        let connection = self.connect(halt, async {
             match trust {
                 None => {
                     let (client, driven) =
@@ -99,8 +101,8 @@ impl Driver {
         Ok(self.wrap(connection))
     }
 
-    pub(crate) fn mysql(&self, opts: &mysql_async::Opts) -> Result<MysqlWrapper, String> {
-        let connection = self.block_on(async {
+    pub(crate) fn mysql(&self, opts: &mysql_async::Opts, halt: &Halt) -> Result<MysqlWrapper, String> {
+        let connection = self.connect(halt, async {
             let connection = timeout(CONNECT_TIMEOUT, mysql_async::Conn::new(opts.clone()))
                 .await
                 .map_err(|_| format!("no answer within {CONNECT_TIMEOUT:?}"))?
@@ -108,6 +110,19 @@ impl Driver {
             AsyncMysqlConnection::try_from(connection).await.map_err(|error| error.to_string())
         })?;
         Ok(self.wrap(connection))
+    }
+
+    fn connect<C>(
+        &self,
+        halt: &Halt,
+        connecting: impl Future<Output = Result<C, String>>,
+    ) -> Result<C, String> {
+        self.block_on(async {
+            tokio::select! {
+                connected = connecting => connected,
+                () = halt.requested() => Err("it is not waited for any more".to_owned()),
+            }
+        })
     }
 
     fn wrap<C: AsyncConnection>(&self, connection: C) -> AsyncConnectionWrapper<C, Self> {

@@ -138,6 +138,7 @@ diesel::table! {
         created_by -> Text,
         expires_at -> Nullable<BigInt>,
         revoked_at -> Nullable<BigInt>,
+        used_by -> Nullable<Text>,
     }
 }
 

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use crate::audit::{self, AuditRow};
 use crate::backend::on;
 use crate::schema::t_token;
-use crate::statement::{Rows, Value};
+use crate::statement::{Fixed, Rows, Value, write_all};
 use crate::{Connection, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
@@ -21,6 +21,8 @@ pub struct TokenRow {
     pub created_by: String,
     pub expires_at: Option<i64>,
     pub revoked_at: Option<i64>,
+    /// Of a token that was used up: by what.
+    pub used_by: Option<String>,
 }
 
 static TOKENS: Rows = Rows {
@@ -35,6 +37,7 @@ static TOKENS: Rows = Rows {
         "created_by",
         "expires_at",
         "revoked_at",
+        "used_by",
     ],
     replaced_by: 1,
 };
@@ -47,22 +50,40 @@ impl Connection {
         })
     }
 
-    /// Adds or replaces a token, and says so in the audit trail.
-    pub fn put_token(&mut self, row: &TokenRow, told: &AuditRow) -> Result<(), Error> {
-        self.write("storing a token", |backend| {
-            let values = [
-                Value::Text(&row.id),
-                Value::Text(&row.name),
-                Value::Text(&row.hash),
-                Value::Text(&row.role),
-                Value::OptText(row.node_name.as_deref()),
-                Value::Int(row.created_at),
-                Value::Text(&row.created_by),
-                Value::OptInt(row.expires_at),
-                Value::OptInt(row.revoked_at),
-            ];
-            TOKENS.write(backend, &values)?;
-            Ok(audit::add(backend, told)?)
+    /// Adds or replaces tokens, and says so in the audit trail; nothing of it if one of those ids has been revoked.
+    /// Whether it was stored.
+    pub fn put_tokens(
+        &mut self,
+        unless_revoked: &[String],
+        rows: &[TokenRow],
+        told: &[AuditRow],
+    ) -> Result<bool, Error> {
+        self.write("storing tokens", |backend| {
+            for id in unless_revoked {
+                // It changes nothing, but whoever else would revoke it waits for the end of this, or this for theirs.
+                let sql = "UPDATE t_token SET revoked_at = NULL WHERE id = ? AND revoked_at IS NULL";
+                if (Fixed { sql, values: &[Value::Text(id)] }).execute_on(backend)? == 0 {
+                    return Ok(false);
+                }
+            }
+            write_all(backend, &TOKENS, rows, values_of)?;
+            told.iter().try_for_each(|row| audit::add(backend, row))?;
+            Ok(true)
         })
     }
+}
+
+fn values_of<'a>(row: &'a TokenRow, values: &mut Vec<Value<'a>>) {
+    values.extend([
+        Value::Text(&row.id),
+        Value::Text(&row.name),
+        Value::Text(&row.hash),
+        Value::Text(&row.role),
+        Value::OptText(row.node_name.as_deref()),
+        Value::Int(row.created_at),
+        Value::Text(&row.created_by),
+        Value::OptInt(row.expires_at),
+        Value::OptInt(row.revoked_at),
+        Value::OptText(row.used_by.as_deref()),
+    ]);
 }

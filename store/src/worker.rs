@@ -6,15 +6,13 @@
 //! not done, and its caller is told.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::{Connection, Error, StoreUrl};
+use crate::{Connection, Error, Halt, StoreUrl};
 
 const QUEUE: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -25,10 +23,10 @@ const WAITING: &str = "asking the store";
 
 type Job = Box<dyn FnOnce(Result<&mut Connection, Error>) + Send>;
 
-/// Runs work on a connection of its own. Dropping it waits for the work that has begun.
+/// Runs work on a connection of its own. Dropping it waits for the work that has begun, not for a connection.
 pub struct Worker {
     queue: Option<SyncSender<Job>>,
-    stopping: Arc<AtomicBool>,
+    halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -36,13 +34,13 @@ impl Worker {
     /// Starts a thread of that name. Nothing is opened yet.
     pub fn start(url: StoreUrl, name: &str) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopping);
+        let halt = Halt::default();
+        let mut source = Source::new(url, halt.clone());
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || serve(&mut Source::new(url), &jobs, &stop))
+            .spawn(move || serve(&mut source, &jobs))
             .expect("a thread can be started");
-        Self { queue: Some(queue), stopping, thread: Some(thread) }
+        Self { queue: Some(queue), halt, thread: Some(thread) }
     }
 
     /// Runs `work` and waits for its result, without holding up the caller's thread. It is run even if
@@ -73,7 +71,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.halt.request();
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             // A panic was reported where it happened.
@@ -82,9 +80,9 @@ impl Drop for Worker {
     }
 }
 
-fn serve(source: &mut Source, jobs: &Receiver<Job>, stopping: &AtomicBool) {
+fn serve(source: &mut Source, jobs: &Receiver<Job>) {
     for job in jobs {
-        if stopping.load(Ordering::Relaxed) {
+        if source.halt.is_requested() {
             return;
         }
         let done = catch_unwind(AssertUnwindSafe(|| job(source.connection())));
@@ -99,6 +97,7 @@ fn serve(source: &mut Source, jobs: &Receiver<Job>, stopping: &AtomicBool) {
 /// Where connections come from.
 struct Source {
     url: StoreUrl,
+    halt: Halt,
     connection: Option<Connection>,
     last_used: Instant,
     pause: Duration,
@@ -107,8 +106,8 @@ struct Source {
 }
 
 impl Source {
-    fn new(url: StoreUrl) -> Self {
-        Self { url, connection: None, last_used: Instant::now(), pause: FIRST_PAUSE, paused: None }
+    fn new(url: StoreUrl, halt: Halt) -> Self {
+        Self { url, halt, connection: None, last_used: Instant::now(), pause: FIRST_PAUSE, paused: None }
     }
 
     fn connection(&mut self) -> Result<&mut Connection, Error> {
@@ -127,12 +126,13 @@ impl Source {
         {
             return Err(Error::Connection { doing: "opening the store", cause: cause.clone() });
         }
-        match Connection::open(&self.url) {
+        match Connection::open_until(&self.url, &self.halt) {
             Ok(connection) => {
                 self.pause = FIRST_PAUSE;
                 self.paused = None;
                 Ok(connection)
             }
+            Err(error) if self.halt.is_requested() => Err(error),
             Err(error) => {
                 // Many processes lose one server at once; they should not come back at once.
                 let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);

@@ -216,10 +216,15 @@ impl Client {
         let mut pause = Duration::from_millis(50);
         let mut attempt = 1;
         loop {
+            let shown = self.http.number();
             let (error, again) = match self.send_once(method.clone(), url.clone(), body.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
             };
+            // What it showed ended while it waited for the answer, and has been replaced: it need only be shown.
+            if error.status() == Some(401) && self.http.number() != shown {
+                continue;
+            }
             let hopeless = match &error {
                 Error::Problem(problem) => problem.status != 503,
                 Error::Unreachable { .. } => false,

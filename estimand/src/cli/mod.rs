@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::credentials::Secure;
+use crate::credentials::GivenTls;
 
 pub mod access;
 pub mod collect;
@@ -184,8 +184,8 @@ impl Remote {
     }
 
     /// What is said about TLS.
-    pub fn secure(&self) -> Secure {
-        Secure { authority: self.authority.clone(), certificate: self.certificate.clone() }
+    pub fn secure(&self) -> GivenTls {
+        GivenTls { authority: self.authority.clone(), certificate: self.certificate.clone() }
     }
 
     /// The same for the demo, which has services of its own; `--json` is its to understand.

@@ -1,9 +1,10 @@
 //! What a user has to do with tokens: as good as nothing, on the machine where the services are.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use estimand_testkit::process::{Estimand, free_port};
 use estimand_testkit::{TOKEN_VARIABLE, wait};
@@ -122,6 +123,25 @@ fn a_token_is_printed_alone_and_found_in_no_log() {
         assert!(!said.contains(&token[9..]), "{said}");
         assert!(!said.contains(&machine.token_is_kept().trim()[9..]), "{said}");
     }
+}
+
+#[test]
+fn a_watch_that_is_cut_off_says_why() {
+    let machine = Machine::new();
+    let made = machine.own(&["token", "create", "reader", "--role", "read"]);
+    let mut command = Command::new(BIN);
+    command.args(["--server", machine.services.base_url(), "watch", "fact"]);
+    command.env(TOKEN_VARIABLE, text(&made.stdout).trim()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watching = command.spawn().unwrap();
+    assert!(machine.own(&["put", "fact", "n", "0.5"]).status.success());
+    let mut line = String::new();
+    BufReader::new(watching.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("fact"), "{line}");
+    assert!(machine.own(&["token", "revoke", "reader"]).status.success());
+    let ended = watching.wait_with_output().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(said.contains("this token is not known here, or it was revoked"), "{said}");
 }
 
 #[test]

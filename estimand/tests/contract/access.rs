@@ -8,6 +8,7 @@ use estimand_testkit::wait;
 use serde_json::{Value, json};
 
 use crate::answers::problem;
+use crate::fake::Fake;
 use crate::target::Target;
 
 /// Services look for changes of tokens every two seconds.
@@ -20,7 +21,11 @@ fn create(target: &Target, body: &Value) -> Response {
 
 /// A token that every service of the target knows.
 fn token(target: &Target, role: &str, node: Option<&str>) -> String {
-    let mut body = json!({ "name": target.name("token"), "role": role });
+    named_token(target, &target.name("token"), role, node)
+}
+
+fn named_token(target: &Target, name: &str, role: &str, node: Option<&str>) -> String {
+    let mut body = json!({ "name": name, "role": role });
     if let Some(node) = node {
         body["node"] = node.into();
     }
@@ -35,6 +40,10 @@ fn token(target: &Target, role: &str, node: Option<&str>) -> String {
         });
     }
     token
+}
+
+fn revoke(target: &Target, name: &str) {
+    target.registry.request("DELETE", &format!("/api/tokens/{name}"), &[], b"").expect_status(200);
 }
 
 /// Shows that token and no other, or none.
@@ -133,6 +142,68 @@ fn a_token_expires(target: &Target) {
     });
 }
 
+fn a_watch_ends_with_the_token_that_opened_it(target: &Target) {
+    let (name, reader) = (target.name("watched"), target.name("reader"));
+    let secret = named_token(target, &reader, "read", None);
+    let path = format!("{WATCH}?dataName={name}");
+    let shown = format!("Bearer {secret}");
+    let mut events = target.data.sse(&path, &[("Authorization", &shown)]);
+    events.next_event(KNOWN_WITHIN);
+    let mut others = target.data.sse(&path, &[]);
+    others.next_event(KNOWN_WITHIN);
+    let nobody = Http::new(&format!("http://{}", target.data_address)).showing(None);
+    let mut open = nobody.sse(&path, &[]);
+    open.next_event(KNOWN_WITHIN);
+
+    revoke(target, &reader);
+    assert_eq!(events.try_next(KNOWN_WITHIN).unwrap(), None, "it ends in good order");
+    problem(&ask(&target.data, "GET", &path, Some(&secret)), 401);
+    // Those of others go on.
+    target.write(&name, "n", 1);
+    for events in [&mut others, &mut open] {
+        assert_eq!(events.next_event(KNOWN_WITHIN).event, "change");
+    }
+}
+
+fn a_watch_ends_when_its_token_expires(target: &Target) {
+    let body = json!({ "name": target.name("brief"), "role": "read", "validFor": "6s" });
+    let secret = create(target, &body).expect_status(201).json()["token"].as_str().unwrap().to_owned();
+    let shown = format!("Bearer {secret}");
+    let path = format!("{WATCH}?dataName={}", target.name("watched"));
+    let mut events = wait::until_ok(KNOWN_WITHIN, "the data service to know the token", || {
+        target.data.try_sse(&path, &[("Authorization", &shown)])
+    });
+    events.next_event(KNOWN_WITHIN);
+    assert_eq!(events.try_next(KNOWN_WITHIN).unwrap(), None);
+    let answer = ask(&target.data, "GET", &path, Some(&secret));
+    assert!(problem(&answer, 401)["detail"].as_str().unwrap().contains("expired at"), "{answer}");
+}
+
+fn a_question_that_waits_ends_with_its_token(target: &Target) {
+    let (fake, name) = (Fake::known(target), target.name("agent"));
+    let secret = named_token(target, &name, "node", Some(&fake.node));
+    let path = fake.path(&format!("/slots?agent={}&boot={}&waitMs=60000", fake.agent, fake.boot));
+    let question =
+        |revision: u64| ask(&target.manager, "GET", &format!("{path}&revision={revision}"), Some(&secret));
+    std::thread::scope(|scope| {
+        let (tell, asked) = std::sync::mpsc::channel();
+        let asking = scope.spawn(move || {
+            // Others register meanwhile, so that now and then there is something new.
+            let mut answer = question(0);
+            while answer.status == 200 {
+                let revision = answer.json()["revision"].as_u64().unwrap();
+                let _ = tell.send(());
+                answer = question(revision);
+            }
+            answer
+        });
+        asked.recv().unwrap();
+        revoke(target, &name);
+        problem(&asking.join().unwrap(), 401);
+    });
+    fake.leave().expect_status(200);
+}
+
 fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
     for (shown, says) in [
         ("Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "not known here"),
@@ -144,6 +215,12 @@ fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
             problem(&answer, 401);
             assert!(answer.text().contains(says), "{answer}");
         }
+    }
+    // Whoever stands between may have looked at the other one.
+    let own = format!("Authorization: Bearer {}", estimand_testkit::TOKEN);
+    for other in [own.as_str(), "Authorization: Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+        let twice = format!("GET /api/tokens HTTP/1.1\r\nHost: localhost\r\n{own}\r\n{other}\r\n\r\n");
+        problem(&target.registry.raw(twice.as_bytes()), 401);
     }
     for (body, field) in [
         (json!({ "name": "a b", "role": "read" }), "name"),
@@ -228,6 +305,9 @@ fn pages_of_other_sites_get_nothing(target: &Target) {
     // A name that leads here by its owner's DNS.
     let rebound = "GET /api/data?dataName=* HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     problem(&target.data.raw(rebound.as_bytes()), 403);
+    let proxied =
+        rebound.replace("/api", "http://evil.example/api").replace("Host: evil.example", "Host: localhost");
+    problem(&target.data.raw(proxied.as_bytes()), 403);
     let answer = target.data.get("/api/data?dataName=*").expect_status(200);
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     assert!(
@@ -241,6 +321,9 @@ on_every_target!(
     every_route_is_guarded_as_it_says,
     a_token_lives_until_it_is_revoked,
     a_token_expires,
+    a_watch_ends_with_the_token_that_opened_it,
+    a_watch_ends_when_its_token_expires,
+    a_question_that_waits_ends_with_its_token,
     what_is_no_token_is_refused_also_where_none_is_needed,
     a_node_speaks_for_itself,
     every_change_is_audited,

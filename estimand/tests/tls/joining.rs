@@ -1,13 +1,16 @@
 //! Nodes join, renew, and are shut out.
 
+use estimand_api::access::Token;
+use estimand_api::client::{Client, Credentials, Options};
 use estimand_pki::Certificate;
 use estimand_testkit::netns::Network;
+use estimand_testkit::proxy::{Proxy, Way};
 use estimand_testkit::wait;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::SOON;
-use crate::plane::{Plane, read, succeeds};
+use crate::plane::{Plane, read, refused, succeeds};
 
 #[test]
 fn a_node_joins_from_another_machine_and_what_it_measures_is_read_over_tls() {
@@ -90,6 +93,52 @@ fn a_join_token_is_good_for_one_node_once() {
 }
 
 #[test]
+fn a_node_that_did_not_hear_the_answer_joins_all_the_same() {
+    let plane = Plane::start(&[]);
+    let token = plane.join_token("unheard", &[]);
+    let bare = Token::parse(token.rsplit_once('.').unwrap().0).unwrap();
+    let address = plane.url().strip_prefix("https://").unwrap().parse().unwrap();
+    let proxy = Proxy::to(address);
+    let credentials = Credentials { token: Some(bare), trust: plane.trust(), identity: None };
+    let options = Options { attempts: 1, credentials, ..Options::default() };
+    let client = Client::with_options(&format!("https://{}", proxy.address()), options).unwrap();
+    let key = estimand_pki::new_key().unwrap();
+    let (node, request) = ("n1".parse().unwrap(), estimand_pki::request(&key).unwrap());
+    // The connection is made before its answers are held.
+    assert_eq!(refused(plane.wait(client.tokens())).status(), Some(403));
+    proxy.pause_only(Way::ToClient);
+    let (asker, asked) = (client.clone(), request.clone());
+    let asking = plane.runtime().spawn(async move { asker.sign_certificate(&node, &asked).await });
+    wait::until(SOON, "the token to be used", || {
+        let trail = plane.http(None).operator(Method::GET, "/api/audit", None).1;
+        trail.contains(r#""action":"used""#).then_some(())
+    });
+    proxy.cut();
+    refused(plane.wait(asking).unwrap());
+    proxy.resume();
+
+    // Another key is too late, and what is used up is good for nothing else.
+    let node = "n1".parse().unwrap();
+    let other = estimand_pki::request(&estimand_pki::new_key().unwrap()).unwrap();
+    assert_eq!(refused(plane.wait(client.sign_certificate(&node, &other))).status(), Some(401));
+    assert_eq!(refused(plane.wait(client.tokens())).status(), Some(401));
+    let elsewhere = "n2".parse().unwrap();
+    assert_eq!(refused(plane.wait(client.sign_certificate(&elsewhere, &request))).status(), Some(409));
+    plane.wait(client.sign_certificate(&node, &request)).unwrap();
+
+    // An agent that was started again asks with the key that it had.
+    std::fs::create_dir_all(plane.agent_folder("n1")).unwrap();
+    std::fs::write(plane.agent_folder("n1").join("joining.key"), &key).unwrap();
+    let _agent = plane.agent("n1", Some(&token)).start();
+    assert_eq!(read(&plane.shown_by("n1").key), key);
+    assert!(!plane.agent_folder("n1").join("joining.key").exists());
+    // Not when that key has been shut out.
+    let tokens = plane.http(None).operator(Method::GET, "/api/tokens", None).1;
+    succeeds(plane.command(&["token", "revoke", &certificate_of(&tokens, "n1")]).output().unwrap());
+    assert_eq!(refused(plane.wait(client.sign_certificate(&node, &request))).status(), Some(409));
+}
+
+#[test]
 fn a_node_speaks_only_for_itself() {
     let plane = Plane::start(&[]);
     let _agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
@@ -114,6 +163,12 @@ fn a_node_speaks_only_for_itself() {
     // Both are looked at, and the token says more.
     let both = node.operator(Method::GET, "/api/tokens", None);
     assert_eq!(both.0, StatusCode::OK);
+    // A token that ends some day does not become a certificate, which is renewed for ever.
+    let made = plane.command(&["token", "create", "n3", "--role", "node", "--node", "n3"]).output().unwrap();
+    let http = plane.http(None);
+    let path = "/api/nodes/n3/certificate";
+    let answer = http.try_send(Method::POST, path, Some(succeeds(made).trim()), Some(&asked)).unwrap();
+    assert_eq!(answer.0, StatusCode::FORBIDDEN, "{}", answer.1);
     let name = certificate_of(&both.1, "n1");
     let trail = plane.http(None).operator(Method::GET, "/api/audit", None).1;
     assert!(trail.contains(r#""action":"joined""#) && trail.contains(&name), "{trail}");
@@ -127,7 +182,15 @@ fn a_revoked_certificate_ends_at_once() {
     assert_eq!(node.send(Method::GET, "/api/registry", None).0, StatusCode::OK);
     let tokens = plane.http(None).operator(Method::GET, "/api/tokens", None).1;
     let name = certificate_of(&tokens, "n1");
+    let mut watch = plane.wait(async {
+        let url = format!("{}/api/data/watch?dataName=*", plane.url());
+        let mut open = node.client.get(url).send().await.unwrap();
+        assert!(open.chunk().await.unwrap().is_some());
+        open
+    });
     succeeds(plane.command(&["token", "revoke", &name]).output().unwrap());
+    // What is open.
+    plane.wait(async { while watch.chunk().await.unwrap().is_some() {} });
     // On the connection that is there, on others, and with a token beside it.
     for http in [&node, &plane.http(Some(&plane.shown_by("n1")))] {
         let (status, text) = http.send(Method::GET, "/api/registry", None);

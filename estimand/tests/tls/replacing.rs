@@ -1,13 +1,17 @@
-//! The certificate of a service is replaced while it is at work.
+//! The certificate of a service, and the authority of all, are replaced while everything is at work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use estimand_api::client::CertificateFiles;
+use estimand_api::identity::Identity;
+use estimand_pki::Authority;
 use estimand_testkit::wait;
 use reqwest::Method;
 
 use crate::SOON;
-use crate::plane::{Plane, estimand, succeeds};
+use crate::plane::{Plane, estimand, read, succeeds};
 
 const METRIC: &str = "estimand_tls_certificate_expires_timestamp_seconds ";
 
@@ -61,6 +65,56 @@ fn a_certificate_is_replaced_under_load_and_no_request_fails() {
     for task in load {
         plane.wait(task).unwrap();
     }
+}
+
+#[test]
+fn an_authority_is_replaced_and_nothing_is_started_again() {
+    let plane = Plane::start(&["--node-certificates-for", "6s"]);
+    plane.register_load();
+    let _agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
+    let seen = plane.wait_value("n1", None);
+    let of_old = Authority::open(&plane.pki()).unwrap();
+    let now = chrono::Utc::now();
+    let alice = Identity::parse("estimand:operator:alice").unwrap();
+    let issued = of_old.issue(&alice, &[], Duration::from_secs(3600), now).unwrap();
+    let shown = CertificateFiles::beside(plane.folder.path().join("alice.pem"));
+    std::fs::write(&shown.certificate, &issued.signed.chain).unwrap();
+    std::fs::write(&shown.key, &issued.key).unwrap();
+    assert_eq!(plane.http(Some(&shown)).send(Method::GET, "/api/tokens", None).0, 200);
+
+    // Both are believed, by the services at once, and by the nodes when they have renewed.
+    let new = plane.folder.path().join("new");
+    Authority::init(&new, now).unwrap();
+    let [before, after] = [&plane.pki(), &new].map(|folder| read(&folder.join("authority.pem")));
+    let believes = |expected: &str| {
+        wait::until(SOON, "the node to believe that", || {
+            (read(&plane.agent_folder("n1").join("authority.pem")) == expected).then_some(())
+        });
+    };
+    let both = format!("{before}{after}");
+    std::fs::write(plane.pki().join("authority.pem"), &both).unwrap();
+    believes(&both);
+
+    // The new one signs, services and nodes.
+    let both = format!("{after}{before}");
+    std::fs::copy(new.join("authority.key"), plane.pki().join("authority.key")).unwrap();
+    std::fs::write(plane.pki().join("authority.pem"), &both).unwrap();
+    let pki = plane.pki().display().to_string();
+    succeeds(estimand(&["pki", "issue", "plane", "--service", "--dir", &pki]));
+    believes(&both);
+    let seen = plane.wait_value("n1", Some(&seen));
+
+    // The old one is forgotten.
+    std::fs::write(plane.pki().join("authority.pem"), &after).unwrap();
+    believes(&after);
+    wait::until(SOON, "what the old authority signed to be refused", || {
+        plane.http(Some(&shown)).try_send(Method::GET, "/healthz", None, None).is_err().then_some(())
+    });
+    let seen = plane.wait_value("n1", Some(&seen));
+    plane.wait_value("n1", Some(&seen));
+    // Nodes join with it.
+    let _other = plane.agent("n2", Some(&plane.join_token("n2", &[]))).start();
+    plane.wait_value("n2", None);
 }
 
 /// When the certificate that is shown expires, as the service says.

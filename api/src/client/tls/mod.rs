@@ -9,7 +9,7 @@ mod verify;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::header::HeaderMap;
@@ -102,6 +102,8 @@ pub(super) struct Kept {
 
 struct State {
     client: reqwest::Client,
+    /// How many came before it.
+    number: u64,
     stamps: Vec<Stamp>,
     looked: Instant,
     trouble: Option<String>,
@@ -124,14 +126,22 @@ impl Http {
         if stamps.is_empty() {
             return Ok(Http::Fixed(client));
         }
-        let state = Mutex::new(State { client, stamps, looked: Instant::now(), trouble: None });
+        let state = Mutex::new(State { client, number: 0, stamps, looked: Instant::now(), trouble: None });
         Ok(Http::Kept(Arc::new(Kept { options: options.clone(), headers, state })))
     }
 
     pub(super) fn client(&self) -> reqwest::Client {
         match self {
             Http::Fixed(client) => client.clone(),
-            Http::Kept(kept) => kept.client(),
+            Http::Kept(kept) => kept.look().client.clone(),
+        }
+    }
+
+    /// Another one when the files were replaced.
+    pub(super) fn number(&self) -> u64 {
+        match self {
+            Http::Fixed(_) => 0,
+            Http::Kept(kept) => kept.look().number,
         }
     }
 
@@ -145,7 +155,7 @@ impl Http {
 }
 
 impl Kept {
-    fn client(&self) -> reqwest::Client {
+    fn look(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.looked.elapsed() >= LOOK_EVERY {
             state.looked = Instant::now();
@@ -153,12 +163,15 @@ impl Kept {
             if stamps != state.stamps {
                 state.stamps = stamps;
                 match build(&self.options, self.headers.clone()) {
-                    Ok(client) => (state.client, state.trouble) = (client, None),
+                    Ok(client) => {
+                        (state.client, state.trouble) = (client, None);
+                        state.number += 1;
+                    }
                     Err(error) => state.trouble = Some(error.to_string()),
                 }
             }
         }
-        state.client.clone()
+        state
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whom the certificate of a connection names. It was checked in the handshake; here it is only read.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::rt::net::TcpStream;
@@ -14,6 +15,10 @@ use x509_parser::parse_x509_certificate;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
     pub who: Identity,
+    /// The same for people and for the audit trail, made once for all requests of the connection.
+    pub name: Arc<str>,
+    /// The one node that it speaks for, if it is one's.
+    pub node: Option<Arc<str>>,
     /// The SHA-256 of its public key, as the certificate has it.
     pub key: [u8; 32],
     /// Microseconds. A connection may outlive its certificate.
@@ -42,7 +47,12 @@ impl PeerIdentity {
         let who = Identity::among(uris).ok()?;
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, certificate.public_key().raw).as_ref());
-        Some(PeerIdentity { who, key, expires_at: end(&certificate)? })
+        let name = format!("{who} (certificate)").into();
+        let node = match &who {
+            Identity::Node(node) => Some(node.as_str().into()),
+            Identity::Service(_) | Identity::Operator(_) => None,
+        };
+        Some(PeerIdentity { who, name, node, key, expires_at: end(&certificate)? })
     }
 }
 

@@ -94,7 +94,10 @@ fn fields(env: Value) -> Map<String, Value> {
             "description": "How many seconds there are from the start of one run to that of the next",
             "type": ["number", "null"], "minimum": 0.01, "maximum": 31_622_400,
         },
-        "gap": or_null(schema_between(MIN_INTERVAL_MICROS, MAX_INTERVAL_MICROS), "How long after the end of a run the next one starts"),
+        "gap": or_null(
+            schema_between(MIN_INTERVAL_MICROS, MAX_INTERVAL_MICROS),
+            "How long after the end of a run the next one starts",
+        ),
         "schedule": optional::<CronExpr>("At which times of the calendar it runs"),
         "phase": optional::<Phase>("By default `staggered`; `aligned` goes with `max-Time` alone"),
         "kind": optional::<Kind>("By default `collector`; with the mode `expr` `processor`"),
@@ -208,8 +211,13 @@ fn rules() -> Value {
         json!({ "required": [one], "properties": Map::from_iter(fields) })
     };
     let given = |name: &str, value: Value| json!({ "required": [name], "properties": { name: value } });
+    let is_periodic = given("max-Time", json!({ "type": "number" }));
     json!([
-        { "oneOf": [when("max-Time", json!("number")), when("gap", json!(["number", "string"])), when("schedule", json!("string"))] },
+        { "oneOf": [
+            when("max-Time", json!("number")),
+            when("gap", json!(["number", "string"])),
+            when("schedule", json!("string")),
+        ] },
         { "oneOf": [
             { "properties": {
                 "mode": { "enum": ["exec", "stream", null] },
@@ -229,10 +237,17 @@ fn rules() -> Value {
                 "sha256": { "type": "null" },
             } },
         ] },
-        { "anyOf": [{ "properties": { "inputs": { "maxItems": 0 } } }, given("kind", json!({ "const": "processor" })), given("mode", json!({ "const": "expr" }))] },
-        { "anyOf": [{ "properties": { "phase": { "enum": ["staggered", null] } } }, given("max-Time", json!({ "type": "number" }))] },
-        { "anyOf": [{ "properties": { "mode": { "enum": ["exec", "builtin", "expr", null] } } }, given("max-Time", json!({ "type": "number" }))] },
-        { "anyOf": [{ "properties": { "secrets": { "maxItems": 0 } } }, given("env", json!({ "type": "object", "minProperties": 1 }))] },
+        { "anyOf": [
+            { "properties": { "inputs": { "maxItems": 0 } } },
+            given("kind", json!({ "const": "processor" })),
+            given("mode", json!({ "const": "expr" })),
+        ] },
+        { "anyOf": [{ "properties": { "phase": { "enum": ["staggered", null] } } }, is_periodic] },
+        { "anyOf": [{ "properties": { "mode": { "enum": ["exec", "builtin", "expr", null] } } }, is_periodic] },
+        { "anyOf": [
+            { "properties": { "secrets": { "maxItems": 0 } } },
+            given("env", json!({ "type": "object", "minProperties": 1 })),
+        ] },
     ])
 }
 

@@ -10,7 +10,8 @@ use crate::schema::{of, optional};
 crate::described!(Write, [DataName, NodeName, Span], write());
 
 fn write() -> Value {
-    let place = |description: &str| json!({ "description": description, "type": ["integer", "null"], "minimum": 0, "maximum": MAX_ORDER });
+    let place = |words: &str| json!({ "description": words, "type": ["integer", "null"], "minimum": 0, "maximum": MAX_ORDER });
+    let together = json!({ "epoch": { "type": "integer" }, "sequence": { "type": "integer" } });
     json!({
         "description": "A value for a data name on a node, or the report that the run which should have renewed it failed",
         "type": "object",
@@ -25,9 +26,12 @@ fn write() -> Value {
                 "type": ["string", "null"], "format": "date-time",
             },
             "validFor": optional::<Span>("For how long it holds; absent: for ever"),
-            "epoch": place("With `sequence` its place among the writes of a slot: of two the one with the smaller place is the older"),
+            "epoch": place("With `sequence` its place among the writes of a slot; of two the smaller one is the older"),
             "sequence": place("Counts the writes of an epoch"),
-            "state": { "description": "`failed` for the report of a failure", "type": ["string", "null"], "enum": ["fresh", "failed", null] },
+            "state": {
+                "description": "`failed` for the report of a failure",
+                "type": ["string", "null"], "enum": ["fresh", "failed", null],
+            },
             "provenance": {
                 "description": format!("What produced it; at most {MAX_PROVENANCE_BYTES} bytes"),
                 "type": ["object", "null"],
@@ -42,7 +46,7 @@ fn write() -> Value {
             ] },
             { "oneOf": [
                 { "properties": { "epoch": { "type": "null" }, "sequence": { "type": "null" } } },
-                { "required": ["epoch", "sequence"], "properties": { "epoch": { "type": "integer" }, "sequence": { "type": "integer" } } },
+                { "required": ["epoch", "sequence"], "properties": together },
             ] },
         ],
         "examples": [

@@ -42,7 +42,7 @@ crate::described!(
         ValueSchema,
         ValueUnit
     ],
-    object(env(json!("string")), Map::new())
+    object(&env(&json!("string")), Map::new())
 );
 crate::described!(
     Registration,
@@ -61,10 +61,10 @@ crate::described!(
         ValueSchema,
         ValueUnit
     ],
-    object(env(json!(["string", "null"])), own())
+    object(&env(&json!(["string", "null"])), own())
 );
 
-fn object(env: Value, more: Map<String, Value>) -> Value {
+fn object(env: &Value, more: Map<String, Value>) -> Value {
     let mut fields = fields(env);
     fields.extend(more);
     json!({
@@ -86,7 +86,7 @@ fn object(env: Value, more: Map<String, Value>) -> Value {
     })
 }
 
-fn fields(env: Value) -> Map<String, Value> {
+fn fields(env: &Value) -> Map<String, Value> {
     let fields = json!({
         "dataName": of::<DataName>(""),
         "cmd": of::<Command>(""),
@@ -141,7 +141,7 @@ fn fields(env: Value) -> Map<String, Value> {
 }
 
 /// The variables of the environment, whose values are of these types.
-fn env(value: Value) -> Value {
+fn env(value: &Value) -> Value {
     let words = if value.is_array() {
         ". `null` stands for the value of a secret that is registered already"
     } else {

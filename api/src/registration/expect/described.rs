@@ -28,12 +28,12 @@ crate::described!(Range, [], range());
 crate::described!(
     ValueRange,
     [Pointer, Range],
-    at("The range of a value, or of places in it", of::<Range>(""), of::<Range>(""))
+    at("The range of a value, or of places in it", &of::<Range>(""), &of::<Range>(""))
 );
-crate::described!(ValueUnit, [Pointer], at("The unit of a value, or of places in it", unit(1), unit(0)));
+crate::described!(ValueUnit, [Pointer], at("The unit of a value, or of places in it", &unit(1), &unit(0)));
 
 /// What is said of the value itself, or by place.
-fn at(description: &str, top: Value, inner: Value) -> Value {
+fn at(description: &str, top: &Value, inner: &Value) -> Value {
     let places = json!({
         "description": "By place in the value",
         "type": "object",

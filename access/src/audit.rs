@@ -23,8 +23,8 @@ const MOST: usize = 1000;
     path = "/api/audit",
     tag = "access",
     params(
-        ("limit" = Option<u64>, Query, description = "At most so many: 1 to 1000, by default 100"),
-        ("before" = Option<String>, Query, description = "Only what happened before that time"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1000, description = "At most so many: 1 to 1000, by default 100"),
+        ("before" = Option<String>, Query, format = DateTime, description = "Only what happened before that time"),
     ),
     responses(
         (status = 200, description = "Changes of registrations, bindings, tokens and nodes", body = [AuditEntry]),

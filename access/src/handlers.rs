@@ -17,7 +17,7 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     post,
     path = "/api/tokens",
     tag = "access",
-    request_body(content = inline(Object), description = "`name`; `role`: `join`, `read`, `write`, `node` or `operate`; with `node` also `node`, the node that it speaks for, and with `join` optionally the only one that may join with it; optional `validFor`, a duration"),
+    request_body(content = NewToken, description = "What it is to be good for"),
     responses(
         (status = 201, description = "The token. It is shown this once", body = Issued),
         (status = 400, description = "The request is not valid", body = Problem),
@@ -66,9 +66,9 @@ pub async fn list(req: HttpRequest, access: ThinData<Access>) -> Result<HttpResp
 /// Revokes the live token of that name or id, or all certificates of a key.
 #[utoipa::path(
     delete,
-    path = "/api/tokens/{token}",
+    path = "/api/tokens/{name}",
     tag = "access",
-    params(("token" = String, Path, description = "Its name or its id; or `sha256:` and the SHA-256 of the public key of a certificate, also of one that is not listed")),
+    params(("name" = String, Path, description = "Its name or its id; or `sha256:` and the SHA-256 of the public key of a certificate, also of one that is not listed")),
     responses(
         (status = 200, description = "It lets nobody in any more: here at once, at other services after two seconds", body = TokenView),
         (status = 404, description = "There is no such live token", body = Problem),
@@ -82,7 +82,7 @@ pub async fn revoke(
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    let which = segment(&req, "token");
+    let which = segment(&req, "name");
     let row = access.revoke(which, &who.to_string(), &who.name()).await?;
     tracing::info!(name = row.name, by = %who, "a token was revoked");
     Ok(HttpResponse::Ok().json(shown(&access, &row)?))

@@ -77,13 +77,32 @@ impl Signer {
     }
 }
 
+/// What a node sends to be signed.
+enum SigningRequest {}
+
+estimand_api::described!(
+    SigningRequest,
+    [],
+    serde_json::json!({
+        "type": "object",
+        "required": ["request"],
+        "additionalProperties": false,
+        "properties": {
+            "request": {
+                "description": "A certificate signing request in PEM, of which only the key is taken",
+                "type": "string",
+            },
+        },
+    })
+);
+
 /// Signs the certificate of a node: for a new one that shows a join token, and for one that renews its own.
 #[utoipa::path(
     post,
     path = "/api/nodes/{node}/certificate",
     tag = "access",
-    params(("node" = String, Path, description = "The node that the certificate is for")),
-    request_body(content = inline(Object), description = "`request`: a certificate signing request in PEM, of which only the key is taken"),
+    params(("node" = NodeName, Path, description = "The node that the certificate is for")),
+    request_body(content = SigningRequest, description = "What is to be signed"),
     responses(
         (status = 201, description = "The certificate; a join token is used up", body = Joined),
         (status = 400, description = "The request is not valid", body = Problem),

@@ -7,12 +7,13 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::duration::Span;
+use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
 use crate::names::{DataName, NodeName};
 use crate::problem::{FieldError, Problem};
+use crate::schema;
 
 /// The environment variable that holds a token.
 pub const TOKEN_VARIABLE: &str = "ESTIMAND_TOKEN";
@@ -127,6 +128,37 @@ pub struct NewToken {
     pub node: Option<NodeName>,
     /// None: until it is revoked.
     pub valid_for: Option<Span>,
+}
+
+crate::described!(NewToken, [DataName, NodeName, Grant], described());
+
+fn described() -> Value {
+    let for_one =
+        "With the role `node` the node that it speaks for, with `join` the only one that may join with it";
+    json!({
+        "description": "A token that is asked for",
+        "type": "object",
+        "required": ["name", "role"],
+        "additionalProperties": false,
+        "properties": {
+            "name": schema::of::<DataName>("Names it among those that are in use"),
+            "role": schema::of::<Grant>(""),
+            "node": schema::optional::<NodeName>(for_one),
+            "validFor": {
+                "description": "Until when it is good, from now on; absent: until it is revoked",
+                "oneOf": [duration::text_schema(), { "type": "null" }],
+            },
+        },
+        "allOf": [{ "oneOf": [
+            { "required": ["node"], "properties": { "role": { "const": "node" }, "node": { "type": "string" } } },
+            { "properties": { "role": { "const": "join" } } },
+            { "properties": { "role": { "enum": ["read", "write", "operate"] }, "node": { "type": "null" } } },
+        ] }],
+        "examples": [
+            { "name": "dashboard", "role": "read", "validFor": "30d" },
+            { "name": "agent-7", "role": "node", "node": "node-7" },
+        ],
+    })
 }
 
 impl NewToken {
@@ -270,8 +302,6 @@ pub fn forbidden_field(error: FieldError) -> Problem {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(body: &Value) -> Result<NewToken, String> {
@@ -307,6 +337,16 @@ mod tests {
             read(&json!({ "name": "agent-7", "role": "node", "node": "n7", "validFor": "30d" })).unwrap();
         assert_eq!(NewToken::from_map(token.to_map()).unwrap(), token);
         assert_eq!((token.role, token.node.unwrap().as_str()), (Grant::Node, "n7"));
+    }
+
+    #[test]
+    fn what_is_described_is_what_is_read() {
+        let schema = described();
+        let problem = NewToken::from_map(json!({ "?": 1 }).as_object().unwrap().clone()).unwrap_err();
+        assert_eq!(schema::told::fields(&schema), schema::told::known(&problem));
+        for example in schema["examples"].as_array().unwrap() {
+            read(example).unwrap();
+        }
     }
 
     #[test]

@@ -9,9 +9,10 @@ use std::str::FromStr;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::problem::shorten;
+use crate::schema::{NO_NUL, text};
 
 /// The longest command: the bytes of a line, or of all words with a separator after each.
 pub const MAX_COMMAND_BYTES: usize = 4096;
@@ -43,6 +44,37 @@ pub enum Command {
     /// Taken as it is.
     Argv(Vec<String>),
 }
+
+/// What a line looks like that can be split into words, the first of which is not empty: quotes are closed, and `#` where a
+/// word would begin is the beginning of a comment, up to the end of its line.
+pub(crate) const LINE_PATTERN: &str = concat!(
+    r"^[ \t\n]*",
+    r#"([^ \t\n'"\\#\x00]|\\[^\n\x00]|'[^'\x00]+'|"[^"\\\x00]+")"#,
+    r#"([^ \t\n'"\\\x00]|\\[^\x00]|'[^'\x00]*'|"([^"\\\x00]|\\[^\x00])*")*"#,
+    r#"([ \t\n]+(#[^\n\x00]*\n[ \t\n]*)*"#,
+    r#"([^ \t\n'"\\#\x00]|\\[^\x00]|'[^'\x00]*'|"([^"\\\x00]|\\[^\x00])*")"#,
+    r#"([^ \t\n'"\\\x00]|\\[^\x00]|'[^'\x00]*'|"([^"\\\x00]|\\[^\x00])*")*)*"#,
+    r"([ \t\n]+(#[^\n\x00]*\n[ \t\n]*)*(#[^\n\x00]*)?)?$",
+);
+
+/// A command as any mode takes it: which one fits which mode is for the registration to say.
+fn described() -> Value {
+    let words = json!({
+        "description": "The words themselves, together at most 4 KiB",
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_COMMAND_BYTES / 2,
+        "prefixItems": [{ "type": "string", "pattern": r"^[^\x00]+$" }],
+        "items": { "type": "string", "pattern": NO_NUL },
+    });
+    let mut line =
+        text("A line that is split like a shell splits words", r"^[^\x00]*[^\s\x00][^\x00]*$", "df /");
+    line["maxLength"] = MAX_COMMAND_BYTES.into();
+    let what = "What is run. With the mode `builtin` the name of what is built in, with `expr` an expression";
+    json!({ "description": what, "oneOf": [line, words] })
+}
+
+crate::described!(Command, [], described());
 
 /// A command that cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -264,6 +296,14 @@ mod tests {
         check(json!("  a 'b c' \"d \\\" e\" f\\ g ''"), &["a", "b c", "d \" e", "f g", ""]);
         check(json!("ps | wc"), &["ps", "|", "wc"]);
         check(json!(["a", "b c", "'d"]), &["a", "b c", "'d"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_described_is_read(line in &LINE_PATTERN[1..LINE_PATTERN.len() - 1]) {
+            let read = Command::line(line.as_str());
+            proptest::prop_assert!(matches!(read, Ok(_) | Err(CommandError::TooLong(_))), "{line}: {read:?}");
+        }
     }
 
     #[test]

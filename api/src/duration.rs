@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::problem::shorten;
+use crate::schema;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// A hundred years of 365.25 days.
@@ -30,6 +32,9 @@ const UNITS: [(&str, u64); 6] = [
 /// What a span looks like, for messages.
 pub const EXPECTED: &str = "seconds such as 5 or 0.25, or a number with a unit (us, ms, s, m, h, d) such as \
                             250ms, 1.5s or 1h30m, at most 100 years";
+
+/// What a span's text looks like that is not empty: without its bounds, and of fractions those that are never too fine.
+const PATTERN: &str = r"^([0-9]+(\.[0-9]{1,6})?|([0-9]+(\.[0-9]{1,8})?d)?([0-9]+(\.[0-9]{1,8})?h)?([0-9]+(\.[0-9]{1,7})?m)?([0-9]+(\.[0-9]{1,6})?s)?([0-9]+(\.[0-9]{1,3})?ms)?([0-9]+us)?)$";
 
 /// A length of time.
 ///
@@ -101,6 +106,34 @@ impl Span {
         self.0 == 0
     }
 }
+
+/// A span from `least` to `most` microseconds: a number of seconds, or a text.
+pub(crate) fn schema_between(least: u64, most: u64) -> Value {
+    let seconds = |micros: u64| micros as f64 / MICROS_PER_SECOND as f64;
+    let (from, to) = (Span(least), Span(most));
+    json!({
+        "description": format!("A length of time from {from} to {to}: seconds, or a text such as `1h30m`"),
+        "oneOf": [
+            { "type": "number", "minimum": seconds(least), "maximum": seconds(most) },
+            text_schema(),
+        ],
+    })
+}
+
+/// The text of a span.
+pub(crate) fn text_schema() -> Value {
+    let mut text = schema::text(EXPECTED, PATTERN, "1h30m");
+    text["minLength"] = 1.into();
+    text
+}
+
+crate::described!(Span, [], schema_between(1, MAX_MICROS));
+
+/// A span that is always written as a text, as in a query.
+#[derive(Debug)]
+pub enum SpanText {}
+
+crate::described!(SpanText, [], text_schema());
 
 impl From<Span> for Duration {
     fn from(span: Span) -> Duration {
@@ -346,6 +379,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_described_is_read(text in &PATTERN[1..PATTERN.len() - 1]) {
+            let problem = Span::parse(&text).err().map(|error| error.problem);
+            prop_assert!(text.is_empty() || matches!(problem, None | Some(TOO_LONG)), "{text}: {problem:?}");
+        }
+
         #[test]
         fn what_it_displays_as_reads_back(micros in prop_oneof![0..=MAX_MICROS, 0..=100_000_000u64]) {
             let span = Span::from_micros(micros).unwrap();

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::json::kind_of;
+use crate::json::{self, kind_of};
 use crate::names::{DataName, NodeName};
 use crate::problem::{FieldError, Problem};
 
@@ -129,7 +129,7 @@ pub fn number(value: &Value) -> Result<f64, String> {
 
 /// Reads a whole number from `least` to `most`.
 pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
-    let number = value.as_u64().ok_or_else(|| match value {
+    let number = json::whole(value).ok_or_else(|| match value {
         Value::Number(_) => "is not a whole number of at least 0".to_owned(),
         other => format!("is {}, not a number", kind_of(other)),
     })?;

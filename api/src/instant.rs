@@ -34,6 +34,20 @@ pub fn to_rfc3339(micros: i64) -> String {
 /// The instants that can be written: the years 0 to 9999 in UTC, in microseconds since 1970.
 pub const WRITABLE: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
 
+/// An instant in a header: there those who make clients take no `format: date-time`. That the day exists is not said.
+#[derive(Debug)]
+pub enum Instant {}
+
+crate::described!(
+    Instant,
+    [],
+    crate::schema::text(
+        "An instant as RFC 3339 writes it",
+        r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
+        "2026-01-31T23:59:59Z"
+    )
+);
+
 /// Reads an RFC 3339 instant, if it can be written in UTC as well.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let at = DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc).timestamp_micros();

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -198,6 +199,30 @@ fn body_error(message: String, given: Option<&str>) -> Problem {
     })
 }
 
+/// The whole number that a value is, also if it is written with nothing behind its point: `3.0` is 3.
+pub fn whole(value: &Value) -> Option<u64> {
+    const BEYOND: f64 = (1_u128 << 64) as f64;
+    let fraction = || value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..BEYOND).contains(number));
+    value.as_u64().or_else(|| fraction().map(|number| number as u64))
+}
+
+/// The same document with its whole numbers written as such: what is derived for `u64` does not know that `3.0` is one.
+pub fn written_whole(document: Value) -> Value {
+    match document {
+        Value::Number(_) => whole(&document).map_or(document, Value::from),
+        Value::Array(items) => items.into_iter().map(written_whole).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, written_whole(value))).collect(),
+        other => other,
+    }
+}
+
+/// `#[serde(deserialize_with = "whole_or_null")]` on an optional field that is such a number.
+pub fn whole_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
+    let wrong = || serde::de::Error::custom(format!("{number} is not a whole number of at least 0"));
+    whole(&Value::Number(number.clone())).map(Some).ok_or_else(wrong)
+}
+
 /// What kind of JSON a value is, in words.
 pub fn kind_of(value: &Value) -> &'static str {
     match value {
@@ -270,6 +295,21 @@ mod tests {
         assert!(compact(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(compact(&nested(MAX_DEPTH + 1)), Err(JsonError::TooDeep));
         assert!(parse_document(nested(10_000).as_bytes()).unwrap_err().detail.contains("nests deeper"));
+    }
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        let read = |text: &str| whole(&serde_json::from_str(text).unwrap());
+        assert_eq!(
+            (read("3"), read("3.0"), read("2e3"), read("-0.0")),
+            (Some(3), Some(3), Some(2000), Some(0))
+        );
+        assert_eq!(read("18446744073709551615"), Some(u64::MAX));
+        for other in ["3.5", "-1", "-1.0", "18446744073709551616", "1e300", "true"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+        let document: Value = serde_json::from_str(r#"{"a":[1.0,{"b":2.5}]}"#).unwrap();
+        assert_eq!(written_whole(document).to_string(), r#"{"a":[1,{"b":2.5}]}"#);
     }
 
     #[test]

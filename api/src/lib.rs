@@ -18,6 +18,7 @@ pub mod node;
 pub mod pointer;
 pub mod problem;
 pub mod registration;
+pub mod schema;
 pub mod selector;
 pub mod slot;
 pub mod value;

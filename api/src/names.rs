@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::problem::FieldError;
+use crate::schema;
 
 /// The longest data name.
 pub const MAX_DATA_NAME: usize = 128;
@@ -34,7 +35,7 @@ impl NameError {
 }
 
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $expected:literal, $valid:expr) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $expected:literal, $pattern:literal, $example:literal, $valid:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
@@ -56,11 +57,15 @@ macro_rules! name_type {
 
             /// What such a name looks like, for messages.
             pub const EXPECTED: &'static str = $expected;
+            /// The same as a regular expression.
+            pub const PATTERN: &'static str = $pattern;
 
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
+
+        $crate::described!($name, [], schema::text($expected, $pattern, $example));
 
         impl std::str::FromStr for $name {
             type Err = NameError;
@@ -113,6 +118,8 @@ name_type!(
     DataName,
     "data name",
     "a letter or `_`, then at most 127 of letters, digits and `_.:-`",
+    "^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$",
+    "cpu_usage",
     |bytes| matches!(bytes, [first, rest @ ..]
         if (first.is_ascii_alphabetic() || *first == b'_')
             && rest.len() < MAX_DATA_NAME
@@ -124,6 +131,8 @@ name_type!(
     NodeName,
     "node name",
     "1 to 253 of letters, digits and `._-`",
+    "^[A-Za-z0-9._-]{1,253}$",
+    "node-1",
     |bytes| !bytes.is_empty()
         && bytes.len() <= MAX_NODE_NAME
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
@@ -131,7 +140,19 @@ name_type!(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_described_is_a_name(
+            data in &DataName::PATTERN[1..DataName::PATTERN.len() - 1],
+            node in &NodeName::PATTERN[1..NodeName::PATTERN.len() - 1],
+        ) {
+            prop_assert!(DataName::is_valid(&data) && NodeName::is_valid(&node), "{data} {node}");
+        }
+    }
 
     #[test]
     fn data_names_keep_to_their_alphabet_and_length() {

@@ -8,15 +8,19 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::names::{DataName, NodeName};
 use crate::problem::Problem;
-use crate::registration::Registered;
+use crate::registration::{Registered, Registration};
+use crate::schema;
+use crate::selector::{KEY_PATTERN, VALUE_PATTERN};
 use crate::slot::Status;
 
 /// The largest body of a heartbeat.
 pub const MAX_HEARTBEAT_BYTES: usize = 32 * 1024 * 1024;
+/// The most labels of a node.
+pub const MAX_LABELS: usize = 64;
 /// The longest that a request for the desired state waits.
 pub const MAX_WAIT_MS: u64 = 60_000;
 
@@ -61,7 +65,6 @@ impl NodeState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    #[schema(value_type = String)]
     pub node_name: NodeName,
     pub state: NodeState,
     /// Whether it gets no further instances of registrations that run on a number of nodes.
@@ -97,15 +100,46 @@ pub struct Delivery {
     pub failing: Option<String>,
 }
 
+/// The name under which an agent speaks.
+#[derive(Debug)]
+pub enum AgentName {}
+
+crate::described!(AgentName, [], schema::text("1 to 128 visible ASCII characters", "^[!-~]{1,128}$", "a-1"));
+
+/// The number of an agent's start.
+#[derive(Debug)]
+pub enum Boot {}
+
+crate::described!(Boot, [], json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }));
+
+/// The labels of a node, by which registrations choose it.
+#[derive(Debug)]
+pub enum Labels {}
+
+crate::described!(
+    Labels,
+    [],
+    json!({
+        "description": "The labels of a node, by which registrations choose it",
+        "type": "object",
+        "propertyNames": { "pattern": KEY_PATTERN },
+        "maxProperties": MAX_LABELS,
+        "additionalProperties": { "type": "string", "pattern": VALUE_PATTERN },
+    })
+);
+
 /// How an agent is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeat {
     /// Names the agent's data folder; two agents under one node name are told apart by it.
+    #[schema(value_type = AgentName)]
     pub agent: String,
     /// Grows with each start of that agent.
+    #[schema(value_type = Boot)]
     pub boot: u64,
     #[serde(default)]
+    #[schema(value_type = Labels)]
     pub labels: BTreeMap<String, String>,
     #[serde(default)]
     pub facts: Facts,
@@ -116,7 +150,6 @@ pub struct Heartbeat {
     pub applied: u64,
     /// Slots whose processes are not gone yet.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
     pub stopping: Vec<DataName>,
     /// Whether `statuses` are all there are; else those that have changed since the last answered heartbeat.
     #[serde(default)]
@@ -164,7 +197,7 @@ pub struct Assignment {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leased: bool,
     /// The registration as the registry gives it.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Registration)]
     pub registration: Map<String, Value>,
 }
 
@@ -180,6 +213,6 @@ impl Assignment {
 #[serde(rename_all = "camelCase")]
 pub struct RunRequest {
     pub id: u64,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Registration)]
     pub registration: Map<String, Value>,
 }

@@ -12,8 +12,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::problem::{FieldError, shorten};
+use crate::schema;
 
 /// The longest pointer, in bytes.
 pub const MAX_POINTER_BYTES: usize = 512;
@@ -45,10 +47,22 @@ impl PointerError {
     }
 }
 
+/// What a pointer looks like.
+fn described() -> Value {
+    let mut text = schema::text(Pointer::EXPECTED, Pointer::PATTERN, "/value");
+    text["maxLength"] = MAX_POINTER_BYTES.into();
+    text
+}
+
+crate::described!(Pointer, [], described());
+
 impl Pointer {
     /// What a pointer looks like, for messages.
     pub const EXPECTED: &'static str =
         "a JSON pointer such as `/value` or `/cores/0`, in which `~1` stands for `/` and `~0` for `~`";
+
+    /// The same as a regular expression.
+    pub const PATTERN: &'static str = r"^(/([^~/\x00]|~[01])*)+$";
 
     /// Checks the text and makes a pointer of it. The empty pointer, which leads to the whole value, is refused:
     /// whoever wants the whole value asks for no field.

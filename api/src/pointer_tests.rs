@@ -111,6 +111,12 @@ fn json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #[test]
+    fn what_is_described_is_read(text in &Pointer::PATTERN[1..Pointer::PATTERN.len() - 1]) {
+        let read = Pointer::parse(&text);
+        prop_assert!(read.is_ok() || text.len() > MAX_POINTER_BYTES, "{text}: {read:?}");
+    }
+
     /// The same as looking in a tree, whatever the white space, and for pointers that lead nowhere too.
     #[test]
     fn the_text_and_the_tree_agree(

@@ -9,8 +9,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::problem::shorten;
+use crate::schema;
+
+macro_rules! requirement_pattern {
+    () => {
+        "(!?[A-Za-z0-9][A-Za-z0-9._/-]{0,62}|[A-Za-z0-9][A-Za-z0-9._/-]{0,62}((==?|!=)[A-Za-z0-9._-]{0,63}| (not)?in \\(([A-Za-z0-9._-]{1,63}|[A-Za-z0-9._-]{0,63}(, ?[A-Za-z0-9._-]{0,63})+)\\)))"
+    };
+}
 
 /// The longest text of a selector.
 pub const MAX_SELECTOR_BYTES: usize = 1024;
@@ -24,6 +32,13 @@ pub const KEY_EXPECTED: &str =
     "a label key: a letter or digit, then at most 62 of letters, digits and `._/-`";
 /// What a label's value looks like, for messages.
 pub const VALUE_EXPECTED: &str = "a label value: at most 63 of letters, digits and `._-`";
+
+/// What a label's key looks like as a regular expression.
+pub const KEY_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$";
+/// What a label's value looks like as a regular expression.
+pub const VALUE_PATTERN: &str = "^[A-Za-z0-9._-]{0,63}$";
+/// The same of a selector, with white space only where it has to be and after commas.
+const PATTERN: &str = concat!("^(", requirement_pattern!(), "(, ?", requirement_pattern!(), "){0,31})?$");
 
 /// Chooses nodes by their labels.
 ///
@@ -98,6 +113,15 @@ fn is_key_byte(byte: u8) -> bool {
 fn is_value_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
 }
+
+/// What a selector looks like.
+fn described() -> Value {
+    let mut text = schema::text("A label selector", PATTERN, "zone in (a, b),gpu,!slow");
+    text["maxLength"] = MAX_SELECTOR_BYTES.into();
+    text
+}
+
+crate::described!(Selector, [], described());
 
 impl Selector {
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {

@@ -2,10 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::names::{DataName, NodeName};
 use crate::node::NodeState;
+use crate::schema::{literal, of};
 
 /// The most of a run's stderr that a status carries: its end.
 pub const MAX_STATUS_STDERR_BYTES: usize = 4 * 1024;
@@ -56,7 +59,6 @@ impl Doing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Status {
-    #[schema(value_type = String)]
     pub data_name: DataName,
     /// The version of the registration that produces its values.
     pub version: u64,
@@ -176,10 +178,9 @@ pub struct NextVersion {
 }
 
 /// One registration on one node, as a reader is told of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
-    #[schema(value_type = String)]
     pub node_name: NodeName,
     pub node_state: NodeState,
     /// The version that is registered; none if it is registered no more and its slot still ends.
@@ -187,6 +188,29 @@ pub struct Instance {
     pub registered: Option<u64>,
     #[serde(flatten)]
     pub status: Status,
+}
+
+/// That of a status and what else is said. A status by itself takes no other fields, so it cannot be referred to.
+impl PartialSchema for Instance {
+    fn schema() -> RefOr<Schema> {
+        let RefOr::T(Schema::Object(mut object)) = Status::schema() else { return Status::schema() };
+        object.additional_properties = None;
+        object.description = Some("One registration on one node".to_owned());
+        let registered =
+            json!({ "description": "The version that is registered", "type": "integer", "minimum": 0 });
+        object.properties.insert("nodeName".to_owned(), literal(of::<NodeName>("")));
+        object.properties.insert("nodeState".to_owned(), literal(of::<NodeState>("")));
+        object.properties.insert("registered".to_owned(), literal(registered));
+        object.required.extend(["nodeName".to_owned(), "nodeState".to_owned()]);
+        object.into()
+    }
+}
+
+impl ToSchema for Instance {
+    fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) {
+        all.push((NodeState::name().into_owned(), NodeState::schema()));
+        Status::schemas(all);
+    }
 }
 
 /// How many failures in a row call for attention.
@@ -245,7 +269,6 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunValue {
-    #[schema(value_type = String)]
     pub node_name: NodeName,
     pub data_value: Value,
 }

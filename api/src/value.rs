@@ -59,9 +59,7 @@ impl FromStr for State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Value {
-    #[schema(value_type = String)]
     pub data_name: DataName,
-    #[schema(value_type = String)]
     pub node_name: NodeName,
     /// Any JSON.
     #[schema(value_type = serde_json::Value)]
@@ -89,9 +87,7 @@ pub struct Value {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PastValue {
-    #[schema(value_type = String)]
     pub data_name: DataName,
-    #[schema(value_type = String)]
     pub node_name: NodeName,
     #[schema(value_type = serde_json::Value)]
     pub data_value: serde_json::Value,
@@ -108,14 +104,11 @@ pub struct PastValue {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
-    #[schema(value_type = String)]
     pub data_name: DataName,
     /// Whose values it serves.
-    #[schema(value_type = String)]
     pub to: DataName,
     /// Which part of each value it serves, a JSON pointer; absent: the whole value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub field: Option<Pointer>,
     /// Since when.
     #[serde(with = "crate::instant::wire")]
@@ -131,11 +124,9 @@ pub struct Binding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Served {
     /// Whose values.
-    #[schema(value_type = String)]
     pub to: DataName,
     /// Which part of each value, a JSON pointer; absent: the whole value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub field: Option<Pointer>,
 }
 

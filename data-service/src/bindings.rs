@@ -13,6 +13,7 @@ use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
+use estimand_api::schema::{of, optional};
 use estimand_api::value::{Binding, Served, Swap, SwapAction};
 use estimand_service::{Body, Failure, Principal, Query, path_name};
 use estimand_store::{SwapRow, actor};
@@ -62,7 +63,7 @@ pub async fn list(service: ThinData<DataService>) -> Result<HttpResponse, Failur
     get,
     path = "/api/bindings/{dataName}",
     tag = "bindings",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
         (status = 200, description = "The binding", body = Binding),
         (status = 400, description = "The name is not valid", body = Problem),
@@ -85,8 +86,8 @@ pub async fn get(req: HttpRequest, service: ThinData<DataService>) -> Result<imp
     path = "/api/bindings/{dataName}/history",
     tag = "bindings",
     params(
-        ("dataName" = String, Path),
-        ("limit" = Option<u64>, Query, description = "At most so many, the newest: 1 to 100000, by default 1000"),
+        ("dataName" = DataName, Path),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 100_000, description = "At most so many, the newest: 1 to 100000, by default 1000"),
     ),
     responses(
         (status = 200, description = "The changes; those of a name that is bound no more are kept", body = [Swap]),
@@ -121,6 +122,70 @@ fn swap(row: SwapRow) -> Option<Swap> {
     })
 }
 
+/// What a name is to serve.
+struct Bind {
+    served: Served,
+    from: Option<DataName>,
+}
+
+estimand_api::described!(
+    Bind,
+    [DataName, Pointer],
+    serde_json::json!({
+        "type": "object",
+        "required": ["to"],
+        "additionalProperties": false,
+        "properties": {
+            "to": of::<DataName>("The name whose values are served"),
+            "field": optional::<Pointer>("The part of each that is served; absent: the whole value"),
+            "from": optional::<DataName>("The name whose values are served until then"),
+        },
+        "examples": [{ "to": "cpu_usage", "field": "/value" }],
+    })
+);
+
+impl Bind {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields::new(parse_object(body)?);
+        let to = fields.required("to", DataName::EXPECTED, fields::data_name);
+        let field =
+            fields.optional("field", Pointer::EXPECTED, |value| fields::string(value).map(str::to_owned));
+        let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
+        let field = field.map(|text| Pointer::parse(&text)).transpose();
+        let field = field.unwrap_or_else(|wrong| {
+            fields.extend(vec![wrong.at("field")]);
+            None
+        });
+        fields.end_body()?;
+        let to = to.ok_or_else(Problem::internal)?;
+        Ok(Bind { served: Served { to, field }, from })
+    }
+}
+
+/// From what a name is to go back.
+struct RollBack {
+    from: Option<DataName>,
+}
+
+estimand_api::described!(
+    RollBack,
+    [DataName],
+    serde_json::json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": { "from": optional::<DataName>("The name whose values are served until then") },
+    })
+);
+
+impl RollBack {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields::new(parse_object(if body.is_empty() { b"{}" } else { body })?);
+        let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
+        fields.end_body()?;
+        Ok(RollBack { from })
+    }
+}
+
 /// Makes a name serve the values of another one, from one moment to the next.
 ///
 /// With `field` it serves that part of each value; what has no such part has no value under the name. With `from`
@@ -129,8 +194,8 @@ fn swap(row: SwapRow) -> Option<Swap> {
     put,
     path = "/api/bindings/{dataName}",
     tag = "bindings",
-    params(("dataName" = String, Path)),
-    request_body(content = inline(Object), description = "`to`: the name whose values are served; optional `field`: a JSON pointer to the part of each that is served; optional `from`: the name whose values are served until then"),
+    params(("dataName" = DataName, Path)),
+    request_body(content = Bind, description = "What is served"),
     responses(
         (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
         (status = 400, description = "A name or the field is not valid", body = Problem),
@@ -146,18 +211,8 @@ pub async fn bind(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
-    let mut fields = Fields::new(parse_object(&body.0)?);
-    let to = fields.required("to", DataName::EXPECTED, fields::data_name);
-    let field = fields.optional("field", Pointer::EXPECTED, |value| fields::string(value).map(str::to_owned));
-    let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
-    let field = field.map(|text| Pointer::parse(&text)).transpose();
-    let field = field.unwrap_or_else(|wrong| {
-        fields.extend(vec![wrong.at("field")]);
-        None
-    });
-    fields.end_body()?;
-    let Some(to) = to else { return Err(Problem::internal().into()) };
-    let op = Op::Bind { name: name.clone(), served: Served { to, field }, from, by: actor(&who) };
+    let Bind { served, from } = Bind::read(&body.0)?;
+    let op = Op::Bind { name: name.clone(), served, from, by: actor(&who) };
     rebind(&service, &name, op, body.0.len()).await
 }
 
@@ -169,8 +224,8 @@ pub async fn bind(
     post,
     path = "/api/bindings/{dataName}/rollback",
     tag = "bindings",
-    params(("dataName" = String, Path)),
-    request_body(content = inline(Object), description = "Nothing, or `{\"from\": \"the name whose values are served until then\"}`"),
+    params(("dataName" = DataName, Path)),
+    request_body(content = Option<RollBack>, description = "Nothing, or only from what"),
     responses(
         (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
         (status = 400, description = "A name is not valid", body = Problem),
@@ -187,12 +242,9 @@ pub async fn roll_back(
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
-    let body: &[u8] = if body.0.is_empty() { b"{}" } else { &body.0 };
-    let mut fields = Fields::new(parse_object(body)?);
-    let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
-    fields.end_body()?;
+    let RollBack { from } = RollBack::read(&body.0)?;
     let op = Op::RollBack { name: name.clone(), from, by: actor(&who) };
-    rebind(&service, &name, op, body.len()).await
+    rebind(&service, &name, op, body.0.len()).await
 }
 
 /// Removes a binding.
@@ -200,7 +252,7 @@ pub async fn roll_back(
     delete,
     path = "/api/bindings/{dataName}",
     tag = "bindings",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
         (status = 204, description = "Removed; its history stays"),
         (status = 400, description = "The name is not valid", body = Problem),

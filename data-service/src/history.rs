@@ -4,14 +4,17 @@
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::duration::Span;
+use estimand_api::duration::{Span, SpanText};
 use estimand_api::instant::{parse_rfc3339, push_rfc3339};
 use estimand_api::json::push_string;
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema::of;
 use estimand_api::value::PastValue;
 use estimand_service::{Failure, Query};
 use estimand_store::{HistoryQuery, HistoryRow};
+use serde_json::json;
 
 use crate::DataService;
 use crate::entry::push_number;
@@ -20,18 +23,32 @@ use crate::read::{field_of, node_of};
 pub const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 100_000;
 
+/// An instant, said as it is or as how long ago it was.
+#[derive(Debug)]
+pub enum Moment {}
+
+estimand_api::described!(
+    Moment,
+    [SpanText],
+    json!({
+        "description": "An instant as RFC 3339 writes it, or how long ago it was",
+        "anyOf": [{ "type": "string", "format": "date-time" }, of::<SpanText>("")],
+        "examples": ["1h", "2026-01-31T23:59:59Z"],
+    })
+);
+
 /// What was kept of a name, oldest first.
 #[utoipa::path(
     get,
     path = "/api/data/history",
     tag = "history",
     params(
-        ("dataName" = String, Query),
-        ("dataNode" = Option<String>, Query, description = "Only of this node; also spelt `nodeName`"),
-        ("since" = Option<String>, Query, description = "Collected at this instant (RFC 3339) or later, or no longer ago than e.g. `1h`"),
-        ("until" = Option<String>, Query, description = "Collected before this instant, or longer ago than that"),
-        ("limit" = Option<u64>, Query, description = "At most so many, the newest: 1 to 100000, by default 1000"),
-        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; of the newest `limit`, values without it are left out"),
+        ("dataName" = DataName, Query),
+        ("dataNode" = Option<NodeName>, Query, description = "Only of this node; also spelt `nodeName`"),
+        ("since" = Option<Moment>, Query, description = "Collected at this instant (RFC 3339) or later, or no longer ago than e.g. `1h`"),
+        ("until" = Option<Moment>, Query, description = "Collected before this instant, or longer ago than that"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 100_000, description = "At most so many, the newest: 1 to 100000, by default 1000"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; of the newest `limit`, values without it are left out"),
     ),
     responses(
         (status = 200, description = "What was kept, `[]` if nothing was", body = [PastValue]),

@@ -90,6 +90,18 @@ impl Running {
     }
 }
 
+/// What queries alone refer to, which no route brings along.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(
+    estimand_api::duration::SpanText,
+    estimand_api::instant::Instant,
+    history::Moment,
+    read::Explain,
+    read::Names,
+    read::States
+)))]
+struct OfQueries;
+
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
     pub fn start(options: Options) -> std::io::Result<(Self, Running)> {
@@ -149,6 +161,7 @@ impl DataService {
             .add(Role::Operate, bindings::unbind, bindings::__path_unbind)
             .add(Role::Read, bindings::history, bindings::__path_history)
             .add(Role::Operate, bindings::roll_back, bindings::__path_roll_back)
+            .schemas::<OfQueries>()
             .share(self.clone())
     }
 

@@ -9,12 +9,15 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::client::REVISION_HEADER;
-use estimand_api::duration::Span;
+use estimand_api::described;
+use estimand_api::duration::{Span, SpanText};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema;
 use estimand_api::value::{State, Value as StoredValue};
 use estimand_service::{Failure, Query, segment};
+use serde_json::json;
 
 use crate::DataService;
 use crate::shown::Shown;
@@ -28,6 +31,40 @@ const MAX_FIELDS_NAMED: usize = 20;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
+
+/// The names of a query.
+#[derive(Debug)]
+pub enum Names {}
+
+described!(
+    Names,
+    [],
+    schema::text(
+        "One name, at most 256 with commas, or `*` for all",
+        r"^(\*|[A-Za-z_][A-Za-z0-9_.:-]{0,127}(,[A-Za-z_][A-Za-z0-9_.:-]{0,127}){0,255})$",
+        "cpu_usage,load"
+    )
+);
+
+/// The states of a query.
+#[derive(Debug)]
+pub enum States {}
+
+described!(
+    States,
+    [],
+    schema::text(
+        "One or several, with commas, of `fresh`, `stale`, `failed` and `node-lost`",
+        "^(fresh|stale|failed|node-lost)(,(fresh|stale|failed|node-lost))*$",
+        "fresh,stale"
+    )
+);
+
+/// Whether provenance is asked for.
+#[derive(Debug)]
+pub enum Explain {}
+
+described!(Explain, [], json!({ "type": "string", "enum": ["1", "true", "", "0", "false"] }));
 
 /// What a reader takes.
 #[derive(Debug, Default)]
@@ -57,11 +94,11 @@ impl Filter {
     path = "/api/data",
     tag = "data",
     params(
-        ("dataName" = String, Query, description = "One name, several with commas, or `*`"),
-        ("dataNode" = Option<String>, Query, description = "Only the value of this node; also spelt `nodeName`"),
-        ("state" = Option<String>, Query, description = "Only values in one of these states, with commas"),
-        ("maxAge" = Option<String>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
-        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; values without it are left out"),
+        ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<NodeName>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+        ("state" = Option<States>, Query, description = "Only values in one of these states, with commas"),
+        ("maxAge" = Option<SpanText>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; values without it are left out"),
     ),
     responses(
         (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
@@ -107,12 +144,12 @@ pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<Ht
     path = "/api/data/{dataName}/{nodeName}",
     tag = "data",
     params(
-        ("dataName" = String, Path),
-        ("nodeName" = String, Path),
-        ("state" = Option<String>, Query, description = "404 unless the value is in one of these states"),
-        ("maxAge" = Option<String>, Query, description = "404 unless it was collected no longer ago, e.g. `5s`"),
-        ("explain" = Option<String>, Query, description = "`1`: with what produced it"),
-        ("field" = Option<String>, Query, description = "Only this part of the value, a JSON pointer such as `/value`"),
+        ("dataName" = DataName, Path),
+        ("nodeName" = NodeName, Path),
+        ("state" = Option<States>, Query, description = "404 unless the value is in one of these states"),
+        ("maxAge" = Option<SpanText>, Query, description = "404 unless it was collected no longer ago, e.g. `5s`"),
+        ("explain" = Option<Explain>, Query, description = "`1`: with what produced it"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of the value, a JSON pointer such as `/value`"),
     ),
     responses(
         (status = 200, description = "The value", body = StoredValue),

@@ -14,8 +14,10 @@ use estimand_api::access::{forbidden, forbidden_field};
 use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema::of;
 use estimand_api::write::{MAX_BATCH_BYTES, Write};
 use estimand_service::{Body, Failure, Principal};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -92,12 +94,27 @@ pub fn check_deletion(who: &Principal, node: Option<&NodeName>) -> Result<(), Pr
     }
 }
 
+/// Data name to the nodes that speak for others by it.
+#[derive(Debug)]
+enum Speaking {}
+
+estimand_api::described!(
+    Speaking,
+    [DataName, NodeName],
+    json!({
+        "description": "Data name to the nodes that may write values of other nodes by it",
+        "type": "object",
+        "propertyNames": of::<DataName>(""),
+        "additionalProperties": { "type": "array", "items": of::<NodeName>("") },
+    })
+);
+
 /// Says which nodes may write values of other nodes, by data name; replaces what was said before.
 #[utoipa::path(
     put,
     path = "/api/data/speakers",
     tag = "data",
-    request_body(content = inline(Object), description = "Data name to an array of node names"),
+    request_body(content = Speaking, description = "All that do"),
     responses(
         (status = 200, description = "Taken"),
         (status = 400, description = "The body is not valid", body = Problem),

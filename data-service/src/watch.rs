@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::DataService;
 use crate::entry::push_number;
 use crate::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
-use crate::read::{field_of, names_of, node_of};
+use crate::read::{Names, field_of, names_of, node_of};
 use crate::shown::View;
 use crate::snapshot::Snapshot;
 
@@ -44,10 +44,10 @@ const CHUNK: usize = 512;
     path = "/api/data/watch",
     tag = "data",
     params(
-        ("dataName" = String, Query, description = "One name, several with commas, or `*`"),
-        ("dataNode" = Option<String>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
-        ("field" = Option<String>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event seen"),
+        ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<NodeName>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event seen"),
     ),
     responses(
         (status = 200, description = "Events, without end", content_type = "text/event-stream", body = String),

@@ -6,15 +6,17 @@ use actix_web::web::{Payload, ThinData};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::fields::{self, Fields};
+use estimand_api::instant::Instant;
 use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::History;
+use estimand_api::schema::of;
 use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
-use estimand_api::write::{MAX_BATCH_BYTES, MAX_WRITE_BYTES, Write};
+use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_WRITE_BYTES, Write};
 use estimand_service::{Body, Failure, Principal, Query, read_body};
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::DataService;
 use crate::entry::push_number;
@@ -31,8 +33,8 @@ pub const SMALL: usize = 64 * 1024;
     post,
     path = "/api/data",
     tag = "data",
-    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
-    request_body(content = inline(Object), description = "`dataName`, `nodeName`, `dataValue` (any JSON); optional `collectedAt`, `validFor`, `epoch` with `sequence`, `provenance`; or `\"state\": \"failed\"` without a value"),
+    params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
+    request_body(content = Write, description = "A value, or the report of a failure"),
     responses(
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
@@ -57,8 +59,8 @@ pub async fn post(
     put,
     path = "/api/data",
     tag = "data",
-    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
-    request_body(content = inline(Object), description = "As for POST"),
+    params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
+    request_body(content = Write, description = "As for POST"),
     responses(
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
@@ -111,13 +113,23 @@ fn answer_written(written: &Written) -> HttpResponse {
     response.content_type("application/json").body(Bytes::from(out))
 }
 
+/// Writes that belong together.
+#[derive(Debug)]
+pub enum Batch {}
+
+estimand_api::described!(
+    Batch,
+    [Write],
+    json!({ "type": "array", "items": of::<Write>(""), "maxItems": MAX_BATCH_ITEMS })
+);
+
 /// Writes many values, all or nothing.
 #[utoipa::path(
     post,
     path = "/api/data/batch",
     tag = "data",
-    params(("Estimand-Sent-At" = Option<String>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
-    request_body(content = inline(Vec<Object>), description = "An array of at most 10,000 writes, 8 MiB"),
+    params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
+    request_body(content = Batch, description = "At most 8 MiB"),
     responses(
         (status = 200, description = "All of it is stored", body = BatchWritten),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
@@ -148,8 +160,8 @@ pub async fn batch(
     path = "/api/data",
     tag = "data",
     params(
-        ("dataName" = String, Query),
-        ("dataNode" = Option<String>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+        ("dataName" = DataName, Query),
+        ("dataNode" = Option<NodeName>, Query, description = "Only the value of this node; also spelt `nodeName`"),
     ),
     responses(
         (status = 200, description = "How many values were deleted; 0 if there were none", body = Deleted),
@@ -176,12 +188,45 @@ pub async fn delete(
     }
 }
 
+/// That a node is lost, or is not any more.
+#[derive(Debug)]
+struct NodeMark {
+    node: NodeName,
+    lost: bool,
+}
+
+estimand_api::described!(
+    NodeMark,
+    [NodeName],
+    json!({
+        "type": "object",
+        "required": ["nodeName", "state"],
+        "additionalProperties": false,
+        "properties": {
+            "nodeName": of::<NodeName>(""),
+            "state": { "description": "`fresh` when the node is back", "enum": ["node-lost", "fresh"] },
+        },
+    })
+);
+
+impl NodeMark {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields::new(parse_object(body)?);
+        let node = fields.required("nodeName", NodeName::EXPECTED, fields::node_name);
+        let lost = fields.required("state", "`node-lost`, or `fresh` when the node is back", |value| {
+            fields::word(value, &[("node-lost", true), ("fresh", false)])
+        });
+        fields.end_body()?;
+        node.zip(lost).map(|(node, lost)| NodeMark { node, lost }).ok_or_else(Problem::internal)
+    }
+}
+
 /// Says of all values of a node that it is lost, or that it is not any more.
 #[utoipa::path(
     put,
     path = "/api/data/state",
     tag = "data",
-    request_body(content = inline(Object), description = "`nodeName`, and `state`: `node-lost` or `fresh`"),
+    request_body(content = NodeMark, description = "Which node, and whether it is lost"),
     responses(
         (status = 200, description = "How many values changed their state", body = Changed),
         (status = 400, description = "The body is not valid", body = Problem),
@@ -189,27 +234,31 @@ pub async fn delete(
     )
 )]
 pub async fn mark_node(body: Body<SMALL>, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let mut fields = Fields::new(parse_object(&body.0)?);
-    let node = fields.required("nodeName", NodeName::EXPECTED, fields::node_name);
-    let lost = fields.required("state", "`node-lost`, or `fresh` when the node is back", |value| {
-        fields::word(value, &[("node-lost", true), ("fresh", false)])
-    });
-    fields.end_body()?;
-    let (Some(node), Some(lost)) = (node, lost) else { return Err(Problem::internal().into()) };
+    let NodeMark { node, lost } = NodeMark::read(&body.0)?;
     match service.submit(Op::MarkNode { node, lost }, body.0.len()).await? {
         Done::Changed(changed) => Ok(json(&changed)),
         other => Err(unexpected(&other).into()),
     }
 }
 
+/// Which names keep a history, and how much of it.
+#[derive(Debug)]
+pub enum Kept {}
+
+estimand_api::described!(
+    Kept,
+    [DataName, History],
+    json!({ "type": "object", "propertyNames": of::<DataName>(""), "additionalProperties": of::<History>("") })
+);
+
 /// Says which names keep a history; replaces what was said before.
 #[utoipa::path(
     put,
     path = "/api/data/retention",
     tag = "history",
-    request_body(content = inline(Object), description = "Data name to `{\"keep\": \"1h\", \"max\": 1000}`"),
+    request_body(content = Kept, description = "All names that keep one"),
     responses(
-        (status = 200, description = "Taken"),
+        (status = 200, description = "Taken", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
@@ -232,7 +281,7 @@ pub async fn set_retention(
         return Err(Problem::invalid(errors).into());
     }
     service.submit(Op::Retain(retention), body.0.len()).await?;
-    Ok(json(&serde_json::json!({})))
+    Ok(json(&json!({})))
 }
 
 /// Which names keep a history.
@@ -240,7 +289,7 @@ pub async fn set_retention(
     get,
     path = "/api/data/retention",
     tag = "history",
-    responses((status = 200, description = "Data name to what is kept"), (status = 503, description = "Not loaded yet", body = Problem))
+    responses((status = 200, description = "All names that keep one", body = Kept), (status = 503, description = "Not loaded yet", body = Problem))
 )]
 pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     service.snapshot()?;

@@ -9,7 +9,9 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
 use estimand_api::names::NodeName;
-use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS};
+use estimand_api::node::{
+    AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS,
+};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_service::metrics::Gauge;
 use estimand_service::{Body, Failure, Principal, Query, path_node, segment};
@@ -33,7 +35,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(3);
     post,
     path = "/api/nodes/{node}/heartbeat",
     tag = "agents",
-    params(("node" = String, Path)),
+    params(("node" = NodeName, Path)),
     request_body(content = Heartbeat),
     responses(
         (status = 200, description = "When the next one is due, and how long leased slots may run on from when this one was sent", body = HeartbeatAnswer),
@@ -69,9 +71,9 @@ pub async fn heartbeat(
     path = "/api/nodes/{node}/slots",
     tag = "agents",
     params(
-        ("node" = String, Path),
-        ("agent" = String, Query, description = "The name of the agent, as in its heartbeats"),
-        ("boot" = u64, Query, description = "The number of its start"),
+        ("node" = NodeName, Path),
+        ("agent" = AgentName, Query, description = "The name of the agent, as in its heartbeats"),
+        ("boot" = Boot, Query, description = "The number of its start"),
         ("revision" = Option<u64>, Query, description = "What it has already; 0 if nothing"),
         ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for something new; 0 if absent, and never longer than 60,000"),
     ),
@@ -123,8 +125,8 @@ pub async fn slots(
     post,
     path = "/api/nodes/{node}/runs/{id}",
     tag = "agents",
-    params(("node" = String, Path), ("id" = u64, Path)),
-    request_body(content = inline(Object), description = "`{\"report\": …}`, or `{\"refused\": \"why\"}`"),
+    params(("node" = NodeName, Path), ("id" = u64, Path)),
+    request_body(content = input::RunOutcome, description = "What came of it"),
     responses(
         (status = 200, description = "Passed on", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),

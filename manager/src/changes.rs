@@ -28,9 +28,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placed {
-    #[schema(value_type = String)]
     data_name: DataName,
-    #[schema(value_type = Vec<String>)]
     nodes: BTreeSet<NodeName>,
 }
 
@@ -38,13 +36,10 @@ pub struct Placed {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    #[schema(value_type = String)]
     data_name: DataName,
     /// Their agents say that the slots are gone, with all their processes.
-    #[schema(value_type = Vec<String>)]
     ended: BTreeSet<NodeName>,
     /// Lost nodes, and those whose agents did not say so in time.
-    #[schema(value_type = Vec<String>)]
     unreachable: BTreeSet<NodeName>,
 }
 
@@ -53,7 +48,7 @@ pub struct Ended {
     post,
     path = "/api/mng",
     tag = "manager",
-    request_body(content = inline(Object), description = "The registration; what counts is what the registry says of its `dataName`"),
+    request_body(content = Registration, description = "The registration; what counts is what the registry says of its `dataName`"),
     responses(
         (status = 200, description = "Where it belongs now", body = Placed),
         (status = 400, description = "The registration is not valid", body = Problem),
@@ -85,7 +80,7 @@ pub async fn post(
     delete,
     path = "/api/mng/{dataName}",
     tag = "manager",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
         (status = 200, description = "Where its slots have ended, and where that is not certain", body = Ended),
         (status = 400, description = "This is no data name", body = Problem),

@@ -1,18 +1,20 @@
 //! Reads what comes in: parameters of queries, bodies of agents. Whatever is wrong is said with the field it is in.
 
 use estimand_api::fields::{self, Fields};
-use estimand_api::json::parse_object;
-use estimand_api::node::Heartbeat;
+use estimand_api::json::{self, parse_object};
+use estimand_api::node::{Heartbeat, MAX_LABELS};
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema::optional;
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::slot::RunReport;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error as _};
+use serde_json::{Value, json};
 
 use crate::runs::Outcome;
 
 /// The largest report of a run: its output, escaped, and the values in it.
 pub const MAX_REPORT_BYTES: usize = 4 * 1024 * 1024;
-const MAX_LABELS: usize = 64;
 const MAX_AGENT_BYTES: usize = 128;
 /// All that a machine says of itself.
 const MAX_FACTS_BYTES: usize = 32 * 1024;
@@ -69,16 +71,39 @@ pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
     if errors.is_empty() { Ok(beat) } else { Err(Problem::invalid(errors)) }
 }
 
+/// Either the report of a run, or why there was none.
+#[derive(Debug)]
+pub enum RunOutcome {}
+
+estimand_api::described!(
+    RunOutcome,
+    [RunReport],
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "report": optional::<RunReport>("Everything about the run"),
+            "refused": { "description": "Why there was no run", "type": ["string", "null"] },
+        },
+        "allOf": [{ "oneOf": [
+            { "required": ["report"], "properties": { "report": { "type": "object" }, "refused": { "type": "null" } } },
+            { "required": ["refused"], "properties": { "refused": { "type": "string" }, "report": { "type": "null" } } },
+        ] }],
+        "examples": [{ "refused": "not allowed" }],
+    })
+);
+
 /// What an agent says of a run: `{"report": …}` or `{"refused": "why"}`.
 pub fn run_outcome(body: &[u8]) -> Result<Outcome, Problem> {
     let mut fields = Fields::new(parse_object(body)?);
     let report = fields.optional("report", "everything about the run", |value| {
-        serde_path_to_error::deserialize::<_, RunReport>(value).map_err(|error| {
-            match error.path().to_string() {
+        let plain = RunReport::deserialize(value);
+        plain.or_else(|_| serde_path_to_error::deserialize(json::written_whole(value.clone()))).map_err(
+            |error| match error.path().to_string() {
                 path if path == "." => error.inner().to_string(),
                 path => format!("at {path}: {}", error.inner()),
-            }
-        })
+            },
+        )
     });
     let refused =
         fields.optional("refused", "why there was no run", |v| fields::string(v).map(str::to_owned));
@@ -102,17 +127,14 @@ fn typed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         Some(b'{') => serde_json::from_slice(body),
         _ => Err(serde_json::Error::custom("it is no JSON object")),
     };
-    read.map_err(|plain| {
-        if let Err(problem) = parse_object(body) {
-            return problem;
-        }
-        let mut reader = serde_json::Deserializer::from_slice(body);
-        let found = serde_path_to_error::deserialize::<_, T>(&mut reader).map(drop);
-        Problem::invalid_field(match found {
-            Err(error) if error.path().iter().next().is_some() => {
-                FieldError::new(error.path().to_string(), error.inner().to_string())
-            }
-            _ => FieldError::new("body", plain.to_string()),
+    read.or_else(|_: serde_json::Error| {
+        let document = json::written_whole(Value::Object(parse_object(body)?));
+        serde_path_to_error::deserialize::<_, T>(document).map_err(|error| {
+            let field = match error.path().iter().next() {
+                Some(_) => error.path().to_string(),
+                None => "body".to_owned(),
+            };
+            Problem::invalid_field(FieldError::new(field, error.inner().to_string()))
         })
     })
 }
@@ -133,6 +155,7 @@ mod tests {
     #[test]
     fn what_is_wrong_in_a_heartbeat_is_said_with_its_field() {
         heartbeat(br#"{"agent":"a","boot":1,"applied":0}"#).unwrap();
+        assert_eq!(heartbeat(br#"{"agent":"a","boot":3.0,"applied":0}"#).unwrap().boot, 3);
         check(r#"{"agent":"a","boot":1}"#, "body", "applied");
         check(r#"{"agent":"a","boot":1,"applied":0,"applid":0}"#, "applid", "unknown field");
         check(r#"{"agent":"a","boot":"x","applied":0}"#, "boot", "invalid type");

@@ -25,8 +25,8 @@ const READ_WITHIN: Duration = Duration::from_secs(2);
     path = "/api/mng/instances",
     tag = "manager",
     params(
-        ("dataName" = Option<String>, Query, description = "Only the instances of this registration"),
-        ("dataNode" = Option<String>, Query, description = "Only those on this node; also spelt `nodeName`"),
+        ("dataName" = Option<DataName>, Query, description = "Only the instances of this registration"),
+        ("dataNode" = Option<NodeName>, Query, description = "Only those on this node; also spelt `nodeName`"),
     ),
     responses(
         (status = 200, description = "The instances, `[]` if there are none", body = [Instance]),
@@ -56,7 +56,7 @@ pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRe
     post,
     path = "/api/mng/instances/{dataName}/{node}/run",
     tag = "manager",
-    params(("dataName" = String, Path), ("node" = String, Path)),
+    params(("dataName" = DataName, Path), ("node" = NodeName, Path)),
     responses(
         (status = 200, description = "It ran", body = RunReport),
         (status = 400, description = "A name is not valid", body = Problem),

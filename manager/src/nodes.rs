@@ -44,7 +44,7 @@ pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRe
     get,
     path = "/api/nodes/{node}",
     tag = "nodes",
-    params(("node" = String, Path)),
+    params(("node" = NodeName, Path)),
     responses(
         (status = 200, description = "The node", body = Node),
         (status = 400, description = "This is no node name", body = Problem),
@@ -66,7 +66,7 @@ pub async fn get(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRes
     delete,
     path = "/api/nodes/{node}",
     tag = "nodes",
-    params(("node" = String, Path)),
+    params(("node" = NodeName, Path)),
     responses(
         (status = 204, description = "Removed; none of its values is left"),
         (status = 400, description = "This is no node name", body = Problem),
@@ -112,7 +112,7 @@ pub async fn remove(
     put,
     path = "/api/nodes/{node}/cordon",
     tag = "nodes",
-    params(("node" = String, Path)),
+    params(("node" = NodeName, Path)),
     responses(
         (status = 200, description = "The node; what it has stays there", body = Node),
         (status = 400, description = "This is no node name", body = Problem),
@@ -133,7 +133,7 @@ pub async fn cordon(
     delete,
     path = "/api/nodes/{node}/cordon",
     tag = "nodes",
-    params(("node" = String, Path)),
+    params(("node" = NodeName, Path)),
     responses(
         (status = 200, description = "The node", body = Node),
         (status = 400, description = "This is no node name", body = Problem),

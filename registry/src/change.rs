@@ -5,8 +5,9 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use estimand_api::json::parse_object;
+use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, Registration};
+use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration};
 use estimand_service::{Body, Failure, Principal, Query, path_name};
 
 use crate::Registry;
@@ -25,9 +26,9 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     post,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "`dataName`, `cmd`, and `max-Time` (seconds), `gap` (seconds, from end to start) or `schedule` (cron); optional `phase`, `kind`, `mode`, `format`, `strict`, `schema`, `range`, `unit`, `timeout`, `nodes`, `replicas`, `inputs`, `params`, `env`, `secrets` (names of `env` whose values nobody is shown), `sha256` (what the executable's file must be), `history`, `limits`"),
+    request_body(content = NewRegistration, description = "The registration"),
     responses(
-        (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = inline(Object)),
+        (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = Registration),
         (status = 400, description = "The registration is not valid, or no agent would run it: an expression that cannot be read, a built-in that there is not, an input that nothing provides", body = Problem),
         (status = 409, description = "The name is taken, the inputs form a cycle, or there are too many registrations", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
@@ -59,9 +60,9 @@ pub async fn post(
     put,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = inline(Object), description = "As for POST; what a GET returned may be sent back: `null` in `env` keeps the value of a secret"),
+    request_body(content = Registration, description = "As for POST; what a GET returned may be sent back: `null` in `env` keeps the value of a secret"),
     responses(
-        (status = 200, description = "Replaced. `Estimand-Hint` may have advice about the command", body = inline(Object)),
+        (status = 200, description = "Replaced. `Estimand-Hint` may have advice about the command", body = Registration),
         (status = 400, description = "The registration is not valid", body = Problem),
         (status = 404, description = "The name is not registered", body = Problem),
         (status = 409, description = "`version` is not the current one, or the inputs form a cycle", body = Problem),
@@ -92,7 +93,7 @@ pub async fn put(
     delete,
     path = "/api/registry/{dataName}",
     tag = "registry",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
         (status = 204, description = "Forgotten; its history stays. Nothing of it runs any more, unless `Estimand-Hint` names nodes from where its end was not confirmed, or says that no manager answered"),
         (status = 400, description = "This is no data name", body = Problem),

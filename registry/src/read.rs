@@ -6,7 +6,7 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
-use estimand_api::registration::Change;
+use estimand_api::registration::{Change, Registration};
 use estimand_service::{Failure, Query, path_name};
 
 use crate::Registry;
@@ -24,7 +24,7 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
     path = "/api/registry",
     tag = "registry",
     responses(
-        (status = 200, description = "All registrations, `[]` if there are none", body = inline(Vec<Object>)),
+        (status = 200, description = "All registrations, `[]` if there are none", body = [Registration]),
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
@@ -43,7 +43,7 @@ pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<Http
     path = "/api/secrets",
     tag = "registry",
     responses(
-        (status = 200, description = "As `GET /api/registry`, with the values of secrets where that has `null`", body = inline(Vec<Object>)),
+        (status = 200, description = "As `GET /api/registry`, with the values of secrets where that has `null`", body = [Registration]),
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
@@ -59,9 +59,9 @@ pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<H
     get,
     path = "/api/registry/{dataName}",
     tag = "registry",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
-        (status = 200, description = "The registration; the header `ETag` has its version", body = inline(Object)),
+        (status = 200, description = "The registration; the header `ETag` has its version", body = Registration),
         (status = 400, description = "This is no data name", body = Problem),
         (status = 404, description = "It is not registered", body = Problem),
         (status = 500, description = "What is stored cannot be read; PUT replaces it, DELETE removes it", body = Problem),
@@ -87,7 +87,7 @@ pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpR
     get,
     path = "/api/registry/{dataName}/history",
     tag = "registry",
-    params(("dataName" = String, Path)),
+    params(("dataName" = DataName, Path)),
     responses(
         (status = 200, description = "The changes; those of a deleted registration are kept", body = [Change]),
         (status = 400, description = "This is no data name", body = Problem),

@@ -4,6 +4,8 @@
 //! pin it. Every operation says which role it needs (`x-role`).
 
 use estimand_api::problem::MEDIA_TYPE;
+use estimand_api::schema::LITERAL;
+use serde_json::{Value, json};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Paths};
 use utoipa::openapi::schema::Components;
@@ -54,10 +56,62 @@ fn with_problems(mut operation: Operation) -> Operation {
 }
 
 pub(crate) fn render(document: &OpenApi) -> String {
-    document.to_pretty_json().unwrap_or_else(|error| {
+    let rendered = serde_json::to_value(document).and_then(|mut document| {
+        settle(&mut document);
+        serde_json::to_string_pretty(&document)
+    });
+    rendered.unwrap_or_else(|error| {
         tracing::error!(%error, "the description of the interface cannot be rendered");
         "{}".to_owned()
     })
+}
+
+/// Puts schemas that are written as JSON where they belong.
+fn settle(value: &mut Value) {
+    if let Some(schema) = value.get_mut(LITERAL) {
+        *value = schema.take();
+    }
+    unsigned(value);
+    match value {
+        Value::Object(map) => {
+            if let (true, Some(schema)) = (map.contains_key("in"), map.get_mut("schema")) {
+                never_null(schema);
+            }
+            let bodies = map.get_mut("requestBody").and_then(|body| body["content"].as_object_mut());
+            for body in bodies.into_iter().flat_map(|all| all.values_mut()) {
+                never_null(&mut body["schema"]);
+            }
+            map.values_mut().for_each(settle);
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        _ => {}
+    }
+}
+
+/// Of numbers that have no sign `utoipa` says that they are as large as those that have one.
+fn unsigned(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    let is_unsigned = map.get("minimum").and_then(Value::as_u64).is_some();
+    let (format, most) = match map.get("format").and_then(Value::as_str) {
+        Some("int32") if is_unsigned => ("uint32", u64::from(u32::MAX)),
+        Some("int64") if is_unsigned => ("uint64", u64::MAX),
+        _ => return,
+    };
+    map.insert("format".to_owned(), format.into());
+    map.entry("maximum").or_insert(most.into());
+}
+
+/// A parameter or a body that is optional may be absent, and is never null.
+fn never_null(schema: &mut Value) {
+    for (key, null) in [("type", json!("null")), ("oneOf", json!({ "type": "null" }))] {
+        let Some(Value::Array(all)) = schema.get_mut(key) else { continue };
+        all.retain(|one| *one != null);
+        match (key, all.as_mut_slice()) {
+            ("type", [only]) => schema[key] = only.take(),
+            (_, [only]) => *schema = only.take(),
+            _ => {}
+        }
+    }
 }
 
 pub(crate) fn annotate(operation: &mut Operation, role: Role, tags: Vec<&str>) {

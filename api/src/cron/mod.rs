@@ -13,11 +13,13 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use self::calendar::Calendar;
 use self::field::{DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, SECOND};
 use self::fire::HourRule;
 use crate::problem::shorten;
+use crate::schema;
 
 mod calendar;
 mod field;
@@ -30,6 +32,19 @@ mod tests;
 /// The longest text of an expression.
 pub const MAX_CRON_BYTES: usize = 256;
 
+/// One field of an expression as a regular expression, of what it counts and of the steps that it takes.
+macro_rules! field_pattern {
+    ($number:literal, $step:literal) => {
+        concat!(item_pattern!($number, $step), "(,", item_pattern!($number, $step), ")*")
+    };
+}
+
+macro_rules! item_pattern {
+    ($number:literal, $step:literal) => {
+        concat!(r"(\*(/(", $step, "))?|(", $number, ")|(", $number, ")-(", $number, ")(/(", $step, "))?)")
+    };
+}
+
 /// The names for common schedules, and what they stand for.
 const SHORTHANDS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
@@ -40,6 +55,35 @@ const SHORTHANDS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
 ];
+
+/// What an expression looks like as a regular expression. That a range runs forwards, that the zone and the day exist
+/// is not in it.
+const PATTERN: &str = concat!(
+    r"^(TZ=[A-Za-z][A-Za-z0-9_+/-]* +)?(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|",
+    field_pattern!("[0-5]?[0-9]", "[1-5]?[1-9]|[1-5]0"),
+    "( +",
+    field_pattern!("[0-5]?[0-9]", "[1-5]?[1-9]|[1-5]0"),
+    ")? +",
+    field_pattern!("1?[0-9]|2[0-3]", "1?[1-9]|10|2[0-3]"),
+    " +",
+    field_pattern!("[1-9]|[12][0-9]|3[01]", "[1-9]|[12][0-9]|3[01]"),
+    " +",
+    field_pattern!("[1-9]|1[0-2]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec", "[1-9]|1[0-2]"),
+    " +",
+    field_pattern!("[0-7]|sun|mon|tue|wed|thu|fri|sat", "[1-7]"),
+    ")$"
+);
+
+/// What an expression looks like.
+fn described() -> Value {
+    let words = "A cron expression that fires at some time: five fields, six with seconds first, or a name such as \
+                 `@daily`; before them optionally a time zone of the IANA database";
+    let mut text = schema::text(words, PATTERN, "TZ=Europe/Berlin 30 2 * * mon-fri");
+    text["maxLength"] = MAX_CRON_BYTES.into();
+    text
+}
+
+crate::described!(CronExpr, [], described());
 
 /// A cron expression.
 ///

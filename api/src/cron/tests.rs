@@ -286,3 +286,15 @@ proptest! {
         agrees(&model, zone, near_a_change(zone, year, which, off_by), 3, 1, 4 * HOUR)?;
     }
 }
+
+proptest! {
+    #[test]
+    fn what_is_described_is_read(text in &PATTERN[1..PATTERN.len() - 1]) {
+        let is_no_matter_of_form = match CronExpr::parse(&text) {
+            Ok(_) | Err(CronError::TooLong(_) | CronError::Zone { .. } | CronError::NeverFires(_)) => true,
+            Err(CronError::Field { problem, .. }) => problem.contains("runs backwards"),
+            Err(CronError::FieldCount { .. } | CronError::Shorthand(_)) => false,
+        };
+        prop_assert!(is_no_matter_of_form, "{text}: {:?}", CronExpr::parse(&text));
+    }
+}

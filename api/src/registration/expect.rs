@@ -13,11 +13,13 @@ use crate::json::kind_of;
 use crate::pointer::Pointer;
 use crate::problem::{FieldError, shorten};
 
+mod described;
 mod number;
 mod schema;
 #[cfg(test)]
 mod tests;
 
+pub use described::{ValueRange, ValueSchema, ValueUnit};
 use schema::Schema;
 
 /// The most places that `range`, and that `unit`, may name.

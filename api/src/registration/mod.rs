@@ -21,12 +21,14 @@ use crate::names::DataName;
 use crate::problem::Problem;
 use crate::selector::Selector;
 
+mod described;
 mod env;
 mod expect;
 mod parts;
 mod reading;
 mod sha256;
 
+pub use described::NewRegistration;
 pub use env::redact;
 pub use expect::Expectations;
 pub use parts::{History, Limits};
@@ -179,7 +181,8 @@ pub struct Change {
     pub at: DateTime<Utc>,
     /// Who changed it.
     pub by: String,
-    /// What it was from then on; for a deletion what it had been.
+    /// What it was from then on; for a deletion what it had been. What an older version wrote may look otherwise than a
+    /// registration does now.
     #[schema(value_type = Object)]
     pub registration: Value,
 }

@@ -13,7 +13,7 @@ use crate::json::kind_of;
 use crate::problem::FieldError;
 
 /// The most entries of `params` and of `env`.
-const MAX_ENTRIES: usize = 128;
+pub(super) const MAX_ENTRIES: usize = 128;
 /// The most values a history may keep of each node.
 pub const MAX_HISTORY_COUNT: u64 = 1_000_000;
 
@@ -54,7 +54,7 @@ impl History {
         let keep =
             fields.optional("keep", "a duration of 1 s to a year", |value| bounded_span(value, 1_000_000));
         let max = fields.optional("max", "1 to 1000000", |value| fields::whole(value, 1, MAX_HISTORY_COUNT));
-        if !fields.has("keep") && !fields.has("max") && keep.is_none() && max.is_none() && map.is_empty() {
+        if map.values().all(Value::is_null) {
             fields.error("keep", "or `max` is missing: a history needs a bound");
         }
         match fields.end() {

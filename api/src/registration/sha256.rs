@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::Mode;
 use crate::fields::{self, Fields};
+use crate::schema;
 
 /// What a digest looks like, for people.
 pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexadecimal digits";
@@ -17,6 +18,16 @@ pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexa
 /// The SHA-256 of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sha256(pub [u8; 32]);
+
+crate::described!(
+    Sha256,
+    [],
+    schema::text(
+        SHA256_EXPECTED,
+        "^[0-9A-Fa-f]{64}$",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )
+);
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -118,7 +118,9 @@ fn every_wrong_part_is_named_where_it_stands() {
     refused(json!({ "params": { "a": [] } }), "params: ");
     refused(json!({ "env": { "ESTIMAND_NODE": "x" } }), "set by the agent");
     refused(json!({ "env": { "A=B": "x" } }), "env: ");
-    refused(json!({ "history": {} }), "a history needs a bound");
+    for history in [json!({}), json!({ "keep": null }), json!({ "max": null, "keep": null })] {
+        refused(json!({ "history": history }), "a history needs a bound");
+    }
     refused(json!({ "history": { "keep": "0s" } }), "history.keep: ");
     refused(json!({ "history": { "kept": "1h" } }), "history.kept: is not a known field");
     refused(json!({ "limits": { "memory": "64 lumps" } }), "limits.memory: ");

@@ -4,6 +4,7 @@
 //! again, field by field, to say everything that is wrong with it. A value's text is kept to the letter
 //! (see [`crate::json`]); nothing of it is interpreted.
 
+mod described;
 mod explain;
 
 use std::borrow::Cow;
@@ -148,9 +149,9 @@ struct Raw<'a> {
     collected_at: Option<Text<'a>>,
     #[serde(default)]
     valid_for: Option<Span>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::whole_or_null")]
     epoch: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::whole_or_null")]
     sequence: Option<u64>,
     #[serde(borrow, default)]
     state: Option<Text<'a>>,

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 16;
 /// The most rules in a schema.
 const MAX_RULES: usize = 1_000;
 /// The most entries of `enum` and of `required`.
-const MAX_ENTRIES: usize = 256;
+pub(super) const MAX_ENTRIES: usize = 256;
 
 /// A schema that was read and found right.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ struct Count {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
+pub(super) enum Type {
     Null,
     Boolean,
     Number,
@@ -74,7 +74,7 @@ enum Type {
     Object,
 }
 
-const TYPES: [(&str, Type); 7] = [
+pub(super) const TYPES: [(&str, Type); 7] = [
     ("null", Type::Null),
     ("boolean", Type::Boolean),
     ("number", Type::Number),

@@ -23,6 +23,7 @@ mod openapi;
 pub mod query;
 pub mod request_id;
 pub mod role;
+mod room;
 pub mod routes;
 pub mod server;
 pub mod site;

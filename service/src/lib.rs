@@ -18,6 +18,7 @@ pub mod clock;
 pub mod failure;
 mod gate;
 pub mod health;
+pub mod limits;
 pub mod metrics;
 mod openapi;
 pub mod query;

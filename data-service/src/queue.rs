@@ -1,7 +1,8 @@
 //! The way from the handlers to the writer: bounded, and refusing when it is full.
 //!
 //! What is accepted is answered once: with what became of it when it is durable, or with a problem. A caller
-//! that waits longer than [`PATIENCE`] is told that the outcome is unknown.
+//! that waits longer than [`PATIENCE`] is told that the outcome is unknown. What nobody waits for any more when its turn
+//! comes is not done: in an overload there would otherwise be time only for what has been given up already.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,7 +113,7 @@ impl Inbox {
     /// The next job, waiting for it at most so long.
     pub fn wait(&self, at_most: Duration) -> Result<Job, Empty> {
         match self.receiver.recv_timeout(at_most) {
-            Ok(job) => Ok(self.taken(job)),
+            Ok(job) => self.taken(job).ok_or(Empty::Now),
             Err(RecvTimeoutError::Timeout) => Err(Empty::Now),
             Err(RecvTimeoutError::Disconnected) => Err(Empty::ForEver),
         }
@@ -120,15 +121,42 @@ impl Inbox {
 
     /// The next job, if it is there already.
     pub fn next(&self) -> Result<Job, Empty> {
-        match self.receiver.try_recv() {
-            Ok(job) => Ok(self.taken(job)),
-            Err(TryRecvError::Empty) => Err(Empty::Now),
-            Err(TryRecvError::Disconnected) => Err(Empty::ForEver),
+        loop {
+            match self.receiver.try_recv() {
+                Ok(job) => {
+                    if let Some(job) = self.taken(job) {
+                        return Ok(job);
+                    }
+                }
+                Err(TryRecvError::Empty) => return Err(Empty::Now),
+                Err(TryRecvError::Disconnected) => return Err(Empty::ForEver),
+            }
         }
     }
 
-    fn taken(&self, job: Job) -> Job {
+    /// None if nobody waits for it any more.
+    fn taken(&self, job: Job) -> Option<Job> {
         self.waiting_bytes.fetch_sub(job.bytes, Ordering::AcqRel);
-        job
+        (!job.reply.is_closed()).then_some(job)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_not_done() {
+        let (submit, inbox) = queue();
+        let mut gone = Box::pin(submit.run(Op::Retain(Default::default()), 7));
+        let mut here = Box::pin(submit.run(Op::Retain(Default::default()), 5));
+        assert!(gone.as_mut().now_or_never().is_none() && here.as_mut().now_or_never().is_none());
+        assert_eq!(submit.waiting_bytes(), 12);
+        drop(gone);
+        assert_eq!(inbox.next().unwrap().bytes(), 5);
+        assert_eq!(submit.waiting_bytes(), 0);
+        assert_eq!(inbox.next().unwrap_err(), Empty::Now);
     }
 }

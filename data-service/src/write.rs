@@ -27,6 +27,8 @@ use crate::speakers::check_deletion;
 
 /// The largest body of the smaller requests.
 pub const SMALL: usize = 64 * 1024;
+/// What a write takes in memory beside its text.
+const WRITE_BYTES: usize = 256;
 
 /// Writes a value.
 #[utoipa::path(
@@ -86,14 +88,20 @@ async fn write(
     body: Payload,
     service: &DataService,
 ) -> Result<HttpResponse, Failure> {
-    let body = read_body(req, body.into_inner(), MAX_WRITE_BYTES).await?;
-    let mut write = Write::parse(&body)?;
+    let body = read_body::<MAX_WRITE_BYTES>(req, body.into_inner()).await?;
+    let mut write = Write::parse(&body.0)?;
     skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
     service.speakers().check_one(who, &write).await?;
-    match service.submit(Op::Write(write), body.len()).await? {
+    let bytes = room_of(1, body);
+    match service.submit(Op::Write(write), bytes).await? {
         Done::Written(written) => Ok(answer_written(&written)),
         other => Err(unexpected(&other).into()),
     }
+}
+
+/// What parsed writes take in the queue. The body that they were parsed from is not kept beside them.
+fn room_of<const LIMIT: usize>(writes: usize, body: Body<LIMIT>) -> usize {
+    body.0.len() + writes * WRITE_BYTES
 }
 
 /// By hand, because it is the answer to every single write.
@@ -148,7 +156,8 @@ pub async fn batch(
     let mut writes = Write::parse_batch(&body.0)?;
     skew::correct(&req, service.now(), &mut writes)?;
     service.speakers().check(&who, &writes).await?;
-    match service.submit(Op::Batch(writes), body.0.len()).await? {
+    let bytes = room_of(writes.len(), body);
+    match service.submit(Op::Batch(writes), bytes).await? {
         Done::Batch(written) => Ok(json(&written)),
         other => Err(unexpected(&other).into()),
     }

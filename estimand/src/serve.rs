@@ -16,6 +16,7 @@ use estimand_api::client::{self, Client};
 use estimand_data_service::DataService;
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
+use estimand_service::limits::raise_open_files;
 use estimand_service::server::Signals;
 use estimand_service::stop::{self, Stop, StopTrigger};
 use estimand_service::{
@@ -147,6 +148,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         Parts::All { agent: Some(agent), .. } => Some(start_agent(agent, &address, &guard, &fate).await?),
         _ => None,
     };
+    raise_open_files();
     greet(&address, &options, &store, &guard);
 
     let (served, ()) =

@@ -1,8 +1,8 @@
 //! Reads the body of a request: under a limit, within a deadline, and without copying a body that arrives in
 //! one piece.
 //!
-//! The announced length is checked before anything is read. A body that is too large, cut short, broken or
-//! too slow is refused with a problem; nothing of it reaches the handler.
+//! The announced length is checked before anything is read. A body that is too large, cut short, broken, too slow, or
+//! for which there is no room beside all others, is refused with a problem; nothing of it reaches the handler.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::web::ThinData;
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
 use estimand_api::problem::{FieldError, Problem};
@@ -19,6 +20,7 @@ use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
 use crate::failure::Failure;
+use crate::room::{Room, Share};
 
 /// How long the whole body may take to arrive.
 pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -26,8 +28,11 @@ pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The body of a request, at most `LIMIT` bytes, as an argument of a handler.
 ///
 /// A handler that reads bodies at a high rate calls [`read_body`] itself and saves an allocation.
-#[derive(Debug, Clone)]
-pub struct Body<const LIMIT: usize>(pub Bytes);
+#[derive(Debug)]
+pub struct Body<const LIMIT: usize>(
+    pub Bytes,
+    #[expect(dead_code, reason = "it is given back with the body")] Option<Share>,
+);
 
 impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
     type Error = Failure;
@@ -35,17 +40,20 @@ impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
 
     fn from_request(req: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (req, payload) = (req.clone(), payload.take());
-        Box::pin(async move { Ok(Body(read_body(&req, payload, LIMIT).await?)) })
+        Box::pin(async move { Ok(read_body(&req, payload).await?) })
     }
 }
 
-/// Reads the body, at most `limit` bytes of it. Takes [`actix_web::web::Payload::into_inner`].
-pub async fn read_body(req: &HttpRequest, payload: Payload, limit: usize) -> Result<Bytes, Problem> {
+/// Reads the body. Takes [`actix_web::web::Payload::into_inner`].
+pub async fn read_body<const LIMIT: usize>(
+    req: &HttpRequest,
+    payload: Payload,
+) -> Result<Body<LIMIT>, Problem> {
     let announced = announced(req);
-    if announced.is_some_and(|length| length > limit as u64) {
-        return Err(too_large(limit));
+    if announced.is_some_and(|length| length > LIMIT as u64) {
+        return Err(too_large(LIMIT));
     }
-    let mut reading = pin!(collect(payload, announced, limit));
+    let mut reading = pin!(collect(req, payload, announced));
     // Most bodies have arrived together with the head: the timer is started for the others only.
     if let Poll::Ready(body) = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
         return body;
@@ -58,28 +66,37 @@ fn announced(req: &HttpRequest) -> Option<u64> {
     req.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-async fn collect(mut payload: Payload, announced: Option<u64>, limit: usize) -> Result<Bytes, Problem> {
+async fn collect<const LIMIT: usize>(
+    req: &HttpRequest,
+    mut payload: Payload,
+    announced: Option<u64>,
+) -> Result<Body<LIMIT>, Problem> {
     let Some(first) = next(&mut payload).await? else {
-        return Ok(Bytes::new());
+        return Ok(Body(Bytes::new(), None));
     };
-    if first.len() > limit {
-        return Err(too_large(limit));
+    if first.len() > LIMIT {
+        return Err(too_large(LIMIT));
     }
     let Some(second) = next(&mut payload).await? else {
-        return Ok(first);
+        return Ok(Body(first, None));
     };
+    let mut share = req.app_data::<ThinData<Room>>().map(|room| room.share());
     let expected = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    let mut body = BytesMut::with_capacity(expected.max(first.len() + second.len()).min(limit));
-    body.extend_from_slice(&first);
-    let mut piece = Some(second);
+    let mut body = BytesMut::with_capacity(expected.max(first.len() + second.len()).min(LIMIT));
+    let mut piece = Some(first);
+    let mut following = Some(second);
     while let Some(bytes) = piece {
-        if body.len() + bytes.len() > limit {
-            return Err(too_large(limit));
+        if body.len() + bytes.len() > LIMIT {
+            return Err(too_large(LIMIT));
         }
+        share.as_mut().map_or(Ok(()), |share| share.take(bytes.len()))?;
         body.extend_from_slice(&bytes);
-        piece = next(&mut payload).await?;
+        piece = match following.take() {
+            Some(second) => Some(second),
+            None => next(&mut payload).await?,
+        };
     }
-    Ok(body.freeze())
+    Ok(Body(body.freeze(), share))
 }
 
 async fn next(payload: &mut Payload) -> Result<Option<Bytes>, Problem> {
@@ -124,22 +141,22 @@ mod tests {
         streamed(stream::iter(pieces))
     }
 
-    async fn read(payload: Payload, limit: usize) -> Result<Bytes, Problem> {
-        read_body(&TestRequest::post().to_http_request(), payload, limit).await
+    async fn read<const LIMIT: usize>(payload: Payload) -> Result<Bytes, Problem> {
+        read_body::<LIMIT>(&TestRequest::post().to_http_request(), payload).await.map(|body| body.0)
     }
 
     #[tokio::test]
     async fn one_piece_is_not_copied() {
         let sent = Bytes::from(vec![7; 1000]);
-        let body = read(pieces(vec![Ok(sent.clone())]), 1000).await.unwrap();
+        let body = read::<1000>(pieces(vec![Ok(sent.clone())])).await.unwrap();
         assert_eq!(body.as_ptr(), sent.as_ptr());
     }
 
     #[tokio::test]
     async fn several_pieces_are_joined_up_to_the_limit() {
         let three = || pieces(vec![Ok("ab".into()), Ok("cd".into()), Ok("ef".into())]);
-        assert_eq!(read(three(), 6).await.unwrap(), "abcdef");
-        let problem = read(three(), 5).await.unwrap_err();
+        assert_eq!(read::<6>(three()).await.unwrap(), "abcdef");
+        let problem = read::<5>(three()).await.unwrap_err();
         assert_eq!(problem.status, 413);
         assert!(problem.detail.contains("5 bytes"), "{}", problem.detail);
     }
@@ -148,21 +165,21 @@ mod tests {
     async fn the_announced_length_is_refused_before_reading() {
         let req = TestRequest::post().insert_header((CONTENT_LENGTH, "11")).to_http_request();
         let payload = streamed(stream::poll_fn(|_| panic!("the body was read")));
-        assert_eq!(read_body(&req, payload, 10).await.unwrap_err().status, 413);
+        assert_eq!(read_body::<10>(&req, payload).await.unwrap_err().status, 413);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_comes_is_given_up() {
         let payload = streamed(stream::pending());
         let started = tokio::time::Instant::now();
-        assert_eq!(read(payload, 10).await.unwrap_err().status, 408);
+        assert_eq!(read::<10>(payload).await.unwrap_err().status, 408);
         assert_eq!(started.elapsed(), BODY_DEADLINE);
     }
 
     #[tokio::test]
     async fn a_body_cut_short_is_refused() {
         let payload = pieces(vec![Ok("ab".into()), Err(PayloadError::Incomplete(None))]);
-        let problem = read(payload, 10).await.unwrap_err();
+        let problem = read::<10>(payload).await.unwrap_err();
         assert_eq!((problem.status, problem.errors[0].field.as_str()), (400, "body"));
     }
 }

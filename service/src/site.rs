@@ -23,6 +23,7 @@ use crate::health::Readiness;
 use crate::metrics::Metrics;
 use crate::metrics::http::RouteFigures;
 use crate::role::{Policy, Role};
+use crate::room::Room;
 use crate::routes::{Entry, Routes, Share};
 
 /// Everything that answers under one address. Shared by all workers.
@@ -57,7 +58,8 @@ impl Site {
             .merge(builtin::routes(service))
             .share(description)
             .share(metrics.clone())
-            .share(readiness.clone());
+            .share(readiness.clone())
+            .share(Room::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
         for (_, figures) in paths.iter().flat_map(|served| &served.methods) {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use estimand_api::client::{self, Client, Credentials};
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
+use estimand_service::limits::raise_open_files;
 use estimand_service::{Clock, Stop, Tasks};
-use rustix::process::{Resource, Rlimit};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::allow::Allow;
@@ -102,7 +102,6 @@ pub struct Agent {
 
 impl Agent {
     pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
-        raise_open_files();
         let privileges = Privileges {
             run_as: options.run_as.as_ref().map(|run_as| run_as.identity.clone()),
             keep: options.keep,
@@ -126,6 +125,8 @@ impl Agent {
             privileges: privileges.clone(),
         })
         .await?;
+        // A run holds a few descriptors here. The launcher has started: its runs begin with what there was before.
+        raise_open_files();
         let known = home.desired();
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
         let (server, server_seen) =
@@ -359,15 +360,6 @@ fn delivery(outbox: &Outbox) -> Delivery {
         dropped: figures.dropped,
         refused: figures.refused,
         failing,
-    }
-}
-
-/// A run holds a few descriptors here, and the soft limit of most systems is for programs that `select`.
-fn raise_open_files() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        tracing::debug!(%error, "the number of open files stays as it is");
     }
 }
 

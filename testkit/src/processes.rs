@@ -111,10 +111,21 @@ pub fn is_alive(pid: u32) -> bool {
 /// The resident memory of `pid`. Panics if there is no such process.
 #[track_caller]
 pub fn rss_bytes(pid: u32) -> u64 {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that its resident memory has been. Panics if there is no such process.
+#[track_caller]
+pub fn peak_rss_bytes(pid: u32) -> u64 {
+    memory(pid, "VmHWM:")
+}
+
+#[track_caller]
+fn memory(pid: u32, which: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is running");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(which));
     let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kibibytes.expect("VmRSS in kB") * 1024
+    kibibytes.expect("in kB") * 1024
 }
 
 /// The processor time that `pid` has used so far, in user and kernel mode, without its children. Panics
@@ -135,6 +146,13 @@ pub fn open_files(pid: u32) -> usize {
 pub fn allow_many_files() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum is allowed");
+}
+
+/// Lets this thread, and those that it starts, leave the processor to all others.
+pub fn give_way() {
+    // On Linux this is about one thread, not about its process.
+    let thread = Some(rustix::thread::gettid());
+    rustix::process::setpriority_process(thread, 19).expect("a thread may become less important");
 }
 
 /// How many threads `pid` has. Panics if there is no such process.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use estimand_testkit::http::Http;
 use estimand_testkit::wait;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const SINGLES: usize = 8;
 const BATCHES: usize = 2;
@@ -48,18 +48,18 @@ impl Drop for Stop<'_> {
 #[allow(dead_code, reason = "each test that loads a service needs some of it")]
 impl Load {
     pub fn new(base: &str) -> Self {
-        let writer = |name: String, nodes| {
-            let [sent, acknowledged, refused] = [0, 0, 0].map(AtomicU64::new);
-            Writer { name, nodes, sent, acknowledged, refused }
-        };
-        let singles = (0..SINGLES).map(|place| writer(format!("single_{place}"), 1));
-        let batches = (0..BATCHES).map(|place| writer(format!("batch_{place}"), BATCH_ITEMS));
-        Load {
-            base: base.to_owned(),
-            writers: singles.chain(batches).collect(),
-            stopping: AtomicBool::new(false),
-            gate: RwLock::new(()),
-        }
+        let singles = (0..SINGLES).map(|place| Writer::new(format!("single_{place}"), 1));
+        let batches = (0..BATCHES).map(|place| Writer::new(format!("batch_{place}"), BATCH_ITEMS));
+        Load::of(base, singles.chain(batches).collect())
+    }
+
+    /// Nothing but batches of so many values.
+    pub fn of_batches(base: &str, writers: usize, items: u64) -> Self {
+        Load::of(base, (0..writers).map(|place| Writer::new(format!("bulk_{place}"), items)).collect())
+    }
+
+    fn of(base: &str, writers: Vec<Writer>) -> Self {
+        Load { base: base.to_owned(), writers, stopping: AtomicBool::new(false), gate: RwLock::new(()) }
     }
 
     /// Runs the writers, and a reader if one is wanted, for as long as `work` runs; returns how many answers
@@ -107,6 +107,12 @@ impl Load {
         self.writers.iter().map(|writer| writer.acknowledged.load(Ordering::Acquire)).collect()
     }
 
+    /// How many values were acknowledged.
+    pub fn values(&self) -> u64 {
+        let values = |writer: &Writer| writer.acknowledged.load(Ordering::Acquire) * writer.nodes;
+        self.writers.iter().map(values).sum()
+    }
+
     /// How many writes were refused, all writers together.
     pub fn refused(&self) -> u64 {
         self.writers.iter().map(|writer| writer.refused.load(Ordering::Acquire)).sum()
@@ -148,17 +154,25 @@ impl Load {
 }
 
 impl Writer {
+    fn new(name: String, nodes: u64) -> Self {
+        let [sent, acknowledged, refused] = [0, 0, 0].map(AtomicU64::new);
+        Writer { name, nodes, sent, acknowledged, refused }
+    }
+
     /// Writes the next counter, and notes whether that was acknowledged.
     fn write_next(&self, http: &Http) {
         let counter = self.sent.load(Ordering::Relaxed) + 1;
         self.sent.store(counter, Ordering::Release);
-        let item =
-            |node: u64| json!({"dataName": self.name, "nodeName": format!("n{node}"), "dataValue": counter});
+        // Text, since who sends thousands at once would be busy with nothing else.
+        let name = &self.name;
+        let item = |node| format!(r#"{{"dataName":"{name}","nodeName":"n{node}","dataValue":{counter}}}"#);
         let (method, path, body) = match self.nodes {
             1 => ("PUT", "/api/data", item(0)),
-            nodes => ("POST", "/api/data/batch", (0..nodes).map(item).collect()),
+            nodes => {
+                let items: Vec<String> = (0..nodes).map(item).collect();
+                ("POST", "/api/data/batch", format!("[{}]", items.join(",")))
+            }
         };
-        let body = body.to_string();
         let Ok(answer) = http.try_request(method, path, &[], body.as_bytes()) else { return };
         match answer.status {
             200 | 201 => self.acknowledged.store(counter, Ordering::Release),

@@ -157,6 +157,7 @@ fn whatever_is_killed_nothing_acknowledged_is_lost() {
     world.plane.wait_fresh("pulse", &NODES);
     let load = Load::new(world.data.base_url());
     let rounds = long_or(1_000, 2 * VICTIMS);
+    let began = Instant::now();
     load.run_during(false, || {
         for round in 0..rounds {
             load.wait_for_progress(fastrand::u64(1..=50));
@@ -167,13 +168,14 @@ fn whatever_is_killed_nothing_acknowledged_is_lost() {
                 load.wait_for_everyone();
                 load.check(&world.data.http());
                 world.check_converged();
+                println!("{} kills in {:?}, {} writes refused", round + 1, began.elapsed(), load.refused());
             }
         }
         load.wait_for_everyone();
     });
     load.check(&world.data.http());
     world.check_converged();
-    println!("{rounds} kills, {} writes refused", load.refused());
+    println!("{rounds} kills in {:?}, {} writes refused", began.elapsed(), load.refused());
     for (who, mut took) in std::mem::take(&mut world.starts) {
         took.sort_unstable();
         let (median, most) = (took[took.len() / 2], took[took.len() - 1]);

@@ -6,22 +6,24 @@
 //! drained, tasks stopped; then the caller closes its stores.
 
 mod connections;
+mod entrance;
 mod signals;
+mod sips;
 pub mod tls;
 
-use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::{App, HttpServer, dev};
+use actix_web::dev;
 use tokio::time::{Instant, timeout_at};
 
 use crate::site::Site;
 use crate::stop::Stop;
 use crate::tasks::{Tasks, Unfinished};
 use connections::Connections;
+use entrance::Entrance;
 
 pub use signals::Signals;
 pub use tls::{PeerIdentity, Tls, TlsOptions};
@@ -42,7 +44,7 @@ const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS_PER_WORKER: usize = 25_000;
 /// Connections that wait to be accepted.
-const BACKLOG: u32 = 4096;
+const BACKLOG: i32 = 4096;
 
 /// Where to listen, and with how many threads.
 #[derive(Debug, Clone)]
@@ -107,46 +109,19 @@ impl Server {
             return Err(ServerError::Exposed(listen));
         }
         let connections = Connections::new();
-        let (counted, shown) = (connections.clone(), connections.clone());
+        let shown = connections.clone();
         site.metrics().source(Box::new(move |text| shown.write_figures(text)));
-
-        let served = Arc::clone(&site);
-        let mut server = HttpServer::new(move || {
-            let site = Arc::clone(&served);
-            App::new().configure(move |config| site.configure(config))
-        });
-        if let Some(workers) = options.workers {
-            server = server.workers(workers);
-        }
-        let server = server
-            .keep_alive(KEEP_ALIVE)
-            .client_request_timeout(HEAD_DEADLINE)
-            .client_disconnect_timeout(DISCONNECT_DEADLINE)
-            .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs())
-            .max_connections(MAX_CONNECTIONS_PER_WORKER)
-            // Handshakes that hang hold nobody else up before that.
-            .max_connection_rate(MAX_CONNECTIONS_PER_WORKER)
-            .tls_handshake_timeout(HANDSHAKE_DEADLINE)
-            .backlog(BACKLOG)
-            .tcp_nodelay(true)
-            .disable_signals()
-            .on_connect(move |connection: &dyn Any, data| {
-                data.insert(counted.ticket());
-                if let Some(peer) = PeerIdentity::of(connection) {
-                    data.insert(peer);
-                }
-            });
         let tls = options.tls.clone();
-        let bound = match &tls {
-            None => server.bind(listen),
-            Some(tls) => server.bind_rustls_0_23(listen, tls.config()?),
-        };
-        let server = bound.map_err(|source| ServerError::Bind { address: listen, source })?;
+        let config = tls.as_ref().map(Tls::config).transpose()?;
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let listener = entrance::listen(listen).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let entrance = Entrance { site: Arc::clone(&site), connections: connections.clone() };
+        let running = entrance.open(listener, options.workers, config).map_err(failed)?;
         if let Some(tls) = tls.clone() {
             site.metrics().source(Box::new(move |text| tls.write_figures(text)));
         }
-        let address = server.addrs().first().copied().unwrap_or(listen);
-        Ok(Server { address, site, connections, tls, running: server.run() })
+        Ok(Server { address, site, connections, tls, running })
     }
 
     /// The address that is listened on, with its real port.

@@ -92,16 +92,18 @@ async fn write(
     let mut write = Write::parse(&body.0)?;
     skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
     service.speakers().check_one(who, &write).await?;
-    let bytes = room_of(1, body);
+    let bytes = room_of(1, body.0.len());
+    // It is not kept beside what it says.
+    drop(body);
     match service.submit(Op::Write(write), bytes).await? {
         Done::Written(written) => Ok(answer_written(&written)),
         other => Err(unexpected(&other).into()),
     }
 }
 
-/// What parsed writes take in the queue. The body that they were parsed from is not kept beside them.
-fn room_of<const LIMIT: usize>(writes: usize, body: Body<LIMIT>) -> usize {
-    body.0.len() + writes * WRITE_BYTES
+/// What parsed writes take in the queue.
+fn room_of(writes: usize, body_bytes: usize) -> usize {
+    body_bytes + writes * WRITE_BYTES
 }
 
 /// By hand, because it is the answer to every single write.
@@ -156,7 +158,8 @@ pub async fn batch(
     let mut writes = Write::parse_batch(&body.0)?;
     skew::correct(&req, service.now(), &mut writes)?;
     service.speakers().check(&who, &writes).await?;
-    let bytes = room_of(writes.len(), body);
+    let bytes = room_of(writes.len(), body.0.len());
+    drop(body);
     match service.submit(Op::Batch(writes), bytes).await? {
         Done::Batch(written) => Ok(json(&written)),
         other => Err(unexpected(&other).into()),

@@ -293,7 +293,8 @@ mod tests {
 
     fn registration(more: Value) -> Value {
         let mut body = json!({ "dataName": "a", "cmd": "x", "max-Time": 1 });
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let Value::Object(more) = more else { panic!("{more} is no object") };
+        body.as_object_mut().unwrap().extend(more);
         body
     }
 

@@ -53,7 +53,7 @@ pub async fn read_body<const LIMIT: usize>(
     if announced.is_some_and(|length| length > LIMIT as u64) {
         return Err(too_large(LIMIT));
     }
-    let mut reading = pin!(collect(req, payload, announced));
+    let mut reading = pin!(collect(req, payload));
     // Most bodies have arrived together with the head: the timer is started for the others only.
     if let Poll::Ready(body) = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
         return body;
@@ -69,7 +69,6 @@ fn announced(req: &HttpRequest) -> Option<u64> {
 async fn collect<const LIMIT: usize>(
     req: &HttpRequest,
     mut payload: Payload,
-    announced: Option<u64>,
 ) -> Result<Body<LIMIT>, Problem> {
     let Some(first) = next(&mut payload).await? else {
         return Ok(Body(Bytes::new(), None));
@@ -81,22 +80,29 @@ async fn collect<const LIMIT: usize>(
         return Ok(Body(first, None));
     };
     let mut share = req.app_data::<ThinData<Room>>().map(|room| room.share());
-    let expected = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    let mut body = BytesMut::with_capacity(expected.max(first.len() + second.len()).min(LIMIT));
-    let mut piece = Some(first);
-    let mut following = Some(second);
+    // It grows with what has come: what is announced need never come, and would take room meanwhile.
+    let (mut kept, mut length) = (Ok(BytesMut::new()), 0);
+    let (mut piece, mut following) = (Some(first), Some(second));
     while let Some(bytes) = piece {
-        if body.len() + bytes.len() > LIMIT {
+        length += bytes.len();
+        if length > LIMIT {
             return Err(too_large(LIMIT));
         }
-        share.as_mut().map_or(Ok(()), |share| share.take(bytes.len()))?;
-        body.extend_from_slice(&bytes);
+        kept = kept.and_then(|mut body| {
+            body.extend_from_slice(&bytes);
+            share.as_mut().map_or(Ok(()), |share| share.grow_to(body.capacity()))?;
+            Ok(body)
+        });
+        if kept.is_err() {
+            // The rest is read all the same, and not kept: a connection that is closed before its end may take the answer with it.
+            share = None;
+        }
         piece = match following.take() {
             Some(second) => Some(second),
             None => next(&mut payload).await?,
         };
     }
-    Ok(Body(body.freeze(), share))
+    Ok(Body(kept?.freeze(), share))
 }
 
 async fn next(payload: &mut Payload) -> Result<Option<Bytes>, Problem> {
@@ -129,6 +135,9 @@ fn broken(error: &PayloadError) -> Problem {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+    use std::rc::Rc;
+
     use super::*;
     use actix_web::test::TestRequest;
     use futures_util::{Stream, stream};
@@ -174,6 +183,22 @@ mod tests {
         let started = tokio::time::Instant::now();
         assert_eq!(read::<10>(payload).await.unwrap_err().status, 408);
         assert_eq!(started.elapsed(), BODY_DEADLINE);
+    }
+
+    #[tokio::test]
+    async fn a_body_without_room_is_read_to_its_end_and_refused() {
+        let room = Room::default();
+        let mut all = room.share();
+        all.grow_to(usize::MAX / 2).unwrap_err();
+        let req = TestRequest::post().app_data(ThinData(room)).to_http_request();
+        let count = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&count);
+        let sent = stream::iter(["ab", "cd", "ef"]).map(move |piece| {
+            counted.set(counted.get() + 1);
+            Ok(piece.into())
+        });
+        assert_eq!(read_body::<10>(&req, streamed(sent)).await.unwrap_err().status, 503);
+        assert_eq!(count.get(), 3);
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! Room for bodies that are being read.
 //!
 //! Whoever sends a large body makes the service keep what has come so far. All of those together get so much room, however
-//! many they are; a body that does not fit any more is refused at once, and its connection is closed. What arrives in one
-//! piece goes to its handler without a wait and needs none.
+//! many they are; of a body that does not fit any more nothing is kept, and it is refused when it has been read. What arrives
+//! in one piece goes to its handler without a wait and needs none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,10 +30,12 @@ impl Room {
 }
 
 impl Share {
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Problem> {
+    /// Takes as much as makes it so many bytes.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
+        let more = bytes.saturating_sub(self.bytes);
         // Given back with the rest, also if it was too much.
-        self.bytes += bytes;
-        match self.room.0.fetch_add(bytes, Ordering::AcqRel) + bytes {
+        self.bytes += more;
+        match self.room.0.fetch_add(more, Ordering::AcqRel) + more {
             0..=ROOM_BYTES => Ok(()),
             _ => Err(Problem::unavailable(
                 "more large bodies arrive than there is room for; nothing was done",
@@ -58,11 +60,13 @@ mod tests {
     fn what_one_gives_back_another_takes() {
         let room = Room::default();
         let (mut one, mut other) = (room.share(), room.share());
-        one.take(ROOM_BYTES - 10).unwrap();
-        other.take(10).unwrap();
-        assert_eq!(other.take(1).unwrap_err().status, 503);
+        one.grow_to(ROOM_BYTES - 10).unwrap();
+        other.grow_to(7).unwrap();
+        other.grow_to(10).unwrap();
+        other.grow_to(10).unwrap();
+        assert_eq!(other.grow_to(11).unwrap_err().status, 503);
         drop(one);
-        other.take(10).unwrap();
+        other.grow_to(20).unwrap();
         drop(other);
         assert_eq!(room.0.load(Ordering::Acquire), 0);
     }

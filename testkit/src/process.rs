@@ -6,10 +6,11 @@
 //! It is killed and reaped when dropped, and killed when the test process dies. What *it* started is its
 //! own to end: tests check that, so nothing here does it.
 
+mod command;
 mod look;
 mod output;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,24 +25,13 @@ use crate::{processes, spawner, wait};
 use output::Output;
 
 pub use crate::ports::free_port;
+pub use command::command;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 /// What a process that failed may take to be gone.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 const GREETING: &str = "listening on ";
-
-/// A program that shows the token of all tests, hears nothing of the test's own environment that it would listen to, and
-/// is told nothing: for the client commands, and for programs that use a client.
-pub fn command(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env(crate::TOKEN_VARIABLE, crate::TOKEN)
-        .env_remove("ESTIMAND_SERVER")
-        .env_remove("ESTIMAND_NODE");
-    command.stdin(Stdio::null());
-    command
-}
 
 /// How to start the binary. Kept, so that the same can be started again.
 pub struct Builder {

@@ -41,8 +41,24 @@ thread_local! {
 pub(crate) struct Driver(Arc<Inner>);
 
 struct Inner {
-    runtime: Runtime,
+    /// There until the end.
+    runtime: Option<Runtime>,
     deadline_ms: AtomicU64,
+}
+
+impl Inner {
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is taken when this is dropped")
+    }
+}
+
+/// However a connection comes to its end, also by unwinding: waiting would mean waiting for a name server that hangs.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// What unwinds the stack when a deadline passes.
@@ -51,7 +67,7 @@ struct TimedOut(Duration);
 impl BlockOn for Driver {
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         let deadline = Duration::from_millis(self.0.deadline_ms.load(Ordering::Relaxed));
-        match self.0.runtime.block_on(async { timeout(deadline, future).await }) {
+        match self.0.runtime().block_on(async { timeout(deadline, future).await }) {
             Ok(output) => output,
             // Unlike `panic!`, this tells no panic hook: a slow server is no bug.
             Err(_) => resume_unwind(Box::new(TimedOut(deadline))),
@@ -66,7 +82,7 @@ impl BlockOn for Driver {
 impl Driver {
     pub(crate) fn start() -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let driver = Self(Arc::new(Inner { runtime, deadline_ms: AtomicU64::new(0) }));
+        let driver = Self(Arc::new(Inner { runtime: Some(runtime), deadline_ms: AtomicU64::new(0) }));
         driver.set_deadline(STATEMENT_TIMEOUT);
         Ok(driver)
     }
@@ -135,19 +151,15 @@ impl Driver {
     pub(crate) fn close(self, connection: impl Sized, in_order: bool) {
         {
             // mysql_async starts a task when it is dropped.
-            let _inside = self.0.runtime.enter();
+            let _inside = self.0.runtime().enter();
             drop(connection);
         }
         if in_order && Handle::try_current().is_err() {
-            self.0.runtime.block_on(async {
+            self.0.runtime().block_on(async {
                 for _ in 0..TURNS_TO_CLOSE {
                     tokio::task::yield_now().await;
                 }
             });
-        }
-        // Waiting would mean waiting for a name server that hangs.
-        if let Some(inner) = Arc::into_inner(self.0) {
-            inner.runtime.shutdown_background();
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The binary under test, run as a user runs it: a real process with its own port and data folder.
 //!
 //! It is up when it has said where it listens and `GET /readyz` is 200, or, if it serves no HTTP, when it has
-//! said anything. Its output is read all the time,
-//! so that it never blocks on a full pipe, and the last of it is in the message of whatever fails.
-//! It is killed and reaped when dropped, and killed when the test process dies. What *it* started is its
-//! own to end: tests check that, so nothing here does it.
+//! said anything. Its output is read all the time, so that it never blocks on a full pipe, and the last of it is in the
+//! message of whatever fails. It is killed and reaped when dropped, and killed when the test process dies. What *it*
+//! started is its own to end: tests check that, so nothing here does it.
 
 mod command;
 mod look;

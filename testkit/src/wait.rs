@@ -31,7 +31,7 @@ pub fn until_ok<T, E: Display>(deadline: Duration, what: &str, probe: impl FnMut
 }
 
 /// Calls `probe` until it succeeds, and at `deadline` returns its last failure.
-pub(crate) fn poll<T, E>(deadline: Duration, mut probe: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub fn poll<T, E>(deadline: Duration, mut probe: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let end = Instant::now() + deadline;
     let mut pause = SHORTEST_PAUSE;
     loop {

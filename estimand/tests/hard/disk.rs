@@ -1,6 +1,6 @@
 //! Disks that are full, and one that fails.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::Http;
@@ -130,13 +130,9 @@ fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
     wait::until_ok(SOON * 2, "a commit to break off", || {
         let refusing = disk.refuse_data(up.data_dir());
         // What is written to blocks before the first that is refused is taken; then others are refused.
-        let since = Instant::now();
-        while since.elapsed() < REFUSED_AT_ONCE {
-            if has_broken_commits(up) {
-                return Ok(refusing);
-            }
-        }
-        Err(up.stderr_tail())
+        wait::poll(REFUSED_AT_ONCE, || has_broken_commits(up).then_some(()).ok_or(()))
+            .map(|()| refusing)
+            .map_err(|()| up.stderr_tail())
     })
 }
 
@@ -146,6 +142,17 @@ fn has_broken_commits(up: &Estimand) -> bool {
     lines
         .find_map(|line| line.strip_prefix(BROKEN_COMMITS)?.trim().parse().ok())
         .is_some_and(|count: u64| count > 0)
+}
+
+/// What was acknowledged before `trouble`, in which the service ends, is there when it is started again.
+fn nothing_is_lost_in(load: &Load, up: &mut Estimand, trouble: impl FnOnce(&mut Estimand)) {
+    let down = load.hold();
+    let acknowledged = load.acknowledged();
+    trouble(up);
+    up.restart_on_same_port();
+    load.check_since(&up.http(), &acknowledged);
+    drop(down);
+    load.wait_for_everyone();
 }
 
 /// It refuses data in the middle of commits, and then the file system gives up.
@@ -162,14 +169,10 @@ fn a_disk_that_fails_under_the_store_loses_nothing() {
                 expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
             }
             load.check(&up.http());
-            let down = load.hold();
-            let acknowledged = load.acknowledged();
-            up.kill9();
-            disk.repair();
-            up.restart_on_same_port();
-            load.check_since(&up.http(), &acknowledged);
-            drop(down);
-            load.wait_for_everyone();
+            nothing_is_lost_in(&load, &mut up, |up| {
+                up.kill9();
+                disk.repair();
+            });
         }
     });
     load.check(&up.http());
@@ -194,16 +197,12 @@ fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
             }
             load.wait_for_everyone();
             load.wait_for_progress(50);
-            let down = load.hold();
-            let acknowledged = load.acknowledged();
-            up.pause();
-            disk.note();
-            up.kill9();
-            disk.cut_power();
-            up.restart_on_same_port();
-            load.check_since(&up.http(), &acknowledged);
-            drop(down);
-            load.wait_for_everyone();
+            nothing_is_lost_in(&load, &mut up, |up| {
+                up.pause();
+                disk.note();
+                up.kill9();
+                disk.cut_power();
+            });
         }
     });
     load.check(&up.http());

@@ -7,16 +7,16 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse, Responder};
 use chrono::{DateTime, Utc};
-use estimand_api::client::HINT_HEADER;
 use estimand_api::fields::{self, Fields};
+use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::schema::{of, optional};
 use estimand_api::value::{Binding, Served, Swap, SwapAction};
-use estimand_service::{Body, Failure, Principal, Query, path_name};
 use estimand_store::{SwapRow, actor};
+use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use crate::DataService;
 use crate::entry::Entry;

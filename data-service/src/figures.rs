@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use estimand_api::pointer::Pointer;
-use estimand_service::metrics::{Counter, Exposition, Kind};
+use estimand_runtime::metrics::{Counter, Exposition, Kind};
 
 use crate::log::Log;
 use crate::queue::Submit;

@@ -12,8 +12,8 @@ use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::schema::of;
 use estimand_api::value::PastValue;
-use estimand_service::{Failure, Query};
 use estimand_store::{HistoryQuery, HistoryRow};
+use estimand_web::{Failure, Query};
 use serde_json::json;
 
 use crate::DataService;

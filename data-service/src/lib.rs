@@ -33,8 +33,10 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
-use estimand_service::{Clock, Metrics, PartReady, Readiness, Role, Routes, Stop};
+use estimand_runtime::Metrics;
+use estimand_runtime::{Clock, PartReady, Readiness, Stop};
 use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
+use estimand_web::{Role, Routes};
 
 use alarms::Alarms;
 use figures::Figures;

@@ -8,15 +8,15 @@ use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::client::REVISION_HEADER;
 use estimand_api::described;
 use estimand_api::duration::{Span, SpanText};
+use estimand_api::headers::REVISION_HEADER;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::schema;
 use estimand_api::value::{State, Value as StoredValue};
-use estimand_service::{Failure, Query, segment};
+use estimand_web::{Failure, Query, segment};
 use serde_json::json;
 
 use crate::DataService;

@@ -5,7 +5,7 @@
 //! was under way are left alone, so that no delay makes a value look younger, and instants that are right stay to the letter.
 
 use actix_web::HttpRequest;
-use estimand_api::client::SENT_AT_HEADER;
+use estimand_api::headers::SENT_AT_HEADER;
 use estimand_api::instant::{WRITABLE, parse_rfc3339};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::write::Write;

@@ -16,7 +16,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::schema::of;
 use estimand_api::write::{MAX_BATCH_BYTES, Write};
-use estimand_service::{Body, Failure, Principal};
+use estimand_web::{Body, Failure, Principal};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -17,7 +17,8 @@ use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_service::{Failure, Query, Stop};
+use estimand_runtime::Stop;
+use estimand_web::{Failure, Query};
 use futures_util::stream::unfold;
 use tokio::time::Instant;
 

@@ -14,7 +14,7 @@ use estimand_api::registration::History;
 use estimand_api::schema::of;
 use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_WRITE_BYTES, Write};
-use estimand_service::{Body, Failure, Principal, Query, read_body};
+use estimand_web::{Body, Failure, Principal, Query, read_body};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
-use estimand_service::clock::Clock;
+use estimand_runtime::clock::Clock;
 use estimand_store::Halt;
 
 use crate::alarms::Alarms;

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use estimand_api::client::Credentials;
-use estimand_service::server::Signals;
-use estimand_service::{SystemClock, Tasks, stop, telemetry};
+use estimand_client::Credentials;
+use estimand_runtime::Signals;
+use estimand_runtime::{SystemClock, Tasks, stop};
 use estimand_slot_agent::{Agent, Allow, Capabilities, RunAs};
+
+use estimand_cli::output::say;
 
 use crate::cli::engine::{AgentOptions, Allowed};
 use crate::joining::{self, Shown};
-use crate::serve::{Fate, say};
+use crate::serve::Fate;
+use crate::telemetry;
 
 /// The hidden first argument with which this program is the launcher of an agent.
 pub const LAUNCHER: &str = "slot-launcher";

@@ -7,7 +7,7 @@ use estimand_collectors::{self as collectors, Failure as NotCollected, Kind, Rea
 use serde_json::{Value, json};
 
 use crate::cli::collect::CollectArgs;
-use crate::output::failure::Failure;
+use estimand_cli::output::failure::Failure;
 
 /// Measures, or lists what can be measured.
 pub fn collect(args: &CollectArgs) -> Result<(), Failure> {
@@ -83,6 +83,6 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    crate::serve::say(text);
+    estimand_cli::output::say(text);
     Ok(())
 }

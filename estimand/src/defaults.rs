@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use estimand_api::client::{Client, Error};
 use estimand_api::names::DataName;
+use estimand_client::{Client, Error};
 use estimand_collectors::{self as collectors, Kind};
-use estimand_service::Stop;
+use estimand_runtime::Stop;
 use serde_json::{Map, Value, json};
 
 const PAUSE: Duration = Duration::from_millis(500);

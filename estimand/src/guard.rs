@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use estimand_access::{Access, Openness};
 use estimand_api::access::{Grant, Token};
-use estimand_api::client::{self, Client, Credentials};
 use estimand_api::names::NodeName;
-use estimand_service::{Readiness, Tasks};
+use estimand_client::{self as client, Client, Credentials};
+use estimand_runtime::{Readiness, Tasks};
 use estimand_store::StoreUrl;
 
-use crate::credentials::TOKEN_FILE;
 use crate::serve::{Options, Parts};
 use crate::tls::ServiceTls;
+use estimand_cli::credentials::TOKEN_FILE;
 
 const ALONE: &str = "services that run apart speak to each other with certificates (--tls DIR), or with a token: give the \
     same one to all of them in ESTIMAND_TOKEN, e.g. `export ESTIMAND_TOKEN=$(head -c 32 /dev/urandom | base64 | tr -d \
@@ -50,7 +50,7 @@ impl Guard {
         let access = Access::start(
             estimand_access::Options {
                 store: store.clone(),
-                clock: std::sync::Arc::new(estimand_service::SystemClock),
+                clock: std::sync::Arc::new(estimand_runtime::SystemClock),
                 openness: openness(options),
                 kept_in: kept_in.clone(),
             },

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::access::{Joined, Token};
-use estimand_api::client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
 use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::names::NodeName;
+use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
 use estimand_pki::{AUTHORITY, Certificate, new_key, request, write_key, write_public};
-use estimand_service::Stop;
+use estimand_runtime::Stop;
 
 use crate::cli::engine::AgentOptions;
-use crate::credentials::{self, GivenTls};
+use estimand_cli::credentials::{self, GivenTls};
 
 const CERTIFICATE: &str = "node.pem";
 const KEY: &str = "node.key";

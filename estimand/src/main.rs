@@ -9,49 +9,41 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use output::failure::Exit;
+use estimand_cli::{Exit, Failure, Remote};
 
 mod agent;
 mod cli;
 mod collect;
-mod commands;
-mod credentials;
+mod completions;
 mod defaults;
-mod demo;
 mod guard;
 mod joining;
-mod output;
 mod pki;
+mod scheduler;
 mod serve;
+mod telemetry;
 mod tls;
 
 fn main() -> ExitCode {
     // Before anything else is made: this process starts what runs in slots, and is kept small.
     if std::env::args_os().nth(1).is_some_and(|word| word == agent::LAUNCHER) {
-        return estimand_slot_agent::launch::serve();
-    }
-    if std::env::args_os().nth(1).is_some_and(|word| word == estimand_demo::HOST) {
-        return estimand_demo::serve(std::env::args_os().skip(2));
+        return estimand_exec::serve();
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Cli { remote, command } = Cli::parse();
     let exit = match command {
-        Command::Client(command) => run_client(&remote, command),
+        Command::Client(command) => run_client(estimand_cli::run(&remote, command)),
+        Command::Scheduler(command) => run_client(scheduler::run(&remote, command)),
         Command::Collect(mut args) => {
             args.json |= remote.json;
             finish(collect::collect(&args))
         }
-        Command::Demo(mut args) => {
-            remote.refuse_server_for_demo();
-            args.json |= remote.json;
-            run_long(demo::run(args))
-        }
         Command::Pki(args) => {
-            remote.refuse_for_service();
+            Cli::refuse_remote(&remote);
             finish(pki::run(&args))
         }
-        Command::Completions(args) => finish(commands::completions::print(&args)),
+        Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
             let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
             run_service(&remote, service.options(serve::Parts::All { agent, defaults }))
@@ -62,7 +54,7 @@ fn main() -> ExitCode {
         }
         Command::Agent(args) => {
             // The agent's own `--server` is another one, and stands behind its name.
-            remote.refuse_for_service();
+            Cli::refuse_remote(&remote);
             let log_format = args.log_format();
             let options = args.options().unwrap_or_else(|wrong| wrong.exit());
             run_long(agent::run(options, log_format))
@@ -73,8 +65,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn run_service(remote: &cli::Remote, options: serve::Options) -> Exit {
-    remote.refuse_for_service();
+fn run_service(remote: &Remote, options: serve::Options) -> Exit {
+    Cli::refuse_remote(remote);
     run_long(serve::serve(options))
 }
 
@@ -99,15 +91,15 @@ fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
 }
 
 /// One thread is enough for a few requests, and it starts sooner than one a core.
-fn run_client(remote: &cli::Remote, command: cli::ClientCommand) -> Exit {
+fn run_client(work: impl Future<Output = Result<(), Failure>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     finish(match runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(commands::run(remote, command))),
+        Ok(runtime) => runtime.block_on(Box::pin(work)),
         Err(error) => Err(error.into()),
     })
 }
 
-fn finish(done: Result<(), output::failure::Failure>) -> Exit {
+fn finish(done: Result<(), Failure>) -> Exit {
     match done {
         Ok(()) => Exit::Done,
         Err(failure) => failure.report(),

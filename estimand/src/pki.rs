@@ -9,12 +9,10 @@ use estimand_pki::{AUTHORITY, Authority, Certificate, write_key, write_public};
 use serde_json::json;
 
 use crate::cli::pki::{InitArgs, IssueArgs, PkiArgs, PkiCommand};
-use crate::cli::services::data_dir_or_default;
-use crate::output::failure::Failure;
-use crate::serve::say;
-
-/// The authority's folder in the data folder.
-pub const FOLDER: &str = "pki";
+use estimand_cli::credentials::{PKI_FOLDER, data_dir_or_default};
+use estimand_cli::output::failure::Failure;
+use estimand_cli::output::say;
+use estimand_cli::output::words::hex;
 
 pub fn run(args: &PkiArgs) -> Result<(), Failure> {
     match &args.what {
@@ -83,13 +81,9 @@ fn show(args: &IssueArgs, who: &Identity, certificate: &Path, key: &Path, made: 
 }
 
 fn folder(given: Option<&PathBuf>) -> PathBuf {
-    given.cloned().unwrap_or_else(|| data_dir_or_default(None).join(FOLDER))
+    given.cloned().unwrap_or_else(|| data_dir_or_default(None).join(PKI_FOLDER))
 }
 
 fn file(folder: &Path, who: &Identity, ending: &str) -> PathBuf {
     folder.join(format!("{}.{ending}", who.kind()))
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,31 +5,33 @@
 //! runs and delivers what that gave, the server drains, tasks stop, then the writer stores what was accepted,
 //! and only then the process ends.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use estimand_api::client::{self, Client};
+use estimand_client::{self as client, Client};
 use estimand_data_service::DataService;
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
-use estimand_service::limits::raise_open_files;
-use estimand_service::server::Signals;
-use estimand_service::stop::{self, Stop, StopTrigger};
-use estimand_service::{
-    Metrics, Readiness, Routes, Server, ServerOptions, Site, SystemClock, Tasks, telemetry,
-};
+use estimand_runtime::Metrics;
+use estimand_runtime::Signals;
+use estimand_runtime::open_files::raise_open_files;
+use estimand_runtime::stop::{self, Stop, StopTrigger};
+use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::StoreUrl;
+use estimand_web::{Routes, Server, ServerOptions, Site};
+
+use estimand_cli::output::say;
 
 use crate::agent;
 use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
 use crate::cli::tls::TlsFiles;
 use crate::defaults;
 use crate::guard::Guard;
+use crate::telemetry;
 use crate::tls::ServiceTls;
 
 /// How long a manager leads without its database, if nobody else could.
@@ -337,10 +339,4 @@ fn greet(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) {
         ));
     }
     say(&text);
-}
-
-/// Says something on standard output. If that is closed, nobody is kept from being served.
-pub fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use estimand_access::{Access, Signer};
 use estimand_api::access::Token;
-use estimand_api::client::{CertificateFiles, Credentials, Trust};
+use estimand_client::{CertificateFiles, Credentials, Trust};
 use estimand_pki::AUTHORITY_KEY;
-use estimand_service::{Tls, TlsOptions};
+use estimand_web::{Tls, TlsOptions};
 
 use crate::cli::tls::TlsFiles;
 

@@ -13,8 +13,8 @@ use estimand_api::node::{
     AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS,
 };
 use estimand_api::problem::{FieldError, Problem};
-use estimand_service::metrics::Gauge;
-use estimand_service::{Body, Failure, Principal, Query, path_node, segment};
+use estimand_runtime::metrics::Gauge;
+use estimand_web::{Body, Failure, Principal, Query, path_node, segment};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Registration};
-use estimand_service::{Body, Failure, Query, path_name};
+use estimand_web::{Body, Failure, Query, path_name};
 use serde::Serialize;
 use tokio::time::Instant;
 

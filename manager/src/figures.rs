@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimand_api::node::NodeState;
-use estimand_service::metrics::{Counter, Exposition, Gauge, Kind};
+use estimand_runtime::metrics::{Counter, Exposition, Gauge, Kind};
 
 use crate::reign::Reign;
 

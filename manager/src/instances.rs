@@ -8,7 +8,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::{Instance, RunReport};
-use estimand_service::{Failure, Principal, Query, path_name, path_node};
+use estimand_web::{Failure, Principal, Query, path_name, path_node};
 use tokio::time::Instant;
 
 use crate::Manager;

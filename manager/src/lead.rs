@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use estimand_service::PartReady;
+use estimand_runtime::PartReady;
 use estimand_store::{Error, LeadRow, StoreUrl, Worker};
 use tokio::time::{sleep, timeout};
 

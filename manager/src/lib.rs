@@ -34,11 +34,12 @@ mod upkeep;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use estimand_api::client::Client;
 use estimand_api::problem::Problem;
-use estimand_service::metrics::Exposition;
-use estimand_service::{Clock, Readiness, Role, Routes, Stop, Tasks};
+use estimand_client::Client;
+use estimand_runtime::metrics::Exposition;
+use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_store::StoreUrl;
+use estimand_web::{Role, Routes};
 use tokio::sync::{Mutex as TaskMutex, watch};
 use tokio::time::timeout;
 
@@ -200,7 +201,7 @@ impl Manager {
             .share(self.clone())
     }
 
-    /// Writes what is known of the cluster: a source for [`Metrics`](estimand_service::Metrics).
+    /// Writes what is known of the cluster: a source for [`Metrics`](estimand_runtime::Metrics).
     pub fn write_figures(&self, text: &mut String) {
         let reign = self.0.reign.borrow().clone();
         self.0.figures.write(&mut Exposition::new(text), reign.as_ref());

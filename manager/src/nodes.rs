@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::NodeName;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
-use estimand_service::{Failure, Principal, Query, path_node};
+use estimand_web::{Failure, Principal, Query, path_node};
 use tokio::sync::oneshot;
 
 use crate::Manager;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use estimand_service::Stop;
+use estimand_runtime::Stop;
 use estimand_store::Error;
 use tokio::time::{Instant, sleep};
 

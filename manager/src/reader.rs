@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::client::{Client, Error};
 use estimand_api::registration::Registered;
-use estimand_service::Stop;
+use estimand_client::{Client, Error};
+use estimand_runtime::Stop;
 use tokio::time::{sleep, timeout};
 
 use crate::Shared;

@@ -3,7 +3,7 @@
 //! The server's stop comes before its connections are drained: whoever keeps a connection waiting must end
 //! then. The tasks' stop comes last, and comes alone when there is no server.
 
-use estimand_service::Stop;
+use estimand_runtime::Stop;
 
 #[derive(Debug, Clone)]
 pub struct Stops {

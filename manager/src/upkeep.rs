@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use estimand_api::client::{Client, Error, Query};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
-use estimand_service::Stop;
+use estimand_client::{Client, Error, Query};
+use estimand_runtime::Stop;
 use tokio::time::{sleep, timeout};
 
 use crate::cluster::RemoveRefused;

@@ -7,9 +7,9 @@ mod support;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use estimand_api::client::{Asking, Client};
 use estimand_api::names::NodeName;
 use estimand_api::node::{Desired, Heartbeat};
+use estimand_client::{Asking, Client};
 use estimand_testkit::wait;
 use serde_json::json;
 use support::agent::read;

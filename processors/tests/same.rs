@@ -179,7 +179,7 @@ fn a_script_refuses_what_the_built_in_refuses() {
 
 /// An estimator that ships as an expression, with the inputs and parameters that it may name.
 fn expression(name: &str, params: &BTreeMap<String, Value>) -> Expression {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expressions").join(format!("{name}.cel"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cel").join(format!("{name}.cel"));
     let expression = Expression::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     let inputs = find(name).unwrap().inputs.iter().map(|role| (*role).to_owned()).collect();
     expression.check(&inputs, &params.keys().cloned().collect()).unwrap();

@@ -8,7 +8,7 @@ use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration};
-use estimand_service::{Body, Failure, Principal, Query, path_name};
+use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use crate::Registry;
 use crate::edit::Ask;

@@ -22,14 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use estimand_api::client::{Client, Query as Values};
 use estimand_api::fields::nearest;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{Change, Mode, Registration};
-use estimand_service::metrics::{Exposition, Kind};
-use estimand_service::{Clock, Readiness, Role, Routes, Tasks};
+use estimand_client::{Client, Query as Values};
+use estimand_runtime::metrics::{Exposition, Kind};
+use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{StoreUrl, Worker};
+use estimand_web::{Role, Routes};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
@@ -146,7 +147,7 @@ impl Registry {
             .share(self.clone())
     }
 
-    /// Writes how much is registered: a source for [`Metrics`](estimand_service::Metrics).
+    /// Writes how much is registered: a source for [`Metrics`](estimand_runtime::Metrics).
     pub fn write_figures(&self, text: &mut String) {
         let Some(book) = self.0.shared.book.load_full() else { return };
         let mut out = Exposition::new(text);
@@ -220,7 +221,7 @@ impl Registry {
         let asked = async {
             let bound = client.bindings().await?.iter().any(|binding| binding.data_name == *name);
             let values = client.values(&Values::of(name.clone())).await?;
-            Ok::<_, estimand_api::client::Error>(bound || !values.0.is_empty())
+            Ok::<_, estimand_client::Error>(bound || !values.0.is_empty())
         };
         match timeout(ASK_WITHIN, asked).await {
             Ok(Ok(known)) => known,

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use estimand_api::client::Client;
-use estimand_service::Stop;
+use estimand_client::Client;
+use estimand_runtime::Stop;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 

@@ -13,9 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use estimand_api::client::{Client, Error, Options};
 use estimand_api::names::DataName;
-use estimand_service::Stop;
+use estimand_client::{Client, Error, Options};
+use estimand_runtime::Stop;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_api::registration::{Change, Registration};
-use estimand_service::{Failure, Query, path_name};
+use estimand_web::{Failure, Query, path_name};
 
 use crate::Registry;
 use crate::book::{Entry, Held};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
-use estimand_service::{PartReady, Stop};
+use estimand_runtime::{PartReady, Stop};
 use estimand_store::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 
-use estimand_api::client::Client;
 use estimand_api::command::Command;
+use estimand_client::Client;
 use estimand_scheduler_demo::dispatch::ThroughAgents;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::{Job, JobNames};

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use estimand_api::client::{self, Client, Credentials};
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
-use estimand_service::limits::raise_open_files;
-use estimand_service::{Clock, Stop, Tasks};
+use estimand_client::{self as client, Client, Credentials};
+use estimand_runtime::open_files::raise_open_files;
+use estimand_runtime::{Clock, Stop, Tasks};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::allow::Allow;
@@ -23,11 +23,11 @@ use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_option
 use crate::derive;
 use crate::facts::facts;
 use crate::home::{Home, HomeError};
-use crate::launch::{Capabilities, Cells, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
 use crate::link::{Link, Servers, Told};
 use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
 use crate::user::{self, RunAs};
+use estimand_exec::{Capabilities, Cells, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
 
 /// How many runs at the same time by default, for each core.
 const TURNS_PER_CORE: usize = 4;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use estimand_api::node::Desired;
 use rustix::fs::{FlockOperation, Gid, Uid, flock};
 
-use crate::launch::Identity;
+use estimand_exec::Identity;
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use estimand_api::client::{Asking, Client, Credentials, Error, Options};
 use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, RunRequest};
-use estimand_service::Stop;
+use estimand_client::{Asking, Client, Credentials, Error, Options};
+use estimand_runtime::Stop;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 

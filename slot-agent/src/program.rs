@@ -23,7 +23,7 @@ use ring::digest;
 use rustix::fs::{Access, Gid, MemfdFlags, Mode, SealFlags, Uid};
 
 use crate::allow::{Allow, NotRun};
-use crate::launch::ProgramFile;
+use estimand_exec::ProgramFile;
 
 /// The largest script that is copied.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use crate::launch::Identity;
+use estimand_exec::Identity;
 
 /// The largest entry of a user or a group that is read; a group may have many members.
 const MAX_ENTRY_BYTES: usize = 1 << 20;

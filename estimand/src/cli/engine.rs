@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::telemetry;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum, ValueHint};
 use estimand_api::names::NodeName;
-use estimand_service::telemetry;
 
-use super::services::{ServiceArgs, data_dir_or_default, log_format};
+use estimand_cli::credentials::data_dir_or_default;
+
+use super::services::{ServiceArgs, log_format};
 use super::tls::JoinArgs;
-use super::{Cli, Remote, parse};
+use estimand_cli::Remote;
+use estimand_cli::arguments::parse;
+
+use super::Cli;
 
 const AGENT_EXAMPLES: &str = "\
 An agent asks a manager what to run, and opens no port. Nothing is allowed to run unless --allow

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use estimand_scheduler_demo::job::JobNames;
 
-use super::parse;
 use super::partition::PlanArgs;
+use estimand_cli::arguments::parse;
 
 const EXAMPLES: &str = "\
 Plans as `estimand partition` does, has the agents start the worker on all nodes, tells each its

@@ -1,15 +1,16 @@
 //! The commands that start services.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::telemetry;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
-use estimand_service::telemetry;
+
+use estimand_cli::arguments::parse;
+use estimand_cli::credentials::data_dir_or_default;
 
 use super::engine::Defaults;
-use super::parse;
 use super::tls::TlsArgs;
 use crate::serve::{Options, Parts};
 
@@ -82,40 +83,6 @@ impl RegistryArgs {
     }
 }
 
-pub fn data_dir_or_default(given: Option<PathBuf>) -> PathBuf {
-    let variable = |name| std::env::var_os(name);
-    given.unwrap_or_else(|| default_data_dir(variable("XDG_DATA_HOME"), variable("HOME")))
-}
-
-/// Where data is kept unless said otherwise. A relative path in either variable would mean another folder
-/// with every start, so it counts as none; a process without a home is one of the system's.
-fn default_data_dir(xdg_data_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
-    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    xdg_data_home
-        .and_then(absolute)
-        .or_else(|| home.and_then(absolute).map(|home| home.join(".local/share")))
-        .unwrap_or_else(|| PathBuf::from("/var/lib"))
-        .join("estimand")
-}
-
 pub fn log_format() -> impl clap::builder::TypedValueParser<Value = telemetry::Format> {
     PossibleValuesParser::new(["pretty", "json"]).try_map(|word| word.parse::<telemetry::Format>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_is_kept_in_the_first_folder_there_is() {
-        let check = |xdg: Option<&str>, home: Option<&str>, expected: &str| {
-            let found = default_data_dir(xdg.map(OsString::from), home.map(OsString::from));
-            assert_eq!(found, PathBuf::from(expected), "{xdg:?} {home:?}");
-        };
-        check(Some("/x"), Some("/home/u"), "/x/estimand");
-        check(None, Some("/home/u"), "/home/u/.local/share/estimand");
-        check(Some("relative"), Some("/home/u"), "/home/u/.local/share/estimand");
-        check(Some(""), Some(""), "/var/lib/estimand");
-        check(None, None, "/var/lib/estimand");
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use estimand_api::client::{CertificateFiles, Client, Credentials, Options, Trust};
+use estimand_client::{CertificateFiles, Client, Credentials, Options, Trust};
 use estimand_testkit::process::{Builder, Estimand, free_port};
 use estimand_testkit::{databases, wait};
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_api::client::{CertificateFiles, Credentials, Error, Trust};
 use estimand_api::identity::Identity;
+use estimand_client::{CertificateFiles, Credentials, Error, Trust};
 use estimand_pki::Authority;
 use reqwest::{Method, StatusCode};
 
@@ -72,12 +72,12 @@ fn a_service_that_cannot_show_who_it_is_gets_nothing() {
     assert!(unknown(Some(Trust::Pin([7; 32]))).contains("the authority that the join token names"));
     // By an address that its certificate does not name.
     let elsewhere = plane.url().replace("127.0.0.1", "127.0.0.2");
-    let options = estimand_api::client::Options {
+    let options = estimand_client::Options {
         credentials: Credentials { trust: plane.trust(), ..Credentials::default() },
         attempts: 1,
-        ..estimand_api::client::Options::default()
+        ..estimand_client::Options::default()
     };
-    let client = estimand_api::client::Client::with_options(&elsewhere, options).unwrap();
+    let client = estimand_client::Client::with_options(&elsewhere, options).unwrap();
     refused(plane.wait(client.nodes()));
     plane.wait(plane.operator().nodes()).unwrap();
 }

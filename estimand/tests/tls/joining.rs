@@ -1,7 +1,7 @@
 //! Nodes join, renew, and are shut out.
 
 use estimand_api::access::Token;
-use estimand_api::client::{Client, Credentials, Options};
+use estimand_client::{Client, Credentials, Options};
 use estimand_pki::Certificate;
 use estimand_testkit::netns::Network;
 use estimand_testkit::proxy::{Proxy, Way};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use estimand_api::access::Token;
-use estimand_api::client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
+use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
 use estimand_testkit::process::{self, Builder, Estimand};
 use estimand_testkit::{TOKEN, wait};
 use reqwest::{Method, StatusCode};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use estimand_api::client::CertificateFiles;
 use estimand_api::identity::Identity;
+use estimand_client::CertificateFiles;
 use estimand_pki::Authority;
 use estimand_testkit::wait;
 use reqwest::Method;

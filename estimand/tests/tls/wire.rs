@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use estimand_api::access::Token;
-use estimand_api::client::{Client, Credentials, Options};
+use estimand_client::{Client, Credentials, Options};
 use estimand_testkit::TOKEN;
 use estimand_testkit::netns::Network;
 use reqwest::{Method, StatusCode};

@@ -11,15 +11,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::client::{Client, Options};
+use estimand_client::{Client, Options};
 use estimand_manager::{LeadTimes, Manager, ManagerOptions, Peers, Settings};
-use estimand_service::server::ServerError;
-use estimand_service::stop::{self, StopTrigger};
-use estimand_service::{
-    Metrics, OpenPolicy, Readiness, Routes, Server, ServerOptions, Site, Stop, SystemClock, Tasks,
-};
+use estimand_runtime::Metrics;
+use estimand_runtime::stop::{self, StopTrigger};
+use estimand_runtime::{Readiness, Stop, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
+use estimand_web::server::ServerError;
+use estimand_web::{OpenPolicy, Routes, Server, ServerOptions, Site};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

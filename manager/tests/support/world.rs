@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::Problem;
-use estimand_service::{Body, Failure, Query, Role, Routes};
 use estimand_testkit::wait;
+use estimand_web::{Body, Failure, Query, Role, Routes};
 use serde_json::{Value, json};
 
 use super::{ANY_PORT, PATIENCE, Serving};

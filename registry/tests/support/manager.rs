@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::client::Client;
 use estimand_api::problem::Problem;
+use estimand_client::Client;
 use estimand_registry::manager_options;
-use estimand_service::{Body, Failure, Readiness, Role, Routes};
+use estimand_runtime::Readiness;
+use estimand_web::{Body, Failure, Role, Routes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

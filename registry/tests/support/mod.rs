@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::web::ThinData;
-use estimand_api::client::Client;
+use estimand_client::Client;
 use estimand_registry::{Registry, RegistryOptions};
-use estimand_service::server::ServerError;
-use estimand_service::stop::{self, StopTrigger};
-use estimand_service::{
-    Body, Metrics, OpenPolicy, Readiness, Role, Routes, Server, ServerOptions, Site, SystemClock, Tasks,
-};
+use estimand_runtime::Metrics;
+use estimand_runtime::stop::{self, StopTrigger};
+use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
+use estimand_web::server::ServerError;
+use estimand_web::{Body, OpenPolicy, Role, Routes, Server, ServerOptions, Site};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

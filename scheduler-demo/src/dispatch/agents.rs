@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use estimand_api::client::{self, Client, Query, Watch};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::slot::Instance;
 use estimand_api::value::{State, Value};
 use estimand_api::write::Write;
+use estimand_client::{self as client, Client, Query, Watch};
 use serde_json::Value as Json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

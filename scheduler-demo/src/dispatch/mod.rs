@@ -8,8 +8,8 @@ mod agents;
 
 use std::future::Future;
 
-use estimand_api::client;
 use estimand_api::names::NameError;
+use estimand_client as client;
 
 use crate::job::{Job, Part, Progress};
 

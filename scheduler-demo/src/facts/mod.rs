@@ -8,9 +8,9 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use estimand_api::client::{self, Client, Query};
 use estimand_api::names::DataName;
 use estimand_api::value::Value;
+use estimand_client::{self as client, Client, Query};
 
 use crate::plan::{Item, State};
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use estimand_api::access::Token;
-use estimand_api::client::Client;
 use estimand_api::command::Command as Words;
+use estimand_client::Client;
 use estimand_scheduler_demo::job::{Job, JobNames};
 use estimand_testkit::http::Http;
 use estimand_testkit::process::Estimand;

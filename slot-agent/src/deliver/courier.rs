@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::client::{self, Client};
 use estimand_api::value::BatchWritten;
 use estimand_api::write::Write;
-use estimand_service::Stop;
+use estimand_client::{self as client, Client};
+use estimand_runtime::Stop;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::outbox::Shared;

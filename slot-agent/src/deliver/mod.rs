@@ -25,7 +25,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use estimand_api::client;
+use estimand_client as client;
 
 pub use outbox::{Outbox, OutboxOptions};
 pub use parcel::Refusal;

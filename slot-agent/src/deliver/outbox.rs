@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use estimand_api::client::Client;
 use estimand_api::write::Write;
-use estimand_service::{Clock, Stop, SystemClock};
+use estimand_client::Client;
+use estimand_runtime::{Clock, Stop, SystemClock};
 use tokio::sync::Notify;
 
 use super::SpoolError;

@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use estimand_api::client;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::value::BatchWritten;
 use estimand_api::write::Write;
+use estimand_client as client;
 use tokio::time::Instant;
 
 /// A write that the data service does not take and that was therefore given up.

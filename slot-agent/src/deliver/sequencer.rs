@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use estimand_service::Clock;
+use estimand_runtime::Clock;
 
 use super::SpoolError;
 

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::client::{self, Client, Event, HistoryQuery};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::write::Write;
-use estimand_service::{Clock, Stop};
+use estimand_client::{self as client, Client, Event, HistoryQuery};
+use estimand_runtime::{Clock, Stop};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;

@@ -13,8 +13,8 @@ use super::version::Shared;
 use super::{Context, builtin, plan};
 use crate::allow::NotRun;
 use crate::environment::{self, Surroundings};
-use crate::launch::{self, Capture, Captured, Cell, Exit, Over, RunSpec, SpawnError, Stdin, Why};
 use crate::program::Program;
+use estimand_exec::{self as exec, Capture, Captured, Cell, Exit, Over, RunSpec, SpawnError, Stdin, Why};
 
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         max_stderr: MAX_STATUS_STDERR_BYTES,
     };
     let captured = tokio::select! {
-        captured = launch::capture(&context.launcher, spec, &capture, shared.ends().requested()) => captured,
+        captured = exec::capture(&context.launcher, spec, &capture, shared.ends().requested()) => captured,
         // Dropping the capture ends its processes without asking.
         () = shared.ends_at_once().requested() => return over(None, Verdict::Stopped),
     };

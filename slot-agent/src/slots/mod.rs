@@ -27,7 +27,7 @@ use std::time::Duration;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Desired};
 use estimand_api::slot::{Doing, FAILING_AFTER, RunReport};
-use estimand_service::{Clock, Stop};
+use estimand_runtime::{Clock, Stop};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -36,11 +36,11 @@ use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer};
 use crate::derive::Derive;
 use crate::home::Home;
-use crate::launch::Launcher;
 use crate::link::Told;
 use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
 use crate::user::RunAs;
+use estimand_exec::Launcher;
 
 use slot::Slot;
 

@@ -25,8 +25,8 @@ use super::plan;
 use super::verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
-use crate::launch::{Cell, Run, Stdin};
 use crate::timetable::Key;
+use estimand_exec::{Cell, Run, Stdin};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

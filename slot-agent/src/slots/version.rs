@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use estimand_api::names::NodeName;
+use estimand_api::registration;
 use estimand_api::registration::{Mode, Registered};
 use estimand_api::slot::FAILING_AFTER;
-use estimand_service::Stop;
-use estimand_service::stop::{self, StopTrigger};
+use estimand_runtime::Stop;
+use estimand_runtime::stop::{self, StopTrigger};
 use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
 
 use super::builtin::Made;
 use crate::derive::is_derived;
-use crate::launch::{Cell, Launcher};
 use crate::timetable::Key;
+use estimand_exec::{Cell, Launcher};
 
 /// What the runs of a version share.
 pub struct Shared {
@@ -118,8 +119,10 @@ impl Shared {
         drop(known);
         let mut place = self.cell.write().await;
         if place.is_none() {
-            let limits = &self.registered.registration.limits;
-            *place = Some(launcher.open_cell(&self.place, limits).await);
+            let registration::Limits { memory, cpu, processes, open_files } =
+                self.registered.registration.limits;
+            let limits = estimand_exec::Limits { memory, cpu, processes, open_files };
+            *place = Some(launcher.open_cell(&self.place, &limits).await);
         }
         place.downgrade()
     }

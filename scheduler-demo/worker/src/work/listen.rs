@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use estimand_api::client::{self, Client, Event};
+use estimand_client::{self as client, Client, Event};
 use estimand_api::value::Value;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use chrono::{SecondsFormat, Utc};
-use estimand_api::client;
+use estimand_client as client;
 
 use crate::classify::Classifier;
 use crate::images::{Images, PlaceError, Unreadable};

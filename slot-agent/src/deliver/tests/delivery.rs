@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use estimand_api::client;
 use estimand_api::problem::Problem;
-use estimand_service::stop;
+use estimand_client as client;
+use estimand_runtime::stop;
 
 use super::service::{Reply, Service};
 use super::{Running, client_of, files, options, until, write, writes};

@@ -12,10 +12,10 @@ mod service;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use estimand_api::client::{self, Client};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::write::{Content, Order, Write};
-use estimand_service::stop::{self, StopTrigger};
+use estimand_client::{self as client, Client};
+use estimand_runtime::stop::{self, StopTrigger};
 use tokio::task::JoinHandle;
 
 use super::outbox::Figures;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use estimand_api::client::Error;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_client::Error;
 
 use super::writes;
 use crate::deliver::parcel::{Verdict, judge};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use estimand_service::ManualClock;
+use estimand_runtime::ManualClock;
 
 use super::files;
 use crate::deliver::Sequencer;

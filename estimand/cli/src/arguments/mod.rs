@@ -1,0 +1,129 @@
+//! The arguments of the client commands.
+//!
+//! They become the types of `estimand_api` here, so that a command never sees a wrong name or a wrong duration; what is
+//! wrong ends with clap's message and exit code 2. Nothing is done here.
+
+use clap::{Args, Subcommand};
+
+use crate::credentials::GivenTls;
+
+pub mod access;
+pub mod data;
+pub mod nodes;
+pub mod parse;
+pub mod registrations;
+
+use access::{AuditArgs, TokenArgs};
+use data::{
+    BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
+};
+use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
+use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
+
+/// Names the service that client commands speak to.
+const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
+
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Register a command that produces a data name's values
+    Register(Box<Remotely<RegisterArgs>>),
+    /// Stop producing data names and forget their registrations
+    Unregister(Remotely<UnregisterArgs>),
+    /// List everything that is registered
+    List(Remotely<ListArgs>),
+    /// Show all about one data name: registration, values, bindings
+    Show(Remotely<ShowArgs>),
+    /// Show who changed a registration, when and how
+    Changes(Remotely<ChangesArgs>),
+    /// Write a value of a data name for a node
+    Put(Remotely<PutArgs>),
+    /// Read the latest values
+    Get(Remotely<GetArgs>),
+    /// Delete a data name's values, of one node or of all
+    Delete(Remotely<DeleteArgs>),
+    /// Follow values as they change, until Ctrl-C
+    Watch(Remotely<WatchArgs>),
+    /// Read the values that a data name had in the past
+    History(Remotely<HistoryArgs>),
+    /// Make a data name serve the values of another one
+    Bind(Remotely<BindArgs>),
+    /// Undo `bind`
+    Unbind(Remotely<UnbindArgs>),
+    /// List which data names serve the values of others
+    Bindings(Remotely<BindingsArgs>),
+    /// Compare what several data names say of the same nodes
+    Compare(Remotely<CompareArgs>),
+    /// List the nodes, show one, cordon or remove one
+    Nodes(Remotely<NodesArgs>),
+    /// List what runs on which node, and how it goes
+    Instances(Remotely<InstancesArgs>),
+    /// Show what the runs of a data name wrote to standard error
+    Logs(Remotely<LogsArgs>),
+    /// Run a registration by hand, once and now, and show all that comes of it
+    Run(Remotely<RunArgs>),
+    /// Make, list and revoke tokens
+    Token(Remotely<TokenArgs>),
+    /// Show who changed what, when and from where
+    Audit(Remotely<AuditArgs>),
+}
+
+// What follows has no doc comments where clap would take them for the text of the command.
+
+// A client command's own arguments, and those that all of them have.
+#[derive(Debug, Args)]
+pub struct Remotely<A: Args> {
+    #[command(flatten)]
+    pub own: A,
+    #[command(flatten)]
+    pub remote: Remote,
+}
+
+// Whom to speak to and how to answer; may stand before the command or after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct Remote {
+    /// Whom to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
+    #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
+    pub server: Option<String>,
+    /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else whom the
+    /// system trusts]
+    #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
+    pub authority: Option<std::path::PathBuf>,
+    /// Show this certificate, whose key lies beside it in a file that ends in .key [default: $ESTIMAND_CERTIFICATE]
+    #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
+    pub certificate: Option<std::path::PathBuf>,
+    /// Print what the service answered, as JSON
+    #[arg(long, display_order = 901)]
+    pub json: bool,
+}
+
+impl Remote {
+    /// These options, completed by those that stood before the command.
+    pub fn or(&self, before: &Remote) -> Remote {
+        Remote {
+            server: self.server.clone().or_else(|| before.server.clone()),
+            authority: self.authority.clone().or_else(|| before.authority.clone()),
+            certificate: self.certificate.clone().or_else(|| before.certificate.clone()),
+            json: self.json || before.json,
+        }
+    }
+
+    /// The address of the service.
+    pub fn address(&self) -> String {
+        let from_environment = || std::env::var(SERVER_VARIABLE).ok().filter(|address| !address.is_empty());
+        self.server.clone().or_else(from_environment).unwrap_or_else(|| DEFAULT_SERVER.to_owned())
+    }
+
+    /// What is said about TLS.
+    pub fn secure(&self) -> GivenTls {
+        GivenTls { authority: self.authority.clone(), certificate: self.certificate.clone() }
+    }
+}
+
+// A command line of client commands alone.
+#[cfg(test)]
+#[derive(Debug, clap::Parser)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub command: ClientCommand,
+}

@@ -1,0 +1,102 @@
+//! `bind`, `unbind` and `bindings`.
+
+use estimand_api::names::DataName;
+use estimand_api::pointer::Pointer;
+use estimand_api::value::Served;
+
+use super::Session;
+use crate::arguments::data::{BindArgs, BindingsArgs, UnbindArgs};
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Table};
+use crate::output::{remark, words};
+
+pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure> {
+    let (name, from) = (&args.name, args.from.as_ref());
+    let rebound = match &args.target {
+        Some(to) => {
+            let served = Served { to: to.clone(), field: args.field.clone() };
+            session.client.bind(name, &served, from).await?
+        }
+        None => session.client.roll_back(name, from).await?,
+    };
+    if let Some(hint) = &rebound.hint {
+        remark(&format!("hint: {hint}"));
+    }
+    let binding = &rebound.binding;
+    if session.out.json {
+        return Ok(session.out.pretty(binding)?);
+    }
+    let now = served(&binding.to, binding.field.as_ref());
+    let before = match &binding.before {
+        Some(before) => format!("; before: {}", served(&before.to, before.field.as_ref())),
+        None => String::new(),
+    };
+    Ok(session.out.line(&format!("`{name}` serves {now}{before}"))?)
+}
+
+pub async fn unbind(session: &mut Session, args: &UnbindArgs) -> Result<(), Failure> {
+    session.client.unbind(&args.name).await?;
+    if !session.out.json {
+        session.out.line(&format!("`{}` serves its own values", args.name))?;
+    }
+    Ok(())
+}
+
+pub async fn bindings(session: &mut Session, args: &BindingsArgs) -> Result<(), Failure> {
+    if let (Some(name), true) = (&args.name, args.history) {
+        return history(session, name, args.limit).await;
+    }
+    let mut bindings = session.client.bindings().await?;
+    if let Some(name) = &args.name {
+        bindings.retain(|binding| binding.data_name == *name);
+        if bindings.is_empty() {
+            return Err(Failure::Missing(format!("`{name}` is not bound")));
+        }
+    }
+    if session.out.json {
+        return Ok(session.out.pretty(&bindings)?);
+    }
+    if bindings.is_empty() {
+        remark("nothing is bound");
+        return Ok(());
+    }
+    let mut table = Table::new(["NAME", "SERVES", "SINCE"], 1);
+    for binding in &bindings {
+        table.row([
+            Cell::from(binding.data_name.as_str()),
+            Cell::from(short(&binding.to, binding.field.as_ref())),
+            Cell::from(words::instant(binding.since)),
+        ]);
+    }
+    Ok(session.out.table(&table)?)
+}
+
+async fn history(session: &mut Session, name: &DataName, limit: Option<u32>) -> Result<(), Failure> {
+    let swaps = session.client.binding_history(name, limit).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&swaps)?);
+    }
+    let mut table = Table::new(["AT", "ACTION", "SERVES", "BY"], 2);
+    for swap in &swaps {
+        table.row([
+            Cell::from(words::instant(swap.at)),
+            Cell::from(swap.action.as_str()),
+            Cell::from(short(&swap.served.to, swap.served.field.as_ref())),
+            Cell::from(&swap.by),
+        ]);
+    }
+    Ok(session.out.table(&table)?)
+}
+
+/// What a bound name serves, in words.
+pub fn served(to: &DataName, field: Option<&Pointer>) -> String {
+    match field {
+        None => format!("the values of `{to}`"),
+        Some(field) => format!("`{field}` of the values of `{to}`"),
+    }
+}
+
+/// The same where it has a column.
+fn short(to: &DataName, field: Option<&Pointer>) -> String {
+    field.map_or_else(|| to.to_string(), |field| format!("{to} {field}"))
+}

@@ -1,0 +1,229 @@
+//! `list`: everything that is registered, and how it goes where a manager knows that.
+//!
+//! A registry that runs alone is listed as well: then the manager's column is left out, and that is said.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use estimand_api::names::DataName;
+use estimand_api::registration::{Registered, Replicas, Timing};
+use estimand_api::slot::{Doing, Instance};
+use estimand_client::Options;
+use serde_json::Value;
+
+use super::Session;
+use crate::arguments::registrations::ListArgs;
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Table, Tone};
+use crate::output::{aside, remark, words};
+
+/// How many reasons are shown for one registration.
+const MAX_REASONS: usize = 3;
+/// How many nodes are named for one reason.
+const MAX_NODES: usize = 5;
+
+/// The instances of each data name.
+type Running = BTreeMap<DataName, Vec<Instance>>;
+
+pub async fn list(session: &mut Session, _: &ListArgs) -> Result<(), Failure> {
+    let registrations = session.client.registrations().await?;
+    if session.out.json {
+        let all: Vec<Value> = registrations.iter().map(|one| Value::Object(one.to_map())).collect();
+        return Ok(session.out.pretty(&all)?);
+    }
+    if registrations.is_empty() {
+        remark("nothing is registered; `estimand register --help` says how to change that");
+        return Ok(());
+    }
+    let running = running(session).await;
+    if running.is_none() {
+        aside("no manager answers there, so how it runs is not shown");
+    }
+    Ok(session.out.table(&table(&registrations, running.as_ref(), Utc::now()))?)
+}
+
+/// What runs, if there is a manager that says so. It is asked once: the list is of use without it.
+async fn running(session: &Session) -> Option<Running> {
+    let deadline = Duration::from_secs(5);
+    let options =
+        Options { read_timeout: deadline, total_timeout: deadline, attempts: 1, ..Options::default() };
+    let instances = session.client_with(options).ok()?.instances(None, None).await.ok()?;
+    let mut running = Running::new();
+    for instance in instances {
+        running.entry(instance.status.data_name.clone()).or_default().push(instance);
+    }
+    Some(running)
+}
+
+fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<Utc>) -> Table {
+    let header = ["NAME", "KIND", "MODE", "EVERY", "NODES", "VERSION", "UPDATED", "CMD"];
+    let Some(running) = running else {
+        let mut table = Table::new(header, 7);
+        registrations.iter().for_each(|one| table.row(row(one, now)));
+        return table;
+    };
+    let [name, kind, mode, every, nodes, version, updated, cmd] = header;
+    let mut table = Table::new([name, "OK", kind, mode, every, nodes, version, updated, cmd], 8);
+    for one in registrations {
+        let instances = running.get(&one.registration.data_name).map_or(&[][..], Vec::as_slice);
+        let troubles = troubles(instances);
+        let [mut name, kind, mode, every, nodes, version, updated, cmd] = row(one, now);
+        if !troubles.is_empty() {
+            name = Cell::toned(one.registration.data_name.as_str(), Tone::Bad);
+        }
+        let well = well(one, instances, !troubles.is_empty());
+        table.row([name, well, kind, mode, every, nodes, version, updated, cmd]);
+        troubles.iter().for_each(|reason| table.note(Cell::toned(reason, Tone::Bad)));
+    }
+    table
+}
+
+fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
+    let registration = &one.registration;
+    [
+        Cell::from(registration.data_name.as_str()),
+        Cell::from(words::wire(&registration.kind)),
+        Cell::from(words::wire(&registration.mode)),
+        Cell::from(words::timing(&registration.timing)),
+        Cell::from(words::placement(registration)),
+        Cell::from(one.version.to_string()),
+        Cell::from(words::age(one.updated_at, now) + " ago"),
+        Cell::from(registration.cmd.to_string()),
+    ]
+}
+
+/// `4/5`: how many run well of those that there are, or of those that there should be.
+fn well(one: &Registered, instances: &[Instance], trouble: bool) -> Cell {
+    let calendar = matches!(one.registration.timing, Timing::Cron(_));
+    // Where there is nothing to measure nothing is amiss.
+    let here = || instances.iter().filter(|instance| instance.status.doing != Doing::Unavailable);
+    if !instances.is_empty() && here().next().is_none() && !trouble {
+        return Cell::from("n/a");
+    }
+    let well = here().filter(|instance| is_well(instance, calendar)).count();
+    let wanted = match one.registration.replicas {
+        Replicas::All => 0,
+        Replicas::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+    };
+    let all = here().count().max(wanted);
+    let tone = match () {
+        () if trouble => Tone::Bad,
+        () if well < all || all == 0 => Tone::Warning,
+        () => Tone::Plain,
+    };
+    Cell::toned(&format!("{well}/{all}"), tone)
+}
+
+/// It has had a good run and no trouble since. The first moment of a calendar may be far away.
+fn is_well(instance: &Instance, calendar: bool) -> bool {
+    let status = &instance.status;
+    let waits = calendar && status.runs == 0 && status.doing != Doing::Pending;
+    instance.trouble().is_none() && (status.last_good.is_some() || waits)
+}
+
+/// What is wrong, and on which nodes; the same reason once.
+fn troubles(instances: &[Instance]) -> Vec<String> {
+    let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+    for instance in instances {
+        let Some(reason) = instance.trouble() else { continue };
+        let node = instance.node_name.as_str();
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, nodes)) => nodes.push(node),
+            None => by_reason.push((reason, vec![node])),
+        }
+    }
+    let more = by_reason.len().saturating_sub(MAX_REASONS);
+    let mut shown: Vec<String> = by_reason
+        .iter()
+        .take(MAX_REASONS)
+        .map(|(reason, nodes)| format!("{}: {reason}", words::some_of(nodes, MAX_NODES)))
+        .collect();
+    if more > 0 {
+        shown.push(format!("and {}; `estimand instances --failing` has all", words::count(more, "reason")));
+    }
+    shown
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use estimand_api::node::NodeState;
+
+    use super::super::instances::samples::{self, NOW};
+    use super::*;
+    use crate::output::Style;
+
+    fn registered(name: &str, more: &str) -> Registered {
+        let body = format!(
+            r#"{{"dataName": "{name}", "cmd": "./{name}", "max-Time": 5, "version": 3,
+                "createdAt": "2026-01-31T12:00:00Z", "updatedAt": "2026-01-31T12:00:00Z"{more}}}"#
+        );
+        Registered::from_map(serde_json::from_str(&body).unwrap()).unwrap()
+    }
+
+    fn shown(style: Style) -> String {
+        let registrations = [
+            registered("cpu", ""),
+            registered("disk", ""),
+            registered("load", r#", "kind": "processor", "replicas": 2, "inputs": ["cpu"]"#),
+            registered("new", ""),
+        ];
+        let mut running = Running::new();
+        for instance in samples::instances() {
+            running.entry(instance.status.data_name.clone()).or_default().push(instance);
+        }
+        table(&registrations, Some(&running), *NOW).render(style)
+    }
+
+    #[test]
+    fn a_list_says_how_many_run_well_and_why_others_do_not() {
+        insta::assert_snapshot!(shown(Style { width: Some(80), colours: false }));
+    }
+
+    #[test]
+    fn what_has_had_no_good_run_is_not_well_yet() {
+        let mut new = samples::instance("a", "n");
+        (new.status.runs, new.status.last_good) = (0, None);
+        assert!(!is_well(&new, false) && is_well(&new, true));
+        new.status.doing = Doing::Pending;
+        assert!(!is_well(&new, true));
+        (new.status.runs, new.status.failing) = (1, 1);
+        assert!(!is_well(&new, false) && !is_well(&new, true));
+    }
+
+    #[test]
+    fn what_is_in_trouble_is_red() {
+        let text = shown(Style { width: None, colours: true });
+        let red = |what: &str| text.contains(&format!("\u{1b}[31m{what}"));
+        assert!(red("disk\u{1b}") && red("1/4\u{1b}") && red("node-3: its node is lost"), "{text:?}");
+        assert!(!red("cpu\u{1b}"), "{text:?}");
+    }
+
+    #[test]
+    fn without_a_manager_there_is_nothing_to_say_about_instances() {
+        let text = table(&[registered("cpu", "")], None, *NOW).render(Style::default());
+        assert!(text.starts_with("NAME  KIND "), "{text}");
+    }
+
+    #[test]
+    fn a_reason_is_said_once_and_so_are_many() {
+        let lost = |node: String| {
+            let mut instance = samples::instance("a", &node);
+            instance.node_state = NodeState::Lost;
+            instance
+        };
+        let lost: Vec<Instance> = (0..7).map(|place| lost(format!("n{place}"))).collect();
+        assert_eq!(troubles(&lost), ["n0, n1, n2, n3, n4 and 2 more: its node is lost"]);
+        let refused = |node: String| {
+            let mut instance = samples::instance("a", &node);
+            instance.status.doing = Doing::Refused;
+            instance.status.last_error = Some(format!("no {node}"));
+            instance
+        };
+        let refused: Vec<Instance> = (0..5).map(|place| refused(format!("n{place}"))).collect();
+        let said = troubles(&refused);
+        assert_eq!(said[0], "n0: no n0");
+        assert_eq!(said[3], "and 2 reasons; `estimand instances --failing` has all");
+    }
+}

@@ -1,0 +1,132 @@
+//! The client commands: each asks the service over the REST interface and shows the answer.
+//!
+//! Results go to standard output and remarks to standard error; what there is nothing of is said in a
+//! sentence and is no failure, unless one thing was asked for by its name.
+
+use std::io::{self, Read as _};
+
+use estimand_client::{Client, Credentials, Error, Options};
+
+use crate::arguments::{ClientCommand, Remote, Remotely};
+use crate::credentials;
+use crate::output::failure::Failure;
+use crate::output::{Output, aside};
+
+mod access;
+mod bindings;
+mod changes;
+mod compare;
+mod history;
+mod instances;
+mod list;
+mod logs;
+mod nodes;
+mod register;
+mod registration_input;
+mod registration_local;
+mod run;
+mod show;
+mod unregister;
+mod values;
+mod watch;
+
+/// The most that is read from a file or from standard input.
+const MAX_INPUT_BYTES: u64 = 8 << 20;
+
+/// What every command needs: whom to ask, and where to show the answer.
+pub struct Session {
+    pub client: Client,
+    credentials: Credentials,
+    pub out: Output,
+}
+
+impl Session {
+    pub fn open(remote: &Remote) -> Result<Self, Failure> {
+        let address = remote.address();
+        let credentials = credentials::of(&address, remote.secure())?;
+        let options = Options { credentials: credentials.clone(), ..Options::default() };
+        let client = Client::with_options(&address, options)?;
+        if client.withholds_token() {
+            aside(&format!(
+                "the token is not sent to {address}, where others could read it on the way: use https"
+            ));
+        }
+        Ok(Session { client, credentials, out: Output::new(remote.json) })
+    }
+
+    /// Brings out what the command printed. That stands also if the command failed; of the two failures the command's own
+    /// says more.
+    pub fn close(mut self, done: Result<(), Failure>) -> Result<(), Failure> {
+        let printed = self.out.flush();
+        done?;
+        Ok(printed?)
+    }
+
+    /// A client of the same service with other deadlines.
+    fn client_with(&self, mut options: Options) -> Result<Client, Error> {
+        options.credentials = self.credentials.clone();
+        Client::with_options(self.client.address().as_str(), options)
+    }
+}
+
+/// Runs a client command; `before` are the options that stood before it.
+pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure> {
+    // Opens the session that the command's options ask for, runs it, and brings out what it printed.
+    macro_rules! run {
+        ($args:expr, $command:path) => {{
+            let Remotely { own, remote } = $args;
+            let mut session = Session::open(&remote.or(before))?;
+            let done = $command(&mut session, &own).await;
+            session.close(done)
+        }};
+    }
+    match command {
+        ClientCommand::Token(mut args) => {
+            args.remote = args.own.inner().or(&args.remote);
+            run!(args, access::token)
+        }
+        ClientCommand::Audit(args) => run!(args, access::audit),
+        ClientCommand::Register(args) => run!(*args, register::register),
+        ClientCommand::Unregister(args) => run!(args, unregister::unregister),
+        ClientCommand::List(args) => run!(args, list::list),
+        ClientCommand::Show(args) => run!(args, show::show),
+        ClientCommand::Changes(args) => run!(args, changes::changes),
+        ClientCommand::Put(args) => run!(args, values::put),
+        ClientCommand::Get(args) => run!(args, values::get),
+        ClientCommand::Delete(args) => run!(args, values::delete),
+        ClientCommand::Watch(args) => run!(args, watch::watch),
+        ClientCommand::History(args) => run!(args, history::history),
+        ClientCommand::Bind(args) => run!(args, bindings::bind),
+        ClientCommand::Unbind(args) => run!(args, bindings::unbind),
+        ClientCommand::Bindings(args) => run!(args, bindings::bindings),
+        ClientCommand::Compare(args) => run!(args, compare::compare),
+        ClientCommand::Nodes(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, nodes::nodes)
+        }
+        ClientCommand::Instances(args) => run!(args, instances::instances),
+        ClientCommand::Logs(args) => run!(args, logs::logs),
+        ClientCommand::Run(args) => run!(args, run::run),
+    }
+}
+
+/// What a service has, or none if it says that there is no such thing.
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if error.status() == Some(404) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Reads all of something whose size nobody promised.
+fn read_input(name: &str, from: impl io::Read) -> Result<Vec<u8>, Failure> {
+    let wrong = |source| Failure::Read { name: name.to_owned(), source };
+    let mut bytes = Vec::new();
+    from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    match bytes.len() as u64 > MAX_INPUT_BYTES {
+        true => Err(wrong(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 8 MiB"))),
+        false => Ok(bytes),
+    }
+}

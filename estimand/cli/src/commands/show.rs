@@ -1,0 +1,95 @@
+//! `show`: all that is known about one data name, whichever part knows it.
+
+use chrono::{DateTime, Utc};
+use estimand_api::registration::Registered;
+use estimand_client::Query;
+use serde_json::{Value as Json, json};
+
+use super::{Session, bindings, found, values};
+use crate::arguments::registrations::ShowArgs;
+use crate::output::failure::Failure;
+use crate::output::table::Cell;
+use crate::output::words;
+
+/// How fields read for people, where the wire's name says less; in the order in which they are shown.
+const LABELS: [(&str, &str); 18] = [
+    ("cmd", "command"),
+    ("max-Time", "every"),
+    ("gap", "every"),
+    ("schedule", "schedule"),
+    ("phase", "phase"),
+    ("kind", "kind"),
+    ("mode", "mode"),
+    ("format", "format"),
+    ("inputs", "reads"),
+    ("timeout", "timeout"),
+    ("nodes", "nodes"),
+    ("replicas", "replicas"),
+    ("params", "params"),
+    ("env", "env"),
+    ("secrets", "secrets"),
+    ("sha256", "sha256"),
+    ("history", "history"),
+    ("limits", "limits"),
+];
+
+pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure> {
+    let (name, client) = (&args.name, &session.client);
+    let registered = found(client.registration(name).await)?;
+    // A service that runs alone knows its own half; what it does not answer for, it does not have.
+    let (values, _) = found(client.values(&Query::of(name.clone())).await)?.unwrap_or_default();
+    let mut bound = found(client.bindings().await)?.unwrap_or_default();
+    bound.retain(|binding| binding.data_name == *name || binding.to == *name);
+    if registered.is_none() && values.is_empty() && bound.is_empty() {
+        let message = format!("`{name}` is not registered, has no value, and is not bound");
+        return Err(Failure::Missing(message));
+    }
+    let out = &mut session.out;
+    if out.json {
+        let registration = registered.map(|registered| Json::Object(registered.to_map()));
+        let all = json!({ "registration": registration, "bindings": bound, "values": values });
+        return Ok(out.pretty(&all)?);
+    }
+    let now = Utc::now();
+    match &registered {
+        Some(registered) => {
+            out.line(name.as_str())?;
+            out.facts(&facts(registered, now))?;
+        }
+        None => out.line(&format!("{name} is not registered"))?,
+    }
+    for binding in &bound {
+        let since = words::instant(binding.since);
+        let served = bindings::served(&binding.to, binding.field.as_ref());
+        out.line(&format!("`{}` serves {served} since {since}", binding.data_name))?;
+    }
+    out.line("")?;
+    match values.is_empty() {
+        true => out.line("no values yet")?,
+        false => out.table(&values::table(&values, now))?,
+    }
+    Ok(())
+}
+
+fn facts(registered: &Registered, now: DateTime<Utc>) -> Vec<(String, Cell)> {
+    let map = registered.registration.to_map();
+    let mut facts: Vec<(String, Cell)> = LABELS
+        .iter()
+        .filter_map(|(field, label)| Some((*label, *field, map.get(*field)?)))
+        .map(|(label, field, value)| {
+            let shown = match field {
+                "cmd" => registered.registration.cmd.to_string(),
+                "max-Time" | "gap" => words::timing(&registered.registration.timing),
+                "timeout" => registered.registration.timeout.unwrap_or_default().to_string(),
+                _ => words::bare(value),
+            };
+            (label.to_owned(), Cell::from(shown))
+        })
+        .collect();
+    facts.push(("version".to_owned(), Cell::from(registered.version.to_string())));
+    for (label, at) in [("created", registered.created_at), ("updated", registered.updated_at)] {
+        let when = format!("{} ({} ago)", words::instant(at), words::age(at, now));
+        facts.push((label.to_owned(), Cell::from(when)));
+    }
+    facts
+}

@@ -1,0 +1,228 @@
+//! `put`, `get` and `delete`.
+
+use std::io;
+
+use chrono::{DateTime, Utc};
+use estimand_api::json::{self, kind_of};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::value::{Outcome, Value};
+use estimand_api::write::{Content, Write};
+use estimand_client::Query;
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use super::{Session, read_input};
+use crate::arguments::data::{DeleteArgs, GetArgs, PutArgs};
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Table};
+use crate::output::{remark, words};
+
+pub async fn put(session: &mut Session, args: &PutArgs) -> Result<(), Failure> {
+    let given = match args.value.as_str() {
+        "-" => from_standard_input()?,
+        text => text.to_owned(),
+    };
+    let content = Content::Value {
+        text: if args.text { quoted(&given) } else { json_or_text(&given)? },
+        valid_for: args.valid_for.and_then(|span| i64::try_from(span.as_micros()).ok()),
+        provenance: None,
+    };
+    let (data_name, node_name) = (args.name.clone(), args.node.clone());
+    let write = Write { data_name, node_name, content, collected_at: None, order: None };
+    let (written, _) = session.client.write(&write).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&written)?);
+    }
+    let became = match written.outcome {
+        Outcome::Created => "is new",
+        Outcome::Replaced => "replaced the one before",
+        Outcome::Superseded => "was not taken, as there is a newer one",
+        Outcome::NoValue => "was not taken",
+    };
+    Ok(session.out.line(&format!("the value of `{}` for `{}` {became}", args.name, args.node))?)
+}
+
+/// What comes from a command ends with a line break that is not meant.
+fn from_standard_input() -> Result<String, Failure> {
+    let bytes = read_input("standard input", io::stdin())?;
+    let mut text = String::from_utf8(bytes).map_err(|error| Failure::Read {
+        name: "standard input".to_owned(),
+        source: io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it is not UTF-8: {}", error.utf8_error()),
+        ),
+    })?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+/// The text of the JSON value that is sent: what is JSON is kept to the letter, anything else is a string.
+/// JSON that breaks a rule beyond its syntax is refused, because a string is hardly what was meant.
+fn json_or_text(given: &str) -> Result<Box<str>, Problem> {
+    let refused = |message: String| {
+        let error = FieldError::new("dataValue", message).given(given);
+        Problem::invalid_field(
+            error.expected("JSON that any reader understands, or --text to send it as a text"),
+        )
+    };
+    let Ok(raw) = serde_json::from_str::<&RawValue>(given) else { return Ok(quoted(given)) };
+    let text = json::compact(raw.get()).map_err(|error| refused(error.to_string()))?;
+    // A number beyond all bounds, say, is right by its syntax, and no reader could take it in.
+    match serde_json::from_str::<Json>(&text) {
+        Ok(_) => Ok(text.into()),
+        Err(error) => Err(refused(format!("cannot be read back: {error}"))),
+    }
+}
+
+fn quoted(text: &str) -> Box<str> {
+    Json::from(text).to_string().into()
+}
+
+pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
+    let query = Query {
+        names: args.names.clone(),
+        node: args.node.clone(),
+        states: args.states.clone(),
+        max_age: args.max_age,
+        field: args.field.clone(),
+    };
+    let (values, _) = session.client.values(&query).await?;
+    if let (true, [name], Some(node)) = (values.is_empty(), args.names.as_slice(), &args.node) {
+        if let Some(field) = &args.field {
+            // Asked on its own, the service says which fields there are.
+            session.client.part(name, node, field).await?;
+        }
+        let as_asked =
+            if query.states.is_empty() && query.max_age.is_none() { "" } else { " that is as asked for" };
+        return Err(Failure::Missing(format!(
+            "there is no value of `{name}` for the node `{node}`{as_asked}"
+        )));
+    }
+    if args.explain {
+        return explain(session, &values).await;
+    }
+    if session.out.json {
+        return Ok(session.out.pretty(&values)?);
+    }
+    if values.is_empty() {
+        remark(nothing_found(args));
+    } else if args.raw {
+        values.iter().try_for_each(|value| session.out.line(&words::bare(&value.data_value)))?;
+    } else {
+        session.out.table(&table(&values, Utc::now()))?;
+    }
+    Ok(())
+}
+
+fn nothing_found(args: &GetArgs) -> &'static str {
+    let everything = args.names.is_empty() && args.node.is_none();
+    match everything && args.states.is_empty() && args.max_age.is_none() && args.field.is_none() {
+        true => "there are no values yet",
+        false => "there is no such value",
+    }
+}
+
+/// Values in a table. They are shown as JSON, so that the text "5" and the number 5 look different.
+pub fn table(values: &[Value], now: DateTime<Utc>) -> Table {
+    let mut table = Table::new(["NAME", "NODE", "VALUE", "STATE", "AGE"], 2);
+    for value in values {
+        table.row([
+            Cell::from(value.data_name.as_str()),
+            Cell::from(value.node_name.as_str()),
+            Cell::from(value.data_value.to_string()),
+            words::state(value.state),
+            Cell::from(words::age(value.collected_at, now)),
+        ]);
+    }
+    table
+}
+
+/// The values with what produced them; one that is gone meanwhile is left out.
+async fn explain(session: &mut Session, values: &[Value]) -> Result<(), Failure> {
+    let mut explained = Vec::new();
+    for value in values {
+        explained.extend(session.client.explain(&value.data_name, &value.node_name).await?);
+    }
+    if session.out.json {
+        return Ok(session.out.pretty(&explained)?);
+    }
+    if explained.is_empty() {
+        remark("there is no such value");
+    }
+    let now = Utc::now();
+    for (place, value) in explained.iter().enumerate() {
+        if place > 0 {
+            session.out.line("")?;
+        }
+        session.out.line(&format!("{} on {}", value.data_name, value.node_name))?;
+        session.out.facts(&facts(value, now))?;
+    }
+    Ok(())
+}
+
+/// What there is to say about a value, provenance included.
+fn facts(value: &Value, now: DateTime<Utc>) -> Vec<(String, Cell)> {
+    let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
+    let mut facts = vec![
+        ("value".to_owned(), Cell::from(value.data_value.to_string())),
+        ("state".to_owned(), words::state(value.state)),
+        ("collected".to_owned(), when(value.collected_at)),
+        ("received".to_owned(), when(value.received_at)),
+        ("valid for".to_owned(), Cell::from(value.valid_for.map_or("ever".to_owned(), |s| format!("{s}s")))),
+        ("revision".to_owned(), Cell::from(value.revision.to_string())),
+    ];
+    match &value.provenance {
+        Some(Json::Object(map)) => {
+            facts.extend(map.iter().map(|(name, what)| (name.clone(), Cell::from(words::bare(what)))));
+        }
+        Some(Json::Null) | None => facts.push(("produced by".to_owned(), Cell::from("a plain write"))),
+        Some(other) => facts.push(("produced by".to_owned(), Cell::from(kind_of(other)))),
+    }
+    facts
+}
+
+pub async fn delete(session: &mut Session, args: &DeleteArgs) -> Result<(), Failure> {
+    let answer = session.client.delete(&args.name, args.node.as_ref()).await?;
+    let of_node = args.node.as_ref().map(|node| format!(" for the node `{node}`")).unwrap_or_default();
+    match answer.deleted {
+        _ if session.out.json => session.out.pretty(&answer)?,
+        0 => remark(&format!("there was no value of `{}`{of_node}", args.name)),
+        number => {
+            let values = words::count(number, "value");
+            session.out.line(&format!("deleted {values} of `{}`{of_node}", args.name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_json_is_sent_to_the_letter_and_the_rest_as_text() {
+        let check = |given: &str, expected: &str| assert_eq!(&*json_or_text(given).unwrap(), expected);
+        check("0.420", "0.420");
+        check(" { \"a\": [1, 2] } ", "{\"a\":[1,2]}");
+        check("null", "null");
+        check("\"5\"", "\"5\"");
+        check("007", "\"007\"");
+        check("hello \"you\"", "\"hello \\\"you\\\"\"");
+        check("", "\"\"");
+    }
+
+    #[test]
+    fn json_that_nobody_could_read_is_refused() {
+        for given in [
+            r#"{"a":1,"a":2}"#,
+            "1e999",
+            &"[".repeat(65).chars().chain("]".repeat(65).chars()).collect::<String>(),
+        ] {
+            let problem = json_or_text(given).unwrap_err();
+            assert_eq!((problem.status, problem.errors[0].field.as_str()), (400, "dataValue"), "{given}");
+        }
+    }
+}

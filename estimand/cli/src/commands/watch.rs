@@ -1,0 +1,96 @@
+//! `watch`: one line an event, until Ctrl-C or until nobody reads any more.
+
+use chrono::{DateTime, Utc};
+use estimand_api::value::Value;
+use estimand_client::Event;
+use serde_json::json;
+
+use super::Session;
+use crate::arguments::data::WatchArgs;
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Columns, Tone, line};
+use crate::output::{Output, remark, words};
+
+/// The column that is cut when a line is too long.
+const VALUE: usize = 3;
+
+pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failure> {
+    // A watch waits for a service that is away, for as long as it takes. That there was none from the
+    // beginning is better said at once.
+    session.client.bindings().await?;
+    let mut watch = session.client.watch(args.names.clone());
+    if let Some(node) = &args.node {
+        watch = watch.of_node(node.clone());
+    }
+    if let Some(field) = &args.field {
+        watch = watch.field(field.clone());
+    }
+    let mut columns = Columns::new(5, VALUE);
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
+    loop {
+        let event = tokio::select! {
+            biased;
+            asked = &mut interrupted => return Ok(asked?),
+            event = watch.next() => event?,
+        };
+        match session.out.json {
+            true => session.out.compact(&as_json(&event))?,
+            false => print(&mut session.out, &mut columns, &event, Utc::now())?,
+        }
+        session.out.flush()?;
+    }
+}
+
+fn as_json(event: &Event) -> serde_json::Value {
+    match event {
+        Event::Snapshot { revision, reason, values } => {
+            json!({ "event": "snapshot", "revision": revision, "reason": reason, "values": values })
+        }
+        Event::Change(value) => json!({ "event": "change", "value": value }),
+        Event::Delete { data_name, node_name, revision } => {
+            json!({ "event": "delete", "dataName": data_name, "nodeName": node_name, "revision": revision })
+        }
+    }
+}
+
+fn print(out: &mut Output, columns: &mut Columns, event: &Event, now: DateTime<Utc>) -> Result<(), Failure> {
+    let rows: Vec<[Cell; 5]> = match event {
+        Event::Snapshot { reason, values, .. } => {
+            match reason.as_str() {
+                "start" if values.is_empty() => remark("there are no values yet"),
+                "start" => {}
+                // What was shown before is void, which the lines alone do not say.
+                reason => remark(&format!("all values anew, because the watch could not go on: {reason}")),
+            }
+            values.iter().map(|value| row(value, now)).collect()
+        }
+        Event::Change(value) => vec![row(value, now)],
+        Event::Delete { data_name, node_name, .. } => vec![[
+            Cell::from(words::instant(now)),
+            Cell::from(data_name.as_str()),
+            Cell::from(node_name.as_str()),
+            Cell::from(""),
+            Cell::toned("deleted", Tone::Bad),
+        ]],
+    };
+    for row in &rows {
+        // Names stay aligned from line to line; a value takes what it needs, so that one long value does not
+        // push the states of all later ones away.
+        columns.relax();
+        columns.admit(row);
+        out.line(&line(row, &columns.fit(out.style.width), out.style.colours))?;
+    }
+    Ok(())
+}
+
+/// The time is when the event was heard of: a state changes long after its value was collected.
+fn row(value: &Value, now: DateTime<Utc>) -> [Cell; 5] {
+    [
+        Cell::from(words::instant(now)),
+        Cell::from(value.data_name.as_str()),
+        Cell::from(value.node_name.as_str()),
+        Cell::from(value.data_value.to_string()),
+        words::state(value.state),
+    ]
+}

@@ -1,0 +1,230 @@
+//! Certificates of nodes: a node joins with a token that is good for that and for one key, and renews what it got by
+//! showing it. The token may be shown again with that key, for an answer may be lost.
+//!
+//! The key with which a node has joined is a row among the tokens, which each renewal prolongs: listing shows it, and
+//! revoking it ends all certificates of that key at once. What is signed is the key alone; the name is that of the
+//! request's path, which was checked against what is shown. A name that another key speaks for is not given away,
+//! unless the token was made for that very node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use chrono::{DateTime, Utc};
+use estimand_api::access::{Grant, Joined, forbidden, unauthorized};
+use estimand_api::fields::{self, Fields};
+use estimand_api::identity::Identity;
+use estimand_api::json::parse_object;
+use estimand_api::names::NodeName;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_pki::{Authority, PkiError, Signed};
+use estimand_store::TokenRow;
+use estimand_web::{Body, Failure, Principal, Query, Role, path_node};
+
+use crate::book::{Book, By, Known};
+use crate::{Access, book, digest, policy, unreachable};
+
+const MAX_BODY_BYTES: usize = 32 * 1024;
+
+/// What signs the certificates of nodes: the authority in a folder, as it is there at that moment, so that another one can
+/// take its place.
+pub struct Signer {
+    folder: PathBuf,
+    /// How long each is valid.
+    valid_for: Duration,
+}
+
+impl Signer {
+    /// What is wrong with the files is an error now; later, what takes a signature is refused until they are right.
+    pub fn open(folder: PathBuf, valid_for: Duration) -> Result<Signer, PkiError> {
+        Authority::open(&folder)?;
+        Ok(Signer { folder, valid_for })
+    }
+
+    /// By which whoever joins knows the authority.
+    pub(crate) fn pin(&self) -> Result<String, Problem> {
+        Ok(digest::hex(&self.authority()?.pin()))
+    }
+
+    fn authority(&self) -> Result<Authority, Problem> {
+        Authority::open(&self.folder).map_err(|error| {
+            tracing::error!(%error, "nothing can be signed");
+            Problem::unavailable("the authority that signs cannot be read just now", 2)
+        })
+    }
+
+    fn sign(
+        &self,
+        authority: &Authority,
+        request: &str,
+        node: &NodeName,
+        now: i64,
+    ) -> Result<Signed, Problem> {
+        let now = DateTime::<Utc>::from_timestamp_micros(now).unwrap_or_default();
+        let signed = authority.sign(request, &Identity::Node(node.clone()), self.valid_for, now);
+        signed.map_err(|error| match error {
+            PkiError::Request(_) => {
+                let expected = "a certificate signing request in PEM";
+                Problem::invalid_field(FieldError::new("request", error.to_string()).expected(expected))
+            }
+            error => {
+                tracing::error!(%error, "a certificate cannot be signed");
+                Problem::internal()
+            }
+        })
+    }
+}
+
+/// What a node sends to be signed.
+enum SigningRequest {}
+
+estimand_api::described!(
+    SigningRequest,
+    [],
+    serde_json::json!({
+        "type": "object",
+        "required": ["request"],
+        "additionalProperties": false,
+        "properties": {
+            "request": {
+                "description": "A certificate signing request in PEM, of which only the key is taken",
+                "type": "string",
+            },
+        },
+    })
+);
+
+/// Signs the certificate of a node: for a new one that shows a join token, and for one that renews its own.
+#[utoipa::path(
+    post,
+    path = "/api/nodes/{node}/certificate",
+    tag = "access",
+    params(("node" = NodeName, Path, description = "The node that the certificate is for")),
+    request_body(content = SigningRequest, description = "What is to be signed"),
+    responses(
+        (status = 201, description = "The certificate; a join token is used up", body = Joined),
+        (status = 400, description = "The request is not valid", body = Problem),
+        (status = 403, description = "What is shown is not for this node", body = Problem),
+        (status = 409, description = "Another key speaks for this node, or no certificates are signed here", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn certificate(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<MAX_BODY_BYTES>,
+    access: ThinData<Access>,
+) -> Result<HttpResponse, Failure> {
+    Query::parse(req.query_string(), &[])?;
+    let node = path_node(&req)?;
+    let mut fields = Fields::new(parse_object(&body.0)?);
+    let text = |value: &serde_json::Value| fields::string(value).map(str::to_owned);
+    let request = fields.required("request", "a certificate signing request in PEM", text);
+    fields.end_body()?;
+    let Some(request) = request else { return Err(Problem::internal().into()) };
+    // Whoever signs must know for whom, also where everything else is open to anybody.
+    let known = policy::whom(&access.0, Role::Join, &req)?.ok_or_else(|| {
+        unauthorized("a certificate is given for a join token: `Authorization: Bearer TOKEN`")
+    })?;
+    let joined = access.join(&node, &request, &known, &who.to_string()).await?;
+    tracing::info!(%node, by = %who, "a certificate was signed");
+    let mut response = HttpResponse::Created();
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    Ok(response.json(joined))
+}
+
+impl Access {
+    pub(crate) fn signer(&self) -> Result<&Signer, Problem> {
+        self.0.signer.get().ok_or_else(|| {
+            Problem::conflict(
+                "no certificates are signed here: this service was started without `--tls DIR`, or there is no \
+                 authority.key in that folder",
+            )
+        })
+    }
+
+    async fn join(&self, node: &NodeName, request: &str, known: &Known, by: &str) -> Result<Joined, Problem> {
+        let signer = self.signer()?;
+        let authority = signer.authority()?;
+        check_may(known, node)?;
+        let _turn = self.0.turn.lock().await;
+        self.load().await.map_err(|error| unreachable(&error))?;
+        let now = self.0.clock.now_micros();
+        let book = self.0.book.load_full();
+        let signed = signer.sign(&authority, request, node, now)?;
+        let key = digest::hex(&signed.certificate.key);
+        let token = match known.by {
+            By::Token(token) if known.grant == Grant::Join => {
+                Some(book.to_join_with(&token, &key, now).ok_or_else(policy::unknown_token)?)
+            }
+            By::Certificate(own) if known.grant == Grant::Node && own != signed.certificate.key => {
+                return Err(forbidden(
+                    "a certificate is renewed for its own key; for another one join again",
+                ));
+            }
+            _ => None,
+        };
+        let before = book.of_key(&key);
+        if before
+            .is_some_and(|row| row.revoked_at.is_some() || row.node_name.as_deref() != Some(node.as_str()))
+        {
+            return Err(Problem::conflict("this key was revoked, or is another node's: make a new one"));
+        }
+        let others = book.certificates_for(node.as_str(), &key, now);
+        if known.grant == Grant::Join && known.node.is_none() {
+            check_free(node, &others, &book, now)?;
+        }
+        if before.is_none() {
+            book.check_room()?;
+        }
+        let end = signed.certificate.not_after;
+        let (row, action) = match before {
+            Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
+            None => (book::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
+        };
+        // All of it or nothing, and nothing if somebody else joins with the token, or the key is revoked, at this moment.
+        let unused = token.filter(|row| row.used_by.is_none());
+        let live = unused.into_iter().chain(before).map(|row| row.id.clone()).collect();
+        let used = unused.map(|row| TokenRow { used_by: Some(key), ..row.clone() });
+        let over = used.map(|row| (row, "used")).into_iter();
+        let over = over.chain(others.into_iter().map(|row| (row, "replaced")));
+        let over = over.map(|(row, action)| (TokenRow { revoked_at: Some(now), ..row }, action));
+        let rows = over.chain([(row, action)]).collect();
+        let stored = self.store_unless_revoked(live, rows, by).await.map_err(|error| unreachable(&error))?;
+        if !stored {
+            return Err(Problem::unavailable("what was shown is used or revoked just now", 1));
+        }
+        Ok(Joined { certificate: signed.chain, authority: authority.pem().to_owned(), expires_at: end })
+    }
+}
+
+/// Whether that may have a certificate of this node at all.
+fn check_may(known: &Known, node: &NodeName) -> Result<(), Problem> {
+    if let Some(own) = known.node.as_deref()
+        && own != node.as_str()
+    {
+        return Err(forbidden(format!("{} is for the node {own}, not for {node}", known.shown())));
+    }
+    match known.grant {
+        // A certificate is renewed again and again: it would outlive the token, and go on when that is revoked.
+        Grant::Node if matches!(known.by, By::Token(_)) => Err(forbidden(format!(
+            "{} speaks for its node as it is; a certificate takes the role join",
+            known.shown()
+        ))),
+        Grant::Join | Grant::Node | Grant::Operate => Ok(()),
+        Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", known.shown()))),
+    }
+}
+
+/// A name that something else speaks for is not given away.
+fn check_free(node: &NodeName, others: &[TokenRow], book: &Book, now: i64) -> Result<(), Problem> {
+    let other = others.first().map(|row| row.name.as_str());
+    match other.or_else(|| book.token_for(node.as_str(), now)) {
+        None => Ok(()),
+        Some(other) => Err(Problem::conflict(format!(
+            "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"
+        ))),
+    }
+}

@@ -1,0 +1,10 @@
+//! The headers of the interface beyond those of HTTP.
+
+/// When a request was sent by the sender's clock. Whoever gets it sees by how much that differs from its own.
+pub const SENT_AT_HEADER: &str = "estimand-sent-at";
+
+/// The revision of the snapshot from which a read was answered.
+pub const REVISION_HEADER: &str = "estimand-revision";
+
+/// Advice that goes with a success.
+pub const HINT_HEADER: &str = "estimand-hint";

@@ -1,0 +1,25 @@
+//! The words that every part of Estimand speaks: names, wire types, problem details and a typed client.
+//!
+//! This crate knows no other crate of the workspace. What a service accepts is checked here, completely, so
+//! that the same rule holds for every program that speaks the interface. Schedulers depend on this crate
+//! alone.
+
+pub mod access;
+pub mod command;
+pub mod cron;
+pub mod duration;
+pub mod fields;
+pub mod headers;
+pub mod identity;
+pub mod instant;
+pub mod json;
+pub mod names;
+pub mod node;
+pub mod pointer;
+pub mod problem;
+pub mod registration;
+pub mod schema;
+pub mod selector;
+pub mod slot;
+pub mod value;
+pub mod write;

@@ -1,0 +1,344 @@
+//! The typed client of the REST interface; schedulers, the command line and the services themselves use it.
+//!
+//! Every request has a deadline for connecting, for the next byte and for the whole. What is safe to send
+//! again (a read, and a change that says the same twice) is retried with a growing, jittered pause, at most
+//! [`Options::attempts`] times; a plain POST is sent again only when it certainly was not taken: the service
+//! could not be connected to, or answered that nothing was done.
+
+mod access;
+mod manager;
+mod registry;
+pub mod tls;
+mod values;
+mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{Method, Response, StatusCode, header};
+use url::Url;
+
+use estimand_api::access::{TOKEN_VARIABLE, Token};
+use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
+use estimand_api::instant::to_rfc3339;
+use estimand_api::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
+use tls::Http;
+
+pub use estimand_runtime::pem::FileError;
+pub use manager::Asking;
+pub use tls::{CertificateFiles, Trust};
+pub use values::{HistoryQuery, Query, Rebound};
+pub use watch::{Event, Watch};
+
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// Deadlines and attempts.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// For making the connection.
+    pub connect_timeout: Duration,
+    /// For the next byte of an answer; a watch has its own, longer than the service's keep-alive.
+    pub read_timeout: Duration,
+    /// For a whole request, retries aside.
+    pub total_timeout: Duration,
+    /// How often a request is sent at most.
+    pub attempts: u32,
+    pub credentials: Credentials,
+}
+
+/// What a client shows, so that it is let in.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// Shown with each request; not over plain HTTP to another machine, where others could read it on the way.
+    pub token: Option<Token>,
+    /// Whom it takes for a service, over TLS; none: whom the system trusts.
+    pub trust: Option<Trust>,
+    /// Its own certificate, over TLS.
+    pub identity: Option<CertificateFiles>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            connect_timeout: Duration::from_secs(3),
+            read_timeout: Duration::from_secs(15),
+            total_timeout: Duration::from_secs(30),
+            attempts: 4,
+            credentials: Credentials::default(),
+        }
+    }
+}
+
+impl Credentials {
+    /// The token in ESTIMAND_TOKEN, the authorities in the file ESTIMAND_AUTHORITY and the certificate in the file
+    /// ESTIMAND_CERTIFICATE, as far as they are given.
+    pub fn of_environment() -> Result<Self, Error> {
+        let text = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
+        let token = Some(text).filter(|text| !text.is_empty()).map(|text| Token::parse(&text));
+        let file = |variable| std::env::var_os(variable).filter(|file| !file.is_empty()).map(PathBuf::from);
+        Ok(Credentials {
+            token: token.transpose().map_err(|_| Error::Token)?,
+            trust: file(tls::AUTHORITY_VARIABLE).map(Trust::Authority),
+            identity: file(tls::CERTIFICATE_VARIABLE).map(CertificateFiles::beside),
+        })
+    }
+}
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The service understood and said no.
+    #[error(transparent)]
+    Problem(#[from] Box<Problem>),
+    /// The service could not be reached, or did not answer in time.
+    #[error("{url} does not answer: {cause}")]
+    Unreachable { url: String, cause: String },
+    /// What answered does not speak the interface.
+    #[error("{url} answered what no Estimand service answers: {cause}")]
+    Unexpected { url: String, cause: String },
+    /// The address is none.
+    #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
+    Address(String),
+    /// Somebody answers, but cannot show that it is the service.
+    #[error("{url} is not trusted: {cause}")]
+    Untrusted { url: String, cause: String },
+    #[error(transparent)]
+    Files(#[from] FileError),
+    #[error("what {TOKEN_VARIABLE} says is no token")]
+    Token,
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+}
+
+impl Error {
+    /// The problem's status, if it is one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Error::Problem(problem) => Some(problem.status),
+            _ => None,
+        }
+    }
+}
+
+/// Speaks to one Estimand service. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: Http,
+    base: Url,
+    options: Options,
+}
+
+/// An answer that is not an error.
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    pub revision: Option<u64>,
+    /// Advice that came with it, for people.
+    pub hint: Option<String>,
+    pub body: Bytes,
+}
+
+/// Whether sending a request twice has the effect of sending it once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    Safe,
+    OnlyIfNotTaken,
+}
+
+impl Client {
+    /// A client of the service at an address such as `http://127.0.0.1:7070`.
+    pub fn new(address: &str) -> Result<Self, Error> {
+        Self::with_options(address, Options::default())
+    }
+
+    pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
+        let wrong = || Error::Address(address.to_owned());
+        let base = Url::parse(address).map_err(|_| wrong())?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(wrong());
+        }
+        let mut headers = header::HeaderMap::new();
+        if let Some(token) = options.credentials.token.as_ref().filter(|_| is_private(&base))
+            && let Ok(mut value) = header::HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        {
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        let http = Http::new(&base, &options, headers)?;
+        Ok(Client { http, base, options })
+    }
+
+    /// A client that shows the token in ESTIMAND_TOKEN, if there is one.
+    pub fn of_environment(address: &str) -> Result<Self, Error> {
+        let credentials = Credentials::of_environment()?;
+        Self::with_options(address, Options { credentials, ..Options::default() })
+    }
+
+    /// A client that shows a token.
+    pub fn with_token(address: &str, token: Option<Token>) -> Result<Self, Error> {
+        let credentials = Credentials { token, ..Credentials::default() };
+        Self::with_options(address, Options { credentials, ..Options::default() })
+    }
+
+    /// Whether a token was given that is not sent, because it would go over the network as it is.
+    pub fn withholds_token(&self) -> bool {
+        self.options.credentials.token.is_some() && !is_private(&self.base)
+    }
+
+    /// The address that it speaks to.
+    pub fn address(&self) -> &Url {
+        &self.base
+    }
+
+    /// The URL of path segments and query parameters below the service's address.
+    pub(crate) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    pub(crate) async fn get(&self, url: Url) -> Result<Answer, Error> {
+        self.send(Method::GET, url, None, Repeat::Safe).await
+    }
+
+    /// Sends a request until there is an answer or it makes no sense to go on.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        repeat: Repeat,
+    ) -> Result<Answer, Error> {
+        let mut pause = Duration::from_millis(50);
+        let mut attempt = 1;
+        loop {
+            let shown = self.http.number();
+            let (error, again) = match self.send_once(method.clone(), url.clone(), body.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
+            };
+            // What it showed ended while it waited for the answer, and has been replaced: it need only be shown.
+            if error.status() == Some(401) && self.http.number() != shown {
+                continue;
+            }
+            let hopeless = match &error {
+                Error::Problem(problem) => problem.status != 503,
+                Error::Unreachable { .. } => false,
+                _ => true,
+            };
+            if hopeless || !again || attempt >= self.options.attempts {
+                return Err(error);
+            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 3).min(MAX_PAUSE);
+            attempt += 1;
+        }
+    }
+
+    async fn send_once(&self, method: Method, url: Url, body: Option<Bytes>) -> Result<Answer, Failed> {
+        let shown = url.to_string();
+        let unreachable =
+            |e: &reqwest::Error| Failed { taken: !e.is_connect(), error: self.no_answer(shown.clone(), e) };
+        let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+            // For each attempt anew, so that it says how the clocks differ.
+            request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
+        }
+        let response = request.send().await.map_err(|e| unreachable(&e))?;
+        let (status, revision, hint) = (response.status(), revision_of(&response), hint_of(&response));
+        let is_problem = is_problem(&response);
+        let body = response.bytes().await.map_err(|e| unreachable(&e))?;
+        if status.is_success() {
+            return Ok(Answer { status, revision, hint, body });
+        }
+        Err(match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) if is_problem => Failed {
+                taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == OUTCOME_UNKNOWN,
+                error: Error::Problem(Box::new(problem)),
+            },
+            _ => Failed {
+                taken: true,
+                error: Error::Unexpected { url: shown.clone(), cause: format!("status {status}") },
+            },
+        })
+    }
+
+    /// What happened, for people, with what they can do about it.
+    fn no_answer(&self, url: String, error: &reqwest::Error) -> Error {
+        let found = tls::Trouble::of(error);
+        let advice = found.as_ref().and_then(tls::Trouble::advice);
+        let more = advice.into_iter().chain(self.http.trouble());
+        let cause = more.fold(chain(error), |text, more| format!("{text}; {more}"));
+        match found {
+            Some(tls::Trouble::Untrusted(_)) => Error::Untrusted { url, cause },
+            _ => Error::Unreachable { url, cause },
+        }
+    }
+
+    /// Reads the body of an answer as JSON.
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
+        serde_json::from_slice(&answer.body)
+            .map_err(|e| Error::Unexpected { url: self.base.to_string(), cause: e.to_string() })
+    }
+}
+
+/// Whether nobody on the way reads what is sent there.
+fn is_private(base: &Url) -> bool {
+    base.scheme() == "https" || is_here(base)
+}
+
+/// Whether an address is one of this machine alone.
+pub fn is_here(address: &Url) -> bool {
+    match address.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
+    }
+}
+
+/// A request that brought no good answer.
+struct Failed {
+    error: Error,
+    /// Whether the service may have acted on it.
+    taken: bool,
+}
+
+fn is_problem(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(MEDIA_TYPE))
+}
+
+fn hint_of(response: &Response) -> Option<String> {
+    response.headers().get(HINT_HEADER)?.to_str().ok().map(str::to_owned)
+}
+
+fn revision_of(response: &Response) -> Option<u64> {
+    response.headers().get(REVISION_HEADER)?.to_str().ok()?.parse().ok()
+}
+
+/// What happened, with its causes. The URL, which reqwest repeats, is said by whoever shows this.
+fn chain(error: &reqwest::Error) -> String {
+    let kind = match () {
+        () if error.is_timeout() => "no answer in time",
+        () if error.is_connect() => "cannot connect",
+        () => "the connection failed",
+    };
+    let mut text = kind.to_owned();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,124 @@
+//! Nodes and instances: the manager's part of the client, for people and for agents.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::{Client, Error, Repeat};
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, Node};
+use estimand_api::slot::{Instance, RunReport};
+
+/// Which agent asks, and from where it goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    pub node: &'a NodeName,
+    pub agent: &'a str,
+    pub boot: u64,
+    /// What it has already.
+    pub revision: u64,
+    /// How long the manager may take until there is something newer.
+    pub wait: Duration,
+}
+
+impl Client {
+    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        let answer = self.get(self.url(&["api", "nodes"], &[])).await?;
+        self.read(&answer)
+    }
+
+    pub async fn node(&self, node: &NodeName) -> Result<Node, Error> {
+        let answer = self.get(self.url(&["api", "nodes", node.as_str()], &[])).await?;
+        self.read(&answer)
+    }
+
+    /// Forgets a lost node and deletes its values; 409 while its agent is heard of.
+    pub async fn remove_node(&self, node: &NodeName) -> Result<(), Error> {
+        let url = self.url(&["api", "nodes", node.as_str()], &[]);
+        self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+
+    /// Keeps further instances away from a node, or lets them come again.
+    pub async fn cordon(&self, node: &NodeName, cordoned: bool) -> Result<Node, Error> {
+        let url = self.url(&["api", "nodes", node.as_str(), "cordon"], &[]);
+        let method = if cordoned { Method::PUT } else { Method::DELETE };
+        let answer = self.send(method, url, None, Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// What runs where; all of it, or that of a data name, or of a node.
+    pub async fn instances(
+        &self,
+        name: Option<&DataName>,
+        node: Option<&NodeName>,
+    ) -> Result<Vec<Instance>, Error> {
+        let mut query: Vec<(&str, &str)> = Vec::new();
+        query.extend(name.map(|name| ("dataName", name.as_str())));
+        query.extend(node.map(|node| ("dataNode", node.as_str())));
+        let answer = self.get(self.url(&["api", "mng", "instances"], &query)).await?;
+        self.read(&answer)
+    }
+
+    /// Runs a registration once on a node, now, and waits for what comes of it.
+    pub async fn run_by_hand(&self, name: &DataName, node: &NodeName) -> Result<RunReport, Error> {
+        let url = self.url(&["api", "mng", "instances", name.as_str(), node.as_str(), "run"], &[]);
+        let answer = self.send(Method::POST, url, None, Repeat::OnlyIfNotTaken).await?;
+        self.read(&answer)
+    }
+
+    /// Tells the manager that a registration is new or another than before.
+    pub async fn tell_manager(&self, registration: &Map<String, Value>) -> Result<Value, Error> {
+        let answer = self.post(&["api", "mng"], registration).await?;
+        self.read(&answer)
+    }
+
+    /// Tells the manager that a registration is gone; the answer comes when its slots are.
+    pub async fn tell_manager_gone(&self, name: &DataName) -> Result<Value, Error> {
+        let url = self.url(&["api", "mng", name.as_str()], &[]);
+        let answer = self.send(Method::DELETE, url, None, Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// An agent's question what it should run; none if that is what it has.
+    pub async fn desired(&self, asking: Asking<'_>) -> Result<Option<Desired>, Error> {
+        let Asking { node, agent, boot, revision, wait } = asking;
+        let (boot, revision, wait) = (boot.to_string(), revision.to_string(), wait.as_millis().to_string());
+        let query = [("agent", agent), ("boot", &boot), ("revision", &revision), ("waitMs", &wait)];
+        let answer = self.get(self.url(&["api", "nodes", node.as_str(), "slots"], &query)).await?;
+        match answer.status {
+            StatusCode::NO_CONTENT => Ok(None),
+            _ => self.read(&answer).map(Some),
+        }
+    }
+
+    pub async fn heartbeat(&self, node: &NodeName, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+        let answer = self.post(&["api", "nodes", node.as_str(), "heartbeat"], heartbeat).await?;
+        self.read(&answer)
+    }
+
+    /// An agent's answer to a [`RunRequest`](estimand_api::node::RunRequest).
+    pub async fn report_run(
+        &self,
+        node: &NodeName,
+        id: u64,
+        report: &Result<RunReport, String>,
+    ) -> Result<(), Error> {
+        let id = id.to_string();
+        let body = match report {
+            Ok(report) => json!({ "report": report }),
+            Err(reason) => json!({ "refused": reason }),
+        };
+        self.post(&["api", "nodes", node.as_str(), "runs", &id], &body).await.map(drop)
+    }
+
+    /// Sends what may be sent twice.
+    async fn post(&self, path: &[&str], body: &impl Serialize) -> Result<crate::Answer, Error> {
+        let url = self.url(path, &[]);
+        let body = serde_json::to_vec(body)
+            .map_err(|e| Error::Unexpected { url: url.to_string(), cause: e.to_string() })?;
+        self.send(Method::POST, url, Some(Bytes::from(body)), Repeat::Safe).await
+    }
+}

@@ -1,0 +1,292 @@
+//! Whom a client trusts, and what it shows of itself: certificates in files, read again when they change.
+//!
+//! A change of files makes another HTTP client, with connections of its own: a connection shows the certificate that
+//! was there when it was made, and goes on with that. What cannot be read is said with the next failure, and what was
+//! read before goes on; at the start it is an error.
+
+mod verify;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use estimand_runtime::pem::{FileError, Stamp, read_certificates, read_key};
+use reqwest::header::HeaderMap;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+
+use url::Url;
+
+use crate::{Error, Options};
+use verify::{By, Known};
+
+/// Between two looks at the files.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Names the file of authorities that client commands and agents trust.
+pub const AUTHORITY_VARIABLE: &str = "ESTIMAND_AUTHORITY";
+
+/// Names the file of the certificate that they show.
+pub const CERTIFICATE_VARIABLE: &str = "ESTIMAND_CERTIFICATE";
+
+/// Which services are taken for what they say they are. Without one of these: those whom the system trusts.
+#[derive(Clone)]
+pub enum Trust {
+    /// Those with a certificate of an authority in this file.
+    Authority(PathBuf),
+    /// Those with a certificate of the authority whose own has this SHA-256: for the first contact.
+    Pin([u8; 32]),
+    /// Those that show a certificate of which this says so, whatever its names: for a process that speaks to itself.
+    Shown(IsIt),
+}
+
+/// Whether a certificate, in DER, is the one that is meant.
+pub type IsIt = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trust::Authority(file) => f.debug_tuple("Authority").field(file).finish(),
+            Trust::Pin(_) => f.write_str("Pin"),
+            Trust::Shown(_) => f.write_str("Shown"),
+        }
+    }
+}
+
+/// The files of a certificate, with those of its authorities behind it, and of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl CertificateFiles {
+    /// The key lies beside the certificate, in a file that ends in `.key`.
+    pub fn beside(certificate: PathBuf) -> Self {
+        CertificateFiles { key: certificate.with_extension("key"), certificate }
+    }
+}
+
+/// The HTTP client of a client, always one that knows the files as they are.
+#[derive(Clone)]
+pub(super) enum Http {
+    Fixed(reqwest::Client),
+    Kept(Arc<Kept>),
+}
+
+pub(super) struct Kept {
+    options: Options,
+    headers: HeaderMap,
+    state: Mutex<State>,
+}
+
+struct State {
+    client: reqwest::Client,
+    /// How many came before it.
+    number: u64,
+    stamps: Vec<Stamp>,
+    looked: Instant,
+    trouble: Option<String>,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+impl Http {
+    pub(super) fn new(base: &Url, options: &Options, headers: HeaderMap) -> Result<Self, Error> {
+        if base.scheme() != "https" {
+            return Ok(Http::Fixed(finish(plain(options, headers))?));
+        }
+        // Before the files are read, so that a change while they are read is seen.
+        let stamps = stamps(options);
+        let client = build(options, headers.clone())?;
+        if stamps.is_empty() {
+            return Ok(Http::Fixed(client));
+        }
+        let state = Mutex::new(State { client, number: 0, stamps, looked: Instant::now(), trouble: None });
+        Ok(Http::Kept(Arc::new(Kept { options: options.clone(), headers, state })))
+    }
+
+    pub(super) fn client(&self) -> reqwest::Client {
+        match self {
+            Http::Fixed(client) => client.clone(),
+            Http::Kept(kept) => kept.look().client.clone(),
+        }
+    }
+
+    /// Another one when the files were replaced.
+    pub(super) fn number(&self) -> u64 {
+        match self {
+            Http::Fixed(_) => 0,
+            Http::Kept(kept) => kept.look().number,
+        }
+    }
+
+    /// What is wrong with the files since they changed.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match self {
+            Http::Fixed(_) => None,
+            Http::Kept(kept) => kept.state.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone(),
+        }
+    }
+}
+
+impl Kept {
+    fn look(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.looked.elapsed() >= LOOK_EVERY {
+            state.looked = Instant::now();
+            let stamps = stamps(&self.options);
+            if stamps != state.stamps {
+                state.stamps = stamps;
+                match build(&self.options, self.headers.clone()) {
+                    Ok(client) => {
+                        (state.client, state.trouble) = (client, None);
+                        state.number += 1;
+                    }
+                    Err(error) => state.trouble = Some(error.to_string()),
+                }
+            }
+        }
+        state
+    }
+}
+
+fn stamps(options: &Options) -> Vec<Stamp> {
+    let credentials = &options.credentials;
+    let authority = match &credentials.trust {
+        Some(Trust::Authority(file)) => Some(file),
+        _ => None,
+    };
+    let own = credentials.identity.iter().flat_map(|own| [&own.certificate, &own.key]);
+    authority.into_iter().chain(own).map(|file| Stamp::of(file)).collect()
+}
+
+fn build(options: &Options, headers: HeaderMap) -> Result<reqwest::Client, Error> {
+    let builder = plain(options, headers);
+    finish(match (&options.credentials.trust, &options.credentials.identity) {
+        (None, None) => builder,
+        (None, Some(own)) => builder.identity(identity(own)?),
+        (Some(trust), own) => builder.tls_backend_preconfigured(config(trust, own.as_ref())?),
+    })
+}
+
+fn plain(options: &Options, headers: HeaderMap) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .default_headers(headers)
+        .connect_timeout(options.connect_timeout)
+        .read_timeout(options.read_timeout)
+        .no_proxy()
+}
+
+fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
+    builder.build().map_err(|error| Error::Tls(error.to_string()))
+}
+
+/// For trust in what the system trusts, which the HTTP library sets up by itself.
+fn identity(own: &CertificateFiles) -> Result<reqwest::Identity, Error> {
+    let read = |file: &Path| {
+        std::fs::read(file).map_err(|source| FileError::Read { file: file.display().to_string(), source })
+    };
+    let mut pem = read(&own.key)?;
+    pem.push(b'\n');
+    pem.extend(read(&own.certificate)?);
+    reqwest::Identity::from_pem(&pem)
+        .map_err(|_| FileError::content(&own.certificate, "no certificate with its key beside it").into())
+}
+
+fn config(trust: &Trust, own: Option<&CertificateFiles>) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(trust, provider)?);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some(own) => builder
+            .with_client_auth_cert(read_certificates(&own.certificate)?, read_key(&own.key)?)
+            .map_err(|error| FileError::content(&own.key, error))?,
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    Ok(match trust {
+        Trust::Pin(pin) => Arc::new(Known::new(By::Authority(*pin), provider)),
+        Trust::Shown(is_it) => Arc::new(Known::new(By::Itself(Arc::clone(is_it)), provider)),
+        Trust::Authority(file) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in read_certificates(file)? {
+                roots.add(certificate).map_err(|error| FileError::content(file, error))?;
+            }
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|error| FileError::content(file, error))?
+        }
+    })
+}
+
+/// What is wrong with a TLS connection that could not be made.
+pub(super) enum Trouble {
+    /// What the service shows.
+    Untrusted(rustls::Error),
+    Other(rustls::Error),
+}
+
+impl Trouble {
+    /// The library's own error is somewhere among the causes, and wrapped by some of them.
+    pub(super) fn of(error: &reqwest::Error) -> Option<Trouble> {
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            if let Some(found) = tls_error(cause) {
+                return Some(match found {
+                    rustls::Error::InvalidCertificate(_) | rustls::Error::General(_) => {
+                        Trouble::Untrusted(found.clone())
+                    }
+                    _ => Trouble::Other(found.clone()),
+                });
+            }
+            source = cause.source();
+        }
+        None
+    }
+
+    /// What people can do about it.
+    pub(super) fn advice(&self) -> Option<String> {
+        match self {
+            Trouble::Untrusted(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                Some(format!(
+                    "its certificate is of an authority that is not known here: give that one's file with --authority, or \
+                 in {AUTHORITY_VARIABLE}"
+                ))
+            }
+            Trouble::Other(rustls::Error::InvalidMessage(_)) => {
+                Some("what answers there does not speak TLS: is it an http:// address?".to_owned())
+            }
+            Trouble::Other(rustls::Error::AlertReceived(alert)) => match alert {
+                AlertDescription::CertificateExpired => Some("the own certificate has expired".to_owned()),
+                AlertDescription::UnknownCA => {
+                    Some("the own certificate is of an authority that the service does not know".to_owned())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// An I/O error says what it wraps, not as its cause but as itself; there may be one within another.
+fn tls_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = cause.downcast_ref() {
+        return Some(found);
+    }
+    tls_error(cause.downcast_ref::<std::io::Error>()?.get_ref()?)
+}

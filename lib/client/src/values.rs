@@ -1,0 +1,255 @@
+//! Values, bindings and the past: the data service's half of the client.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value as Json, json};
+
+use crate::{Answer, Client, Error, Repeat};
+use estimand_api::duration::Span;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::registration::History;
+use estimand_api::value::{
+    BatchWritten, Binding, Changed, Deleted, PastValue, Served, State, Swap, Value, Written,
+};
+use estimand_api::write::Write;
+
+/// What to read.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// The data names; all of them if there is none here.
+    pub names: Vec<DataName>,
+    pub node: Option<NodeName>,
+    /// Only values in one of these states; all if empty.
+    pub states: Vec<State>,
+    /// Only values collected no longer ago than this.
+    pub max_age: Option<Span>,
+    /// Only this part of each value; values without it are left out.
+    pub field: Option<Pointer>,
+}
+
+/// Which part of the past to read.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryQuery {
+    pub node: Option<NodeName>,
+    /// An instant (RFC 3339) or how long ago (`1h`).
+    pub since: Option<String>,
+    pub until: Option<String>,
+    pub limit: Option<u32>,
+    /// Only this part of each value; values without it are left out.
+    pub field: Option<Pointer>,
+}
+
+/// What a binding is now, and what there is to know about that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebound {
+    pub binding: Binding,
+    /// Says how many nodes have no value there, if some had one before.
+    pub hint: Option<String>,
+}
+
+impl Query {
+    /// All values of one name.
+    pub fn of(name: DataName) -> Self {
+        Query { names: vec![name], ..Query::default() }
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = vec![("dataName", name_list(&self.names))];
+        if let Some(node) = &self.node {
+            pairs.push(("dataNode", node.to_string()));
+        }
+        if !self.states.is_empty() {
+            pairs.push(("state", self.states.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(",")));
+        }
+        if let Some(age) = self.max_age {
+            pairs.push(("maxAge", age.to_string()));
+        }
+        if let Some(field) = &self.field {
+            pairs.push(("field", field.to_string()));
+        }
+        pairs
+    }
+}
+
+/// Names with commas between them; none means all, which is written `*`.
+pub(super) fn name_list(names: &[DataName]) -> String {
+    match names {
+        [] => "*".to_owned(),
+        names => names.iter().map(DataName::as_str).collect::<Vec<_>>().join(","),
+    }
+}
+
+impl Client {
+    /// Reads values; all of them are of one snapshot, whose revision comes with them.
+    pub async fn values(&self, query: &Query) -> Result<(Vec<Value>, u64), Error> {
+        let pairs = query.pairs();
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let answer = self.get(self.url(&["api", "data"], &pairs)).await?;
+        Ok((self.read(&answer)?, answer.revision.unwrap_or_default()))
+    }
+
+    /// Reads one value; none if there is none.
+    pub async fn value(&self, name: &DataName, node: &NodeName) -> Result<Option<Value>, Error> {
+        self.one(self.url(&["api", "data", name.as_str(), node.as_str()], &[])).await
+    }
+
+    /// Reads a part of one value. None if there is no such value; that it has no such part is a problem, which
+    /// names the parts that are there.
+    pub async fn part(
+        &self,
+        name: &DataName,
+        node: &NodeName,
+        field: &Pointer,
+    ) -> Result<Option<Value>, Error> {
+        let path = ["api", "data", name.as_str(), node.as_str()];
+        self.one(self.url(&path, &[("field", field.as_str())])).await
+    }
+
+    /// Reads one value with what produced it.
+    pub async fn explain(&self, name: &DataName, node: &NodeName) -> Result<Option<Value>, Error> {
+        self.one(self.url(&["api", "data", name.as_str(), node.as_str()], &[("explain", "1")])).await
+    }
+
+    async fn one(&self, url: url::Url) -> Result<Option<Value>, Error> {
+        match self.get(url).await {
+            Ok(answer) => self.read(&answer).map(Some),
+            Err(Error::Problem(problem)) if problem.status == 404 && problem.kind == "not-found" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes one value; `true` with it if there was none before.
+    pub async fn write(&self, write: &Write) -> Result<(Written, bool), Error> {
+        let mut body = Vec::with_capacity(256);
+        write.push_json(&mut body);
+        let answer = self.put(&["api", "data"], body).await?;
+        Ok((self.read(&answer)?, answer.status == StatusCode::CREATED))
+    }
+
+    /// Writes all or nothing.
+    pub async fn write_batch(&self, writes: &[Write]) -> Result<BatchWritten, Error> {
+        let mut body = Vec::with_capacity(256 * writes.len() + 2);
+        body.push(b'[');
+        for (place, write) in writes.iter().enumerate() {
+            if place > 0 {
+                body.push(b',');
+            }
+            write.push_json(&mut body);
+        }
+        body.push(b']');
+        // The same batch twice leaves what the first left, so that it may be sent again.
+        let url = self.url(&["api", "data", "batch"], &[]);
+        let answer = self.send(Method::POST, url, Some(Bytes::from(body)), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// Deletes a name's values, or the one of a node.
+    pub async fn delete(&self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Error> {
+        let mut pairs = vec![("dataName", name.as_str())];
+        pairs.extend(node.map(|node| ("dataNode", node.as_str())));
+        let answer =
+            self.send(Method::DELETE, self.url(&["api", "data"], &pairs), None, Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// Says of all values of a node that it is lost, or that it is not any more.
+    pub async fn mark_node(&self, node: &NodeName, lost: bool) -> Result<Changed, Error> {
+        let state = if lost { State::NodeLost } else { State::Fresh };
+        let body = json!({ "nodeName": node, "state": state }).to_string();
+        let answer = self.put(&["api", "data", "state"], body.into_bytes()).await?;
+        self.read(&answer)
+    }
+
+    /// What was kept of a name, oldest first.
+    pub async fn history(&self, name: &DataName, query: &HistoryQuery) -> Result<Vec<PastValue>, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let mut pairs = vec![("dataName", name.as_str())];
+        pairs.extend(query.node.as_ref().map(|node| ("dataNode", node.as_str())));
+        pairs.extend(query.since.as_ref().map(|since| ("since", since.as_str())));
+        pairs.extend(query.until.as_ref().map(|until| ("until", until.as_str())));
+        pairs.extend(limit.as_ref().map(|limit| ("limit", limit.as_str())));
+        pairs.extend(query.field.as_ref().map(|field| ("field", field.as_str())));
+        let answer = self.get(self.url(&["api", "data", "history"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// Which names keep a history.
+    pub async fn retention(&self) -> Result<BTreeMap<DataName, Json>, Error> {
+        let answer = self.get(self.url(&["api", "data", "retention"], &[])).await?;
+        self.read(&answer)
+    }
+
+    /// Says which names keep a history; replaces what was said before.
+    pub async fn set_retention(&self, retention: &BTreeMap<DataName, History>) -> Result<(), Error> {
+        let map: serde_json::Map<String, Json> =
+            retention.iter().map(|(name, history)| (name.to_string(), history.to_json())).collect();
+        let body = Json::Object(map).to_string().into_bytes();
+        self.put(&["api", "data", "retention"], body).await.map(drop)
+    }
+
+    /// Tells which nodes may write values of other nodes.
+    pub async fn set_speakers(&self, speakers: &BTreeMap<DataName, Vec<NodeName>>) -> Result<(), Error> {
+        let map: serde_json::Map<String, Json> =
+            speakers.iter().map(|(name, nodes)| (name.to_string(), json!(nodes))).collect();
+        let body = Json::Object(map).to_string().into_bytes();
+        self.put(&["api", "data", "speakers"], body).await.map(drop)
+    }
+
+    pub async fn bindings(&self) -> Result<Vec<Binding>, Error> {
+        let answer = self.get(self.url(&["api", "bindings"], &[])).await?;
+        self.read(&answer)
+    }
+
+    /// Makes `name` serve the values of another one, or a part of each, from one moment to the next. With
+    /// `from` only if that is what it serves until then.
+    pub async fn bind(
+        &self,
+        name: &DataName,
+        to: &Served,
+        from: Option<&DataName>,
+    ) -> Result<Rebound, Error> {
+        let mut body = json!({ "to": to.to });
+        if let Some(field) = &to.field {
+            body["field"] = json!(field);
+        }
+        if let Some(from) = from {
+            body["from"] = json!(from);
+        }
+        let answer = self.put(&["api", "bindings", name.as_str()], body.to_string().into_bytes()).await?;
+        self.rebound(answer)
+    }
+
+    /// Makes `name` serve what it served before; twice is back again. With `from` only if that is what it
+    /// serves until then.
+    pub async fn roll_back(&self, name: &DataName, from: Option<&DataName>) -> Result<Rebound, Error> {
+        let body = from.map_or(json!({}), |from| json!({ "from": from })).to_string();
+        let url = self.url(&["api", "bindings", name.as_str(), "rollback"], &[]);
+        let body = Some(Bytes::from(body));
+        self.rebound(self.send(Method::POST, url, body, Repeat::OnlyIfNotTaken).await?)
+    }
+
+    fn rebound(&self, answer: Answer) -> Result<Rebound, Error> {
+        Ok(Rebound { binding: self.read(&answer)?, hint: answer.hint })
+    }
+
+    /// What happened to a binding, newest first, at most so many changes.
+    pub async fn binding_history(&self, name: &DataName, limit: Option<u32>) -> Result<Vec<Swap>, Error> {
+        let limit = limit.map(|limit| limit.to_string());
+        let pairs: Vec<(&str, &str)> = limit.iter().map(|limit| ("limit", limit.as_str())).collect();
+        let answer = self.get(self.url(&["api", "bindings", name.as_str(), "history"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// Removes a binding; 404 if there is none.
+    pub async fn unbind(&self, name: &DataName) -> Result<(), Error> {
+        let url = self.url(&["api", "bindings", name.as_str()], &[]);
+        self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+
+    async fn put(&self, path: &[&str], body: Vec<u8>) -> Result<Answer, Error> {
+        self.send(Method::PUT, self.url(path, &[]), Some(Bytes::from(body)), Repeat::Safe).await
+    }
+}

@@ -1,0 +1,251 @@
+//! A cell: what holds the processes of one slot together, and to its limits.
+//!
+//! With cgroups it is a group in each hierarchy that is needed, and nothing that a run starts can leave it.
+//! Without, it is a name only, and [`super::orphans`] finds what belongs together. A cell holds one run at a time.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::limits::Limits;
+
+use super::cgroup_v1::V1;
+use super::cgroup_v2::V2;
+use super::{Cells, cgroup, orphans};
+
+/// How many processes, with their threads, a cell may hold when its registration does not say: enough for a
+/// virtual machine with some threads a core, and few enough that a fork bomb leaves processor time to others.
+pub(super) fn default_processes() -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    128.max(4 * cores + 64)
+}
+
+/// How processes are held together here.
+#[derive(Debug)]
+pub(super) enum Containment {
+    V1(V1),
+    V2(V2),
+    /// The launcher is a subreaper and looks through the process table.
+    Tree,
+}
+
+/// The groups of one cell.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// The one that holds every process: asked who is in it, and whether anybody is.
+    pub main: PathBuf,
+    /// Further ones, for limits.
+    pub others: Vec<PathBuf>,
+    /// Where kills for want of memory are counted.
+    pub memory: Option<PathBuf>,
+    pub version: Version,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V1,
+    V2,
+}
+
+#[derive(Debug)]
+pub(super) struct Cell {
+    groups: Option<Groups>,
+    joins: Vec<CString>,
+    /// The most processes, as far as no group sees to it.
+    pub watched_processes: Option<u64>,
+    max_processes: u64,
+    pub open_files: Option<u64>,
+    pub address_space: Option<u64>,
+    /// The run that is in it.
+    pub run: Option<u64>,
+    /// It is to be removed as soon as it is empty.
+    pub closing: bool,
+    /// Nothing in it can fork: it is being killed.
+    frozen: bool,
+    memory_kills: u64,
+    /// What cannot be kept to here, and why.
+    pub unenforced: Vec<String>,
+}
+
+impl Containment {
+    /// The best there is, within what is allowed.
+    pub fn find(id: &str, cells: Cells) -> Self {
+        let parent = format!("estimand-{}", cgroup::safe_name(id));
+        if cells == Cells::Best
+            && let Some(v1) = V1::find(&parent)
+        {
+            return Containment::V1(v1);
+        }
+        if cells != Cells::None
+            && let Some(v2) = V2::find(&parent)
+        {
+            return Containment::V2(v2);
+        }
+        Containment::Tree
+    }
+
+    /// The number that stands for it in [`super::protocol::Reply::Ready`].
+    pub fn number(&self) -> u8 {
+        match self {
+            Containment::V1(_) => 1,
+            Containment::V2(_) => 2,
+            Containment::Tree => 0,
+        }
+    }
+
+    pub fn open(&self, name: &str, limits: &Limits) -> Cell {
+        let mut unenforced = Vec::new();
+        let groups = match self {
+            Containment::V1(v1) => Some(v1.open(name, limits, &mut unenforced)),
+            Containment::V2(v2) => Some(v2.open(name, limits, &mut unenforced)),
+            Containment::Tree => None,
+        };
+        let groups = match groups {
+            Some(Ok(groups)) => Some(groups),
+            Some(Err(error)) => {
+                unenforced.clear();
+                unenforced.push(format!("a cgroup of its own: {error}"));
+                None
+            }
+            None => None,
+        };
+        Cell::new(groups, limits, unenforced)
+    }
+
+    /// Where the agent's groups lie.
+    pub fn parents(&self) -> Vec<&Path> {
+        match self {
+            Containment::V1(v1) => v1.parents(),
+            Containment::V2(v2) => vec![v2.parent()],
+            Containment::Tree => Vec::new(),
+        }
+    }
+}
+
+impl Cell {
+    fn new(groups: Option<Groups>, limits: &Limits, mut unenforced: Vec<String>) -> Self {
+        let max_processes = limits.processes.unwrap_or_else(default_processes);
+        let counted = groups.as_ref().is_some_and(Groups::counts_processes);
+        if !counted && limits.processes.is_some() {
+            unenforced.push(
+                "processes: they are counted a few times a second, and a run that has more is killed"
+                    .to_owned(),
+            );
+        }
+        let in_memory_group = groups.as_ref().is_some_and(|groups| groups.memory.is_some());
+        let address_space = limits.memory.filter(|_| !in_memory_group);
+        if address_space.is_some() {
+            unenforced
+                .push("memory: each process is held to it by its address space, not all together".into());
+        }
+        if groups.is_none() && limits.cpu.is_some() {
+            unenforced.push("cpu: there is no cgroup for it here".to_owned());
+        }
+        let joins = groups.as_ref().map(Groups::joins).unwrap_or_default();
+        let mut cell = Cell {
+            groups,
+            joins,
+            watched_processes: (!counted).then_some(max_processes),
+            max_processes,
+            open_files: limits.open_files,
+            address_space,
+            run: None,
+            closing: false,
+            frozen: false,
+            memory_kills: 0,
+            unenforced,
+        };
+        cell.memory_kills = cell.count_memory_kills();
+        cell
+    }
+
+    /// What a child writes itself into.
+    pub fn joins(&self) -> impl Iterator<Item = &CStr> {
+        self.joins.iter().map(CString::as_c_str)
+    }
+
+    /// Whether the kernel may kill a process of this cell for its memory.
+    pub fn limits_memory(&self) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.memory.is_some())
+    }
+
+    pub fn has_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// Lets a new run fork after the last one was killed.
+    pub fn thaw(&mut self) -> io::Result<()> {
+        if let Some(groups) = &self.groups
+            && self.frozen
+        {
+            cgroup::write(&groups.main, "pids.max", self.max_processes.to_string())?;
+            self.frozen = false;
+        }
+        Ok(())
+    }
+
+    pub fn members(&self) -> Vec<i32> {
+        self.groups.as_ref().map(|groups| cgroup::members(&groups.main)).unwrap_or_default()
+    }
+
+    /// Whether nothing is left in it, not even a zombie. What cannot be read is empty: the group is gone.
+    pub fn is_empty(&self) -> bool {
+        self.groups.as_ref().is_none_or(Groups::is_empty)
+    }
+
+    /// One pass of killing. Forking is forbidden first, or a fork bomb would outrun it.
+    pub fn kill(&mut self) {
+        let Some(groups) = &self.groups else { return };
+        if !self.frozen && groups.counts_processes() {
+            self.frozen = cgroup::write(&groups.main, "pids.max", "0").is_ok();
+        }
+        if groups.version == Version::V2 && cgroup::write(&groups.main, "cgroup.kill", "1").is_ok() {
+            return;
+        }
+        for pid in cgroup::members(&groups.main) {
+            orphans::signal(pid, libc::SIGKILL);
+        }
+    }
+
+    /// Whether the kernel killed for this cell's memory limit since this was last asked.
+    pub fn ran_out_of_memory(&mut self) -> bool {
+        let now = self.count_memory_kills();
+        std::mem::replace(&mut self.memory_kills, now) < now
+    }
+
+    fn count_memory_kills(&self) -> u64 {
+        let Some(groups) = &self.groups else { return 0 };
+        let Some(memory) = &groups.memory else { return 0 };
+        let file = match groups.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        cgroup::number(memory, file, Some("oom_kill ")).unwrap_or(0)
+    }
+
+    /// Removes its groups; `false` while something is left in one.
+    pub fn remove(&self) -> bool {
+        let Some(groups) = &self.groups else { return true };
+        // The main one last: as long as it is there, whatever is left can be found.
+        groups.others.iter().all(|group| cgroup::remove(group)) && cgroup::remove(&groups.main)
+    }
+}
+
+impl Groups {
+    fn joins(&self) -> Vec<CString> {
+        let all = std::iter::once(&self.main).chain(&self.others);
+        all.filter_map(|group| CString::new(group.join("cgroup.procs").as_os_str().as_bytes()).ok()).collect()
+    }
+
+    pub fn counts_processes(&self) -> bool {
+        self.version == Version::V1 || self.main.join("pids.max").exists()
+    }
+
+    fn is_empty(&self) -> bool {
+        match self.version {
+            Version::V1 => cgroup::number(&self.main, "pids.current", None).unwrap_or(0) == 0,
+            Version::V2 => cgroup::number(&self.main, "cgroup.events", Some("populated ")).unwrap_or(0) == 0,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Cells where each controller has a hierarchy of its own.
+//!
+//! Every cell has a group in the `pids` hierarchy: it bounds processes, says at once whether anybody is left, and
+//! can forbid forking while it is being killed. `memory` and `cpu` get a group only for a limit, because joining
+//! each costs a run some 50 µs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::limits::Limits;
+
+use super::cell::{Groups, Version, default_processes};
+use super::cgroup;
+
+/// The agent's group in each hierarchy in which it may have one.
+#[derive(Debug)]
+pub(super) struct V1 {
+    pids: PathBuf,
+    memory: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+}
+
+impl V1 {
+    pub fn find(parent: &str) -> Option<Self> {
+        let own = |controller| {
+            let group = cgroup::own_group(Some(controller))?.join(parent);
+            make(&group).ok()?;
+            cgroup::may_join(&group).then_some(group)
+        };
+        Some(V1 { pids: own("pids")?, memory: own("memory"), cpu: own("cpu") })
+    }
+
+    pub fn parents(&self) -> Vec<&Path> {
+        [Some(&self.pids), self.memory.as_ref(), self.cpu.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect()
+    }
+
+    /// Makes the groups of a cell; what stands in the way of a limit is noted.
+    pub fn open(&self, name: &str, limits: &Limits, unenforced: &mut Vec<String>) -> io::Result<Groups> {
+        let main = self.pids.join(name);
+        make(&main)?;
+        let processes = limits.processes.unwrap_or_else(default_processes);
+        cgroup::write(&main, "pids.max", processes.to_string())?;
+        let mut groups = Groups { main, others: Vec::new(), memory: None, version: Version::V1 };
+        if let Some(bytes) = limits.memory
+            && let Ok(group) = self.limit(self.memory.as_deref(), name, |group| limit_memory(group, bytes))
+        {
+            groups.others.push(group.clone());
+            groups.memory = Some(group);
+        }
+        if let Some(cores) = limits.cpu {
+            match self.limit(self.cpu.as_deref(), name, |group| limit_cpu(group, cores)) {
+                Ok(group) => groups.others.push(group),
+                Err(error) => unenforced.push(format!("cpu: no cgroup for it can be made here ({error})")),
+            }
+        }
+        Ok(groups)
+    }
+
+    fn limit(
+        &self,
+        parent: Option<&Path>,
+        name: &str,
+        set: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<PathBuf> {
+        let group = parent.ok_or_else(|| io::Error::from(io::ErrorKind::PermissionDenied))?.join(name);
+        make(&group)?;
+        set(&group).inspect_err(|_| {
+            cgroup::remove(&group);
+        })?;
+        Ok(group)
+    }
+}
+
+fn limit_memory(group: &Path, bytes: u64) -> io::Result<()> {
+    cgroup::write(group, "memory.limit_in_bytes", bytes.to_string())?;
+    // Swap would let a run have more than its limit; not every kernel accounts for it.
+    let _ = cgroup::write(group, "memory.memsw.limit_in_bytes", bytes.to_string());
+    Ok(())
+}
+
+fn limit_cpu(group: &Path, cores: f64) -> io::Result<()> {
+    cgroup::write(group, "cpu.cfs_period_us", cgroup::CPU_PERIOD_US.to_string())?;
+    cgroup::write(group, "cpu.cfs_quota_us", cgroup::cpu_quota_us(cores).to_string())
+}
+
+fn make(group: &Path) -> io::Result<()> {
+    // The parent as well: a former launcher that just ends may have taken the empty one away.
+    match fs::create_dir_all(group) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}

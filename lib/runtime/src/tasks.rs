@@ -1,0 +1,236 @@
+//! Work in the background, supervised: every task has a name, an owner and a way to be told to stop.
+//!
+//! A task that panics is logged and started again after a pause that grows up to a cap. A task that returns
+//! has done its work. A one-shot task is not started again; its panic is kept for the owner to see. Nothing
+//! is detached: `stop_all` asks all tasks to end, waits for them under a deadline, and names those that did not.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use crate::metrics::{Exposition, Kind};
+use crate::panic_text;
+use crate::stop::{self, Stop, StopTrigger};
+
+/// The first pause before a task is started again; it doubles with each panic in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A task that ran this long before it panicked is taken to have worked: the pause starts small again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+
+/// The tasks of one owner. Clones are the same tasks.
+#[derive(Debug, Clone)]
+pub struct Tasks(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    trigger: StopTrigger,
+    running: Mutex<Vec<Running>>,
+    panics: Mutex<Vec<Panics>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    name: &'static str,
+    handle: JoinHandle<()>,
+}
+
+/// How often a task panicked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panics {
+    pub task: &'static str,
+    pub count: u64,
+    /// What the last one said.
+    pub last: String,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tasks {
+    pub fn new() -> Self {
+        let (trigger, _) = stop::pair();
+        Tasks(Arc::new(Inner { trigger, running: Mutex::default(), panics: Mutex::default() }))
+    }
+
+    /// Starts a task on the current runtime; it is started again if it panics.
+    pub fn spawn<F, Fut>(&self, name: &'static str, mut work: F)
+    where
+        F: FnMut(Stop) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let (tasks, stop) = (self.clone(), self.0.trigger.listener());
+        self.keep(name, async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let started = Instant::now();
+                // The call itself may panic as well as the future it gives.
+                let run = AssertUnwindSafe(async { work(stop.clone()).await }).catch_unwind();
+                let Err(panic) = run.await else { return };
+                if started.elapsed() >= HEALTHY_AFTER {
+                    pause = FIRST_PAUSE;
+                }
+                // A little less or more, so that tasks that fell together do not rise together.
+                let wait = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+                tasks.record(name, &*panic, Some(wait));
+                tokio::select! {
+                    () = stop.requested() => return,
+                    () = tokio::time::sleep(wait) => {}
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        });
+    }
+
+    /// Starts a task that runs once; a panic is logged and kept in [`Tasks::panics`].
+    pub fn spawn_once<F, Fut>(&self, name: &'static str, work: F)
+    where
+        F: FnOnce(Stop) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let (tasks, stop) = (self.clone(), self.0.trigger.listener());
+        self.keep(name, async move {
+            if let Err(panic) = AssertUnwindSafe(async { work(stop).await }).catch_unwind().await {
+                tasks.record(name, &*panic, None);
+            }
+        });
+    }
+
+    /// Hears when these tasks are asked to stop.
+    pub fn stop(&self) -> Stop {
+        self.0.trigger.listener()
+    }
+
+    /// Which tasks have panicked so far.
+    pub fn panics(&self) -> Vec<Panics> {
+        lock(&self.0.panics).clone()
+    }
+
+    /// Asks all tasks to stop and waits; the error names those that had to be cut off.
+    pub async fn stop_all(&self, deadline: Duration) -> Result<(), Unfinished> {
+        self.0.trigger.request();
+        let end = Instant::now() + deadline;
+        let mut names = Vec::new();
+        // A task may start another one while it ends, so the list is taken until it stays empty.
+        loop {
+            let running = std::mem::take(&mut *lock(&self.0.running));
+            if running.is_empty() {
+                break;
+            }
+            for Running { name, mut handle } in running {
+                if tokio::time::timeout_at(end, &mut handle).await.is_err() {
+                    handle.abort();
+                    names.push(name);
+                }
+            }
+        }
+        if names.is_empty() { Ok(()) } else { Err(Unfinished { names }) }
+    }
+
+    /// Writes how often which task panicked: a source for [`Metrics`](crate::metrics::Metrics).
+    pub fn write_figures(&self, text: &mut String) {
+        let (name, mut out) = ("estimand_task_panics_total", Exposition::new(text));
+        out.family(name, Kind::Counter, "Panics of background tasks.");
+        for panics in lock(&self.0.panics).iter() {
+            out.sample(name, &[("task", panics.task)], panics.count as f64);
+        }
+    }
+
+    fn keep(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let handle = tokio::spawn(work.instrument(tracing::info_span!("task", name)));
+        let mut running = lock(&self.0.running);
+        running.retain(|task| !task.handle.is_finished());
+        running.push(Running { name, handle });
+    }
+
+    fn record(&self, task: &'static str, panic: &(dyn Any + Send), again_in: Option<Duration>) {
+        let last = panic_text(panic);
+        match again_in {
+            Some(pause) => tracing::error!(task, panic = last, ?pause, "a task panicked; it starts again"),
+            None => tracing::error!(task, panic = last, "a task panicked"),
+        }
+        let mut panics = lock(&self.0.panics);
+        match panics.iter_mut().find(|known| known.task == task) {
+            Some(known) => {
+                known.count += 1;
+                last.clone_into(&mut known.last);
+            }
+            None => panics.push(Panics { task, count: 1, last: last.to_owned() }),
+        }
+    }
+}
+
+/// Tasks that did not end in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cut off because they did not end in time: {}", names.join(", "))]
+pub struct Unfinished {
+    pub names: Vec<&'static str>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panicking_task_starts_again_after_growing_pauses() {
+        let (tasks, runs) = (Tasks::new(), Arc::new(AtomicU32::new(0)));
+        let (starts, mut started) = tokio::sync::mpsc::channel(8);
+        let counted = Arc::clone(&runs);
+        tasks.spawn("flaky", move |stop| {
+            let (run, starts) = (counted.fetch_add(1, Ordering::SeqCst), starts.clone());
+            async move {
+                starts.send(Instant::now()).await.unwrap();
+                assert!(run >= 3, "run {run} fails");
+                stop.requested().await;
+            }
+        });
+        let mut at = Vec::new();
+        for _ in 0..4 {
+            at.push(started.recv().await.unwrap());
+        }
+        let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        for (pause, expected) in pauses.iter().zip([100, 200, 400]) {
+            let expected = Duration::from_millis(expected);
+            assert!((expected.mul_f64(0.74)..expected.mul_f64(1.26)).contains(pause), "{pauses:?}");
+        }
+        assert_eq!(tasks.panics()[0].count, 3);
+        assert_eq!(tasks.panics()[0].last, "run 2 fails");
+        tasks.stop_all(Duration::from_secs(1)).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stopping_names_who_does_not_listen() {
+        let tasks = Tasks::new();
+        tasks.spawn("polite", |stop| async move { stop.requested().await });
+        tasks.spawn("deaf", |_| std::future::pending());
+        let error = tasks.stop_all(Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(error.names, ["deaf"]);
+    }
+
+    #[tokio::test]
+    async fn a_one_shot_panic_is_kept_and_not_repeated() {
+        let tasks = Tasks::new();
+        tasks.spawn_once("once", |_| async { panic!("broken {}", 1) });
+        tasks.stop_all(Duration::from_secs(5)).await.unwrap();
+        assert_eq!(tasks.panics(), [Panics { task: "once", count: 1, last: "broken 1".to_owned() }]);
+        let mut text = String::new();
+        tasks.write_figures(&mut text);
+        assert!(text.contains("estimand_task_panics_total{task=\"once\"} 1\n"), "{text}");
+    }
+}

@@ -1,0 +1,76 @@
+//! The routes that every service has: is it alive, is it ready, what are its figures, what does it offer.
+//!
+//! They come after the service's own routes, so that they never stand in the way of a hot one.
+
+use actix_web::http::header::ContentType;
+use actix_web::web::{self, ThinData};
+use actix_web::{HttpResponse, Responder};
+use bytes::Bytes;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_runtime::{Metrics, Readiness, Unready, metrics};
+
+use crate::failure::Failure;
+use crate::role::Role;
+use crate::routes::Routes;
+
+/// Where the description of the interface is.
+pub(crate) const OPENAPI_PATH: &str = "/openapi.json";
+
+/// After how many seconds it makes sense to ask for readiness again.
+const RETRY_AFTER_S: u32 = 1;
+
+/// The description, rendered once.
+#[derive(Clone)]
+pub(crate) struct Description(pub(crate) Bytes);
+
+pub(crate) fn routes(service: &'static str) -> Routes {
+    Routes::new(service)
+        .add(Role::Open, healthz, __path_healthz)
+        .add(Role::Open, readyz, __path_readyz)
+        .add(Role::Read, figures, __path_figures)
+        .add(Role::Open, openapi, __path_openapi)
+}
+
+/// The process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "service", responses((status = 200, description = "It is")))]
+async fn healthz() -> impl Responder {
+    HttpResponse::Ok().content_type(ContentType::json()).body(Bytes::from_static(br#"{"status":"alive"}"#))
+}
+
+/// Every part of the service is ready to be used.
+#[utoipa::path(get, path = "/readyz", tag = "service", responses(
+    (status = 200, description = "All are"),
+    (status = 503, description = "Which are not, and why", body = Problem,
+        content_type = "application/problem+json"),
+))]
+async fn readyz(readiness: ThinData<Readiness>) -> Result<impl Responder, Failure> {
+    readiness.check().map_err(|parts| not_ready(&parts))?;
+    let body = Bytes::from_static(br#"{"status":"ready"}"#);
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
+}
+
+fn not_ready(parts: &[Unready]) -> Problem {
+    let errors: Vec<_> =
+        parts.iter().map(|unready| FieldError::new(unready.part, unready.why.as_str())).collect();
+    let detail = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Problem { errors, ..Problem::unavailable(format!("not ready: {detail}"), RETRY_AFTER_S) }
+}
+
+/// The service's figures, for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "service", responses(
+    (status = 200, description = "Text exposition", body = String, content_type = "text/plain"),
+))]
+async fn figures(metrics: ThinData<Metrics>) -> Result<impl Responder, actix_web::Error> {
+    let ThinData(metrics) = metrics;
+    // A source may have a lot to write; meanwhile this worker goes on answering.
+    let text = web::block(move || metrics.render()).await?;
+    Ok(HttpResponse::Ok().content_type(metrics::MEDIA_TYPE).body(text))
+}
+
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", tag = "service", responses(
+    (status = 200, description = "OpenAPI 3.1", content_type = "application/json"),
+))]
+async fn openapi(description: ThinData<Description>) -> impl Responder {
+    HttpResponse::Ok().content_type(ContentType::json()).body(description.0.0.clone())
+}

@@ -1,0 +1,41 @@
+//! What every HTTP service of Estimand shares: one set-up of the server, one gate in front of each handler and
+//! one shape of failure.
+//!
+//! A service builds [`Routes`] (each with a [`Role`] and its documentation), turns them into a [`Site`] and
+//! gives that to a [`Server`]. The gate in front of each handler checks the role, counts, measures and logs;
+//! handlers only translate between HTTP and their application.
+//!
+//! This crate knows `estimand-api` and `estimand-runtime` and nothing else of Estimand: no value, no registration, no table.
+
+// A `Problem` is large, and it is made only when a request is refused: boxing it in every signature would
+// make the code worse for the sake of the cold path.
+#![allow(clippy::result_large_err)]
+
+mod access_log;
+pub mod body;
+mod builtin;
+pub mod failure;
+mod gate;
+mod lapse;
+mod openapi;
+mod path;
+pub mod query;
+pub mod request_id;
+pub mod role;
+mod room;
+mod route_figures;
+pub mod routes;
+pub mod server;
+pub mod site;
+mod web;
+
+pub use body::{Body, read_body};
+pub use failure::Failure;
+pub use lapse::Lapse;
+pub use path::{path_name, path_node, segment};
+pub use query::Query;
+pub use role::{OpenPolicy, Policy, Principal, Role};
+pub use routes::Routes;
+pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
+pub use site::Site;
+pub use web::host_of;

@@ -1,0 +1,254 @@
+//! The experiment: one scheduler, which is never restarted and never told how a capability comes about, runs one job after
+//! another while the estimate is swapped under it.
+//!
+//! Before each job there is one `bind`, and nothing else is different. What is not of the experiment is kept out of its
+//! figures: nodes are not slowed while their workers load the network, and each estimate is waited for until it is of
+//! after the job before.
+
+use std::path::{Path, PathBuf};
+
+use chrono::Utc;
+use estimand_api::command::Command;
+use estimand_client::Client;
+use estimand_scheduler_demo::dispatch::ThroughAgents;
+use estimand_scheduler_demo::facts::{self, Names};
+use estimand_scheduler_demo::job::{Job, JobNames};
+use estimand_scheduler_demo::plan::Settings;
+use estimand_scheduler_demo::planned::{Method, Options as Planning, Planned};
+use estimand_scheduler_demo::results::merge_folder;
+use estimand_scheduler_demo::run::{self, Now, Options as Running, Run, Standing};
+use serde_json::{Value, json};
+
+use crate::brake::{Brakes, Gear};
+use crate::facts::{CAPABILITY, Estimate, Facts, MISJUDGED};
+use crate::say::Say;
+use crate::{Act, Error};
+
+/// The node that becomes slower under way.
+const SLOWED: &str = "node-1";
+/// A worker tells of up to eight images at a time, and hears of a new part within that.
+const DYNAMIC: Settings = Settings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
+
+/// What all jobs have in common.
+pub struct Work {
+    pub client: Client,
+    pub worker: PathBuf,
+    pub model: PathBuf,
+    /// A folder, or a URL of HDFS.
+    pub images: String,
+    /// For results.
+    pub out: PathBuf,
+    /// The workers' logs, with `{node}` for the node.
+    pub log: String,
+    /// What they slow themselves by, if nothing else slows them.
+    pub throttle: Option<String>,
+}
+
+/// One run of the story.
+struct Scene {
+    job: &'static str,
+    title: &'static str,
+    heading: String,
+    estimate: Estimate,
+    method: Method,
+    /// Seconds after its beginning a node becomes slower.
+    slowed_at: Option<f64>,
+}
+
+pub struct Story<'a> {
+    pub work: &'a Work,
+    pub facts: &'a Facts,
+    pub brakes: &'a mut Brakes,
+    pub say: &'a mut Say,
+}
+
+impl Story<'_> {
+    /// Plays what is asked for; the runs in their order, and how many of them are the figure's.
+    pub async fn play(&mut self, act: Act) -> Result<(Vec<Run>, usize), Error> {
+        self.facts.begun().await?;
+        let mut scenes = vec![Scene {
+            job: "by_configuration",
+            title: "Processor configuration",
+            heading: "by what processors the nodes have, which look the same".to_owned(),
+            estimate: Estimate::Configuration,
+            method: Method::Static,
+            slowed_at: None,
+        }];
+        if act != Act::Change {
+            scenes.push(Scene {
+                job: "by_load",
+                title: "CPU load",
+                heading: "by how much of its processor time each node has free".to_owned(),
+                estimate: Estimate::Load,
+                ..scenes[0].again()
+            });
+            scenes.push(Scene {
+                job: "by_history",
+                title: "History",
+                heading: "by how fast each node was the last time".to_owned(),
+                estimate: Estimate::History,
+                ..scenes[0].again()
+            });
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for scene in &scenes {
+            if scene.estimate == Estimate::Load {
+                self.facts.load_after(Utc::now()).await?;
+            }
+            runs.push(self.run(scene, runs.len()).await?);
+            self.facts.history_of(scene.job).await?;
+        }
+        let of_figure = runs.len();
+        if act != Act::Figure8 {
+            self.change(&mut runs).await?;
+        }
+        Ok((runs, of_figure))
+    }
+
+    /// The second act: an estimate that is wrong, and a node that becomes slower under way.
+    async fn change(&mut self, runs: &mut Vec<Run>) -> Result<(), Error> {
+        let images = runs.first().map_or(0, |run| run.items);
+        // By what is known before the run, half of the least time that it can take.
+        let half = images as f64 / self.facts.speed().await? / 2.0;
+        let (wrong, percent) = (MISJUDGED.0, (MISJUDGED.1 - 1.0) * 100.0);
+        let about = format!(
+            "by history, but {percent:.0} % too much for {wrong}; after {half:.1} s {SLOWED} becomes three times slower"
+        );
+        for (job, title, method) in [
+            ("static_changed", "Static, a node slowed", Method::Static),
+            ("dynamic_changed", "Dynamic, a node slowed", Method::Dynamic),
+        ] {
+            let heading = format!("{method}: {about}");
+            let slowed_at = Some(half);
+            let scene = Scene { job, title, heading, estimate: Estimate::Mistaken, method, slowed_at };
+            runs.push(self.run(&scene, runs.len()).await?);
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, scene: &Scene, number: usize) -> Result<Run, Error> {
+        let letter = char::from(b'a' + u8::try_from(number).unwrap_or(25).min(25));
+        self.say.line(&format!("\n({letter}) {}", scene.heading));
+        self.say.line(&format!("    estimand bind {CAPABILITY} {}", scene.estimate.name()));
+        self.facts.bind(CAPABILITY, scene.estimate.name()).await?;
+        // From here on nothing says which estimate it is.
+        let known = facts::read(&self.work.client, &Names::new(None, None, None)?).await?;
+        let planning = Planning { method: scene.method, settings: DYNAMIC, ..Planning::default() };
+        let planned = Planned::new(known, planning)?;
+        self.say.line(&plan_line(&planned));
+        let job = self.work.job(scene)?;
+        let mut agents =
+            ThroughAgents::new(self.work.client.clone(), format!("{}-{}", scene.job, std::process::id()));
+        let mut watch = Watch { brakes: self.brakes, slow_at: scene.slowed_at, slowed: None, failed: None };
+        watch.free(planned.problem.nodes().iter().map(|node| node.name.as_str()));
+        let say = &mut *self.say;
+        let look = |now: &Now| {
+            watch.look(now);
+            say.progress(now);
+        };
+        let options = Running::new(scene.title);
+        let ran = run::run(&job, &planned, &mut agents, &options, std::future::pending(), look).await;
+        self.say.end_progress();
+        let slowed = watch.end()?;
+        let mut run = ran?;
+        if let Some(at) = slowed {
+            run.changed(at, SLOWED, "it has a third of its processor time from here on");
+        }
+        run.take_merged(&merge_folder(&self.work.out, scene.job)?);
+        if let Some(over) = run.over_ideal() {
+            let (makespan, ideal) = (run.makespan, run.ideal.unwrap_or_default());
+            self.say.line(&format!("    {makespan:.1} s, {over:.2} of the ideal {ideal:.1} s"));
+        }
+        Ok(run)
+    }
+}
+
+impl Scene {
+    /// The same, for what differs from it in little.
+    fn again(&self) -> Scene {
+        Scene { heading: self.heading.clone(), ..*self }
+    }
+}
+
+impl Work {
+    fn job(&self, scene: &Scene) -> Result<Job, Error> {
+        let command =
+            Command::words(vec![self.worker.display().to_string(), "work".to_owned()]).map_err(|wrong| {
+                Error::Never { what: "a command for the worker".to_owned(), last: wrong.to_string() }
+            })?;
+        let mut job = Job::new(JobNames::new(scene.job)?, command);
+        let mut put = |name: &str, value: Value| drop(job.params.insert(name.to_owned(), value));
+        put("model", json!(self.model));
+        put("images", json!(self.images));
+        put("out", json!(self.out));
+        if let Some(throttle) = &self.throttle {
+            put("throttle", json!(throttle));
+        }
+        // A run with a change under way teaches nothing about the next one.
+        if scene.slowed_at.is_none() {
+            put("log", json!(self.log));
+        }
+        Ok(job)
+    }
+}
+
+fn plan_line(planned: &Planned) -> String {
+    let nodes = planned.problem.nodes().iter().zip(&planned.plan.parts);
+    let each: Vec<String> = nodes.map(|(node, part)| format!("{} {}", node.name, part.target)).collect();
+    format!("    images: {} ({} move)", each.join(", "), planned.plan.moved())
+}
+
+/// Slows nodes as a run goes on.
+struct Watch<'a> {
+    brakes: &'a mut Brakes,
+    slow_at: Option<f64>,
+    /// When it was done.
+    slowed: Option<f64>,
+    failed: Option<std::io::Error>,
+}
+
+impl Watch<'_> {
+    /// Lets all nodes load their networks as fast as the machine can.
+    fn free<'n>(&mut self, nodes: impl Iterator<Item = &'n str>) {
+        for node in nodes {
+            self.shift(node, Gear::Free);
+        }
+    }
+
+    fn look(&mut self, now: &Now) {
+        if self.slowed.is_none()
+            && let (Some(at), Some(seconds)) = (self.slow_at, now.seconds)
+            && seconds >= at
+        {
+            self.slowed = Some(seconds);
+        }
+        for node in &now.nodes {
+            let is_slowed = node.name == SLOWED && self.slowed.is_some();
+            let is_loading = node.standing == Standing::Starting && now.seconds.is_none();
+            let gear = match (is_slowed, is_loading) {
+                (true, _) => Gear::Third,
+                (false, true) => Gear::Free,
+                (false, false) => Gear::Own,
+            };
+            self.shift(&node.name, gear);
+        }
+    }
+
+    fn shift(&mut self, node: &str, gear: Gear) {
+        if let Err(error) = self.brakes.shift(node, gear) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// All nodes are as fast as they are; when one was slowed, if it was.
+    fn end(mut self) -> Result<Option<f64>, Error> {
+        self.slow_at = None;
+        for node in crate::nodes::names() {
+            self.shift(node, Gear::Own);
+        }
+        match self.failed {
+            Some(error) => Err(Error::file(Path::new("the limit of a node"), error)),
+            None => Ok(self.slowed),
+        }
+    }
+}

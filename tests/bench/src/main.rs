@@ -1,0 +1,146 @@
+//! Side-by-side measurements of Estimand and of what it is meant to come close to.
+//!
+//! Prints figures and judges nothing: no time ever makes it fail. Both sides are processes of their own on
+//! the same core, loaded in turn from another one. `README.md` says how to read what it prints.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+mod bare;
+mod bench;
+mod contest;
+mod cores;
+mod fleet;
+mod histogram;
+mod holder;
+mod inputs;
+mod keys;
+mod load;
+mod parts;
+mod peer;
+mod place;
+mod plane;
+mod raw;
+mod reply;
+mod report;
+mod served;
+mod spawn;
+mod usage;
+mod watcher;
+
+use bench::Bench;
+use contest::Plan;
+use cores::Cores;
+
+/// Measures the release build of `estimand` that lies beside this program, side by side with its peers
+#[derive(Debug, Parser)]
+#[command(name = "estimand-bench")]
+struct Cli {
+    /// What to measure [default: everything]
+    #[command(subcommand)]
+    part: Option<Part>,
+    /// How often each side is loaded
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// For how many seconds each time
+    #[arg(long, global = true, default_value_t = 1.5, value_parser = seconds)]
+    seconds: f64,
+    /// Print JSON at the end instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Reads of one value and of all values of a name
+    Reads,
+    /// Durable single writes on SQLite
+    Writes,
+    /// Batches of 1,000 on SQLite
+    Batches,
+    /// Writes and batches on PostgreSQL and MariaDB
+    Databases,
+    /// What 500,000 values take: time, memory, disk, and to start again
+    Load,
+    /// Runs a second of an agent, against a bare loop of posix_spawn and waitpid
+    Agent,
+    /// How late runs start, how soon values are readable, and what the agent takes
+    Lateness,
+    /// From a registration to its values, and what a manager takes for many nodes
+    Cluster,
+    /// Expressions: changes a second, and how soon a result is readable
+    Derive,
+    /// What the default collectors take on a node, beside prometheus-node-exporter and collectd
+    Sources,
+    /// A server with nothing behind it
+    #[command(hide = true)]
+    Bare(bare::BareArgs),
+    /// An agent in a process that holds memory
+    #[command(hide = true)]
+    Holder(holder::HolderArgs),
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    // Before anything else is made: this process starts what an agent runs.
+    if std::env::args_os().nth(1).is_some_and(|word| word == holder::LAUNCHER) {
+        return Ok(estimand_exec::serve());
+    }
+    let Cli { part, rounds, seconds, json } = Cli::parse();
+    match part {
+        Some(Part::Bare(args)) => bare::serve(&args)?,
+        Some(Part::Holder(args)) => holder::serve(args)?,
+        part => measure(part.as_ref(), Plan { rounds, time: Duration::from_secs_f64(seconds) }, json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
+    served::program()?;
+    let cores = Cores::take()?;
+    allow_many_files()?;
+    let mut bench = Bench::new(cores, plan, json)?;
+    let bench = &mut bench;
+    match part {
+        Some(Part::Reads) => parts::reads::measure(bench)?,
+        Some(Part::Writes) => parts::writes::measure(bench)?,
+        Some(Part::Batches) => parts::batches::measure(bench)?,
+        Some(Part::Databases) => parts::databases::measure(bench)?,
+        Some(Part::Load) => parts::loading::measure(bench)?,
+        Some(Part::Agent) => parts::agent::measure(bench)?,
+        Some(Part::Lateness) => parts::lateness::measure(bench)?,
+        Some(Part::Cluster) => parts::cluster::measure(bench)?,
+        Some(Part::Derive) => parts::derive::measure(bench)?,
+        Some(Part::Sources) => parts::sources::measure(bench)?,
+        None | Some(Part::Bare(_) | Part::Holder(_)) => {
+            parts::loading::measure(bench)?;
+            parts::reads::measure(bench)?;
+            parts::writes::measure(bench)?;
+            parts::batches::measure(bench)?;
+            parts::databases::measure(bench)?;
+            parts::agent::measure(bench)?;
+            parts::lateness::measure(bench)?;
+            parts::cluster::measure(bench)?;
+            parts::derive::measure(bench)?;
+            parts::sources::measure(bench)?;
+        }
+    }
+    bench.report.finish()
+}
+
+/// As many as it may: thousands of connections begin here, and as many end in what is started from here.
+fn allow_many_files() -> anyhow::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .context("raising the limit of open files")
+}

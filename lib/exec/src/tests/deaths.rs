@@ -26,7 +26,7 @@ async fn agent() {
 /// The agent above as a process of its own, with everything running.
 fn agent_process(mark: &str, way: usize) -> Child {
     let mut agent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "launch::tests::deaths::agent", "--ignored", "--nocapture"])
+        .args(["--exact", "tests::deaths::agent", "--ignored", "--nocapture"])
         .env("AGENT_UNDER_TEST", mark)
         .env("AGENT_WAY", way.to_string())
         .stdout(Io::piped())

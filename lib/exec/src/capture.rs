@@ -62,7 +62,7 @@ pub enum EndReason {
     Stopped,
 }
 
-/// Runs something and keeps what it prints. `stop` ends it early, in the same way as its timeout. Dropping the
+/// Runs a program and keeps its output. `stop` ends it early, in the same way as its timeout. Dropping the
 /// future kills the run.
 pub async fn capture(
     launcher: &Launcher,

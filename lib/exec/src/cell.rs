@@ -16,7 +16,7 @@ use super::limits::Limits;
 use super::protocol::ContainmentKind;
 use super::{CgroupMode, cgroup, orphans};
 
-/// How many processes, with their threads, a cell may hold when its registration does not say: enough for a
+/// How many processes, with their threads, a cell may hold unless its registration sets a limit: enough for a
 /// virtual machine with some threads a core, and few enough that a fork bomb leaves processor time to others.
 pub(super) fn default_processes() -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -199,7 +199,7 @@ impl Cell {
         }
     }
 
-    /// Whether the kernel killed for this cell's memory limit since this was last asked.
+    /// Whether the kernel killed for this cell's memory limit since the last call.
     pub fn ran_out_of_memory(&mut self) -> bool {
         let now = self.count_memory_kills();
         std::mem::replace(&mut self.memory_kills, now) < now

@@ -51,7 +51,7 @@ fn locate(mounts: &str, groups: &str, controller: Option<&str>) -> Option<PathBu
             Some(name) => kind == "cgroup" && options.split(',').any(|known| known == name),
             None => kind == "cgroup2",
         };
-        // A container may see a part of the tree only: what lies above the mount's root is not there.
+        // A container may see a part of the tree only: groups above the mount's root are not there.
         let below = Path::new(own).strip_prefix(root).ok()?;
         wanted.then(|| Path::new(point).join(below))
     })

@@ -190,7 +190,7 @@ impl State {
         self.close_cells(clean);
     }
 
-    /// Ends the runs whose lease has not been renewed. The agent may be stopped and unable to.
+    /// Ends the runs whose lease has not been renewed. The agent cannot while it is stopped.
     fn end_leases(&mut self, now: Instant) {
         let expired = |run: &Run| !run.condemned && run.until.is_some_and(|until| until <= now);
         let expired = self.runs.iter().filter(|(_, run)| expired(run)).map(|(id, _)| *id);

@@ -135,7 +135,7 @@ impl Launcher {
         if !expected {
             return Err(SpawnError::LauncherGone);
         }
-        // From here on dropping it kills what it may have become.
+        // From here on dropping it kills its processes.
         let run = Run::new(link.clone(), id, started, ended, pipes);
         let file = spec.file.as_ref().map(|file| &file.descriptor);
         let descriptors: Vec<BorrowedFd<'_>> =

@@ -40,9 +40,8 @@ pub(super) struct State {
     pub(super) runs: HashMap<u64, Run>,
     pub(super) mains: HashMap<i32, u64>,
     pub(super) cells: HashMap<u64, Cell>,
-    /// Where a request is received, and the descriptors that came with it.
+    /// Requests are received into it.
     buffer: Vec<u8>,
-    descriptors: Vec<OwnedFd>,
     replies: VecDeque<Vec<u8>>,
     waits_for_socket: bool,
     ending_since: Option<Instant>,
@@ -85,7 +84,6 @@ impl State {
             mains: HashMap::new(),
             cells: HashMap::new(),
             buffer: vec![0; MAX_REQUEST],
-            descriptors: Vec::new(),
             replies: VecDeque::new(),
             waits_for_socket: false,
             ending_since: None,
@@ -129,10 +127,9 @@ impl State {
     }
 
     pub fn take_requests(&mut self, most: usize) {
+        let mut descriptors = Vec::new();
         for _ in 0..most {
-            let mut descriptors = std::mem::take(&mut self.descriptors);
-            let incoming = socket::receive(&self.socket, &mut self.buffer, &mut descriptors);
-            match incoming {
+            match socket::receive(&self.socket, &mut self.buffer, &mut descriptors) {
                 Ok(Incoming::Packet(length)) => match Request::decode(&self.buffer[..length]) {
                     Some(request) => self.handle(request, &descriptors),
                     None => self.refuse("a request that makes no sense"),
@@ -144,7 +141,6 @@ impl State {
             }
             // A child has its own copies.
             descriptors.clear();
-            self.descriptors = descriptors;
         }
     }
 
@@ -281,7 +277,7 @@ impl State {
         }
     }
 
-    /// The run under way whose token a process carries.
+    /// The run under way that a process belongs to by its token.
     pub(super) fn run_of(&self, pid: i32) -> Option<u64> {
         let token = orphans::token(pid)?;
         let run = token.strip_prefix(&self.token)?.strip_prefix('.')?.parse().ok()?;

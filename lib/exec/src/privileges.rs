@@ -58,7 +58,7 @@ impl Privileges {
         self.keep == Capabilities::ALL && self.run_as.is_none()
     }
 
-    /// What each child gives up; `None` if that is nothing.
+    /// The privileges that each child gives up; `None` if it keeps all.
     pub(super) fn privilege_drop(&self) -> Option<PrivilegeDrop> {
         if self.keep_everything() {
             return None;

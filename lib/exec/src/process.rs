@@ -1,7 +1,8 @@
 //! The launcher process: its preparation before the first request, and its wait for events.
 //!
 //! It is a session of its own, so a Ctrl-C in the agent's terminal does not reach it; it blocks every signal, so
-//! nothing interrupts it; and it is the subreaper of all that it starts, so every orphan becomes its child. It ends when its socket does, after everything that it started.
+//! nothing interrupts it; and it is the subreaper of all that it starts, so every orphan becomes its
+//! child. It ends when its socket does, after everything that it started.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -68,7 +69,7 @@ impl Poll {
 
 fn prepare() -> io::Result<Process> {
     let socket = take_socket()?;
-    // Both fail only for what already is so.
+    // Each fails only if it is so already.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"launcher");
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;

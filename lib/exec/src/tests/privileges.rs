@@ -91,7 +91,7 @@ async fn another_user_is_that_user_and_no_more() {
     }
 }
 
-/// The parent of what runs is the launcher, and the agent its parent.
+/// The parent of a run is the launcher, and the agent is the launcher's.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_reaches_neither_agent_nor_launcher() {
     if !is_root() {
@@ -187,7 +187,7 @@ async fn capabilities_in_a_file_are_not_given() {
     fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
     let cat = place.path().join("cat");
     fs::copy("/bin/cat", &cat).unwrap();
-    // The second version of what the kernel keeps there, with the capability for raw sockets in effect.
+    // The second version of the kernel's structure, with the capability for raw sockets in effect.
     let given = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     rustix::fs::setxattr(&cat, "security.capability", &given, rustix::fs::XattrFlags::empty()).unwrap();
     let freely = std::process::Command::new(&cat).arg("/proc/self/status").uid(STRANGER).output().unwrap();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use estimand_api::command::Command as Words;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::{Job, JobNames};
-use estimand_scheduler_demo::plan::Settings;
-use estimand_scheduler_demo::planned::{Method, Options as PlanOptions, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options as PlanOptions, PolicyKind};
+use estimand_scheduler_demo::plan::DynamicSettings;
 use estimand_scheduler_demo::results::merge_folder;
 use estimand_scheduler_demo::run::{Options, Run};
 use estimand_testkit::hdfs::Hdfs;
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// What a worker is told.
+    /// Parameters of a worker.
     pub fn params(&self, share: f64) -> Vec<(&'static str, String)> {
         let throttle = share.to_string();
         vec![
@@ -94,12 +94,12 @@ impl Place {
         job
     }
 
-    pub fn planned(&self, runtime: &tokio::runtime::Runtime, method: Method) -> Planned {
+    pub fn job_plan(&self, runtime: &tokio::runtime::Runtime, policy: PolicyKind) -> JobPlan {
         let names = Names::new(None, None, None).unwrap();
         let facts = runtime.block_on(facts::read(&self.cluster.client(), &names)).unwrap();
         // Small chunks, so that a worker that goes does not take much along.
-        let settings = Settings { min_chunk: 2, ..Settings::default() };
-        Planned::new(facts, PlanOptions { method, settings, ..PlanOptions::default() }).unwrap()
+        let settings = DynamicSettings { min_chunk: 2, ..DynamicSettings::default() };
+        JobPlan::new(facts, PlanOptions { policy, settings, ..PlanOptions::default() }).unwrap()
     }
 
     /// Every image has one label; the scheduler counts every image once; nothing is left.
@@ -107,8 +107,8 @@ impl Place {
     pub fn check(&self, run: &Run) {
         let merged = merge_folder(&self.cluster.out(), &run.job).unwrap();
         assert_eq!(merged.missing(self.images.iter().map(String::as_str)), Vec::<&str>::new());
-        assert_eq!((merged.answers.len(), merged.conflicts), (self.images.len(), 0));
-        let unlabelled: Vec<_> = merged.answers.values().filter(|answer| answer.label.is_none()).collect();
+        assert_eq!((merged.results.len(), merged.conflicts), (self.images.len(), 0));
+        let unlabelled: Vec<_> = merged.results.values().filter(|answer| answer.label.is_none()).collect();
         assert!(unlabelled.is_empty(), "{unlabelled:?}");
         let counted: Vec<&String> = run.nodes.iter().flat_map(|node| &node.images).collect();
         assert_eq!(counted.len(), self.images.len());
@@ -127,7 +127,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
 
 #[track_caller]
 fn call<'a>(worker: &Path, words: impl IntoIterator<Item = &'a OsStr>) {
-    // Whoever runs the tests, `root` may do everything there.
+    // `root` may do everything in that HDFS, for any user who runs the tests.
     let output = Command::new(worker).args(words).env("HADOOP_USER_NAME", "root").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,8 +1,7 @@
-//! Background load: threads that take so many cores, measured by their own processor time.
+//! Background load: threads that take a number of cores, measured by their own processor time.
 //!
-//! Where others want the same cores a thread gets less than it wants; it makes up for that later, but only for a
-//! moment's worth, as a service with requests waiting would. What must hold: over a second the load is what was asked
-//! for, if the group's limit leaves room for it.
+//! A thread that gets less than its share makes up for it later, but only for a moment's worth, as a service with
+//! waiting requests would. Over a second the load is as set, if the group's limit leaves room for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,19 +19,19 @@ const IDLE: Duration = Duration::from_millis(50);
 
 /// A load that may be changed.
 #[derive(Debug, Default)]
-pub struct Burner {
+pub struct LoadGenerator {
     /// The bits of the cores that each thread takes.
     threads: Vec<Arc<AtomicU64>>,
 }
 
-impl Burner {
+impl LoadGenerator {
     /// Takes so many cores from now on.
     pub fn set(&mut self, cores: f64) {
         let cores = if cores.is_finite() { cores.max(0.0) } else { 0.0 };
         while (self.threads.len() as f64) < cores {
             let share = Arc::new(AtomicU64::new(0));
             let own = Arc::clone(&share);
-            // Without a thread there is less load than asked for, and the demo goes on.
+            // Without a thread there is less load, and the demo goes on.
             if thread::Builder::new().name("load".to_owned()).spawn(move || burn(&own)).is_err() {
                 break;
             }

@@ -1,7 +1,7 @@
-//! From what is known to who is to do what: Algorithm 1 with the items themselves, and what to expect of it.
+//! The plan of a job, made from facts: the items of each node, the expected times, and notes.
 //!
-//! Owns how facts become the planner's input, and the words for it. Says nothing about how a plan is carried out. What
-//! was not said of a node is never guessed in silence: the notes tell.
+//! Turns facts into the planner's input, and a plan into text and JSON. Carries nothing out. Every assumption about a
+//! missing fact is in the notes.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::facts::Facts;
 use crate::plan::{
-    Costs, Dynamic, Error, Expected, Fixed, Holdings, Node, Note, Picked, Plan, Policy, Problem, Settings,
-    Standing, State, Trusts, expected, optimal, partition, pick,
+    CapabilityUse, Costs, DynamicPolicy, DynamicSettings, Error, ExpectedTimes, FixedPolicy, Holdings,
+    ItemPlan, Node, Note, Plan, Policy, Problem, TrustRules, expected, optimal, partition, pick_items,
 };
 
-/// How work is divided.
+/// The way in which work is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Method {
+pub enum PolicyKind {
     /// Algorithm 1, carried out as it is.
     #[default]
     Static,
@@ -28,94 +28,96 @@ pub enum Method {
     Dynamic,
 }
 
-impl Method {
-    pub const ALL: [Method; 3] = [Method::Static, Method::Optimal, Method::Dynamic];
+impl PolicyKind {
+    pub const ALL: [PolicyKind; 3] = [PolicyKind::Static, PolicyKind::Optimal, PolicyKind::Dynamic];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Method::Static => "static",
-            Method::Optimal => "optimal",
-            Method::Dynamic => "dynamic",
+            PolicyKind::Static => "static",
+            PolicyKind::Optimal => "optimal",
+            PolicyKind::Dynamic => "dynamic",
         }
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Method {
+impl FromStr for PolicyKind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Method::ALL
+        PolicyKind::ALL
             .into_iter()
-            .find(|method| method.as_str() == text)
+            .find(|policy| policy.as_str() == text)
             .ok_or_else(|| format!("`{text}` is not a policy: one of static, optimal, dynamic"))
     }
 }
 
-/// What a plan depends on besides the facts.
+/// The inputs of a plan besides the facts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    pub method: Method,
-    pub trusts: Trusts,
+    pub policy: PolicyKind,
+    pub trust: TrustRules,
     /// Of every node; only `optimal` looks at them.
     pub costs: Costs,
     /// Of `dynamic`.
-    pub settings: Settings,
+    pub settings: DynamicSettings,
 }
 
 /// A plan in items.
 #[derive(Debug, Clone)]
-pub struct Planned {
+pub struct JobPlan {
     pub facts: Facts,
     pub options: Options,
     pub holdings: Holdings,
     pub problem: Problem,
     pub plan: Plan,
-    pub picked: Picked,
-    /// What whoever reads the plan should know.
+    pub item_plan: ItemPlan,
+    /// Remarks for the reader of the plan.
     pub notes: Vec<String>,
 }
 
-impl Planned {
-    pub fn new(facts: Facts, options: Options) -> Result<Planned, Error> {
+impl JobPlan {
+    pub fn new(facts: Facts, options: Options) -> Result<JobPlan, Error> {
         let names = facts.nodes.iter().map(|node| node.name.clone()).collect();
         let holdings = Holdings::resolve(names, facts.items.clone())?;
-        let node = |known: &crate::facts::Known| Node {
+        let node = |known: &crate::facts::NodeFacts| Node {
             name: known.name.clone(),
             load: holdings.load(&known.name),
             capability: known.capability.map_or(0.0, |of| of.value),
             spread: known.capability.map_or(0.0, |of| of.spread),
             state: known.state,
-            costs: if options.method == Method::Optimal { options.costs } else { Costs::default() },
+            costs: if options.policy == PolicyKind::Optimal { options.costs } else { Costs::default() },
         };
-        let problem = Problem::new(facts.nodes.iter().map(node).collect(), &options.trusts)?;
-        let plan = match options.method {
-            Method::Static | Method::Dynamic => partition(&problem),
-            Method::Optimal => optimal(&problem).plan,
+        let problem = Problem::new(facts.nodes.iter().map(node).collect(), &options.trust)?;
+        let plan = match options.policy {
+            PolicyKind::Static | PolicyKind::Dynamic => partition(&problem),
+            PolicyKind::Optimal => optimal(&problem).plan,
         };
-        let picked = pick(&plan, &holdings)?;
+        let item_plan = pick_items(&plan, &holdings)?;
         let notes = notes(&facts, &holdings, &problem, &plan);
-        Ok(Planned { facts, options, holdings, problem, plan, picked, notes })
+        Ok(JobPlan { facts, options, holdings, problem, plan, item_plan, notes })
     }
 
-    /// What is to be expected if capabilities are items a second.
-    pub fn expected(&self) -> Expected {
+    /// The expected times, if capabilities are items a second.
+    pub fn expected(&self) -> ExpectedTimes {
         expected(&self.problem, &self.plan)
     }
 
-    /// What carries the plan out.
+    /// The policy that carries the plan out.
     pub fn policy(&self) -> Result<Box<dyn Policy>, Error> {
         let weights = self.problem.weights();
         let nodes =
             self.problem.nodes().iter().zip(weights).map(|(node, weight)| (node.name.clone(), *weight));
-        let parts = self.picked.parts.clone();
-        Ok(match self.options.method {
-            Method::Static | Method::Optimal => Box::new(Fixed::new(nodes.collect(), parts)?),
-            Method::Dynamic => Box::new(Dynamic::new(nodes.collect(), parts, self.options.settings)?),
+        let parts = self.item_plan.parts.clone();
+        Ok(match self.options.policy {
+            PolicyKind::Static | PolicyKind::Optimal => Box::new(FixedPolicy::new(nodes.collect(), parts)?),
+            PolicyKind::Dynamic => {
+                Box::new(DynamicPolicy::new(nodes.collect(), parts, self.options.settings)?)
+            }
         })
     }
 
@@ -123,16 +125,16 @@ impl Planned {
     pub fn to_json(&self) -> Value {
         let expected = self.expected();
         let nodes: Vec<Value> = (self.problem.nodes().iter().zip(&self.plan.parts))
-            .zip(self.picked.parts.iter().zip(&expected.seconds))
+            .zip(self.item_plan.parts.iter().zip(&expected.seconds))
             .map(|((node, part), (items, seconds))| {
                 json!({
                     "node": node.name, "capability": node.capability, "spread": node.spread,
-                    "state": state_word(node.state), "held": part.held, "target": part.target,
+                    "state": node.state, "held": part.held, "target": part.target,
                     "seconds": seconds, "items": self.item_names(items),
                 })
             })
             .collect();
-        let transfers: Vec<Value> = (self.plan.transfers.iter().zip(&self.picked.transfers))
+        let transfers: Vec<Value> = (self.plan.transfers.iter().zip(&self.item_plan.transfers))
             .map(|(transfer, items)| {
                 json!({
                     "from": self.problem.name(transfer.from), "to": self.problem.name(transfer.to),
@@ -141,9 +143,9 @@ impl Planned {
             })
             .collect();
         json!({
-            "policy": self.options.method, "revision": self.facts.revision, "items": self.problem.total(),
+            "policy": self.options.policy, "revision": self.facts.revision, "items": self.problem.total(),
             "makespan": expected.makespan, "ideal": expected.ideal, "moved": self.plan.moved(),
-            "fetched": self.picked.fetched, "nodes": nodes, "transfers": transfers, "notes": self.notes,
+            "fetched": self.item_plan.fetched, "nodes": nodes, "transfers": transfers, "notes": self.notes,
         })
     }
 
@@ -153,7 +155,7 @@ impl Planned {
 }
 
 /// The plan for people.
-impl fmt::Display for Planned {
+impl fmt::Display for JobPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let expected = self.expected();
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
@@ -162,7 +164,7 @@ impl fmt::Display for Planned {
             rows.push([
                 node.name.clone(),
                 format!("{:.3}", node.capability),
-                state_word(node.state).to_owned(),
+                node.state.to_string(),
                 part.held.to_string(),
                 part.target.to_string(),
                 number(expected.seconds[i]),
@@ -189,19 +191,10 @@ impl fmt::Display for Planned {
     }
 }
 
-pub(crate) fn state_word(state: State) -> &'static str {
-    match state {
-        State::Fresh => "fresh",
-        State::Stale => "stale",
-        State::Failed => "failed",
-        State::NodeLost => "node-lost",
-    }
-}
-
 fn notes(facts: &Facts, holdings: &Holdings, problem: &Problem, plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     for Note::EqualSplit { among } in &plan.notes {
-        notes.push(format!("no node is said to be capable of anything: an equal split among {among}"));
+        notes.push(format!("no node has a capability above 0: an equal split among {among}"));
     }
     if holdings.nowhere() > 0 {
         notes.push(format!("no node holds {} of the items", holdings.nowhere()));
@@ -209,25 +202,22 @@ fn notes(facts: &Facts, holdings: &Holdings, problem: &Problem, plan: &Plan) -> 
     for (i, known) in facts.nodes.iter().enumerate() {
         let name = &known.name;
         if known.capability.is_none() {
-            notes.push(format!("nothing is known of what {name} is capable of; it counts as 0"));
+            notes.push(format!("the capability of {name} is unknown; it counts as 0"));
         }
         let own = holdings.load(name);
         if let Some(load) = known.load.filter(|load| *load != own as f64) {
-            notes.push(format!(
-                "{name} says that its load is {load}; it counts as the {own} items that are its own"
-            ));
+            notes.push(format!("{name} reports a load of {load}; its own {own} items count instead"));
         }
-        match problem.standing(i) {
-            Standing::Fresh => {}
-            Standing::LastKnown => {
-                notes.push(format!("{name} is {}: the last that was known counts", state_word(known.state)));
+        match problem.capability_use(i) {
+            CapabilityUse::Fresh => {}
+            CapabilityUse::LastKnown => {
+                notes.push(format!("{name} is {}: its last known capability counts", known.state));
             }
-            Standing::Widened => {
-                notes
-                    .push(format!("{name} is {}: it counts for less by its spread", state_word(known.state)));
+            CapabilityUse::Widened => {
+                notes.push(format!("{name} is {}: its capability counts less its spread", known.state));
             }
-            Standing::Excluded => {
-                notes.push(format!("{name} is {}: it is left out", state_word(known.state)));
+            CapabilityUse::Excluded => {
+                notes.push(format!("{name} is {}: it is left out", known.state));
             }
         }
     }
@@ -238,12 +228,14 @@ fn notes(facts: &Facts, holdings: &Holdings, problem: &Problem, plan: &Plan) -> 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::facts::{Capability, Known};
+    use crate::facts::{Capability, NodeFacts};
+    use estimand_api::value::State;
+
     use crate::plan::Item;
 
-    fn known(name: &str, capability: Option<f64>, state: State) -> Known {
+    fn known(name: &str, capability: Option<f64>, state: State) -> NodeFacts {
         let capability = capability.map(|value| Capability { value, spread: 0.0, samples: None });
-        Known { name: name.to_owned(), load: Some(1.0), capability, state }
+        NodeFacts { name: name.to_owned(), load: Some(1.0), capability, state }
     }
 
     fn facts() -> Facts {
@@ -257,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_shown_with_all_that_went_into_it() {
-        insta::assert_snapshot!(Planned::new(facts(), Options::default()).unwrap());
+    fn a_plan_is_shown_with_its_inputs() {
+        insta::assert_snapshot!(JobPlan::new(facts(), Options::default()).unwrap());
     }
 
     #[test]
     fn a_plan_names_every_item_once() {
-        let json = Planned::new(facts(), Options::default()).unwrap().to_json();
+        let json = JobPlan::new(facts(), Options::default()).unwrap().to_json();
         assert_eq!(json["nodes"][0]["items"], json!(["00.jpg", "01.jpg"]));
         assert_eq!(
             json["transfers"][0]["items"],
@@ -276,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_read_as_they_are_written() {
-        for method in Method::ALL {
-            assert_eq!(method.to_string().parse(), Ok(method));
+    fn policies_are_parsed_as_they_are_printed() {
+        for policy in PolicyKind::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         assert_eq!(
-            "fast".parse::<Method>().unwrap_err(),
+            "fast".parse::<PolicyKind>().unwrap_err(),
             "`fast` is not a policy: one of static, optimal, dynamic"
         );
     }

@@ -1,7 +1,7 @@
-//! What a run works with and need not be made each time: the worker's program, a network, pictures.
+//! The inputs of a run that are made only once: a network and pictures.
 //!
-//! The network and the pictures are made by the worker, into the user's cache, under another name first: what is there
-//! under its own name is whole.
+//! The worker makes network and pictures in the user's cache, under another name first: a file under its own name is
+//! complete.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,49 +11,26 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-const WORKER: &str = "estimand-worker";
 /// Changes when the worker makes other ones.
 const EDITION: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
-pub enum StockError {
-    #[error(
-        "there is no {WORKER} beside this program, on PATH or among what is built here; build it in the project's \
-         folder with\n  cargo build --release --manifest-path scheduler-demo/worker/Cargo.toml --target-dir target/worker\n\
-         or say where it is with --worker"
-    )]
-    NoWorker,
+pub enum CacheError {
     #[error("{}: {cause}", path.display())]
     File { path: PathBuf, cause: io::Error },
     #[error("`{command}` failed: {why}")]
     Made { command: String, why: String },
 }
 
-/// The worker: as given, or wherever it usually is.
-pub fn worker(given: Option<&Path>, program: &Path) -> Result<PathBuf, StockError> {
-    let at =
-        |path: &Path| path.canonicalize().map_err(|cause| StockError::File { path: path.to_owned(), cause });
-    if let Some(path) = given {
-        return at(path);
-    }
-    let beside = program.parent().map(|folder| folder.join(WORKER));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|folder| folder.join(WORKER));
-    let built = ["target/worker/release", "target/worker/debug", "scheduler-demo/worker/target/release"];
-    let built = built.iter().map(|folder| Path::new(folder).join(WORKER));
-    let mut places = beside.into_iter().chain(on_path).chain(built);
-    places.find(|path| path.is_file()).ok_or(StockError::NoWorker).and_then(|path| at(&path))
-}
-
 /// The user's cache of things made by a worker.
 #[derive(Debug)]
-pub struct Stock {
+pub struct Cache {
     folder: PathBuf,
     worker: PathBuf,
 }
 
-impl Stock {
-    pub fn new(worker: &Path) -> Result<Stock, StockError> {
+impl Cache {
+    pub fn new(worker: &Path) -> Result<Cache, CacheError> {
         let given = |name: &str| std::env::var_os(name).filter(|path| Path::new(path).is_absolute());
         let cache = match (given("XDG_CACHE_HOME"), given("HOME")) {
             (Some(cache), _) => PathBuf::from(cache),
@@ -61,25 +38,25 @@ impl Stock {
             (None, None) => std::env::temp_dir(),
         };
         let folder = cache.join("estimand-demo");
-        fs::create_dir_all(&folder).map_err(|cause| StockError::File { path: folder.clone(), cause })?;
-        Ok(Stock { folder, worker: worker.to_owned() })
+        fs::create_dir_all(&folder).map_err(|cause| CacheError::File { path: folder.clone(), cause })?;
+        Ok(Cache { folder, worker: worker.to_owned() })
     }
 
-    /// A network; `said` is told if it has to be made.
-    pub async fn model(&self, said: impl Fn(&str)) -> Result<PathBuf, StockError> {
+    /// A network; `said` is called if it has to be made.
+    pub async fn model(&self, said: impl Fn(&str)) -> Result<PathBuf, CacheError> {
         let args = ["make-model"];
         self.made(&format!("alexnet-{EDITION}.onnx"), &args, || said("making a network (AlexNet, 244 MB)"))
             .await
     }
 
     /// A folder of so many pictures.
-    pub async fn pictures(&self, count: usize, said: impl Fn(&str)) -> Result<PathBuf, StockError> {
+    pub async fn pictures(&self, count: usize, said: impl Fn(&str)) -> Result<PathBuf, CacheError> {
         let (name, number) = (format!("images-{EDITION}-{count}"), count.to_string());
         self.made(&name, &["make-images", "--count", &number], || said(&format!("making {count} images")))
             .await
     }
 
-    async fn made(&self, name: &str, args: &[&str], said: impl Fn()) -> Result<PathBuf, StockError> {
+    async fn made(&self, name: &str, args: &[&str], said: impl Fn()) -> Result<PathBuf, CacheError> {
         let path = self.folder.join(name);
         if path.exists() {
             return Ok(path);
@@ -87,7 +64,7 @@ impl Stock {
         self.sweep(name);
         said();
         let unready = self.folder.join(format!("{name}.{}", std::process::id()));
-        let at = |cause| StockError::File { path: unready.clone(), cause };
+        let at = |cause| CacheError::File { path: unready.clone(), cause };
         run(&self.worker, args, unready.as_os_str()).await?;
         match fs::rename(&unready, &path) {
             // Another demo was faster.
@@ -97,7 +74,7 @@ impl Stock {
         Ok(path)
     }
 
-    /// Removes what was not finished because its demo ended.
+    /// Removes unfinished files of demos that have ended.
     fn sweep(&self, name: &str) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let file = entry.file_name();
@@ -114,12 +91,12 @@ fn remove(path: &Path) {
 }
 
 /// Lets the worker make something at `out`.
-pub async fn run(worker: &Path, args: &[&str], out: &OsStr) -> Result<(), StockError> {
+pub async fn run(worker: &Path, args: &[&str], out: &OsStr) -> Result<(), CacheError> {
     let mut command = Command::new(worker);
     command.args(args).arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     let failed = |why: String| {
         let command = format!("{} {} --out {}", worker.display(), args.join(" "), out.display());
-        StockError::Made { command, why }
+        CacheError::Made { command, why }
     };
     let output = command.output().await.map_err(|error| failed(error.to_string()))?;
     match output.status.success() {

@@ -1,24 +1,23 @@
-//! What whoever watches is told: headings and tables on standard output, what moves on standard error.
+//! Output for the user: headings and tables on standard output, progress on standard error.
 //!
-//! If standard output is for a program, everything but the report goes to standard error. Nobody listening is no
-//! reason to stop.
+//! With `--json`, everything but the report goes to standard error. A failed write is no reason to stop.
 
 use std::io::{self, Write};
 
-use estimand_scheduler_demo::report::Live;
-use estimand_scheduler_demo::run::Now;
+use estimand_scheduler_demo::report::LiveBars;
+use estimand_scheduler_demo::run::RunProgress;
 
-pub struct Say {
+pub struct Output {
     for_programs: bool,
-    live: Live,
+    live: LiveBars,
 }
 
-impl Say {
+impl Output {
     /// `terminal`: how wide the terminal behind standard error is, if there is one.
-    pub fn new(for_programs: bool, terminal: Option<usize>) -> Say {
-        /// Of lines that nobody's terminal breaks.
+    pub fn new(for_programs: bool, terminal: Option<usize>) -> Output {
+        /// Widest line, which no usual terminal wraps.
         const WIDTH: usize = 100;
-        Say { for_programs, live: Live::new(terminal.is_some(), terminal.unwrap_or(WIDTH).min(WIDTH)) }
+        Output { for_programs, live: LiveBars::new(terminal.is_some(), terminal.unwrap_or(WIDTH).min(WIDTH)) }
     }
 
     /// A line, or several.
@@ -29,15 +28,15 @@ impl Say {
         }
     }
 
-    /// What a program reads.
+    /// The report for a program.
     pub fn report(&self, text: &str) {
         if self.for_programs {
             put(io::stdout(), text);
         }
     }
 
-    /// How far a run is.
-    pub fn progress(&mut self, now: &Now) {
+    /// Progress of a run.
+    pub fn progress(&mut self, now: &RunProgress) {
         let text = self.live.show(now);
         let _ = io::stderr().write_all(text.as_bytes());
     }

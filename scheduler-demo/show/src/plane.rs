@@ -1,7 +1,7 @@
-//! What the demo registers, through the interface and like any user, and how it waits for what comes of that.
+//! The demo's registrations and bindings, through the public interface, and its waits for their values.
 //!
-//! The three estimators are the ones that ship in the box. What they read is the demo's business: the machine's
-//! processors for the first, the node's part of them for the second, the worker's log for the third.
+//! The three estimators are the ones that ship in the box. The demo chooses their inputs: the machine's processors for
+//! the first, the node's part of them for the second, the worker's log for the third.
 
 use std::fs;
 use std::io;
@@ -18,21 +18,21 @@ use tokio::time::{Instant, sleep};
 
 use crate::Error;
 
-/// How often nodes are looked at.
+/// Period of the collectors, in seconds.
 const EVERY: f64 = 1.0;
 const LOG_EVERY: f64 = 0.5;
-/// What each node holds does not change here.
+/// The images of a node do not change here.
 const IMAGES_EVERY: f64 = 5.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a scheduler reads.
+/// The names that a scheduler reads.
 pub const CAPABILITY: &str = "node_capability";
 const DISTRIBUTION: &str = "data_distribution";
 const LOAD: &str = "data_load";
 const RUN_LOG: &str = "run_log";
 
-/// The node that is taken for faster than it is, and by how much.
+/// The node that is overestimated, and the factor.
 pub const MISJUDGED: (&str, f64) = ("node-2", 1.2);
 
 /// The estimates that are bound in turn.
@@ -46,7 +46,7 @@ pub enum Estimate {
 }
 
 impl Estimate {
-    /// Under which name it is registered.
+    /// The name of its registration.
     pub fn name(self) -> &'static str {
         match self {
             Estimate::Configuration => "capability_config",
@@ -57,47 +57,47 @@ impl Estimate {
     }
 }
 
-/// Where what is registered reads.
+/// Inputs of the registrations.
 pub struct Sources<'a> {
     /// A folder that agents allow.
     pub scripts: &'a Path,
-    pub holding: Holding,
-    /// The folder of what is told of nodes, if their load is not measured.
-    pub told_free: Option<&'a Path>,
+    pub distribution: Distribution,
+    /// The folder with the free part of each node, if their load is not measured.
+    pub free_folder: Option<&'a Path>,
     /// The workers' logs, with `{node}` for the node.
     pub log: &'a str,
 }
 
-/// Who knows which images a node holds.
-pub enum Holding {
+/// The source of the distribution of images.
+pub enum Distribution {
     /// A folder with a folder for each node.
     Folders(PathBuf),
     /// The parameters of the collector `hdfs`.
     Hdfs(Json),
 }
 
-/// The plane, as a user has it.
-pub struct Facts {
+/// The plane, by its public interface.
+pub struct Plane {
     client: Client,
     nodes: usize,
 }
 
-impl Facts {
-    pub fn new(client: Client, nodes: usize) -> Facts {
-        Facts { client, nodes }
+impl Plane {
+    pub fn new(client: Client, nodes: usize) -> Plane {
+        Plane { client, nodes }
     }
 
-    /// Registers everything, and binds what is never changed.
+    /// Registers everything, and binds the name that never changes.
     pub async fn register(&self, sources: &Sources<'_>) -> Result<(), Error> {
         for registration in registrations(sources).map_err(|cause| Error::file(sources.scripts, cause))? {
             let Json::Object(map) = registration else { continue };
             self.client.register_map(map).await?;
         }
-        let holding = match sources.holding {
-            Holding::Folders(_) => "images_here",
-            Holding::Hdfs(_) => "hdfs_images",
+        let distribution = match sources.distribution {
+            Distribution::Folders(_) => "images_here",
+            Distribution::Hdfs(_) => "hdfs_images",
         };
-        self.bind(DISTRIBUTION, holding).await
+        self.bind(DISTRIBUTION, distribution).await
     }
 
     /// The one call by which an estimator is swapped.
@@ -107,8 +107,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Waits until each node holds images, and has been looked at.
-    pub async fn begun(&self) -> Result<(), Error> {
+    /// Waits until each node has its images, its load and its configuration.
+    pub async fn wait_for_first_values(&self) -> Result<(), Error> {
         let names = [DISTRIBUTION, LOAD, Estimate::Configuration.name()];
         for name in names {
             self.until(name, &format!("`{name}` of each node"), |_| true).await?;
@@ -116,17 +116,17 @@ impl Facts {
         Ok(())
     }
 
-    /// Waits until the estimate by load is of after a moment, and of nothing before it.
-    pub async fn load_after(&self, then: DateTime<Utc>) -> Result<(), Error> {
-        // It is over the time between two looks, of which the first is to be after what was made up for after the run.
+    /// Waits until the estimate by load was measured after a moment.
+    pub async fn wait_for_load_after(&self, then: DateTime<Utc>) -> Result<(), Error> {
+        // It covers the time between two collections. The first must come after the load that was made up for after the run.
         let since = then + chrono::Duration::milliseconds(((1.0 + EVERY) * 1000.0) as i64);
         let name = Estimate::Load.name();
         let is_after = |value: &Value| value.state == State::Fresh && value.collected_at >= since;
         self.until(name, "the load of each node after the last run", is_after).await
     }
 
-    /// Waits until the estimate by history knows of a job on each node.
-    pub async fn history_of(&self, job: &str) -> Result<(), Error> {
+    /// Waits until the estimate by history includes a job on each node.
+    pub async fn wait_for_history_of(&self, job: &str) -> Result<(), Error> {
         let is_of =
             |value: &Value| value.data_value.pointer("/matched/job").and_then(Json::as_str) == Some(job);
         let logs = self.until_values(RUN_LOG, &format!("the log of {job} on each node"), is_of).await?;
@@ -179,7 +179,7 @@ impl Facts {
                     values.iter().map(|value| format!("{}: {}", value.node_name, value.data_value)).collect();
                 let last = why
                     .unwrap_or_else(|| if seen.is_empty() { "nothing".to_owned() } else { seen.join("; ") });
-                return Err(Error::Never { what: what.to_owned(), last });
+                return Err(Error::TimedOut { what: what.to_owned(), last });
             }
             sleep(LOOK_EVERY).await;
         }
@@ -200,14 +200,14 @@ fn script(folder: &Path, name: &str, text: &str) -> io::Result<String> {
 /// As they are posted.
 fn registrations(sources: &Sources<'_>) -> io::Result<Vec<Json>> {
     let mut all = Vec::new();
-    match &sources.holding {
-        Holding::Folders(nodes) => {
+    match &sources.distribution {
+        Distribution::Folders(nodes) => {
             let cmd = script(sources.scripts, "images_here", include_str!("../scripts/images_here.sh"))?;
             let params = json!({ "nodes": nodes });
             all.push(json!({ "dataName": "images_here", "cmd": [cmd], "format": "json", "params": params, "max-Time": IMAGES_EVERY }));
             all.push(expression(LOAD, "images_here", "size(images_here)"));
         }
-        Holding::Hdfs(params) => {
+        Distribution::Hdfs(params) => {
             all.push(json!({
                 "dataName": "hdfs_images", "mode": "builtin", "cmd": "hdfs", "params": params, "replicas": 1,
                 "max-Time": IMAGES_EVERY,
@@ -216,7 +216,7 @@ fn registrations(sources: &Sources<'_>) -> io::Result<Vec<Json>> {
         }
     }
     all.push(builtin("cpu", "cpu", &json!({}), EVERY));
-    match sources.told_free {
+    match sources.free_folder {
         // The collector of groups under another name: the first estimate is to see processors alone.
         None => {
             all.push(builtin("node_slice", "cgroup", &json!({}), EVERY));

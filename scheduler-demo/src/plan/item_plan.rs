@@ -1,7 +1,7 @@
-//! Which items a plan's transfers are.
+//! The items of a plan's transfers.
 //!
-//! The paper counts only. Where there are copies the choice decides how much really travels: an item of which the
-//! taker holds a copy costs nothing to move. Numbers of items only, and the counts are the plan's, never others.
+//! The paper only counts items. Where items have copies the choice decides how much is fetched: an item of which the
+//! receiver holds a copy costs nothing to move. The counts are always the plan's.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use super::{Error, Holdings, ItemId, Plan};
 
 /// A plan in items.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picked {
-    /// What each node is to do, in order.
+pub struct ItemPlan {
+    /// The items of each node, in order.
     pub parts: Vec<Vec<ItemId>>,
     /// The items of each transfer, in order.
     pub transfers: Vec<Vec<ItemId>>,
-    /// How many items are done on nodes that hold no copy of them: what has to be fetched.
+    /// The number of items done on nodes that hold no copy of them, so that they have to be fetched.
     pub fetched: u64,
 }
 
 /// Chooses the items of each transfer: first those of which the taker holds a copy, then the last ones by name.
-pub fn pick(plan: &Plan, holdings: &Holdings) -> Result<Picked, Error> {
+pub fn pick_items(plan: &Plan, holdings: &Holdings) -> Result<ItemPlan, Error> {
     check(plan, holdings)?;
     let mut parts: Vec<Vec<ItemId>> =
         (0..plan.parts.len()).map(|node| holdings.first(node).to_vec()).collect();
@@ -52,14 +52,14 @@ pub fn pick(plan: &Plan, holdings: &Holdings) -> Result<Picked, Error> {
         .enumerate()
         .map(|(node, items)| items.iter().filter(|item| !holdings.holders(**item).contains(&node)).count())
         .sum::<usize>() as u64;
-    Ok(Picked { parts, transfers, fetched })
+    Ok(ItemPlan { parts, transfers, fetched })
 }
 
 /// The plan has to be of these nodes and first shares: numbers of nodes and items mean nothing else otherwise.
 fn check(plan: &Plan, holdings: &Holdings) -> Result<(), Error> {
     let (planned, known) = (plan.parts.len(), holdings.nodes().len());
     if planned != known {
-        return Err(Error::OtherItems {
+        return Err(Error::PlanMismatch {
             what: format!("it is of {planned} nodes, the items are of {known}"),
         });
     }
@@ -67,7 +67,7 @@ fn check(plan: &Plan, holdings: &Holdings) -> Result<(), Error> {
         let first = holdings.first(node).len() as u64;
         if part.held != first {
             let held = part.held;
-            return Err(Error::OtherItems {
+            return Err(Error::PlanMismatch {
                 what: format!("node {name} has {held} items in it, and {first} at first"),
             });
         }

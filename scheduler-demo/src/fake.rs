@@ -1,7 +1,7 @@
 //! A fake dispatcher for tests: workers that follow the protocol in virtual time and die on schedule.
 //!
-//! Its workers do as the README says a worker does, no more: they go through the newest part in its order, leave out
-//! what they have done before, and their lines can get lost. Nothing here looks at the scheduler's state.
+//! Its workers do what the README demands and no more: they follow the newest part in its order, leave out images with
+//! a result, and their lines can get lost. Nothing here looks at the scheduler's state.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
@@ -36,7 +36,7 @@ impl FakeWorker {
 pub struct NetworkConditions {
     /// Seconds until a line is heard, and until a part is.
     pub delay: f64,
-    /// A worker says something so often while it works.
+    /// Period of lines while a worker works.
     pub says_every: f64,
     /// Of so many lines one gets lost; 0: none does.
     pub loses_one_in: u64,
@@ -276,7 +276,7 @@ impl Dispatcher for FakeDispatcher {
     }
 
     async fn next(&mut self, until: f64) -> Result<Option<Event>, Error> {
-        // Nothing here waits, and somebody else may have something to say.
+        // Nothing here waits, so that other futures would not run.
         tokio::task::yield_now().await;
         while let Some(Reverse((at, number))) = self.agenda.peek().copied() {
             let at = f64::from_bits(at);

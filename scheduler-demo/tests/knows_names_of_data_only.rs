@@ -11,7 +11,7 @@ use std::thread;
 use estimand_client::Client;
 use estimand_scheduler_demo::facts::{self, Names};
 
-/// A data service of one answer, which says what it was asked.
+/// A data service with one response, which records its requests.
 fn asked_for(names: &Names) -> (facts::Facts, Vec<String>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -130,7 +130,7 @@ impl Story<'_> {
         self.output.line(&format!("\n({letter}) {}", scene.heading));
         self.output.line(&format!("    estimand bind {CAPABILITY} {}", scene.estimate.name()));
         self.plane.bind(CAPABILITY, scene.estimate.name()).await?;
-        // From here on nothing says which estimate it is.
+        // The scheduler cannot see from here on which estimate it is.
         let known = facts::read(&self.work.client, &Names::new(None, None, None)?).await?;
         let planning = Planning { policy: scene.policy, settings: DYNAMIC, ..Planning::default() };
         let job_plan = JobPlan::new(known, planning)?;

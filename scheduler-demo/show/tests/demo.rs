@@ -1,7 +1,7 @@
 //! The demo as people start it: real services, agents and workers, a small network, few images. What is checked is that
 //! plans follow what is known, that every image is done once, and that nothing is left, however it ends.
 //!
-//! How long anything takes is nobody's promise on a machine that also compiles; with `ESTIMAND_LONG` the order of the
+//! Times are not checked, since the machine may also compile; with `ESTIMAND_LONG` the order of the
 //! three estimates is checked too, with the real network.
 #![allow(clippy::unwrap_used)]
 
@@ -137,7 +137,7 @@ fn groups_of(demo: u32) -> Vec<PathBuf> {
     hierarchies.map(|hierarchy| hierarchy.join(&name)).filter(|group| group.exists()).collect()
 }
 
-/// The binary under test is built by another package: where it usually is, or where the environment says.
+/// The binary under test, which another package builds: in its usual place, or in that of the environment.
 fn built(variable: &str, usual: &str, how: &str) -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(usual);
     let path = std::env::var_os(variable).map_or(usual, PathBuf::from);

@@ -149,7 +149,7 @@ impl DynamicPolicy {
 
     fn is_short(&self, node: usize, rate: f64) -> bool {
         let worker = &self.workers[node];
-        // Before anything is measured the rate may be in any unit, so that it says nothing of seconds.
+        // Before anything is measured the rate may be in any unit, so that no time follows from it.
         let ahead = worker.measured.map_or(0.0, |_| rate * self.settings.ahead_seconds);
         worker.phase == WorkerPhase::Working && rate > 0.0 && self.ledger.given(node) as f64 <= ahead
     }

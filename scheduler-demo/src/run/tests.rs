@@ -264,7 +264,7 @@ fn worker(i: usize) -> impl Strategy<Value = FakeWorker> {
         move |(rate, ready_at, (dies, back), is_told)| {
             let mut worker = FakeWorker::new(["a", "b", "c", "d", "e"][i], rate);
             (worker.ready_at, worker.is_told) = (ready_at, is_told);
-            // The first one lives, so that somebody is left.
+            // The first one lives, so that one worker is left.
             if i > 0 {
                 worker.dies_at = dies.map(|dies| ready_at + dies);
                 worker.back_at = worker.dies_at.zip(back).map(|(dies, back)| dies + back);
@@ -277,7 +277,7 @@ fn worker(i: usize) -> impl Strategy<Value = FakeWorker> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Deaths that are told and silent ones, nodes that come again, join and are misjudged, lines that get lost.
+    /// Reported and silent deaths, returning, joining and misjudged nodes, lost lines.
     #[test]
     fn every_image_counts_once_under_random_faults(
         workers in (worker(0), worker(1), worker(2), worker(3), worker(4)),

@@ -153,7 +153,7 @@ pub fn example(name: &str) -> PathBuf {
     path
 }
 
-/// The binary under test is built by another package: where it usually is, or where the environment says.
+/// The binary under test, which another package builds: in its usual place, or in that of the environment.
 pub fn binary() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/estimand");
     let path = std::env::var_os("ESTIMAND_BIN").map_or(usual, PathBuf::from);

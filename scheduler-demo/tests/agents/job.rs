@@ -153,7 +153,7 @@ fn a_second_interrupt_names_the_registration_that_is_left() {
     let mut process = command(&cluster, "left", &json!({ "n1": 5, "n2": 5 }), &options).spawn().unwrap();
     let mut stderr = until_it_works(&mut process);
     let workers = ["n1", "n2"].map(|node| cluster.worker_of(node));
-    // Nobody answers that the workers have ended.
+    // The end of the workers is not confirmed.
     cluster.services.pause();
     interrupt(&process);
     let mut line = String::new();

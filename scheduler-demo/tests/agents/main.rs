@@ -93,7 +93,7 @@ fn three_jobs_by_three_estimates_that_are_swapped_under_the_scheduler() {
     let mut runs = Vec::new();
     for (job, estimate) in [("swap_a", "by_nothing"), ("swap_b", "by_rumour"), ("swap_c", "by_truth")] {
         cluster.bind("node_capability", estimate);
-        // From here on nothing says which estimate it is.
+        // The scheduler cannot see from here on which estimate it is.
         let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
         let mut agents = AgentDispatcher::new(cluster.client(), format!("{job}-1"));
         let job = cluster.job(job, &rates);

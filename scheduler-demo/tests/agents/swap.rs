@@ -19,7 +19,7 @@ use crate::{images, runtime};
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 const IMAGES: usize = 160;
 
-/// The scheduler's process. It is told of jobs and of nothing else.
+/// The scheduler's process. Its only input are jobs.
 struct Scheduler {
     process: Child,
     jobs: ChildStdin,

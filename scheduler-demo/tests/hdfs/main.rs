@@ -34,7 +34,7 @@ fn a_datanode_that_fails_costs_no_image() {
     let mut agents = AgentDispatcher::new(place.cluster.client(), "failing-1".to_owned());
     let (done, at_failure) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
     let run = thread::scope(|scope| {
-        // Its end is the word, so that nobody waits for it if the run breaks off.
+        // The end of the channel is the signal, so that no thread waits if the run breaks off.
         let (tell, told) = channel::<()>();
         let tell = Cell::new(Some(tell));
         let (hdfs, done, at_failure) = (&place.hdfs, &done, &at_failure);

@@ -35,7 +35,7 @@ impl Place {
     /// So many pictures, each on so many DataNodes; who has which, the collector `hdfs` has said once.
     pub fn start(count: usize, copies: usize) -> Place {
         let folder = cluster::folder();
-        // In a place of its own it is told from the workers of other tests.
+        // Its own path distinguishes it from the workers of other tests.
         let worker = folder.path().join("estimand-worker");
         fs::hard_link(built(), &worker).or_else(|_| fs::copy(built(), &worker).map(drop)).unwrap();
         let model = folder.path().join("small.onnx");
@@ -55,7 +55,7 @@ impl Place {
     /// Registers the collector under a name of its own and binds what the scheduler reads to it.
     fn distribute(&self, replicas: usize) {
         let Place { hdfs, cluster, .. } = self;
-        // Once: what it says must not change when a DataNode goes.
+        // Collected once: its value must not change when a DataNode goes.
         let body = json!({
             "dataName": "images_in_hdfs", "cmd": "hdfs", "mode": "builtin", "max-Time": 3600, "replicas": 1,
             "params": {
@@ -132,7 +132,7 @@ fn call<'a>(worker: &Path, words: impl IntoIterator<Item = &'a OsStr>) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The worker is a workspace of its own: where `./test` builds it, or where the environment says.
+/// The worker, a workspace of its own: in the folder of `./test`, or in that of the environment.
 fn built() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/worker/debug/estimand-worker");
     let path = std::env::var_os("ESTIMAND_WORKER").map_or(usual, PathBuf::from);

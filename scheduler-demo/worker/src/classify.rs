@@ -23,7 +23,7 @@ pub enum ClassifyError {
 
 impl Classifier {
     /// Images are taken one by one. Eight at a time go a quarter faster, for the full layers' weights come from memory
-    /// once for all of them; but then a worker on a slow node would hear of nothing for seconds.
+    /// once for all of them; but then a worker on a slow node would not react for seconds.
     pub fn load(model: &Path) -> Result<Self, NetworkError> {
         Ok(Classifier { network: Network::load(model, 1)?, input: vec![0.0; IMAGE_LEN] })
     }

@@ -118,7 +118,7 @@ fn is_below(name: &str) -> bool {
 /// A plain file, whole.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
     let failed = |error: std::io::Error| ReadError::Read(error.to_string());
-    // Opening a pipe would wait for somebody who writes to it.
+    // Opening a pipe would wait for a writer.
     let metadata = path.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile);

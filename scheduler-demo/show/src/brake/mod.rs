@@ -44,7 +44,7 @@ pub struct Brakes {
 }
 
 impl Brakes {
-    /// Finds the first way that works. `folder` is the demo's; `enters` says whether a process can enter a group by its files.
+    /// Finds the first way that works. `folder` is the demo's; `enters` tries to enter a group by its files.
     pub fn find(
         nodes: &[Node],
         cores: usize,

@@ -140,7 +140,7 @@ impl<'a> World<'a> {
         self.at(self.now + self.conditions.delay, kind);
     }
 
-    /// Until the policy says that it is finished, or nothing happens any more.
+    /// Runs until the policy is finished, or no event is left.
     fn play(&mut self, policy: &mut dyn Policy) -> Option<f64> {
         while let Some(event) = self.events.pop() {
             if event.at == f64::INFINITY {

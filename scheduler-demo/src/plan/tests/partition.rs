@@ -162,7 +162,7 @@ proptest! {
         let plan = partition(&problem);
         prop_assert_eq!(targets(&plan).iter().sum::<u64>(), problem.total());
         prop_assert!(plan.transfers.len() < of.len().max(1));
-        // Carried out, the transfers lead from what is held to the targets, and nobody both gives and receives.
+        // Carried out, the transfers lead from what is held to the targets, and no node both gives and receives.
         let mut has: Vec<u64> = plan.parts.iter().map(|part| part.held).collect();
         for one in &plan.transfers {
             prop_assert!(one.count > 0 && plan.parts[one.from].sent() > 0 && plan.parts[one.to].received() > 0);

@@ -122,7 +122,7 @@ impl<'a> World<'a> {
             Happens::Comes(late) if !self.late.is_empty() => {
                 let (node, items, seconds) = self.late.swap_remove(late % self.late.len());
                 self.tell(node, &items, seconds);
-                // Some things are told twice.
+                // Some reports come twice.
                 self.tell(node, &items[..items.len() / 2], seconds);
             }
             Happens::Comes(_) => {}

@@ -117,7 +117,7 @@ fn a_node_that_comes_again_goes_on() {
     // Its death is noticed after it has come again, which must not count as the death of the new one.
     let late = Conditions { detection: 3.0, ..AT_ONCE };
     let run = run(&nodes, &[0; 10], &mut dynamic, &late);
-    // Items are told of one by one, so what it had done by then stands.
+    // Items are reported one by one, so its work up to then counts.
     assert_eq!(run.makespan, Some(12.0));
     assert_eq!((run.traces[0].told.len(), run.traces[1].told.len(), run.wasted()), (5, 5, 0));
 }
@@ -146,7 +146,7 @@ fn fate() -> impl Strategy<Value = VirtualNode> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     /// Under deaths, late joins, changing speeds and delays each item counts once, for a node that did it and told of
-    /// it; and as long as somebody is there to the end, the job ends.
+    /// it; and as long as one node stays to the end, the job ends.
     #[test]
     fn each_item_counts_once(
         fates in prop::collection::vec(fate(), 0..6),

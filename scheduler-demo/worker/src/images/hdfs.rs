@@ -86,7 +86,7 @@ impl Hdfs {
     async fn read_patiently(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         let (mut attempt, mut pause) = (1, PAUSE);
         loop {
-            // Anew each time: it says which DataNodes to go to.
+            // Opened anew each time, for the present DataNodes of its blocks.
             let mut file = self.open(path).await?;
             if file.file_length() as u64 > MAX_IMAGE_BYTES {
                 return Err(ReadError::TooLarge);
@@ -125,7 +125,7 @@ fn is_final(error: &HdfsError) -> bool {
     }
 }
 
-fn unreadable(error: &HdfsError) -> Unreadable {
+fn unreadable(error: &HdfsError) -> ReadError {
     match error {
         HdfsError::IsADirectoryError(_) => ReadError::NotAFile,
         other => ReadError::Read(sentence(other)),

@@ -81,13 +81,13 @@ async fn watch(client: &Client, settings: &Settings, sender: &SyncSender<WorkerE
     loop {
         let mut watch = client.watch(vec![settings.part.clone()]).of_node(settings.node.clone());
         let error = loop {
-            let events = match watch.next().await {
+            let event = match watch.next().await {
                 Ok(Event::Snapshot { values, .. }) => values.first().map_or(WorkerEvent::NoPart, read),
                 Ok(Event::Change(value)) => read(&value),
                 Ok(Event::Delete { .. }) => WorkerEvent::NoPart,
                 Err(error) => break error,
             };
-            if sender.send(events).is_err() {
+            if sender.send(event).is_err() {
                 return;
             }
         };

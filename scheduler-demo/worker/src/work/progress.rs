@@ -77,7 +77,7 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Debug)]
 pub struct Speed {
     began: Instant,
-    /// When the last one was done: waiting for more makes nobody slower.
+    /// When the last one was done: a wait for more lowers no speed.
     last: Instant,
     count: usize,
     /// When each of the latest was done.

@@ -42,7 +42,7 @@ impl Settings {
             |name, given: &str, wrong: String| SettingsError::Wrong { name, given: given.to_owned(), wrong };
         let node = needed("ESTIMAND_NODE", "this node's name")?;
         let job = needed("ESTIMAND_PARAM_JOB", "the job's name")?;
-        // Nodes may share a disk, and all of a job's workers are told the same.
+        // Nodes may share a disk, and all workers of a job have the same parameters.
         let of_node = |name| given(name).map(|text| text.replace("{node}", &node));
         let throttle = of_node("ESTIMAND_PARAM_THROTTLE");
         Ok(Settings {

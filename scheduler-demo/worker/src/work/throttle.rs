@@ -20,7 +20,7 @@ impl Share {
 
     /// Of a file that has nothing else in it.
     fn read(path: &Path) -> Result<Self, String> {
-        // Opening a pipe would wait for somebody who writes to it.
+        // Opening a pipe would wait for a writer.
         if !path.metadata().map_err(|error| error.to_string())?.is_file() {
             return Err("it is no plain file".to_owned());
         }

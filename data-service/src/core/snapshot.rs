@@ -2,7 +2,7 @@
 //!
 //! A snapshot never changes for those who hold it: which names and nodes there are is in maps that are shared
 //! between snapshots and copied along a path when a key comes or goes; what a value is at the snapshot's
-//! revision is in its slot. So a reader sees all of a group of writes or none of it, over any number of names,
+//! revision is in its cell. So a reader sees all of a group of writes or none of it, over any number of names,
 //! and holds no lock; and replacing a value copies nothing.
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::value::Served;
 
-use crate::entry::Entry;
-use crate::shown::{Shown, View};
-use crate::slot::Slot;
+use super::entry::Entry;
+use super::value_cell::ValueCell;
+use super::view::{ShownValue, View};
 
 /// All values and bindings.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ struct Alias {
 /// The nodes that have a value of one name, or of the name that it is bound to.
 #[derive(Debug, Default)]
 pub struct Table {
-    nodes: imbl::OrdMap<NodeName, Arc<Slot>>,
+    nodes: imbl::OrdMap<NodeName, Arc<ValueCell>>,
     /// Under which name and in which part they are shown, if not as they are.
     alias: Option<Alias>,
     changed: Arc<Changed>,
@@ -107,19 +107,19 @@ impl<'s> Values<'s> {
     }
 
     /// The value of a node as it is shown.
-    pub fn shown(self, node: &str) -> Option<Shown<'s>> {
+    pub fn shown(self, node: &str) -> Option<ShownValue<'s>> {
         self.view().show(self.get(node)?)
     }
 
     /// All that is shown, in the order of the nodes' names.
-    pub fn all(self) -> impl Iterator<Item = Shown<'s>> + use<'s> {
+    pub fn all(self) -> impl Iterator<Item = ShownValue<'s>> + use<'s> {
         let view = self.view();
         self.entries().filter_map(move |entry| view.show(entry))
     }
 
     /// All that there is, in the order of the nodes' names.
     pub fn entries(self) -> impl Iterator<Item = Arc<Entry>> + use<'s> {
-        self.table.nodes.values().filter_map(move |slot| slot.at(self.revision))
+        self.table.nodes.values().filter_map(move |cell| cell.at(self.revision))
     }
 
     /// The nodes that have a value, in order.
@@ -218,21 +218,21 @@ impl Snapshot {
     }
 
     /// The place of a value, and what says when its name's values last changed. For the writer.
-    pub fn slot(&self, name: &str, node: &str) -> Option<(&Arc<Slot>, &Arc<Changed>)> {
+    pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<Changed>)> {
         let table = self.tables.get(name)?;
         Some((table.nodes.get(node)?, &table.changed))
     }
 
     /// Makes a place for a value that there was none of, for the name of its own.
-    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<Slot>, Arc<Changed>) {
+    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<Changed>) {
         let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
-        let slot = Arc::new(Slot::new(entry));
+        let cell = Arc::new(ValueCell::new(entry));
         let table = Arc::make_mut(self.tables.entry(name.clone()).or_default());
-        table.nodes.insert(node, slot.clone());
+        table.nodes.insert(node, cell.clone());
         let changed = table.changed.clone();
         self.values += 1;
         self.refresh_aliases(&name);
-        (slot, changed)
+        (cell, changed)
     }
 
     /// The name of a node as it is kept.

@@ -23,11 +23,11 @@ use futures_util::stream::unfold;
 use tokio::time::Instant;
 
 use crate::DataService;
-use crate::entry::push_number;
-use crate::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
-use crate::read::{Names, field_of, names_of, node_of};
-use crate::shown::View;
-use crate::snapshot::Snapshot;
+use crate::core::entry::push_number;
+use crate::core::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
+use crate::core::snapshot::Snapshot;
+use crate::core::view::View;
+use crate::http::read::{Names, field_of, names_of, node_of};
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

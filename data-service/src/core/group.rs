@@ -1,96 +1,51 @@
-//! What a group of writes makes of a snapshot. Pure: no clock, no database, no thread.
+//! Applies a group of operations to a snapshot.
 //!
 //! The writer hands operations over one after the other; each is applied to a clone of the published snapshot
 //! and leaves what must be stored and what watchers must be told. Nothing of it is visible until the writer
-//! has stored the group. An operation that is refused changes nothing, and a batch is never half applied.
+//! has stored the group. An operation that is rejected changes nothing, and a batch is never half applied.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::problem::Problem;
 use estimand_api::registration::History;
-use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Served, Written};
+use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
 use estimand_api::write::{Content, Write};
 
-use crate::entry::{Entry, Facts, Marks};
-use crate::log::Change;
-use crate::slot::Slot;
-use crate::snapshot::{Bound, Changed as TableChanged, Snapshot};
-use crate::swaps::Swapped;
+use super::Rejection;
+use super::bindings::BindingChange;
+use super::entry::{Entry, Facts, Marks};
+use super::log::Change;
+use super::snapshot::{Changed as TableChanged, Snapshot};
+use super::value_cell::ValueCell;
 
-/// Which names keep a history, and how much of it.
+/// The names that keep a history, and how much of it.
 pub type Retention = BTreeMap<DataName, History>;
-
-/// Something to do.
-#[derive(Debug)]
-pub enum Op {
-    Write(Write),
-    Batch(Vec<Write>),
-    Delete {
-        name: DataName,
-        node: Option<NodeName>,
-    },
-    MarkNode {
-        node: NodeName,
-        lost: bool,
-    },
-    /// With `from`, only if that is what the name serves until then.
-    Bind {
-        name: DataName,
-        served: Served,
-        from: Option<DataName>,
-        by: String,
-    },
-    /// Binds to what the name served before, in the same way.
-    RollBack {
-        name: DataName,
-        from: Option<DataName>,
-        by: String,
-    },
-    Unbind {
-        name: DataName,
-        by: String,
-    },
-    Retain(Retention),
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub enum Done {
-    Written(Written),
-    Batch(BatchWritten),
-    Deleted(Deleted),
-    Changed(Changed),
-    /// With what it served until now, if it is another binding than it was.
-    Bound(Bound, Option<Served>),
-    Nothing,
-}
 
 /// A group of operations, applied.
 #[derive(Debug)]
 pub struct Group {
-    /// What is to be published, but for the values that are replaced.
+    /// The next snapshot, but for the values that are replaced.
     pub next: Snapshot,
-    /// What each changed value is going to be, by the address of its slot.
+    /// Each changed value as it is going to be, by the address of its cell.
     put: HashMap<usize, Put>,
     pub changes: Vec<Change>,
     /// Values to be kept in the history.
     pub past: Vec<Arc<Entry>>,
-    /// Whose history is to be deleted.
+    /// The names and nodes whose history is to be deleted.
     pub forget: Vec<(DataName, Option<NodeName>)>,
-    /// Those that have changed.
+    /// The bindings that have changed.
     pub bindings: BTreeSet<DataName>,
-    /// How they did, one after the other.
-    pub swaps: Vec<Swapped>,
+    /// Their changes, one after the other.
+    pub swaps: Vec<BindingChange>,
     pub retention: Option<Retention>,
     pub now: i64,
 }
 
-/// A value that is going to be in its slot.
+/// A value that is going to be in its cell.
 #[derive(Debug)]
 struct Put {
-    slot: Arc<Slot>,
+    cell: Arc<ValueCell>,
     changed: Arc<TableChanged>,
     entry: Arc<Entry>,
 }
@@ -110,29 +65,9 @@ impl Group {
         }
     }
 
-    /// Whether there is nothing to store.
+    /// There is nothing to store.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.retention.is_none() && self.forget.is_empty()
-    }
-
-    /// Applies an operation. `retention` is what holds before this group.
-    pub fn apply(&mut self, op: &Op, retention: &Retention) -> Result<Done, Problem> {
-        match op {
-            Op::Write(write) => {
-                self.refuse_bound(&write.data_name)?;
-                self.write(write, retention).map(Done::Written)
-            }
-            Op::Batch(writes) => self.batch(writes, retention).map(Done::Batch),
-            Op::Delete { name, node } => self.delete(name, node.as_ref()).map(Done::Deleted),
-            Op::MarkNode { node, lost } => Ok(Done::Changed(self.mark_node(node, *lost))),
-            Op::Bind { name, served, from, by } => self.bind(name, served, from.as_ref(), by),
-            Op::RollBack { name, from, by } => self.roll_back(name, from.as_ref(), by),
-            Op::Unbind { name, by } => self.unbind(name, by),
-            Op::Retain(retention) => {
-                self.retention = Some(retention.clone());
-                Ok(Done::Nothing)
-            }
-        }
     }
 
     /// Lets a value turn stale, if it is still the one that expires now.
@@ -151,21 +86,21 @@ impl Group {
         stored
     }
 
-    /// Puts the values into their slots, where only the snapshot that is published next shows them. Returns
-    /// the slots that now also hold what was before.
-    pub fn settle(&mut self) -> Vec<Arc<Slot>> {
+    /// Puts the values into their cells, where only the snapshot that is published next shows them. Returns
+    /// the cells that now also hold the values before.
+    pub fn settle(&mut self) -> Vec<Arc<ValueCell>> {
         let settle = |put: Put| {
-            put.slot.replace(put.entry);
+            put.cell.replace(put.entry);
             put.changed.set(self.next.revision);
-            put.slot
+            put.cell
         };
         std::mem::take(&mut self.put).into_values().map(settle).collect()
     }
 
     /// The value as this group leaves it.
     pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
-        let (slot, _) = self.next.slot(name, node)?;
-        Some(self.put.get(&address(slot)).map_or_else(|| slot.latest(), |put| put.entry.clone()))
+        let (cell, _) = self.next.cell(name, node)?;
+        Some(self.put.get(&address(cell)).map_or_else(|| cell.latest(), |put| put.entry.clone()))
     }
 
     /// The values to be deleted from the store.
@@ -174,16 +109,14 @@ impl Group {
             Change::Removed { name, node, .. } => Some((name, node)),
             _ => None,
         });
-        removed.filter(|(name, node)| self.next.slot(name.as_str(), node.as_str()).is_none()).collect()
+        removed.filter(|(name, node)| self.next.cell(name.as_str(), node.as_str()).is_none()).collect()
     }
 
-    fn refuse_bound(&self, name: &DataName) -> Result<(), Problem> {
+    /// Rejects a name that serves another one's values.
+    pub fn reject_bound(&self, name: &DataName) -> Result<(), Rejection> {
         match self.next.bindings().get(name) {
             None => Ok(()),
-            Some(bound) => Err(Problem::conflict(format!(
-                "`{name}` is bound to `{to}` and has no values of its own: write to `{to}`, or remove the binding",
-                to = bound.served.to
-            ))),
+            Some(bound) => Err(Rejection::BoundName { name: name.clone(), to: bound.served.to.clone() }),
         }
     }
 
@@ -195,11 +128,11 @@ impl Group {
     fn put(&mut self, entry: Entry) -> Arc<Entry> {
         let entry = Arc::new(entry);
         let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
-        let (slot, changed) = match self.next.slot(name, node) {
-            Some((slot, changed)) => (slot.clone(), changed.clone()),
+        let (cell, changed) = match self.next.cell(name, node) {
+            Some((cell, changed)) => (cell.clone(), changed.clone()),
             None => self.next.insert(entry.clone()),
         };
-        self.put.insert(address(&slot), Put { slot, changed, entry: entry.clone() });
+        self.put.insert(address(&cell), Put { cell, changed, entry: entry.clone() });
         self.changes.push(Change::Put(entry.clone()));
         entry
     }
@@ -210,7 +143,7 @@ impl Group {
         revision
     }
 
-    fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Problem> {
+    pub fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Rejection> {
         let before = self.get(write.data_name.as_str(), write.node_name.as_str());
         if let Some(before) = &before
             && write.order.is_some()
@@ -243,7 +176,7 @@ impl Group {
         let revision = facts.revision;
         let entry = Entry::new(facts, text);
         if let Some(before) = before {
-            entry.alarm.store(before.alarm.load(crate::entry::RELAXED), crate::entry::RELAXED);
+            entry.alarm.store(before.alarm.load(super::entry::RELAXED), super::entry::RELAXED);
         }
         let kept = self.retention.as_ref().unwrap_or(retention).contains_key(&entry.facts.name);
         let entry = self.put(entry);
@@ -269,12 +202,10 @@ impl Group {
         Written { outcome: Outcome::Replaced, revision }
     }
 
-    fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchWritten, Problem> {
+    pub fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchWritten, Rejection> {
         for (place, write) in writes.iter().enumerate() {
-            self.refuse_bound(&write.data_name).map_err(|problem| Problem {
-                detail: format!("item [{place}]: {}", problem.detail),
-                ..problem
-            })?;
+            let rejected = self.reject_bound(&write.data_name);
+            rejected.map_err(|cause| Rejection::Item { place, cause: Box::new(cause) })?;
         }
         let mut done = BatchWritten { created: 0, replaced: 0, superseded: 0, revision: 0 };
         for write in writes {
@@ -288,11 +219,11 @@ impl Group {
         Ok(done)
     }
 
-    fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Problem> {
-        self.refuse_bound(name)?;
+    pub fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Rejection> {
+        self.reject_bound(name)?;
         let nodes: Vec<NodeName> = match node {
             Some(node) => {
-                self.next.slot(name.as_str(), node.as_str()).map(|_| node.clone()).into_iter().collect()
+                self.next.cell(name.as_str(), node.as_str()).map(|_| node.clone()).into_iter().collect()
             }
             None => self
                 .next
@@ -304,8 +235,8 @@ impl Group {
         };
         for node in &nodes {
             let revision = self.next_revision();
-            if let Some((slot, _)) = self.next.slot(name.as_str(), node.as_str()) {
-                self.put.remove(&address(slot));
+            if let Some((cell, _)) = self.next.cell(name.as_str(), node.as_str()) {
+                self.put.remove(&address(cell));
             }
             self.next.remove(name, node);
             self.changes.push(Change::Removed { name: name.clone(), node: node.clone(), revision });
@@ -316,7 +247,7 @@ impl Group {
         Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
     }
 
-    fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {
+    pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {
         let of_node: Vec<Arc<Entry>> = self
             .next
             .own_names()
@@ -331,9 +262,9 @@ impl Group {
     }
 }
 
-/// A slot is itself for as long as something holds it, which the group does.
-fn address(slot: &Arc<Slot>) -> usize {
-    Arc::as_ptr(slot) as usize
+/// A cell is itself for as long as something holds it, which the group does.
+fn address(cell: &Arc<ValueCell>) -> usize {
+    Arc::as_ptr(cell) as usize
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! When which value turns stale.
+//! The time at which each value turns stale.
 //!
 //! One alarm stands for each value that can expire, however often the value is renewed meanwhile: when it goes
 //! off and the value has been renewed, it is set again for the new time. So memory grows with the values, not
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 
-use crate::entry::{Entry, RELAXED};
-use crate::snapshot::Snapshot;
+use super::entry::{Entry, RELAXED};
+use super::snapshot::Snapshot;
 
 /// By how much the clock must have been set to be noticed, in microseconds.
 const JUMP: i64 = 1_000_000;
@@ -102,7 +102,7 @@ impl Alarms {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::entry::{Facts, Marks};
+    use crate::core::entry::{Facts, Marks};
 
     fn entry(at: i64, valid_for: i64, alarm: i64) -> Arc<Entry> {
         let facts = Facts {
@@ -128,7 +128,7 @@ mod tests {
         snapshot.insert(first.clone());
         alarms.set(&first);
         let renewed = entry(5, 10, first.alarm.load(RELAXED));
-        let (slot, _) = snapshot.slot("a", "n").unwrap();
+        let (slot, _) = snapshot.cell("a", "n").unwrap();
         slot.replace(renewed.clone());
         alarms.set(&renewed);
         assert_eq!(alarms.heap.len(), 1);

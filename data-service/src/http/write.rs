@@ -19,11 +19,12 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::DataService;
-use crate::entry::push_number;
-use crate::group::{Done, Op, Retention};
-use crate::read::node_of;
-use crate::skew;
-use crate::speakers::check_deletion;
+use crate::core::entry::push_number;
+use crate::core::group::Retention;
+use crate::core::operations::{Delete, MarkNode, Retain};
+use crate::http::clock_skew;
+use crate::http::read::node_of;
+use crate::http::speakers::check_deletion;
 
 /// The largest body of the smaller requests.
 pub const SMALL: usize = 64 * 1024;
@@ -90,15 +91,12 @@ async fn write(
 ) -> Result<HttpResponse, Failure> {
     let body = read_body::<MAX_WRITE_BYTES>(req, body.into_inner()).await?;
     let mut write = Write::parse(&body.0)?;
-    skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
+    clock_skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
     service.speakers().check_one(who, &write).await?;
     let bytes = room_of(1, body.0.len());
     // It is not kept beside what it says.
     drop(body);
-    match service.submit(Op::Write(write), bytes).await? {
-        Done::Written(written) => Ok(answer_written(&written)),
-        other => Err(unexpected(&other).into()),
-    }
+    Ok(answer_written(&service.submit(write, bytes).await?))
 }
 
 /// What parsed writes take in the queue.
@@ -156,14 +154,11 @@ pub async fn batch(
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let mut writes = Write::parse_batch(&body.0)?;
-    skew::correct(&req, service.now(), &mut writes)?;
+    clock_skew::correct(&req, service.now(), &mut writes)?;
     service.speakers().check(&who, &writes).await?;
     let bytes = room_of(writes.len(), body.0.len());
     drop(body);
-    match service.submit(Op::Batch(writes), bytes).await? {
-        Done::Batch(written) => Ok(json(&written)),
-        other => Err(unexpected(&other).into()),
-    }
+    Ok(json(&service.submit(writes, bytes).await?))
 }
 
 /// Deletes a name's values, or the one of a node, and their history.
@@ -194,10 +189,7 @@ pub async fn delete(
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
     check_deletion(&who, node.as_ref())?;
-    match service.submit(Op::Delete { name, node }, 512).await? {
-        Done::Deleted(deleted) => Ok(json(&deleted)),
-        other => Err(unexpected(&other).into()),
-    }
+    Ok(json(&service.submit(Delete { name, node }, 512).await?))
 }
 
 /// That a node is lost, or is not any more.
@@ -247,10 +239,7 @@ impl NodeMark {
 )]
 pub async fn mark_node(body: Body<SMALL>, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     let NodeMark { node, lost } = NodeMark::read(&body.0)?;
-    match service.submit(Op::MarkNode { node, lost }, body.0.len()).await? {
-        Done::Changed(changed) => Ok(json(&changed)),
-        other => Err(unexpected(&other).into()),
-    }
+    Ok(json(&service.submit(MarkNode { node, lost }, body.0.len()).await?))
 }
 
 /// Which names keep a history, and how much of it.
@@ -292,7 +281,7 @@ pub async fn set_retention(
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
-    service.submit(Op::Retain(retention), body.0.len()).await?;
+    service.submit(Retain(retention), body.0.len()).await?;
     Ok(json(&json!({})))
 }
 
@@ -309,11 +298,6 @@ pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpRespons
     let map: BTreeMap<&DataName, Json> =
         retention.iter().map(|(name, history)| (name, history.to_json())).collect();
     Ok(json(&map))
-}
-
-pub fn unexpected(done: &Done) -> Problem {
-    tracing::error!(?done, "the writer answered another question than was asked");
-    Problem::internal()
 }
 
 pub fn json(body: &impl Serialize) -> HttpResponse {

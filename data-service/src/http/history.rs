@@ -17,8 +17,8 @@ use estimand_web::{Failure, Query};
 use serde_json::json;
 
 use crate::DataService;
-use crate::entry::push_number;
-use crate::read::{field_of, node_of};
+use crate::core::entry::push_number;
+use crate::http::read::{field_of, node_of};
 
 pub const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 100_000;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use estimand_api::names::{DataName, NodeName};
 use tokio::sync::Notify;
 
-use crate::entry::Entry;
+use super::entry::Entry;
 
 /// How many changes are kept at most.
 const MAX_CHANGES: usize = 65_536;

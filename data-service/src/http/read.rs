@@ -20,8 +20,8 @@ use estimand_web::{Failure, Query, segment};
 use serde_json::json;
 
 use crate::DataService;
-use crate::shown::Shown;
-use crate::snapshot::Snapshot;
+use crate::core::snapshot::Snapshot;
+use crate::core::view::ShownValue;
 
 /// The most names in one query.
 const MAX_NAMES: usize = 256;
@@ -79,7 +79,7 @@ impl Filter {
         self.states.is_empty() && self.since.is_none()
     }
 
-    fn takes(&self, shown: &Shown<'_>) -> bool {
+    fn takes(&self, shown: &ShownValue<'_>) -> bool {
         let facts = shown.facts();
         (self.states.is_empty() || self.states.contains(&facts.marks.state()))
             && self.since.is_none_or(|since| facts.known_since() >= since)
@@ -177,7 +177,7 @@ fn read_one_asked(
     req: &HttpRequest,
     service: &DataService,
     snapshot: &Snapshot,
-    shown: Shown<'_>,
+    shown: ShownValue<'_>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["state", "maxAge", "explain", "field"])?;
     let filter = filter_of(service, query.get("state"), query.get("maxAge"))?;
@@ -211,7 +211,7 @@ fn read_one_asked(
 }
 
 /// The value with its provenance; `null` for a plain write, which has none.
-fn explained(shown: &Shown<'_>) -> Bytes {
+fn explained(shown: &ShownValue<'_>) -> Bytes {
     let mut out = Vec::with_capacity(512);
     shown.push_json(&mut out);
     out.pop();
@@ -221,7 +221,7 @@ fn explained(shown: &Shown<'_>) -> Bytes {
     Bytes::from(out)
 }
 
-fn plain(shown: &Shown<'_>) -> Bytes {
+fn plain(shown: &ShownValue<'_>) -> Bytes {
     match serde_json::from_str::<String>(shown.text()) {
         Ok(text) => Bytes::from(text),
         Err(_) => Bytes::from(shown.text().to_owned()),
@@ -355,7 +355,7 @@ fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>)
 
 const EMPTY: Bytes = Bytes::from_static(b"[]");
 
-fn array_of<'s>(found: impl IntoIterator<Item = Shown<'s>>) -> Bytes {
+fn array_of<'s>(found: impl IntoIterator<Item = ShownValue<'s>>) -> Bytes {
     let mut out = Vec::with_capacity(512);
     out.push(b'[');
     for shown in found {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 
-use crate::entry::{Entry, Facts, Part};
+use super::entry::{Entry, Facts, Part};
 
 /// How a name shows values.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,7 +23,7 @@ pub struct View<'s> {
 
 /// A value, shown.
 #[derive(Debug)]
-pub struct Shown<'s> {
+pub struct ShownValue<'s> {
     entry: Arc<Entry>,
     alias: Option<&'s DataName>,
     /// None: all of it.
@@ -32,8 +32,8 @@ pub struct Shown<'s> {
 
 impl<'s> View<'s> {
     /// None if the value has no such part.
-    pub fn show(self, entry: Arc<Entry>) -> Option<Shown<'s>> {
-        let shown = Shown { entry, alias: self.alias, part: None };
+    pub fn show(self, entry: Arc<Entry>) -> Option<ShownValue<'s>> {
+        let shown = ShownValue { entry, alias: self.alias, part: None };
         shown.narrow(self.field)
     }
 
@@ -43,7 +43,7 @@ impl<'s> View<'s> {
     }
 }
 
-impl Shown<'_> {
+impl ShownValue<'_> {
     pub fn facts(&self) -> &Facts {
         &self.entry.facts
     }
@@ -57,7 +57,7 @@ impl Shown<'_> {
     pub fn narrow(self, field: Option<&Pointer>) -> Option<Self> {
         let Some(field) = field else { return Some(self) };
         let part = self.entry.part(self.part.as_ref(), field)?;
-        Some(Shown { part: Some(part), ..self })
+        Some(ShownValue { part: Some(part), ..self })
     }
 
     /// The whole object.

@@ -1,8 +1,11 @@
 use estimand_api::pointer::Pointer;
-use estimand_api::value::{State, SwapAction};
+use estimand_api::value::{Served, State, SwapAction};
 use estimand_api::write::Order;
 
+use super::super::operations::{Bind, Delete, MarkNode, Operation, RollBack, Unbind};
 use super::*;
+use crate::http::problems;
+use crate::queue::SubmitError;
 
 fn name(text: &str) -> DataName {
     DataName::parse(text).unwrap()
@@ -26,16 +29,16 @@ fn served(to: &str, field: Option<&str>) -> Served {
     Served { to: name(to), field: field.map(|text| Pointer::parse(text).unwrap()) }
 }
 
-fn bound(of: &str, to: &str) -> Op {
-    Op::Bind { name: name(of), served: served(to, None), from: None, by: "me".to_owned() }
+fn bound(of: &str, to: &str) -> Bind {
+    Bind { name: name(of), served: served(to, None), from: None, by: "me".to_owned() }
 }
 
-fn unbound(of: &str) -> Op {
-    Op::Unbind { name: name(of), by: "me".to_owned() }
+fn unbound(of: &str) -> Unbind {
+    Unbind { name: name(of), by: "me".to_owned() }
 }
 
-fn rolled_back(of: &str, from: Option<&str>) -> Op {
-    Op::RollBack { name: name(of), from: from.map(name), by: "me".to_owned() }
+fn rolled_back(of: &str, from: Option<&str>) -> RollBack {
+    RollBack { name: name(of), from: from.map(name), by: "me".to_owned() }
 }
 
 fn target(group: &Group, of: &str) -> Option<String> {
@@ -48,8 +51,13 @@ fn group() -> Group {
 }
 
 #[allow(clippy::needless_pass_by_value)] // Every operation is written where it is applied.
-fn apply(group: &mut Group, op: Op) -> Result<Done, Problem> {
-    group.apply(&op, &Retention::new())
+fn apply<O: Operation>(group: &mut Group, operation: O) -> Result<O::Reply, Rejection> {
+    operation.apply(group, &Retention::new())
+}
+
+/// The status of a rejection over HTTP.
+fn status(rejection: &Rejection) -> u16 {
+    problems::of_submit(SubmitError::Rejected(rejection.clone())).status
 }
 
 fn text(group: &Group, of: &str, on: &str) -> Option<String> {
@@ -64,13 +72,13 @@ fn state(group: &Group, of: &str, on: &str) -> Option<State> {
 fn an_older_write_of_a_slot_never_replaces_a_newer_one() {
     let mut group = group();
     for (order, text) in [((2, 5), "new"), ((2, 4), "old"), ((1, 9), "older"), ((2, 5), "again")] {
-        apply(&mut group, Op::Write(value("a", "n", &format!("\"{text}\""), Some(order)))).unwrap();
+        apply(&mut group, value("a", "n", &format!("\"{text}\""), Some(order))).unwrap();
     }
     assert_eq!(text(&group, "a", "n").as_deref(), Some("\"new\""));
     assert_eq!(group.changes.len(), 1);
     // A plain write takes the order of arrival, and does not let an old delivery back in.
-    apply(&mut group, Op::Write(value("a", "n", "1", None))).unwrap();
-    apply(&mut group, Op::Write(value("a", "n", "2", Some((2, 5))))).unwrap();
+    apply(&mut group, value("a", "n", "1", None)).unwrap();
+    apply(&mut group, value("a", "n", "2", Some((2, 5)))).unwrap();
     assert_eq!(text(&group, "a", "n").as_deref(), Some("1"));
 }
 
@@ -78,20 +86,20 @@ fn an_older_write_of_a_slot_never_replaces_a_newer_one() {
 fn a_failure_keeps_the_last_good_value_and_an_old_one_is_ignored() {
     let mut group = group();
     assert!(matches!(
-        apply(&mut group, Op::Write(failure("a", "n", None))),
-        Ok(Done::Written(Written { outcome: Outcome::NoValue, .. }))
+        apply(&mut group, failure("a", "n", None)),
+        Ok(Written { outcome: Outcome::NoValue, .. })
     ));
-    apply(&mut group, Op::Write(value("a", "n", "1", Some((1, 2))))).unwrap();
-    apply(&mut group, Op::Write(failure("a", "n", Some((1, 1))))).unwrap();
+    apply(&mut group, value("a", "n", "1", Some((1, 2)))).unwrap();
+    apply(&mut group, failure("a", "n", Some((1, 1)))).unwrap();
     assert_eq!(state(&group, "a", "n"), Some(State::Fresh));
-    apply(&mut group, Op::Write(failure("a", "n", Some((1, 3))))).unwrap();
+    apply(&mut group, failure("a", "n", Some((1, 3)))).unwrap();
     assert_eq!(
         (state(&group, "a", "n"), text(&group, "a", "n")),
         (Some(State::Failed), Some("1".to_owned()))
     );
-    apply(&mut group, Op::Write(value("a", "n", "2", Some((1, 3))))).unwrap();
+    apply(&mut group, value("a", "n", "2", Some((1, 3)))).unwrap();
     assert_eq!(text(&group, "a", "n").as_deref(), Some("1"), "the run that failed brings no value later");
-    apply(&mut group, Op::Write(value("a", "n", "2", Some((1, 4))))).unwrap();
+    apply(&mut group, value("a", "n", "2", Some((1, 4)))).unwrap();
     assert_eq!(state(&group, "a", "n"), Some(State::Fresh));
 }
 
@@ -100,22 +108,22 @@ fn a_batch_with_one_bound_name_does_nothing() {
     let mut group = group();
     apply(&mut group, bound("b", "a")).unwrap();
     let revision = group.next.revision;
-    let refused = apply(&mut group, Op::Batch(vec![value("a", "n", "1", None), value("b", "n", "1", None)]));
-    assert!(refused.unwrap_err().detail.starts_with("item [1]: "));
+    let refused = apply(&mut group, vec![value("a", "n", "1", None), value("b", "n", "1", None)]);
+    assert!(refused.unwrap_err().to_string().starts_with("item [1]: "));
     assert_eq!((group.next.values, group.next.revision), (0, revision));
 }
 
 #[test]
 fn only_the_last_of_several_changes_is_stored() {
     let mut group = group();
-    apply(&mut group, Op::Write(value("a", "n", "1", None))).unwrap();
-    apply(&mut group, Op::Write(value("a", "n", "2", None))).unwrap();
-    apply(&mut group, Op::Write(value("a", "m", "3", None))).unwrap();
-    apply(&mut group, Op::Delete { name: name("a"), node: Some(node("m")) }).unwrap();
+    apply(&mut group, value("a", "n", "1", None)).unwrap();
+    apply(&mut group, value("a", "n", "2", None)).unwrap();
+    apply(&mut group, value("a", "m", "3", None)).unwrap();
+    apply(&mut group, Delete { name: name("a"), node: Some(node("m")) }).unwrap();
     let stored: Vec<&str> = group.stored().iter().map(|entry| entry.text()).collect();
     assert_eq!(stored, ["2"]);
     assert_eq!(group.removed().len(), 1);
-    apply(&mut group, Op::Write(value("a", "m", "4", None))).unwrap();
+    apply(&mut group, value("a", "m", "4", None)).unwrap();
     assert_eq!((group.stored().len(), group.removed().len()), (2, 0));
     let revisions: Vec<u64> = group.changes.iter().map(Change::revision).collect();
     assert_eq!(revisions, [11, 12, 13, 14, 15], "without gaps, since watchers count on it");
@@ -124,36 +132,37 @@ fn only_the_last_of_several_changes_is_stored() {
 #[test]
 fn a_binding_serves_what_its_target_has_from_then_on() {
     let mut group = group();
-    apply(&mut group, Op::Write(value("v1", "n", "1", None))).unwrap();
-    apply(&mut group, Op::Write(value("v2", "n", "2", None))).unwrap();
+    apply(&mut group, value("v1", "n", "1", None)).unwrap();
+    apply(&mut group, value("v2", "n", "2", None)).unwrap();
     apply(&mut group, bound("c", "v1")).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("1"));
-    apply(&mut group, Op::Write(value("v1", "n", "11", None))).unwrap();
+    apply(&mut group, value("v1", "n", "11", None)).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("11"));
     apply(&mut group, bound("c", "v2")).unwrap();
     assert_eq!(text(&group, "c", "n").as_deref(), Some("2"));
-    apply(&mut group, Op::Delete { name: name("v2"), node: None }).unwrap();
+    apply(&mut group, Delete { name: name("v2"), node: None }).unwrap();
     assert_eq!(text(&group, "c", "n"), None);
     assert_eq!(group.next.values, 1, "a binding has no values of its own");
     apply(&mut group, unbound("c")).unwrap();
-    assert_eq!(apply(&mut group, unbound("c")).unwrap_err().status, 404);
+    assert_eq!(apply(&mut group, unbound("c")), Err(Rejection::NotBound(name("c"))));
 }
 
 #[test]
 fn bindings_that_cannot_be_are_refused() {
     let mut group = group();
-    apply(&mut group, Op::Write(value("own", "n", "1", None))).unwrap();
+    apply(&mut group, value("own", "n", "1", None)).unwrap();
     apply(&mut group, bound("b", "a")).unwrap();
     for (of, to) in [("x", "x"), ("x", "b"), ("a", "x"), ("own", "a")] {
         let refused = apply(&mut group, bound(of, to));
-        assert_eq!(refused.unwrap_err().status, 409, "{of} to {to}");
+        assert_eq!(status(&refused.unwrap_err()), 409, "{of} to {to}");
     }
 }
 
 #[test]
 fn a_rollback_goes_to_what_was_served_before_and_twice_is_back_again() {
     let mut group = group();
-    let rolled = |group: &mut Group| apply(group, rolled_back("c", None)).map_err(|refused| refused.status);
+    let rolled =
+        |group: &mut Group| apply(group, rolled_back("c", None)).map_err(|rejection| status(&rejection));
     assert_eq!(rolled(&mut group).unwrap_err(), 404, "never bound");
     apply(&mut group, bound("c", "v1")).unwrap();
     assert_eq!(rolled(&mut group).unwrap_err(), 409, "never anything else");
@@ -191,16 +200,16 @@ fn a_swap_by_somebody_who_believes_otherwise_is_refused() {
     let mut group = group();
     let from = |to: &str, from: &str| {
         let served = served(to, Some("/value"));
-        Op::Bind { name: name("c"), served, from: Some(name(from)), by: "me".to_owned() }
+        Bind { name: name("c"), served, from: Some(name(from)), by: "me".to_owned() }
     };
-    assert_eq!(apply(&mut group, from("v1", "v0")).unwrap_err().status, 409, "it is not bound at all");
+    assert_eq!(status(&apply(&mut group, from("v1", "v0")).unwrap_err()), 409, "it is not bound at all");
     apply(&mut group, bound("c", "v1")).unwrap();
     apply(&mut group, from("v2", "v1")).unwrap();
     let revision = group.next.revision;
     apply(&mut group, from("v2", "v1")).unwrap();
     assert_eq!(group.next.revision, revision, "the same sent twice is done once");
-    assert_eq!(apply(&mut group, from("v3", "v1")).unwrap_err().status, 409);
-    assert_eq!(apply(&mut group, rolled_back("c", Some("v1"))).unwrap_err().status, 409);
+    assert_eq!(status(&apply(&mut group, from("v3", "v1")).unwrap_err()), 409);
+    assert_eq!(status(&apply(&mut group, rolled_back("c", Some("v1"))).unwrap_err()), 409);
     apply(&mut group, rolled_back("c", Some("v2"))).unwrap();
     assert_eq!(target(&group, "c").as_deref(), Some("v1"));
 }
@@ -208,11 +217,11 @@ fn a_swap_by_somebody_who_believes_otherwise_is_refused() {
 #[test]
 fn another_field_of_the_same_name_is_another_binding() {
     let mut group = group();
-    apply(&mut group, Op::Write(value("v", "n", r#"{"a":1,"b":{"c":2.50}}"#, None))).unwrap();
-    apply(&mut group, Op::Write(value("v", "m", "7", None))).unwrap();
+    apply(&mut group, value("v", "n", r#"{"a":1,"b":{"c":2.50}}"#, None)).unwrap();
+    apply(&mut group, value("v", "m", "7", None)).unwrap();
     let mut shown = |field: Option<&str>| {
         let served = served("v", field);
-        let op = Op::Bind { name: name("c"), served, from: None, by: "me".to_owned() };
+        let op = Bind { name: name("c"), served, from: None, by: "me".to_owned() };
         apply(&mut group, op).unwrap();
         group.settle();
         let table = group.next.table("c").unwrap();
@@ -229,13 +238,13 @@ fn another_field_of_the_same_name_is_another_binding() {
 fn a_lost_node_comes_back_with_what_was_known_of_it() {
     let mut group = group();
     for (of, on) in [("a", "n"), ("b", "n"), ("a", "m")] {
-        apply(&mut group, Op::Write(value(of, on, "1", None))).unwrap();
+        apply(&mut group, value(of, on, "1", None)).unwrap();
     }
-    apply(&mut group, Op::Write(failure("b", "n", None))).unwrap();
-    apply(&mut group, Op::MarkNode { node: node("n"), lost: true }).unwrap();
+    apply(&mut group, failure("b", "n", None)).unwrap();
+    apply(&mut group, MarkNode { node: node("n"), lost: true }).unwrap();
     assert_eq!(state(&group, "a", "n"), Some(State::NodeLost));
     assert_eq!(state(&group, "a", "m"), Some(State::Fresh));
-    apply(&mut group, Op::MarkNode { node: node("n"), lost: false }).unwrap();
+    apply(&mut group, MarkNode { node: node("n"), lost: false }).unwrap();
     assert_eq!((state(&group, "a", "n"), state(&group, "b", "n")), (Some(State::Fresh), Some(State::Failed)));
 }
 
@@ -244,12 +253,12 @@ fn history_is_kept_of_every_value_until_it_is_deleted() {
     let mut group = group();
     let retention = Retention::from([(name("a"), History { keep: None, max: Some(9) })]);
     for (of, text) in [("a", "1"), ("b", "2"), ("a", "3")] {
-        group.apply(&Op::Write(value(of, "n", text, None)), &retention).unwrap();
+        value(of, "n", text, None).apply(&mut group, &retention).unwrap();
     }
     let past = |group: &Group| group.past.iter().map(|entry| entry.text().to_owned()).collect::<Vec<_>>();
     assert_eq!(past(&group), ["1", "3"]);
-    group.apply(&Op::Delete { name: name("a"), node: Some(node("n")) }, &retention).unwrap();
-    group.apply(&Op::Write(value("a", "n", "4", None)), &retention).unwrap();
+    Delete { name: name("a"), node: Some(node("n")) }.apply(&mut group, &retention).unwrap();
+    value("a", "n", "4", None).apply(&mut group, &retention).unwrap();
     assert_eq!(past(&group), ["4"]);
 }
 
@@ -257,7 +266,7 @@ fn history_is_kept_of_every_value_until_it_is_deleted() {
 fn whoever_holds_a_snapshot_sees_it_as_it_was() {
     let mut first = group();
     for on in ["m", "n"] {
-        apply(&mut first, Op::Write(value("a", on, "1", None))).unwrap();
+        apply(&mut first, value("a", on, "1", None)).unwrap();
     }
     apply(&mut first, bound("b", "a")).unwrap();
     first.settle();
@@ -274,7 +283,7 @@ fn whoever_holds_a_snapshot_sees_it_as_it_was() {
 
     let mut second = Group::new(&held, 2_000);
     for (on, text) in [("m", "2"), ("n", "2"), ("m", "3")] {
-        apply(&mut second, Op::Write(value("a", on, text, None))).unwrap();
+        apply(&mut second, value("a", on, text, None)).unwrap();
     }
     assert_eq!(shown(&held, "a"), "11", "nothing is shown before it is settled");
     let slots = second.settle();

@@ -1,26 +1,26 @@
 //! The place of one value: what it is now, and what it was for those who still look at an older snapshot.
 //!
-//! Replacing a value changes nothing but its slot; the maps that lead to it are shared by all snapshots. Each
+//! Replacing a value changes nothing but its cell; the maps that lead to it are shared by all snapshots. Each
 //! entry carries the revision from which on it holds, so a reader of revision R takes the newest entry that
-//! is not newer than R. Only the writer changes slots. It puts the old entry aside before it shows the new
+//! is not newer than R. Only the writer changes cells. It puts the old entry aside before it shows the new
 //! one, and drops it when no snapshot is left that could ask for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use crate::entry::Entry;
+use super::entry::Entry;
 
 #[derive(Debug)]
-pub struct Slot {
+pub struct ValueCell {
     current: ArcSwap<Entry>,
     /// What it was before, oldest first.
     before: Mutex<Vec<Arc<Entry>>>,
 }
 
-impl Slot {
+impl ValueCell {
     pub fn new(entry: Arc<Entry>) -> Self {
-        Slot { current: ArcSwap::new(entry), before: Mutex::default() }
+        ValueCell { current: ArcSwap::new(entry), before: Mutex::default() }
     }
 
     /// What it is at a revision.

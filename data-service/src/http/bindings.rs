@@ -19,11 +19,11 @@ use estimand_store::{SwapRow, actor};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use crate::DataService;
-use crate::entry::Entry;
-use crate::group::{Done, Op};
-use crate::history::{DEFAULT_LIMIT, limit};
-use crate::snapshot::{Bound, Snapshot};
-use crate::write::{SMALL, json, unexpected};
+use crate::core::entry::Entry;
+use crate::core::operations::{self, Operation, Rebound};
+use crate::core::snapshot::{Bound, Snapshot};
+use crate::http::history::{DEFAULT_LIMIT, limit};
+use crate::http::write::{SMALL, json};
 
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 /// How many nodes a hint names.
@@ -211,8 +211,8 @@ pub async fn bind(
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
     let Bind { served, from } = Bind::read(&body.0)?;
-    let op = Op::Bind { name: name.clone(), served, from, by: actor(&who) };
-    rebind(&service, &name, op, body.0.len()).await
+    let operation = operations::Bind { name: name.clone(), served, from, by: actor(&who) };
+    rebind(&service, &name, operation, body.0.len()).await
 }
 
 /// Makes a name serve what it served before.
@@ -241,8 +241,8 @@ pub async fn roll_back(
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
     let RollBack { from } = RollBack::read(&body.0)?;
-    let op = Op::RollBack { name: name.clone(), from, by: actor(&who) };
-    rebind(&service, &name, op, body.0.len()).await
+    let operation = operations::RollBack { name: name.clone(), from, by: actor(&who) };
+    rebind(&service, &name, operation, body.0.len()).await
 }
 
 /// Removes a binding.
@@ -264,24 +264,21 @@ pub async fn unbind(
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
-    service.submit(Op::Unbind { name, by: actor(&who) }, 256).await?;
+    service.submit(operations::Unbind { name, by: actor(&who) }, 256).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn rebind(
     service: &DataService,
     name: &DataName,
-    op: Op,
+    operation: impl Operation<Reply = Rebound>,
     bytes: usize,
 ) -> Result<HttpResponse, Failure> {
-    let (bound, until_now) = match service.submit(op, bytes).await? {
-        Done::Bound(bound, until_now) => (bound, until_now),
-        other => return Err(unexpected(&other).into()),
-    };
+    let Rebound { bound, before } = service.submit(operation, bytes).await?;
     let mut response = json(&binding(name, &bound));
     // Compared here and not by the writer, whom nothing should hold up.
     let snapshot = service.snapshot()?;
-    if let Some(hint) = gap(&snapshot, name, &bound.served, until_now.as_ref())
+    if let Some(hint) = gap(&snapshot, name, &bound.served, before.as_ref())
         && let Ok(hint) = HeaderValue::try_from(hint)
     {
         response.headers_mut().insert(HINT.clone(), hint);

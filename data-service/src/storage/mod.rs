@@ -17,10 +17,10 @@ use estimand_store::{
     HistoryRowRef, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
-use crate::entry::{Entry, Facts, Marks};
-use crate::group::{Group, Retention};
-use crate::snapshot::{Bound, Snapshot};
-use crate::swaps::Swapped;
+use crate::core::bindings::BindingChange;
+use crate::core::entry::{Entry, Facts, Marks};
+use crate::core::group::{Group, Retention};
+use crate::core::snapshot::{Bound, Snapshot};
 
 /// How far the revision of a starting service lies beyond the last one stored. Changes of state that time
 /// makes are published without being stored, and no revision may be given out twice.
@@ -29,7 +29,7 @@ const HEADROOM: u64 = 1 << 20;
 const OWNER: &str = "data";
 
 /// The connection and the right to write through it.
-pub struct Shelf {
+pub struct Storage {
     url: StoreUrl,
     halt: Halt,
     connection: Option<Connection>,
@@ -49,12 +49,12 @@ pub enum Failed {
 
 /// Everything that was stored.
 pub struct Stored {
-    pub shelf: Shelf,
+    pub storage: Storage,
     pub snapshot: Snapshot,
     pub retention: Retention,
 }
 
-impl Shelf {
+impl Storage {
     /// Opens the store, makes its tables, claims it and loads all of it.
     pub fn load(
         url: &StoreUrl,
@@ -87,8 +87,8 @@ impl Shelf {
                 retention.insert(name, History { keep, max: row.max_count.map(i64::unsigned_abs) });
             }
         }
-        let shelf = Shelf { url: url.clone(), halt: halt.clone(), connection: Some(connection), claim };
-        Ok(Stored { shelf, snapshot, retention })
+        let storage = Storage { url: url.clone(), halt: halt.clone(), connection: Some(connection), claim };
+        Ok(Stored { storage, snapshot, retention })
     }
 
     pub fn headroom(&self) -> u64 {
@@ -220,8 +220,8 @@ fn served(to: &str, field: Option<String>) -> Option<Served> {
     Some(Served { to: DataName::parse(to).ok()?, field })
 }
 
-fn swap_row_of(swapped: &Swapped, at: i64) -> SwapRef<'_> {
-    let Swapped { name, action, served, before, revision, by } = swapped;
+fn swap_row_of(swapped: &BindingChange, at: i64) -> SwapRef<'_> {
+    let BindingChange { name, action, served, before, revision, by } = swapped;
     fn field_of(served: &Served) -> Option<&str> {
         served.field.as_ref().map(Pointer::as_str)
     }

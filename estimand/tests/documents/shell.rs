@@ -1,9 +1,10 @@
 //! A user's shell, in a home folder of its own, in which the commands of a page are typed.
 //!
 //! It stands in a folder that looks like the repository after a build. What is other than on a reader's machine: the port 7070
-//! and its like are ports that are free here, 10.0.0.x are addresses of this machine, and `cargo run --release --` is the
+//! and its like are ports that are free here, 10.0.0.x are addresses of this machine, the PostgreSQL is one of the tests', and `cargo run --release --` is the
 //! binary under test. When the shell ends, it ends whatever goes on in the background.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use estimand_testkit::process::{self, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::{databases, wait};
 use tempfile::TempDir;
 
 use crate::lines;
@@ -32,6 +33,8 @@ const FAREWELL: &str = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n";
 const EXIT_NOT_READY: i32 = 6;
 /// Listens at port 7070 unless told otherwise.
 const UP: &str = "estimand up";
+/// A database as pages name it.
+const STORE: &str = "postgres://estimand:secret@10.0.0.4/estimand";
 /// Commands that only read; they may be typed again until they show what is expected.
 const READING: [&str; 16] = [
     "audit", "bindings", "changes", "collect", "compare", "get", "history", "instances", "list", "logs", "nodes",
@@ -46,6 +49,8 @@ pub struct Shell {
     codes: Receiver<i32>,
     folder: TempDir,
     ports: BTreeMap<u16, u16>,
+    /// A new database, once a page names one.
+    store: OnceCell<String>,
     /// How many commands were started in the background.
     jobs: usize,
 }
@@ -83,7 +88,7 @@ impl Shell {
         });
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(FAREWELL.as_bytes()).unwrap();
-        Shell { child, stdin: Some(stdin), codes, folder, ports, jobs: 0 }
+        Shell { child, stdin: Some(stdin), codes, folder, ports, store: OnceCell::new(), jobs: 0 }
     }
 
     /// Types a command; an error shows how what it printed differs.
@@ -152,10 +157,14 @@ impl Shell {
 
     /// A text with what is other here than on a reader's machine.
     fn here(&self, text: &str) -> String {
-        let mut text = text.replace("cargo run --release -- ", "estimand ").replace("10.0.0.", "127.0.0.");
+        let mut text = text.replace("cargo run --release -- ", "estimand ");
+        if text.contains(STORE) {
+            text = text.replace(STORE, self.store.get_or_init(|| databases::postgres().fresh_url()));
+        }
         for (port, free) in &self.ports {
             text = text.replace(&format!(":{port}"), &format!(":{free}"));
         }
+        text = text.replace("10.0.0.", "127.0.0.");
         if text.starts_with(UP) && !text.contains("--listen") {
             text.insert_str(UP.len(), &format!(" --listen 127.0.0.1:{}", self.ports[&7070]));
         }

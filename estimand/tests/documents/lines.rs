@@ -15,7 +15,10 @@ pub fn difference(expected: &[String], printed: &[String]) -> Option<String> {
     }
     let (mut i, mut j, mut out) = (0, 0, String::new());
     while i < expected.len() || j < printed.len() {
-        let next = steps(&expected, &printed, i, j).into_iter().min_by_key(|step| step.cost + cost[step.i][step.j]).unwrap();
+        let next = steps(&expected, &printed, i, j)
+            .into_iter()
+            .min_by_key(|step| step.cost + cost[step.i][step.j])
+            .unwrap();
         match (next.i - i, next.j - j) {
             (1, 0) if next.cost > 0 => out += &format!("- {}\n", expected[i]),
             (0, 1) if next.cost > 0 => out += &format!("+ {}\n", printed[j]),
@@ -38,7 +41,8 @@ fn costs(expected: &[String], printed: &[String]) -> Vec<Vec<usize>> {
     let mut cost = vec![vec![0; printed.len() + 1]; expected.len() + 1];
     for i in (0..=expected.len()).rev() {
         for j in (0..=printed.len()).rev() {
-            let best = steps(expected, printed, i, j).into_iter().map(|step| step.cost + cost[step.i][step.j]).min();
+            let best =
+                steps(expected, printed, i, j).into_iter().map(|step| step.cost + cost[step.i][step.j]).min();
             cost[i][j] = best.unwrap_or(0);
         }
     }

@@ -27,7 +27,9 @@ pub fn broken(root: &Path) -> Vec<String> {
     let mut broken = Vec::new();
     for file in markdown(root) {
         let text = fs::read_to_string(&file).unwrap();
-        let links = targets(&text).into_iter().filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
+        let links = targets(&text)
+            .into_iter()
+            .filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
         for target in links {
             let (path, heading) = target.split_once('#').unwrap_or((&target, ""));
             let to = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
@@ -54,7 +56,10 @@ fn targets(text: &str) -> Vec<String> {
 
 fn headings(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
-    prose_lines(&text).filter(|line| line.starts_with('#')).map(|line| slug(line.trim_start_matches('#').trim())).collect()
+    prose_lines(&text)
+        .filter(|line| line.starts_with('#'))
+        .map(|line| slug(line.trim_start_matches('#').trim()))
+        .collect()
 }
 
 /// The name by which a heading is linked to.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use estimand_testkit::process::Estimand;
 use serde_json::Value;
 
-mod links;
 mod lines;
+mod links;
 mod page;
 mod shell;
 
@@ -64,7 +64,8 @@ fn commands_of_cluster_print_what_it_says() {
 
 #[test]
 fn every_page_with_commands_is_typed() {
-    let typed = ["README.md", "docs/api.md", "docs/cluster.md", "docs/running.md"].map(|name| root().join(name));
+    let typed =
+        ["README.md", "docs/api.md", "docs/cluster.md", "docs/running.md"].map(|name| root().join(name));
     for file in pages() {
         let commands = Page::read(&file).commands.len();
         assert!(commands == 0 || typed.contains(&file), "no test types the commands of {}", file.display());
@@ -105,7 +106,8 @@ fn each_decision_is_in_the_index_once() {
         let times = index.matches(&format!("({name})")).count();
         assert!(times == 1 || name == "README.md", "the index names {name} {times} times");
         let text = fs::read_to_string(&file).unwrap();
-        let complete = ["**Context.**", "**Decision.**", "**Consequence.**"].iter().all(|part| text.contains(part));
+        let complete =
+            ["**Context.**", "**Decision.**", "**Consequence.**"].iter().all(|part| text.contains(part));
         assert!(complete || name == "README.md", "{name} lacks a part");
     }
 }
@@ -119,7 +121,8 @@ fn the_table_of_requests_is_complete() {
     let mut missing = Vec::new();
     for (path, operations) in description["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
-            let request = format!("| `{} {path}` | {} |", method.to_uppercase(), operation["x-role"].as_str().unwrap());
+            let request =
+                format!("| `{} {path}` | {} |", method.to_uppercase(), operation["x-role"].as_str().unwrap());
             let named = rows.iter().filter(|row| row.starts_with(&request)).count();
             if named != 1 {
                 missing.push(format!("{request} stands there {named} times"));

@@ -91,6 +91,7 @@ impl Block {
 fn commands_are_found_with_their_output() {
     let text = "a\n```console\n$ one \\\n    more\n1\n2\n$ two\n```\n```text\n$ no\n```\n<!-- not run: slow -->\n```console\n$ no\n```\n";
     let page = Page::parse(text).unwrap();
-    let found: Vec<_> = page.commands.iter().map(|one| (one.line, one.text.as_str(), one.output.len())).collect();
+    let found: Vec<_> =
+        page.commands.iter().map(|one| (one.line, one.text.as_str(), one.output.len())).collect();
     assert_eq!(found, [(3, "one \\\n    more", 2), (7, "two", 0)]);
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use estimand_testkit::process::{self, free_port};
-use estimand_testkit::{databases, wait};
+use estimand_testkit::{databases, processes, wait};
 use tempfile::TempDir;
 
 use crate::lines;
@@ -37,8 +37,22 @@ const UP: &str = "estimand up";
 const STORE: &str = "postgres://estimand:secret@10.0.0.4/estimand";
 /// Commands that only read; they may be typed again until they show what is expected.
 const READING: [&str; 16] = [
-    "audit", "bindings", "changes", "collect", "compare", "get", "history", "instances", "list", "logs", "nodes",
-    "partition", "run", "show", "token", "watch",
+    "audit",
+    "bindings",
+    "changes",
+    "collect",
+    "compare",
+    "get",
+    "history",
+    "instances",
+    "list",
+    "logs",
+    "nodes",
+    "partition",
+    "run",
+    "show",
+    "token",
+    "watch",
 ];
 /// Commands of these that change something.
 const CHANGING: [&str; 5] = ["cordon", "uncordon", "remove", "create", "revoke"];
@@ -72,7 +86,11 @@ impl Shell {
         let search = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());
         let mut command = process::command("bash");
         command.args(["--noprofile", "--norc"]).current_dir(work);
-        command.env("PATH", search).env("HOME", home).env_remove("XDG_DATA_HOME").env_remove("ESTIMAND_TOKEN");
+        command
+            .env("PATH", search)
+            .env("HOME", home)
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("ESTIMAND_TOKEN");
         command.env("ESTIMAND_SERVER", format!("http://127.0.0.1:{}", ports[&7070]));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -104,7 +122,9 @@ impl Shell {
             let Some(difference) = lines::difference(&expected, &printed) else { return Ok(()) };
             let again = only_reads(&text) || code == EXIT_NOT_READY;
             if !again || Instant::now() > end {
-                return Err(format!("$ {text}\n{difference}(`-` is expected, `+` was printed; it ended with {code})"));
+                return Err(format!(
+                    "$ {text}\n{difference}(`-` is expected, `+` was printed; it ended with {code})"
+                ));
             }
             std::thread::sleep(PAUSE);
         }
@@ -122,9 +142,13 @@ impl Shell {
         });
         let printed = printed.map_err(|difference| {
             let log = fs::read_to_string(&log).unwrap_or_default();
-            format!("$ {program}&\n{difference}(`-` is expected, `+` was printed), and on standard error:\n{log}")
+            format!(
+                "$ {program}&\n{difference}(`-` is expected, `+` was printed), and on standard error:\n{log}"
+            )
         })?;
-        let Some(url) = printed.first().and_then(|line| line.strip_prefix("listening on ")) else { return Ok(()) };
+        let Some(url) = printed.first().and_then(|line| line.strip_prefix("listening on ")) else {
+            return Ok(());
+        };
         let ready = format!("curl --insecure --fail --output /dev/null {url}/readyz");
         let is_ready = wait::poll(SOON, || match self.type_in(&ready) {
             Ok((_, 0)) => Ok(()),
@@ -147,7 +171,8 @@ impl Shell {
 
     fn send(&mut self, line: &str) -> Result<i32, String> {
         let stdin = self.stdin.as_mut().unwrap();
-        let typed = stdin.write_all(format!("{line}echo {MARK} $?\n").as_bytes()).and_then(|()| stdin.flush());
+        let typed =
+            stdin.write_all(format!("{line}echo {MARK} $?\n").as_bytes()).and_then(|()| stdin.flush());
         typed.map_err(|error| format!("{line}cannot be typed: {error}"))?;
         self.codes.recv_timeout(SOON).map_err(|error| match error {
             RecvTimeoutError::Timeout => format!("{line}does not end"),
@@ -177,6 +202,9 @@ impl Drop for Shell {
         drop(self.stdin.take());
         let ended = wait::poll(END, || self.child.try_wait().ok().flatten().ok_or(()));
         if ended.is_err() {
+            for left in processes::descendants(self.child.id()) {
+                processes::kill9(left.pid);
+            }
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -186,7 +214,9 @@ impl Drop for Shell {
 fn only_reads(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
-        ["curl", options @ ..] => !options.iter().any(|word| word.starts_with("-X") || word.starts_with("-d")),
+        ["curl", options @ ..] => {
+            !options.iter().any(|word| word.starts_with("-X") || word.starts_with("-d"))
+        }
         ["estimand", command, options @ ..] => {
             READING.contains(command) && !options.iter().any(|word| CHANGING.contains(word))
         }

@@ -43,22 +43,22 @@ fn check(name: &str) {
 }
 
 #[test]
-fn commands_of_the_readme_print_what_it_says() {
+fn commands_of_the_readme_print_the_output_shown() {
     check("README.md");
 }
 
 #[test]
-fn commands_of_running_print_what_it_says() {
+fn commands_of_running_print_the_output_shown() {
     check("docs/running.md");
 }
 
 #[test]
-fn commands_of_the_api_print_what_it_says() {
+fn commands_of_the_api_print_the_output_shown() {
     check("docs/api.md");
 }
 
 #[test]
-fn commands_of_cluster_print_what_it_says() {
+fn commands_of_cluster_print_the_output_shown() {
     check("docs/cluster.md");
 }
 

@@ -23,7 +23,7 @@ use crate::page::Command;
 
 /// Far longer than anything in the documents takes on a machine that also compiles.
 const SOON: Duration = Duration::from_secs(60);
-/// What the programs in the background may take to end.
+/// Enough for the programs in the background to end.
 const END: Duration = Duration::from_secs(20);
 /// Between two looks at the same.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -35,6 +35,18 @@ const EXIT_NOT_READY: i32 = 6;
 const UP: &str = "estimand up";
 /// A database as pages name it.
 const STORE: &str = "postgres://estimand:secret@10.0.0.4/estimand";
+/// A developer's own settings, of which a new user has none.
+const SETTINGS: [&str; 9] = [
+    "XDG_DATA_HOME",
+    "ESTIMAND_TOKEN",
+    "ESTIMAND_STORE",
+    "ESTIMAND_NODE",
+    "ESTIMAND_JOIN",
+    "ESTIMAND_AUTHORITY",
+    "ESTIMAND_CERTIFICATE",
+    "ESTIMAND_LOG",
+    "BASH_ENV",
+];
 /// Commands that only read; they may be typed again until they show what is expected.
 const READING: [&str; 16] = [
     "audit",
@@ -81,16 +93,15 @@ impl Shell {
             symlink(root.join(part), work.join(part)).unwrap();
         }
         // Its output is read here and not on a terminal, where it would show how far it is.
-        fs::write(home.join(".curlrc"), "silent\nshow-error\n").unwrap();
+        fs::write(home.join(".curlrc"), "silent\nshow-error\nnoproxy = \"*\"\n").unwrap();
         let ports: BTreeMap<u16, u16> = (7070..7080).map(|port| (port, free_port())).collect();
         let search = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());
         let mut command = process::command("bash");
         command.args(["--noprofile", "--norc"]).current_dir(work);
-        command
-            .env("PATH", search)
-            .env("HOME", home)
-            .env_remove("XDG_DATA_HOME")
-            .env_remove("ESTIMAND_TOKEN");
+        command.env("PATH", search).env("HOME", home);
+        for setting in SETTINGS {
+            command.env_remove(setting);
+        }
         command.env("ESTIMAND_SERVER", format!("http://127.0.0.1:{}", ports[&7070]));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();

@@ -12,22 +12,22 @@ use serde_json::{Map, Value, json};
 
 use crate::between::{Between, fraction, grown};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files, hardware,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files, hardware, pressure,
 };
 
-pub const CPU: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "cpu",
     about: "how busy the processors are, all together and each; their model, number and frequency",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 /// Cores of which each is told about; a machine with more is told about as a whole.
 const MOST_CORES: usize = 512;
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(Cpu { roots: around.roots.clone(), model: None, between: Between::new() }))
 }
 

@@ -14,26 +14,26 @@ use serde_json::json;
 use crate::between::fraction;
 use crate::mounts::{Mount, Tree};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files, mounts,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, mounts,
 };
 
 mod asking;
 
 use asking::{Asker, Space};
 
-pub const DISK: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "disk",
     about: "space and inodes of each mounted file system",
-    params: &[Param {
-        name: "network",
-        about: "true: file systems of the network too (nfs, cifs, fuse and others); they are left out by default",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    params: &[Param::optional(
+        "network",
+        "true: file systems of the network too (nfs, cifs, fuse and others); they are left out by default",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let network = params.switch("network")?.unwrap_or(false);
     Ok(Box::new(Disk { roots: around.roots.clone(), network, asker: Asker::default() }))
 }

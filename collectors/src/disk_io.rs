@@ -12,25 +12,21 @@ use serde_json::json;
 
 use crate::between::{Between, fraction, grown, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, pressure,
 };
 
-pub const DISK_IO: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "disk_io",
     about: "reads, writes and how busy each disk is, and the pressure on input and output",
-    params: &[Param {
-        name: "partitions",
-        about: "true: partitions too; they are left out by default",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    params: &[Param::optional("partitions", "true: partitions too; they are left out by default")],
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 const SECTOR_BYTES: u64 = 512;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let partitions = params.switch("partitions")?.unwrap_or(false);
     Ok(Box::new(DiskIo { roots: around.roots.clone(), partitions, between: Between::new() }))
 }

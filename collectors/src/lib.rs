@@ -37,6 +37,9 @@ mod waiting;
 
 pub use params::Params;
 
+/// The parameters of a registration, by name.
+pub type ParamValues = BTreeMap<String, Value>;
+
 /// What measures.
 pub trait Collector: Send {
     /// Measures once. May block, and must not for longer than until then. Some have a runtime of their own to wait on:
@@ -97,61 +100,64 @@ pub struct Param {
     pub required: bool,
 }
 
-/// How a new cluster registers it.
+impl Param {
+    pub const fn required(name: &'static str, about: &'static str) -> Self {
+        Param { name, about, required: true }
+    }
+
+    pub const fn optional(name: &'static str, about: &'static str) -> Self {
+        Param { name, about, required: false }
+    }
+}
+
+/// The registration that a new cluster makes of a collector by itself.
 #[derive(Debug, Clone, Copy)]
-pub struct ByDefault {
+pub struct DefaultRegistration {
     /// Seconds.
     pub every: f64,
-    /// Whether one node answers for all.
+    /// One node answers for all.
     pub once: bool,
 }
 
-/// Makes a collector of its parameters.
-pub type Make = fn(&mut Params, &Surroundings) -> Result<Box<dyn Collector>, String>;
-
-/// A collector by its name.
-pub struct Kind {
+/// A collector in the catalogue: its name, its parameters, and the function that makes one.
+pub struct CollectorKind {
     pub name: &'static str,
     pub about: &'static str,
     pub params: &'static [Param],
-    /// None if nothing is registered unless somebody asks for it.
-    pub by_default: Option<ByDefault>,
-    /// Makes one; refuses parameters that are no good.
-    pub make: Make,
+    /// None if it is registered only on request.
+    pub default: Option<DefaultRegistration>,
+    make: fn(&Params, &Surroundings) -> Result<Box<dyn Collector>, String>,
 }
 
-/// All of them, in the order in which they are listed.
-pub const ALL: &[&Kind] = &[
-    &cpu::CPU,
-    &memory::MEMORY,
-    &load::LOAD,
-    &disk::DISK,
-    &disk_io::DISK_IO,
-    &network::NETWORK,
-    &processes::PROCESSES,
-    &system::SYSTEM,
-    &cgroup::CGROUP,
-    &gpu::GPU,
-    &http::HTTP,
-    &tcp::TCP,
-    &log_tail::LOG_TAIL,
+/// The catalogue, in the order in which it is listed.
+pub const ALL: &[&CollectorKind] = &[
+    &cpu::KIND,
+    &memory::KIND,
+    &load::KIND,
+    &disk::KIND,
+    &disk_io::KIND,
+    &network::KIND,
+    &processes::KIND,
+    &system::KIND,
+    &cgroup::KIND,
+    &gpu::KIND,
+    &http::KIND,
+    &tcp::KIND,
+    &log_tail::KIND,
     #[cfg(feature = "hdfs")]
-    &hdfs::HDFS,
+    &hdfs::KIND,
 ];
 
-/// The one of a name.
-pub fn find(name: &str) -> Option<&'static Kind> {
+/// The collector of a name.
+pub fn find(name: &str) -> Option<&'static CollectorKind> {
     ALL.iter().find(|kind| kind.name == name).copied()
 }
 
-/// Makes the collector of a kind; refuses parameters that it has not.
+/// Makes a collector; rejects parameters that it does not have, and values that they cannot take.
 pub fn make(
-    kind: &Kind,
-    params: &BTreeMap<String, Value>,
+    kind: &CollectorKind,
+    params: &ParamValues,
     around: &Surroundings,
 ) -> Result<Box<dyn Collector>, String> {
-    let mut params = Params::new(params.clone());
-    let made = (kind.make)(&mut params, around)?;
-    params.end(kind)?;
-    Ok(made)
+    (kind.make)(&Params::new(kind, params)?, around)
 }

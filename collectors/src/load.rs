@@ -6,17 +6,20 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const LOAD: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "load",
     about: "how many wanted to run: load averages over 1, 5 and 15 minutes",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(Load(around.roots.clone())))
 }
 

@@ -10,18 +10,19 @@ use serde_json::{Value, json};
 
 use crate::between::{Between, Pair, fraction, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files, pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files, pressure,
 };
 
-pub const MEMORY: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "memory",
     about: "memory and swap: how much there is, is used and is available, and the pressure on it",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let page_bytes = rustix::param::page_size() as u64;
     Ok(Box::new(Memory { roots: around.roots.clone(), page_bytes, between: Between::new() }))
 }

@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::between::{Between, per_second};
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const NETWORK: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "network",
     about: "bytes, packets, errors and drops of each network interface, whether it is up, and its speed",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(Network { roots: around.roots.clone(), between: Between::new() }))
 }
 

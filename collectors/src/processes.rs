@@ -13,24 +13,24 @@ use serde_json::{Value, json};
 
 use crate::between::{Between, Pair, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files,
 };
 
-pub const PROCESSES: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "processes",
     about: "how many processes and threads there are, by state; on request those that need most",
-    params: &[Param {
-        name: "top",
-        about: "how many of those that need most processor time and most memory are named, 0 to 50; default 0",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    params: &[Param::optional(
+        "top",
+        "how many of those that need most processor time and most memory are named, 0 to 50; default 0",
+    )],
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 const MOST_TOP: f64 = 50.0;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let top = params.number("top")?.unwrap_or(0.0);
     if !(0.0..=MOST_TOP).contains(&top) || top.fract() != 0.0 {
         return Err(format!("the parameter `top` is {top}; expected a whole number from 0 to {MOST_TOP}"));

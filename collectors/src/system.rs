@@ -8,17 +8,20 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::hardware::Sensors;
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const SYSTEM: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "system",
     about: "kernel, operating system, name, boot, time since then, open files and temperatures",
     params: &[],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(System { roots: around.roots.clone(), sensors: Sensors::new() }))
 }
 
@@ -130,8 +133,7 @@ mod tests {
             root: path.into(),
         };
         let mut system =
-            crate::make(&SYSTEM, &BTreeMap::new(), &Surroundings { roots, ..Surroundings::default() })
-                .unwrap();
+            crate::make(&KIND, &BTreeMap::new(), &Surroundings { roots, ..Surroundings::default() }).unwrap();
         let Reading::Here(mut value) = system.collect(Instant::now() + Duration::from_secs(5)).unwrap()
         else {
             panic!()

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 
 use crate::capability_cpu::{CPU_REQ, Equation, READS, ROLE};
 use crate::estimate::Estimate;
-use crate::params::{Params, params_and_roles};
 use crate::reading::{optional_number_at, place};
-use crate::runs::{self, RunLog, Smoothing, window_of};
-use crate::{Given, Kind, Param, Processor, Sample, Scope};
+use crate::runs::{self, RunLog, Smoothing};
+use crate::{Param, Params, Processor, ProcessorKind, Roles, Sample, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_blend",
     about: "frames per second of the runs within a window, corrected by how loaded and throttled the node is now",
     inputs: &[ROLE, runs::ROLE, "cgroup"],
@@ -28,15 +27,14 @@ pub(crate) const KIND: Kind = Kind {
         runs::FIELD,
         runs::WINDOW,
         runs::HALF_LIFE,
-        Param {
-            name: "reference_fps",
-            about: "frames per second of an idle node, for one that had no run yet; if absent such a node has no \
+        Param::optional(
+            "reference_fps",
+            "frames per second of an idle node, for one that had no run yet; if absent such a node has no \
                     estimate",
-        },
-        Param { name: "least_correction", about: "the least factor between then and now; 0.1 if absent" },
-        Param { name: "most_correction", about: "the largest factor between then and now; 2 if absent" },
+        ),
+        Param::optional("least_correction", "the least factor between then and now; 0.1 if absent"),
+        Param::optional("most_correction", "the largest factor between then and now; 2 if absent"),
     ],
-    window: window_of,
     make,
 };
 
@@ -53,16 +51,15 @@ struct CapabilityBlend {
     correction: (f64, f64),
 }
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
     Ok(Box::new(CapabilityBlend {
         cpu: roles.name(ROLE).to_owned(),
         cgroup: roles.name("cgroup").to_owned(),
-        log: RunLog::new(&params, &roles)?,
-        equation: Equation::new(&params)?,
-        smoothing: Smoothing::new(&params)?,
+        log: RunLog::new(params, roles)?,
+        equation: Equation::new(params)?,
+        smoothing: Smoothing::new(params)?,
         reference_fps: params.weight("reference_fps")?,
-        correction: correction(&params)?,
+        correction: correction(params)?,
     }))
 }
 
@@ -100,6 +97,10 @@ impl Processor for CapabilityBlend {
             .collect();
         let notes = [("basis", json!("history")), ("headroom", json!(now))];
         self.smoothing.smooth(&corrected).with(&notes)
+    }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.smoothing.window)
     }
 }
 

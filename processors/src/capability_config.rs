@@ -7,31 +7,26 @@
 use serde_json::{Value, json};
 
 use crate::estimate::Estimate;
-use crate::params::{Params, no_window, params_and_roles};
 use crate::reading::{number_at, optional_number_at, place, shown};
-use crate::{Given, Kind, Param, Processor, Scope};
+use crate::{Param, Params, Processor, ProcessorKind, Roles, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_config",
     about: "cores times gigahertz, plus the weights of the accelerators (the paper's processor configuration)",
     inputs: &["cpu", "cgroup", "gpu"],
     optional: &["cgroup", "gpu"],
     params: &[
-        Param {
-            name: "default_mhz",
-            about: "the clock of a processor that does not tell its own; 2000 if absent",
-        },
-        Param {
-            name: "gpu_weights",
-            about: "weights of accelerators by a part of their names, such as `A100=900,T4=130`; the first that fits",
-        },
-        Param { name: "gpu_weight", about: "the weight of any other accelerator" },
-        Param {
-            name: "gpu_weight_per_gib",
-            about: "the weight of one of which nothing above tells, for each GiB of its memory; 8 if absent",
-        },
+        Param::optional("default_mhz", "the clock of a processor that does not tell its own; 2000 if absent"),
+        Param::optional(
+            "gpu_weights",
+            "weights of accelerators by a part of their names, such as `A100=900,T4=130`; the first that fits",
+        ),
+        Param::optional("gpu_weight", "the weight of any other accelerator"),
+        Param::optional(
+            "gpu_weight_per_gib",
+            "the weight of one of which nothing above tells, for each GiB of its memory; 8 if absent",
+        ),
     ],
-    window: no_window,
     make,
 };
 
@@ -57,14 +52,13 @@ struct Weights {
     per_gib: f64,
 }
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
     Ok(Box::new(CapabilityConfig {
         cpu: roles.name("cpu").to_owned(),
         cgroup: roles.name("cgroup").to_owned(),
         gpu: roles.name("gpu").to_owned(),
         default_mhz: params.positive("default_mhz", DEFAULT_MHZ, 1e6)?,
-        weights: Weights::new(&params)?,
+        weights: Weights::new(params)?,
     }))
 }
 

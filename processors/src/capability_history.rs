@@ -6,25 +6,22 @@
 use serde_json::Value;
 
 use crate::estimate::Estimate;
-use crate::params::{no_window, params_and_roles};
 use crate::runs::{self, RunLog};
-use crate::{Given, Kind, Processor, Scope};
+use crate::{Params, Processor, ProcessorKind, Roles, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_history",
     about: "frames per second of the last run, from its log",
     inputs: &[runs::ROLE],
     optional: &[],
     params: &[runs::FIELD],
-    window: no_window,
     make,
 };
 
 struct CapabilityHistory(RunLog);
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
-    Ok(Box::new(CapabilityHistory(RunLog::new(&params, &roles)?)))
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
+    Ok(Box::new(CapabilityHistory(RunLog::new(params, roles)?)))
 }
 
 impl Processor for CapabilityHistory {

@@ -9,20 +9,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::estimate::{Estimate, weighted};
-use crate::params::{Params, Roles, seconds_of};
 use crate::reading::{place, shown, value_at};
-use crate::{Given, Param, Scope};
+use crate::{Param, Params, Roles, Scope};
 
 /// The role under which the log is read.
 pub(crate) const ROLE: &str = "run_log";
-pub(crate) const FIELD: Param = Param {
-    name: "field",
-    about: "where in the log's value the frames per second of a run stand, a JSON pointer; /matched/fps if absent",
-};
+pub(crate) const FIELD: Param = Param::optional(
+    "field",
+    "where in the log's value the frames per second of a run stand, a JSON pointer; /matched/fps if absent",
+);
 pub(crate) const WINDOW: Param =
-    Param { name: "window", about: "how many seconds back runs count; 3600 if absent" };
+    Param::optional("window", "how many seconds back runs count; 3600 if absent");
 pub(crate) const HALF_LIFE: Param =
-    Param { name: "half_life", about: "after how many further runs one counts half; 3 if absent" };
+    Param::optional("half_life", "after how many further runs one counts half; 3 if absent");
 
 const DEFAULT_WINDOW: f64 = 3600.0;
 const DEFAULT_HALF_LIFE: f64 = 3.0;
@@ -124,9 +123,4 @@ impl Smoothing {
             (*value, (-runs_since / self.half_life).exp2())
         }))
     }
-}
-
-/// The `window` of a kind that smooths.
-pub(crate) fn window_of(given: &Given) -> Option<f64> {
-    Some(seconds_of(given, WINDOW.name, DEFAULT_WINDOW))
 }

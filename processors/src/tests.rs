@@ -3,7 +3,7 @@
 // Tables read best with their values in place.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,12 @@ use crate::facts::Facts;
 
 mod properties;
 
-fn params(of: &Value) -> BTreeMap<String, Value> {
+fn params(of: &Value) -> ParamValues {
     of.as_object().unwrap().iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn estimate(kind: &str, given: &Value, facts: &Facts) -> Result<Option<Value>, String> {
-    (find(kind).unwrap().make)(&params(given)).unwrap().process(facts)
+    make(find(kind).unwrap(), &params(given)).unwrap().process(facts)
 }
 
 /// What a processor says of the facts of now: the members that `expected` has, or nothing if it is null.
@@ -47,7 +47,7 @@ fn fails(kind: &str, given: Value, facts: Value, reason: &str) {
 
 #[track_caller]
 fn refuses(kind: &str, given: Value, reason: &str) {
-    let Err(error) = (find(kind).unwrap().make)(&params(&given)) else { panic!("took {given}") };
+    let Err(error) = make(find(kind).unwrap(), &params(&given)) else { panic!("took {given}") };
     assert!(error.contains(reason), "{error}");
 }
 
@@ -75,7 +75,8 @@ fn a_parameter_that_nobody_knows_is_refused() {
 fn a_role_is_the_data_name_unless_a_parameter_names_another() {
     let kind = find("capability_blend").unwrap();
     let roles = Roles::of(kind, &params(&json!({"cpu": "cpu_usage", "CGROUP": "limits"}))).unwrap();
-    assert_eq!(input_of(&params(&json!({"Cpu": "mine"})), "cpu"), "mine");
+    let cased = Roles::of(kind, &params(&json!({"Cpu": "mine"}))).unwrap();
+    assert_eq!(cased.name("cpu"), "mine");
     let pairs: Vec<_> = roles.iter().collect();
     assert_eq!(pairs, [("cpu", "cpu_usage"), ("run_log", "run_log"), ("cgroup", "limits")]);
     says(
@@ -87,7 +88,7 @@ fn a_role_is_the_data_name_unless_a_parameter_names_another() {
 }
 
 #[test]
-fn what_a_kind_can_do_without_is_among_what_it_reads() {
+fn the_optional_inputs_are_among_the_inputs() {
     for kind in ALL {
         assert!(kind.optional.iter().all(|role| kind.inputs.contains(role)), "{}", kind.name);
         let clash = kind.params.iter().find(|param| kind.inputs.contains(&param.name));
@@ -285,9 +286,10 @@ fn smoothing_looks_back_no_further_than_its_window() {
     says_of("capability_ewma", json!({}), &facts, json!({"value": 40, "samples": 1}));
     says_of("capability_ewma", json!({"window": 10}), &facts, json!({"value": 40, "samples": 1}));
     says_of("capability_ewma", json!({"window": 6000}), &facts, json!({"samples": 2}));
-    assert_eq!((find("capability_ewma").unwrap().window)(&params(&json!({"WINDOW": "60"}))), Some(60.0));
-    assert_eq!((find("capability_blend").unwrap().window)(&BTreeMap::new()), Some(3600.0));
-    assert_eq!((find("capability_history").unwrap().window)(&BTreeMap::new()), None);
+    let window = |kind: &str, given: Value| make(find(kind).unwrap(), &params(&given)).unwrap().window();
+    assert_eq!(window("capability_ewma", json!({"WINDOW": "60"})), Some(Duration::from_secs(60)));
+    assert_eq!(window("capability_blend", json!({})), Some(Duration::from_secs(3600)));
+    assert_eq!(window("capability_history", json!({})), None);
     let bad =
         Facts::default().with("run_log", &[(9.0, run(1, 10.0)), (0.0, json!({"matched": {"fps": -3}}))]);
     assert!(estimate("capability_ewma", &json!({}), &bad).unwrap_err().contains("is -3"));

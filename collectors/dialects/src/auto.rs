@@ -5,9 +5,13 @@
 //! array or string has to be one: half a document is a failure of its author's program, not a text that someone
 //! wants to read.
 
-use super::{Answer, Dialect, Output, Reading, if_said, json, text};
+use super::{Answer, Dialect, DialectKind, Output, Reading, if_said, json, text};
+use estimand_api::registration::Format;
 
-pub(super) struct Auto;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "auto", about: "JSON, else any text", format: Format::Auto, dialect: &Auto };
+
+struct Auto;
 
 impl Dialect for Auto {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

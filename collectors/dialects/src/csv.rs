@@ -5,13 +5,17 @@
 //! don't belong to it. A row that is not as wide as the header, or whose quotes are wrong, is left out; a header
 //! that names a column twice or not at all is a failure, for no row could be told by it. Empty lines say nothing.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, Rows, none_good, too_many};
-use super::{Answer, Dialect, Lines, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Lines, Output, Reading, Rejected, head, text_of};
 
-pub(super) struct Csv;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "csv", about: "a header, then rows", format: Format::Csv, dialect: &Csv };
+
+struct Csv;
 
 impl Dialect for Csv {
     fn most_output(&self) -> usize {

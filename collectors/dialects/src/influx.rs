@@ -4,10 +4,11 @@
 //! known now; a point without a time is of now. A line is good or not as a whole, as InfluxDB has it.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
+use estimand_api::registration::Format;
 use std::collections::{HashMap, HashSet};
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, if_said};
 
 mod line;
 #[cfg(test)]
@@ -15,7 +16,10 @@ mod tests;
 
 use line::{Line, Scalar};
 
-pub(super) struct Influx;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "influx", about: "InfluxDB line protocol", format: Format::Influx, dialect: &Influx };
+
+struct Influx;
 
 impl Dialect for Influx {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

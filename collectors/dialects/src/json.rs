@@ -1,13 +1,17 @@
 //! `json`: exactly one JSON document.
 
 use estimand_api::json::compact;
+use estimand_api::registration::Format;
 use serde_json::StreamDeserializer;
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, tail};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, head, if_said, tail};
 
-pub(super) struct Json;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "json", about: "exactly one JSON document", format: Format::Json, dialect: &Json };
+
+struct Json;
 
 impl Dialect for Json {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

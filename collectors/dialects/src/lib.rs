@@ -127,22 +127,52 @@ impl<D: Dialect + ?Sized> Lines for LineByLine<D> {
     }
 }
 
+/// A dialect in the catalogue. It takes no parameters and keeps nothing, so there is one of each and none is made.
+pub struct DialectKind {
+    pub name: &'static str,
+    /// The output that it reads, for people.
+    pub about: &'static str,
+    pub format: Format,
+    pub dialect: &'static dyn Dialect,
+}
+
+/// The catalogue, in the order in which it is listed.
+pub const ALL: &[&DialectKind] = &[
+    &auto::KIND,
+    &json::KIND,
+    &text::KIND,
+    &number::KIND,
+    &nodes::KIND,
+    &prometheus::KIND,
+    &csv::KIND,
+    &logfmt::KIND,
+    &influx::KIND,
+    &nagios::KIND,
+    &munin::KIND,
+    &netdata::KIND,
+];
+
+/// The catalogue's entry of a format.
+pub fn find(format: Format) -> &'static DialectKind {
+    match format {
+        Format::Auto => &auto::KIND,
+        Format::Text => &text::KIND,
+        Format::Json => &json::KIND,
+        Format::Number => &number::KIND,
+        Format::Nodes => &nodes::KIND,
+        Format::Prometheus => &prometheus::KIND,
+        Format::Csv => &csv::KIND,
+        Format::Logfmt => &logfmt::KIND,
+        Format::Influx => &influx::KIND,
+        Format::Nagios => &nagios::KIND,
+        Format::Munin => &munin::KIND,
+        Format::Netdata => &netdata::KIND,
+    }
+}
+
 /// The dialect of a format.
 pub fn of(format: Format) -> &'static dyn Dialect {
-    match format {
-        Format::Auto => &auto::Auto,
-        Format::Text => &text::Text,
-        Format::Json => &json::Json,
-        Format::Number => &number::Number,
-        Format::Nodes => &nodes::Nodes,
-        Format::Prometheus => &prometheus::Prometheus,
-        Format::Influx => &influx::Influx,
-        Format::Nagios => &nagios::Nagios,
-        Format::Munin => &munin::Munin,
-        Format::Netdata => &netdata::Netdata,
-        Format::Csv => &csv::Csv,
-        Format::Logfmt => &logfmt::Logfmt,
-    }
+    find(format).dialect
 }
 
 /// What all dialects begin with: the output as text, without white space around it and without a byte order

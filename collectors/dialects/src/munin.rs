@@ -6,10 +6,11 @@
 //! describes graphs and fields, which plugins print when asked for their configuration, is passed over.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
+use estimand_api::registration::Format;
 use std::collections::HashMap;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, if_said};
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,10 @@ const FIELD_ATTRIBUTES: [&str; 21] = [
 /// What describes a graph besides words that begin with `graph_`, and the dot that ends a node's answer.
 const GRAPH_ATTRIBUTES: [&str; 5] = [".", "host_name", "timeout", "update", "update_rate"];
 
-pub(super) struct Munin;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "munin", about: "what `fetch` prints", format: Format::Munin, dialect: &Munin };
+
+struct Munin;
 
 impl Dialect for Munin {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

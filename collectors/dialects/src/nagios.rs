@@ -6,11 +6,12 @@
 //! `'label'=value[unit];[warn];[crit];[min];[max]`; the quotes are needed only around white space and `=`.
 //! It never compares a value with its thresholds: the plugin has done so.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{Object, number_text};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, text_of};
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,14 @@ mod tests;
 /// The exit code that says "unknown".
 const UNKNOWN: i32 = 3;
 
-pub(super) struct Nagios;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "nagios",
+    about: "exit code, text, performance data",
+    format: Format::Nagios,
+    dialect: &Nagios,
+};
+
+struct Nagios;
 
 impl Dialect for Nagios {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

@@ -5,11 +5,12 @@
 //! with Netdata's versions. The reader has the state of one process; what it holds is bounded by
 //! [`MOST_HELD_BYTES`], whatever is printed.
 
+use estimand_api::registration::Format;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::build::{MAX_OUTPUT_BYTES, Object, none_good};
-use super::{Answer, Dialect, Lines, Output, Reading, head, if_said, text_of};
+use super::{Answer, Dialect, DialectKind, Lines, Output, Reading, head, if_said, text_of};
 
 mod chart;
 mod row;
@@ -23,7 +24,14 @@ use row::Raw;
 /// Far more than fits into a value.
 const MOST_HELD_BYTES: usize = 512 * 1024;
 
-pub(super) struct Netdata;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "netdata",
+    about: "plugins.d, also as a stream",
+    format: Format::Netdata,
+    dialect: &Netdata,
+};
+
+struct Netdata;
 
 impl Dialect for Netdata {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

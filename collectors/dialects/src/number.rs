@@ -4,11 +4,19 @@
 //! point, which is how `bc` writes `.5`. For everything else that looks like a number to people the message
 //! says how to print it.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, json};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, head, if_said, json};
 
-pub(super) struct Number;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "number",
+    about: "one finite decimal number",
+    format: Format::Number,
+    dialect: &Number,
+};
+
+struct Number;
 
 impl Dialect for Number {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

@@ -4,10 +4,14 @@
 //! breaks too.
 
 use estimand_api::json::push_string;
+use estimand_api::registration::Format;
 
-use super::{Answer, Dialect, Output, Reading, bounded, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, if_said};
 
-pub(super) struct Text;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "text", about: "any text", format: Format::Text, dialect: &Text };
+
+struct Text;
 
 impl Dialect for Text {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

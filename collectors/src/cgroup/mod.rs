@@ -11,30 +11,29 @@ use serde_json::{Map, Value, json};
 
 use crate::between::{Between, Pair, fraction, grown, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files, mounts,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, mounts, pressure,
 };
 
 mod place;
 
 use place::{Group, Groups};
 
-pub const CGROUP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "cgroup",
     about: "what a container really gets: limits of processors and memory, their use, and throttling",
-    params: &[Param {
-        name: "path",
-        about: "a group, such as /system.slice/x.service; by default the one that this process is in",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    params: &[Param::optional(
+        "path",
+        "a group, such as /system.slice/x.service; by default the one that this process is in",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
 /// Version 1 says "no limit" as the largest number of whole pages, which depends on their size.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let path = params.text("path").filter(|path| !path.is_empty());
     if let Some(path) = path.as_deref().filter(|path| path.split('/').any(|part| part == "..")) {
         return Err(format!("the parameter `path` is `{path}`; expected one without `..`"));

@@ -42,7 +42,7 @@ impl Machine {
         let roots = Roots { proc: root.join("proc"), root, ..Roots::default() };
         let params = path.map(|path| ("path".to_owned(), json!(path))).into_iter().collect();
         let mut made =
-            crate::make(&CGROUP, &params, &Surroundings { roots, ..Surroundings::default() }).unwrap();
+            crate::make(&KIND, &params, &Surroundings { roots, ..Surroundings::default() }).unwrap();
         // Without time for two samples there is one, and nothing is waited for.
         made.collect(Instant::now()).map(|reading| match reading {
             Reading::Here(value) => value,
@@ -175,7 +175,7 @@ fn without_control_groups_there_is_nothing() {
     let machine = Machine::new("1 0 8:1 / / rw - ext4 /dev/vda rw\n", "0::/\n", &[]);
     assert!(matches!(machine.collect(None), Err(Failure::NotHere(_))));
     let params = BTreeMap::from([("path".to_owned(), json!("/a/../../etc"))]);
-    assert!(crate::make(&CGROUP, &params, &Surroundings::default()).is_err());
+    assert!(crate::make(&KIND, &params, &Surroundings::default()).is_err());
 }
 
 fn sample(usage_us: u64, throttled_us: u64, periods: u64, throttled_periods: u64) -> Sample {

@@ -66,7 +66,7 @@ fn paths_begin_at_the_root() {
     std::fs::write(root.join("proc/1/mountinfo"), HOST).unwrap();
     let roots = Roots { proc: root.join("proc"), root: root.into(), ..Roots::default() };
     let around = Surroundings { roots, ..Surroundings::default() };
-    let mut disk = crate::make(&DISK, &BTreeMap::new(), &around).unwrap();
+    let mut disk = crate::make(&KIND, &BTreeMap::new(), &around).unwrap();
     let Reading::Here(value) = disk.collect(Instant::now() + Duration::from_secs(5)).unwrap() else {
         panic!()
     };

@@ -13,7 +13,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Map, Value, json};
 
-use crate::{ByDefault, Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 
 mod device;
 mod figures;
@@ -22,15 +22,14 @@ mod processes;
 
 use figures::gone;
 
-pub static GPU: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "gpu",
     about: "NVIDIA GPUs: use, memory, temperature, power, clocks, errors, processes, partitions and links",
-    params: &[Param {
-        name: "library",
-        about: "the file of the management library, if it is not where the loader looks",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    params: &[Param::optional(
+        "library",
+        "the file of the management library, if it is not where the loader looks",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
@@ -43,7 +42,7 @@ const MOST_BYTES: usize = 60 * 1024;
 /// A lost device is looked for again, at the latest, after so many collections.
 const MOST_PATIENCE: u32 = 16;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let library = params.text("library").filter(|path| !path.is_empty()).map(OsString::from);
     let proc = around.roots.proc.clone();
     Ok(Box::new(Gpu { library, proc, nvml: None, met: false, patience: 1, renew_in: None }))

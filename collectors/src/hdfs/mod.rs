@@ -17,42 +17,32 @@ use std::time::Instant;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::waiting::Waiting;
-use crate::{ByDefault, Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 use answers::{Block, Coding};
 use config::{Folders, Target, Wanted};
 use listing::{Listed, Listing};
 use tally::{Census, Located};
 use webhdfs::{No, WebHdfs};
 
-pub(crate) const HDFS: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "hdfs",
     about: "what each DataNode of an HDFS holds of the files under a path, and whether it lives",
     params: &[
-        Param {
-            name: "path",
-            about: "a path or a pattern with * ? [] {}; / if none is given",
-            required: false,
-        },
-        Param {
-            name: "namenode",
-            about: "hdfs://host:port; else fs.defaultFS of HADOOP_CONF_DIR or /etc/hadoop/conf",
-            required: false,
-        },
-        Param {
-            name: "webhdfs",
-            about: "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
-            required: false,
-        },
-        Param { name: "user", about: "who asks; else HADOOP_USER_NAME, else who runs this", required: false },
-        Param { name: "max_files", about: "how many files are looked at (10000)", required: false },
-        Param { name: "short_names", about: "true cuts the domains off the hosts' names", required: false },
-        Param {
-            name: "names",
-            about: "true gives the names of the files that a node holds",
-            required: false,
-        },
+        Param::optional("path", "a path or a pattern with * ? [] {}; / if none is given"),
+        Param::optional(
+            "namenode",
+            "hdfs://host:port; else fs.defaultFS of HADOOP_CONF_DIR or /etc/hadoop/conf",
+        ),
+        Param::optional(
+            "webhdfs",
+            "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
+        ),
+        Param::optional("user", "who asks; else HADOOP_USER_NAME, else who runs this"),
+        Param::optional("max_files", "how many files are looked at (10000)"),
+        Param::optional("short_names", "true cuts the domains off the hosts' names"),
+        Param::optional("names", "true gives the names of the files that a node holds"),
     ],
-    by_default: Some(ByDefault { every: 60.0, once: true }),
+    default: Some(DefaultRegistration { every: 60.0, once: true }),
     make,
 };
 
@@ -82,7 +72,7 @@ struct Progress {
     lists: Cell<bool>,
 }
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let pattern = params.text("path").filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into());
     if !pattern.starts_with('/') {

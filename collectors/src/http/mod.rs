@@ -11,7 +11,7 @@ use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
 use crate::waiting::Waiting;
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod accept;
 #[cfg(test)]
@@ -19,23 +19,18 @@ mod tests;
 
 use accept::Accept;
 
-pub const HTTP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "http",
     about: "the value at a URL, or at a JSON pointer in what is there",
     params: &[
-        Param { name: "url", about: "an address with http or https", required: true },
-        Param {
-            name: "pointer",
-            about: "where in the JSON body the value is, such as `/jobs/0/state`",
-            required: false,
-        },
-        Param {
-            name: "accept_status",
-            about: "codes that are no failure, such as `200,404` or `2xx` (the default)",
-            required: false,
-        },
+        Param::required("url", "an address with http or https"),
+        Param::optional("pointer", "where in the JSON body the value is, such as `/jobs/0/state`"),
+        Param::optional(
+            "accept_status",
+            "codes that are no failure, such as `200,404` or `2xx` (the default)",
+        ),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
@@ -50,7 +45,7 @@ const MOST_REDIRECTS: usize = 5;
 /// As much of a body is shown when it is not what was asked for.
 const MOST_SHOWN: usize = 200;
 
-fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let url = params.required("url")?;
     let parsed =
         Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::HTTP;
+use super::KIND;
 use super::accept::Accept;
 use crate::{Failure, Reading, Surroundings, make};
 
@@ -47,7 +47,7 @@ const SLACK: Duration = Duration::from_secs(10);
 fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
     let params: BTreeMap<String, Value> =
         params.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let mut http = make(&HTTP, &params, &Surroundings::default())?;
+    let mut http = make(&KIND, &params, &Surroundings::default())?;
     let until = Instant::now() + time;
     let reading = http.collect(until);
     assert!(Instant::now() <= until + SLACK, "it took longer than it may");
@@ -221,7 +221,7 @@ fn secrets_in_the_url_go_to_its_server_alone() {
 fn one_collector_asks_again_and_again_over_fresh_connections() {
     let (base, thread) = server(3, |_, _, stream| answer(stream, "200 OK", b"1"));
     let params = BTreeMap::from([("url".to_owned(), json!(base))]);
-    let mut http = make(&HTTP, &params, &Surroundings::default()).unwrap();
+    let mut http = make(&KIND, &params, &Surroundings::default()).unwrap();
     for _ in 0..3 {
         assert!(http.collect(Instant::now() + LONG).is_ok());
     }

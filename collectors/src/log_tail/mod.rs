@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod find;
 mod follow;
@@ -26,32 +26,19 @@ use find::Wanted;
 use follow::Follower;
 use pattern::{Match, Pattern};
 
-pub const LOG_TAIL: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "log_tail",
     about: "the last lines of a log that match a pattern, and what its named groups captured",
     params: &[
-        Param {
-            name: "path",
-            about: "the file; {node} is the node's name; with `*` or `?` in its name, the newest that matches",
-            required: true,
-        },
-        Param {
-            name: "pattern",
-            about: "a regular expression; its named groups are the values",
-            required: true,
-        },
-        Param {
-            name: "lines",
-            about: "how many of the last matching lines to give, 1 to 100 (1)",
-            required: false,
-        },
-        Param {
-            name: "search",
-            about: "the most bytes to read of a file at a time (67108864)",
-            required: false,
-        },
+        Param::required(
+            "path",
+            "the file; {node} is the node's name; with `*` or `?` in its name, the newest that matches",
+        ),
+        Param::required("pattern", "a regular expression; its named groups are the values"),
+        Param::optional("lines", "how many of the last matching lines to give, 1 to 100 (1)"),
+        Param::optional("search", "the most bytes to read of a file at a time (67108864)"),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
@@ -72,11 +59,11 @@ struct Options {
     folder: Option<PathBuf>,
 }
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(made(params, around)?))
 }
 
-fn made(params: &mut Params, around: &Surroundings) -> Result<LogTail, String> {
+fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
     let path = params.required("path")?;
     let path = match &around.node {
         Some(node) => path.replace(NODE, node),
@@ -92,7 +79,7 @@ fn made(params: &mut Params, around: &Surroundings) -> Result<LogTail, String> {
 }
 
 fn whole(
-    params: &mut Params,
+    params: &Params,
     name: &str,
     otherwise: u64,
     range: std::ops::RangeInclusive<u64>,

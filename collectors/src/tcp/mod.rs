@@ -11,24 +11,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::waiting::Waiting;
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 #[cfg(test)]
 mod tests;
 
-pub const TCP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "tcp",
     about: "whether a port is open, and how long connecting takes",
     params: &[
-        Param { name: "address", about: "`host:port`; IPv6 in brackets", required: true },
-        Param {
-            name: "send",
-            about: "what is sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood",
-            required: false,
-        },
-        Param { name: "expect", about: "what the answer must contain, likewise", required: false },
+        Param::required("address", "`host:port`; IPv6 in brackets"),
+        Param::optional("send", "what is sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood"),
+        Param::optional("expect", "what the answer must contain, likewise"),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
@@ -41,7 +37,7 @@ const MOST_SHOWN: usize = 256;
 /// A name with more addresses is tried at these first ones.
 const MOST_ADDRESSES: usize = 8;
 
-fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let address = params.required("address")?;
     let (host, port) = split(&address)
         .ok_or_else(|| format!("the parameter `address` is `{address}`; expected `host:port`"))?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{TCP, split, unescaped};
+use super::{KIND, split, unescaped};
 use crate::{Reading, Surroundings, make};
 
 /// A server that does something with each of a number of connections.
@@ -31,7 +31,7 @@ const SLACK: Duration = Duration::from_secs(10);
 fn ask(params: &[(&str, &str)], time: Duration) -> Value {
     let params: BTreeMap<String, Value> =
         params.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let mut tcp = make(&TCP, &params, &Surroundings::default()).unwrap();
+    let mut tcp = make(&KIND, &params, &Surroundings::default()).unwrap();
     let until = Instant::now() + time;
     let Reading::Here(value) = tcp.collect(until).unwrap() else { panic!("it is of this node") };
     assert!(Instant::now() <= until + SLACK, "it took longer than it may");
@@ -164,7 +164,7 @@ fn addresses_and_escapes_that_are_none_are_refused() {
 #[test]
 fn it_may_be_dropped_inside_a_runtime() {
     let params = BTreeMap::from([("address".to_owned(), json!("localhost:1"))]);
-    let tcp = make(&TCP, &params, &Surroundings::default()).unwrap();
+    let tcp = make(&KIND, &params, &Surroundings::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop(tcp) });
 }

@@ -17,9 +17,17 @@ mod stream;
 mod tests;
 
 use super::build::MAX_OUTPUT_BYTES;
-use super::{Dialect, Lines, Output, Reading, if_said};
+use super::{Dialect, DialectKind, Lines, Output, Reading, if_said};
+use estimand_api::registration::Format;
 
-pub(super) struct Prometheus;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "prometheus",
+    about: "Prometheus text format, OpenMetrics",
+    format: Format::Prometheus,
+    dialect: &Prometheus,
+};
+
+struct Prometheus;
 
 impl Dialect for Prometheus {
     fn most_output(&self) -> usize {

@@ -1,4 +1,4 @@
-//! What collecting costs: the time of each collector a call, in a release build.
+//! The cost of collecting: the time of a call of each collector, in a release build.
 //!
 //!     cargo run --release -p estimand-collectors --example cost              # of all that need no parameters
 //!     cargo run --release -p estimand-collectors --example cost -- cpu 1000  # of one, so many calls

@@ -1,8 +1,8 @@
-//! What happened between two samples.
+//! Differences between two samples of counters.
 //!
 //! Counters of the kernel mean something only as differences. This module keeps the earlier sample, knows how long
-//! ago it was taken, and says what a difference is worth. What must hold: nothing is divided by nothing, a counter
-//! that went back gives no rate rather than a negative one, and the first answer is as good as the later ones.
+//! ago it was taken, and turns differences into rates and fractions. Invariants: nothing is divided by zero, a
+//! counter that went back gives no rate rather than a negative one, and the first answer is as good as the later ones.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,12 +66,12 @@ impl<T> Between<T> {
     }
 }
 
-/// By how much a counter grew; nothing is known if it went back.
+/// The growth of a counter; none if it went back.
 pub(crate) fn grown(before: u64, now: u64) -> Option<u64> {
     now.checked_sub(before)
 }
 
-/// How fast a counter grew, a second.
+/// The growth of a counter a second.
 pub(crate) fn per_second(before: u64, now: u64, elapsed: Duration) -> Option<f64> {
     let seconds = elapsed.as_secs_f64();
     let grown = grown(before, now)? as f64;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_fails_leaves_what_was_known() {
+    fn a_failed_sample_leaves_the_earlier_ones() {
         let mut between = Between::new();
         between.sample(soon(), || Ok(7), |_| ()).unwrap();
         let failed = between.sample(soon(), || Err(Failure::Failed("no".to_owned())), |_| ());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn nothing_is_divided_by_zero() {
         assert_eq!(fraction(0.0, 0.0), None);
         assert_eq!(per_second(1, 2, Duration::ZERO), None);
         assert_eq!(per_second(2, 1, GAP), None);

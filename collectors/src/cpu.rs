@@ -229,7 +229,7 @@ fn parse_frequencies(cpuinfo: &str) -> BTreeMap<u32, f64> {
     frequencies
 }
 
-/// What x86 and MIPS call it; other machines describe their processors by numbers.
+/// The model in the words of x86 and MIPS; other machines describe their processors by numbers.
 fn model(cpuinfo: &str) -> Option<String> {
     let named = |(key, value): (&str, &str)| {
         matches!(key.trim(), "model name" | "cpu model").then(|| value.trim().to_owned())

@@ -1,9 +1,9 @@
-//! `disk`: how much room there is, in bytes and in inodes, on each file system.
+//! `disk`: space of each file system, in bytes and in inodes.
 //!
-//! What is mounted is taken from `mountinfo`, and how full it is from `statvfs`. Pseudo file systems are left out, and
-//! a file system that is mounted several times is told about once, by the mount that shows most of it. What must hold:
-//! a server that does not answer holds nothing up. File systems of the network are asked only if somebody wants that,
-//! each in a thread of its own, and one that still waits is not asked again.
+//! Mounts are read from `mountinfo`, their sizes from `statvfs`. Pseudo file systems are left out, and a file system that
+//! is mounted several times is listed once, by the mount that shows most of it. Invariant: a server that does not answer
+//! holds nothing up. File systems of the network are asked only on request, each in a thread of its own, and one that
+//! still waits is not asked again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,7 @@ fn entry(mount: &Mount, space: Space) -> Option<figures::Entry> {
         return None;
     }
     let used = space.total.saturating_sub(space.free);
-    // What is kept for the administrator counts as neither, as `df` has it.
+    // Space kept for the administrator counts as neither, as in `df`.
     let usable = used.saturating_add(space.available) as f64;
     let inodes_used = space.inodes.saturating_sub(space.inodes_free);
     let inodes = (space.inodes > 0).then(|| {

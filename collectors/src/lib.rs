@@ -1,8 +1,7 @@
-//! Collectors that ship in the box: what a node is and how it is.
+//! Collectors that ship in the box: the hardware and the state of a node.
 //!
-//! A collector is made once and asked again and again, so it can tell what happened between two samples. Each is one
-//! file: reading and parsing are apart, so that parsing is tested on fixtures, and where it reads can be put elsewhere
-//! ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to measure
+//! A collector is made once and asked again and again, so it can measure what happened between two samples. Each is one
+//! file: reading and parsing are apart, so that parsing is tested on fixtures, and it can read elsewhere ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to measure
 //! on this machine says so ([`Failure::NotHere`]), which is not an error.
 
 use std::collections::BTreeMap;
@@ -40,14 +39,14 @@ pub use params::Params;
 /// The parameters of a registration, by name.
 pub type ParamValues = BTreeMap<String, Value>;
 
-/// What measures.
+/// Something that measures.
 pub trait Collector: Send {
     /// Measures once. May block, and must not for longer than until then. Some have a runtime of their own to wait on:
     /// it is called on a thread on which blocking is allowed, never inside an asynchronous task.
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure>;
 }
 
-/// What was measured.
+/// The result of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
     /// Of this node.
@@ -56,7 +55,7 @@ pub enum Reading {
     PerNode(BTreeMap<String, Value>),
 }
 
-/// Why nothing was measured, for people.
+/// The reason, for people, why nothing was measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// There is nothing of the kind on this machine; there may be later.
@@ -66,13 +65,13 @@ pub enum Failure {
     Failed(String),
 }
 
-/// Where the kernel's files are.
+/// The folders of the kernel's files.
 #[derive(Debug, Clone)]
 pub struct Roots {
     pub proc: PathBuf,
     pub sys: PathBuf,
     pub etc: PathBuf,
-    /// Where paths that these files name begin.
+    /// The beginning of the paths that these files name.
     pub root: PathBuf,
 }
 
@@ -82,7 +81,7 @@ impl Default for Roots {
     }
 }
 
-/// What a collector is made with.
+/// The machine and the node that a collector works for.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     pub roots: Roots,

@@ -106,7 +106,7 @@ impl Interface {
     }
 }
 
-/// What sysfs says of an interface; nothing where it says nothing, or the interface just went.
+/// The facts of an interface in sysfs; none where it has none, or the interface just went.
 #[derive(Debug, Default, PartialEq)]
 struct Link {
     up: Option<bool>,

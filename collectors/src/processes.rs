@@ -55,7 +55,7 @@ struct Units {
     ticks_per_second: f64,
 }
 
-/// What one look shows.
+/// One look at all processes.
 #[derive(Debug, Default)]
 struct Sample {
     counts: Counts,

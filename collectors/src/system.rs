@@ -1,4 +1,4 @@
-//! `system`: what the machine is, since when it runs, and how warm it is.
+//! `system`: the machine, the time since its boot, and its temperatures.
 //!
 //! From `/proc` and `os-release`; temperatures through `sysinfo`. Of what is missing the field is null, since none of
 //! it is needed for the rest.
@@ -71,7 +71,7 @@ fn operating_system(roots: &Roots) -> Value {
     })
 }
 
-/// What a line assigns to a name, as a shell would read it; nothing if it is another's line.
+/// The value that a line assigns to a name, as a shell would read it; none if it is another's line.
 fn assigned(line: &str, name: &str) -> Option<String> {
     let text = line.trim().strip_prefix(name)?.strip_prefix('=')?;
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// What is kept back of the time, to tell what happened.
+/// Time that is kept back for the message.
 const FOR_THE_ANSWER: Duration = Duration::from_millis(250);
 
 pub(crate) struct Waiting {

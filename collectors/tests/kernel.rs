@@ -86,7 +86,7 @@ fn ticks() -> BTreeMap<String, Vec<f64>> {
     parsed.collect()
 }
 
-/// What was spent between two readings at most, and what was at least, of the ticks that a function chooses.
+/// Ticks between two readings, of the chosen kinds.
 fn spent(one: &BTreeMap<String, Vec<f64>>, other: &BTreeMap<String, Vec<f64>>, chosen: &[usize]) -> f64 {
     let of = |all: &BTreeMap<String, Vec<f64>>| -> f64 {
         all.values().flat_map(|ticks| chosen.iter().map(|at| ticks[*at])).sum()

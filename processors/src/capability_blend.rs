@@ -138,8 +138,8 @@ fn past(
     readings.collect()
 }
 
-/// What was read when a run had just ended, so that it is not the run's own load that is seen; if nothing was read
-/// since, what was read last before.
+/// The reading just after a run had ended, so that it is not the run's own load; if there is none since, the last one
+/// before.
 fn seen_after(past: &[(f64, f64)], run_age: f64) -> Option<f64> {
     let at = past.partition_point(|(age, _)| *age > run_age);
     past.get(at).or(past.last()).map(|(_, reading)| *reading)

@@ -44,7 +44,7 @@ struct CapabilityConfig {
     weights: Weights,
 }
 
-/// What accelerators are worth.
+/// Weights of accelerators.
 struct Weights {
     /// A part of a name in lower case, and the weight.
     named: Vec<(String, f64)>,
@@ -96,7 +96,7 @@ impl CapabilityConfig {
         }
     }
 
-    /// What the accelerators of the node are worth together.
+    /// The sum of the weights of the node's accelerators.
     fn accelerators(&self, scope: &dyn Scope) -> Result<f64, String> {
         let Some(gpu) = scope.fact(&self.gpu) else { return Ok(0.0) };
         match gpu.value.get("devices") {

@@ -31,7 +31,7 @@ pub(crate) const READS: Param = Param::optional(
 );
 
 /// How far a measured fraction may be outside of 0 to 1: the kernel's counters are read one after another.
-/// What is further out is not a fraction at all, and saying so beats quietly calling it 1.
+/// A number further out is not a fraction at all, and an error beats quietly calling it 1.
 const ROUNDING: f64 = 0.01;
 
 /// Equation (1) and how its CpuFree is read.

@@ -75,7 +75,7 @@ impl RunLog {
         Ok(runs)
     }
 
-    /// What stands beside the figure and tells its run from others.
+    /// The members beside the figure, which tell its run from others.
     fn record<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let parent = self.field.rsplit_once('/').map_or("", |(parent, _)| parent);
         value.pointer(parent)

@@ -20,7 +20,7 @@ fn estimate(kind: &str, given: &Value, facts: &Facts) -> Result<Option<Value>, S
     make(find(kind).unwrap(), &params(given)).unwrap().process(facts)
 }
 
-/// What a processor says of the facts of now: the members that `expected` has, or nothing if it is null.
+/// The answer of a processor to the facts of now: the members that `expected` has, or nothing if it is null.
 #[track_caller]
 fn says(kind: &str, given: Value, facts: Value, expected: Value) {
     says_of(kind, given, &Facts::now(&facts), expected);
@@ -273,7 +273,7 @@ fn smoothing_counts_each_run_once() {
     ewma(&[(9.0, dated("1", 5.0)), (0.0, dated("2", 5.0))], json!({"samples": 2}));
     let bare = |fps: f64| json!({"matched": {"fps": fps}});
     ewma(&[(9.0, bare(10.0)), (5.0, bare(10.0)), (0.0, bare(40.0))], two.clone());
-    // What made no sense, or said nothing, in between is passed over.
+    // Samples in between that make no sense, or have no figure, are passed over.
     let gap = json!({"count": 0, "matched": null});
     ewma(&[(9.0, run(1, 10.0)), (5.0, json!("x")), (4.0, gap.clone()), (0.0, run(2, 40.0))], two.clone());
     ewma(&[(9.0, run(1, 10.0)), (5.0, run(2, 40.0)), (0.0, gap)], two);

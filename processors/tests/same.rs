@@ -38,7 +38,7 @@ fn serve_once(body: String) -> (String, thread::JoinHandle<String>) {
     (server, answered)
 }
 
-/// What a script answers on the loads of nodes: exit, output, complaints.
+/// Runs a script over the loads of nodes: exit, output, complaints.
 fn run(script: &str, params: &ParamValues, loads: &[Value]) -> (bool, Value, String) {
     let value = |(node, load): (usize, &Value)| {
         json!({
@@ -66,7 +66,7 @@ fn run(script: &str, params: &ParamValues, loads: &[Value]) -> (bool, Value, Str
     (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_default(), text)
 }
 
-/// What the built-in says of each node that it says something of.
+/// The answers of the built-in, for each node that it has one for.
 fn built_in(params: &ParamValues, loads: &[Value]) -> Map<String, Value> {
     let mut params = params.clone();
     params.insert("cpu".to_owned(), json!("cpu_load"));

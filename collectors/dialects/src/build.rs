@@ -25,7 +25,7 @@ impl Object {
         self.members.is_empty()
     }
 
-    /// Whether it has grown past the largest value; then it takes no more members.
+    /// True once it has grown past the largest value; then it takes no more members.
     pub(super) fn is_full(&self) -> bool {
         self.members.len() > MAX_VALUE_BYTES
     }
@@ -108,7 +108,7 @@ impl Rows {
         self.json.is_empty()
     }
 
-    /// Whether it has grown past the largest value; then it takes no more rows.
+    /// True once it has grown past the largest value; then it takes no more rows.
     pub(super) fn is_full(&self) -> bool {
         self.json.len() > MAX_VALUE_BYTES
     }
@@ -135,7 +135,7 @@ impl Rows {
     }
 }
 
-/// What a cell without a type of its own says in JSON: a number, `true`, `false`, or `null` if it is empty.
+/// A cell without a type of its own as JSON: a number, `true`, `false`, or `null` if it is empty.
 /// None if it is a text. A number has to be spelled as in JSON: `007` and `+49` are names of something.
 pub(super) fn scalar(text: &str) -> Option<&str> {
     match text {

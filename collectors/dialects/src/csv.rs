@@ -157,7 +157,7 @@ impl<'a> Records<'a> {
     /// Takes the separator from the first line that is not empty.
     fn new(text: &'a str) -> Self {
         let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        // What is in quotes is every second piece between quotes.
+        // Every second piece between quotes is quoted.
         let count =
             |separator| header.split('"').step_by(2).map(|piece| piece.matches(separator).count()).sum();
         let counts: [(usize, char); 3] = [',', ';', '\t'].map(|separator| (count(separator), separator));

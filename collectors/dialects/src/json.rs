@@ -19,7 +19,7 @@ impl Dialect for Json {
     }
 }
 
-/// Whether the text is one JSON document as far as syntax goes.
+/// True if the text is one JSON document as far as syntax goes.
 pub(super) fn is_document(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
@@ -40,7 +40,7 @@ pub(super) fn checked(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// What is wrong with text that is not one JSON document.
+/// The reason why the text is not one JSON document.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     let mut documents: StreamDeserializer<'_, StrRead<'_>, &RawValue> =
         serde_json::Deserializer::from_str(text).into_iter();

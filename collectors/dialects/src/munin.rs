@@ -15,7 +15,7 @@ use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, if_sa
 #[cfg(test)]
 mod tests;
 
-/// What a field's description is made of.
+/// The attributes of a field.
 const FIELD_ATTRIBUTES: [&str; 21] = [
     "alarm",
     "cdef",
@@ -39,7 +39,7 @@ const FIELD_ATTRIBUTES: [&str; 21] = [
     "unknown_limit",
     "warning",
 ];
-/// What describes a graph besides words that begin with `graph_`, and the dot that ends a node's answer.
+/// The attributes of a graph besides those that begin with `graph_`, and the dot that ends a node's answer.
 const GRAPH_ATTRIBUTES: [&str; 5] = [".", "host_name", "timeout", "update", "update_rate"];
 
 pub(super) const KIND: DialectKind =
@@ -72,7 +72,7 @@ fn read(text: &str) -> Result<Reading, String> {
 
 #[derive(Default)]
 struct Reader<'a> {
-    /// What comes before the first graph has a name is of a graph without one, the first.
+    /// The first has no name: lines before the first named graph belong to it.
     graphs: Vec<Graph<'a>>,
     by_name: HashMap<&'a str, usize>,
     current: usize,

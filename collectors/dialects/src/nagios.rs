@@ -182,7 +182,7 @@ fn closing_quote(text: &str) -> Option<usize> {
     }
 }
 
-/// What comes after a label.
+/// Reads the figures after a label.
 fn read_measures(text: &str) -> Result<Object, &'static str> {
     let mut parts = text.split(';');
     let mut part = || parts.next().unwrap_or_default().trim();

@@ -110,7 +110,7 @@ impl From<&'static str> for Problem {
     }
 }
 
-/// What lines are about that do not say so.
+/// The chart and the set that lines belong to which do not name them.
 #[derive(Default)]
 enum About {
     #[default]

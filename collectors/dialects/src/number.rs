@@ -33,7 +33,7 @@ fn read(text: &str) -> Result<Answer, String> {
     bounded("the number", number).map(Answer::One)
 }
 
-/// Whether it is a number in JSON, perhaps one too large.
+/// True for a number in JSON, perhaps one too large.
 fn is_number(text: &str) -> bool {
     text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) && json::is_document(text)
 }
@@ -50,7 +50,7 @@ fn respell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is wrong with text that is no number, and what would be right.
+/// The reason why the text is no number, and an example that is one.
 fn explain(text: &str) -> String {
     let bare = text.strip_prefix(['+', '-']).unwrap_or(text).to_ascii_lowercase();
     let is_of = |alphabet: fn(char) -> bool| bare.chars().all(alphabet);

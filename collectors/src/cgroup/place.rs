@@ -35,7 +35,7 @@ impl Group {
         self.text(name)?.parse().ok()
     }
 
-    /// What the group says, or the nearest above it that says something.
+    /// The answer of the group, or of the nearest group above it that has one.
     pub fn nearest<T>(&self, of: impl Fn(&Path) -> Option<T>) -> Option<T> {
         self.folders.iter().find_map(|folder| of(folder))
     }

@@ -1,4 +1,4 @@
-//! Asks file systems how full they are, without waiting for ever.
+//! Space of file systems, asked for without waiting for ever.
 //!
 //! A call to a file system whose server is gone cannot be ended. So each is made by a thread of its own, and one that
 //! has not come back is remembered: there is never more than one thread a mount.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The longest that is waited for all of them, even if there would be more time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How full a file system is, in bytes.
+/// Space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Space {
     pub total: u64,
@@ -53,7 +53,7 @@ impl Default for Asker {
 }
 
 impl Asker {
-    /// What each answers; none if it does not in time.
+    /// The answer of each; none of those that do not answer in time.
     pub fn ask(&mut self, paths: &[PathBuf], until: Instant) -> Vec<Option<Answer>> {
         let until = until.min(Instant::now() + PATIENCE);
         for path in paths {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error_and_not_silence() {
+    fn a_missing_path_is_an_error_and_not_silence() {
         let answers = Asker::default().ask(&["/no/such/place".into()], Instant::now() + PATIENCE);
         assert!(answers[0].as_ref().is_some_and(Result::is_err));
     }

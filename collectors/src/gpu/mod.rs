@@ -52,7 +52,7 @@ struct Gpu {
     library: Option<OsString>,
     proc: PathBuf,
     nvml: Option<Nvml>,
-    /// Whether there ever was a device: its absence is a failure from then on.
+    /// True once there was a device: its absence is a failure from then on.
     met: bool,
     /// How many collections go by before the handle is opened anew, while a device stays lost.
     patience: u32,
@@ -84,7 +84,7 @@ impl Collector for Gpu {
     }
 }
 
-/// What one device said.
+/// The answers of one device.
 struct Answer {
     object: Map<String, Value>,
     /// Why it is not to be counted on.

@@ -104,7 +104,7 @@ fn refusals_are_told_apart() {
 }
 
 proptest! {
-    /// Whatever a server says, it is understood or not, and nothing worse.
+    /// Any body is understood or rejected, and nothing worse.
     #[test]
     fn what_is_cut_off_or_damaged_does_no_harm(at in 0_usize..4_000, with: u8) {
         for body in [&said!("file-block-locations")[..], said!("block-locations"), said!("name-node-info")] {

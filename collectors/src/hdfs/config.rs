@@ -17,7 +17,7 @@ const MOST_CONFIG_BYTES: u64 = 16 << 20;
 const RPC_PORT: u16 = 8020;
 const HTTP_PORT: u16 = 9870;
 
-/// What the parameters say.
+/// The addresses that the parameters give.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub namenode: Option<Url>,

@@ -10,7 +10,7 @@ use super::config::Target;
 use super::kerberos;
 use super::webhdfs::first_words;
 
-/// What the NameNodes are called together towards the library.
+/// The name of the NameNodes together towards the library.
 const SERVICE: &str = "estimand";
 /// A folder that is none: all that the library is to know is told to it.
 const NO_FILES: &str = "/dev/null";
@@ -24,13 +24,13 @@ pub(super) struct Listed {
     pub replication: u32,
 }
 
-/// What was found.
+/// The files under the path.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub files: Vec<Listed>,
     /// Folders that this user may not list.
     pub denied: u64,
-    /// Whether there are more files than were wanted.
+    /// True if there are more files than were asked for.
     pub truncated: bool,
 }
 

@@ -64,7 +64,7 @@ struct Hdfs {
     names: bool,
 }
 
-/// How far a collection has come, for whoever asks why it took too long.
+/// The progress of a collection, for the message of one that took too long.
 #[derive(Default)]
 struct Progress {
     listed: Cell<usize>,
@@ -84,7 +84,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
         pattern,
         wanted: Wanted::new(params.text("namenode"), params.text("webhdfs"))?,
         folders: Folders::of(variable, &around.roots.etc),
-        user: user.ok_or("nobody knows who runs this: give the parameter `user`")?,
+        user: user.ok_or("the user that runs this process has no name: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
         short_names: params.switch("short_names")?.unwrap_or(false),
         names: params.switch("names")?.unwrap_or(false),
@@ -214,10 +214,10 @@ impl Progress {
     }
 }
 
-/// What to say to whoever has a secured HDFS. `how` says from what that is known.
-fn kerberos(how: &str) -> String {
+/// The failure of a secured HDFS; `evidence` is the sign of it.
+fn kerberos(evidence: &str) -> String {
     format!(
-        "this HDFS wants Kerberos, which Estimand does not speak yet ({how}); a collector of its own, run as a \
+        "this HDFS wants Kerberos, which Estimand does not speak yet ({evidence}); a collector of its own, run as a \
          command with a ticket, can measure it"
     )
 }

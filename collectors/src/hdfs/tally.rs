@@ -22,7 +22,7 @@ pub(super) struct Located {
     pub coding: Option<Coding>,
 }
 
-/// What was counted under the path.
+/// The files under the path.
 #[derive(Debug, Clone)]
 pub(super) struct Census {
     pub path: String,
@@ -32,7 +32,7 @@ pub(super) struct Census {
     /// Folders that may not be listed, and files that may not be looked at.
     pub denied: u64,
     pub truncated: bool,
-    /// Whether the names of the files are wanted.
+    /// True if the names of the files are asked for.
     pub names: bool,
 }
 
@@ -45,7 +45,7 @@ struct Node {
     primary_blocks: u64,
     primary_bytes: u64,
     primary_files: u64,
-    /// What it has at least a block of.
+    /// Names of the files of which it has at least a block.
     names: Vec<String>,
 }
 
@@ -191,7 +191,7 @@ fn count(
     holders
 }
 
-/// What one holder has of a block: all of it, or of an erasure-coded group an even share, for nobody tells the units
+/// One holder's bytes of a block: all of it, or of an erasure-coded group an even share, for the units cannot be told
 /// apart from outside. Parity has the size of data, and a group shorter than its row of cells has fewer units.
 fn part_bytes(bytes: u64, coding: Option<Coding>) -> u64 {
     match coding {
@@ -203,7 +203,7 @@ fn part_bytes(bytes: u64, coding: Option<Coding>) -> u64 {
     }
 }
 
-/// Whoever holds a block that can be read lives, if nobody says better.
+/// The holder of a block that can be read is live, unless the NameNode says better.
 fn is_live(node: &Node, knows_nodes: bool) -> bool {
     if node.datanodes.is_empty() || !knows_nodes {
         return true;

@@ -23,7 +23,7 @@ pub(super) struct WebHdfs {
     client: Client,
     base: Url,
     user: String,
-    /// Whether it turned out not to know `GETFILEBLOCKLOCATIONS`.
+    /// True once the server has turned out not to know `GETFILEBLOCKLOCATIONS`.
     is_old: Cell<bool>,
     held_bytes: Cell<usize>,
 }
@@ -69,7 +69,7 @@ impl WebHdfs {
             let server =
                 WebHdfs { client: client.clone(), base: url, user: user.to_owned(), is_old, held_bytes };
             match server.coding("/").await {
-                // Whoever can say no to that is the one to ask.
+                // A server that can deny this is the active one.
                 Ok(_) | Err(No::Denied(_)) => Ok(server),
                 Err(no) => Err(no.text()),
             }
@@ -102,7 +102,7 @@ impl WebHdfs {
         self.parsed(&self.operation("GETFILESTATUS", path).await?, answers::coding, path)
     }
 
-    /// Which DataNodes there are. None if this server doesn't tell, which an operator may choose.
+    /// The DataNodes; none if this server does not list them, which an operator may choose.
     pub(super) async fn cluster(&self) -> Result<Option<Cluster>, String> {
         let mut url = self.base.clone();
         url.set_path("/jmx");
@@ -148,7 +148,7 @@ impl WebHdfs {
         Err(self.no(&response, &body, is_webhdfs))
     }
 
-    /// What another status than 200 means. Pages beside WebHDFS may be closed to whom they like.
+    /// The meaning of another status than 200. Pages beside WebHDFS may be closed.
     fn no(&self, response: &Response, body: &[u8], is_webhdfs: bool) -> No {
         let (status, shown) = (response.status(), self.shown());
         let said = format!("{shown}: status {status}: {}", first_words(body));

@@ -41,7 +41,7 @@ fn answer(mut stream: TcpStream, status: &str, body: &[u8]) {
     stream.write_all(body).unwrap();
 }
 
-/// What a machine that is busy with other tests may add to it.
+/// Time that a machine which is busy with other tests may add.
 const SLACK: Duration = Duration::from_secs(10);
 
 fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
@@ -59,7 +59,7 @@ fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
     }
 }
 
-/// What one answer with a body becomes.
+/// The reading of one response with a body.
 fn asked(status: &'static str, body: impl Into<Vec<u8>>, more: &[(&str, &str)]) -> Result<Value, String> {
     let body = body.into();
     let (base, thread) = server(1, move |_, _, mut stream| {

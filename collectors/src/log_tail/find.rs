@@ -1,4 +1,4 @@
-//! Which file is meant: the one of a name, or the newest of those whose names match.
+//! Finds the file: the one of a name, or the newest of those whose names match.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -76,7 +76,7 @@ pub(super) fn renamed(path: &Path, inode: u64) -> Option<PathBuf> {
     entries.find(|entry| entry.ino() == inode).map(|entry| entry.path())
 }
 
-/// Whether a name fits a pattern with `*` and `?`. Goes back to the last `*` only, so it takes no longer than the
+/// True if a name fits a pattern with `*` and `?`. Goes back to the last `*` only, so it takes no longer than the
 /// product of both lengths.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);

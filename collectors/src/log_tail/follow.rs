@@ -18,7 +18,7 @@ use super::{Options, kept};
 /// The places in as many files are remembered, so that going back to one of them repeats nothing.
 const MOST_KNOWN: usize = 32;
 
-/// What matched so far.
+/// The matches so far.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
     /// The newest last; one more than is asked for, because the last may be taken back.
@@ -75,9 +75,9 @@ pub(super) struct Follower {
     pub known: Vec<Place>,
     /// The file that was read last, by its own name.
     pub file: Option<String>,
-    /// Whether anything was ever read; if not, the past is searched.
+    /// True once anything was read; until then the past is searched.
     pub begun: bool,
-    /// What was kept before may still have to be read.
+    /// The state of an earlier process was read.
     restored: bool,
     written: String,
 }
@@ -248,7 +248,7 @@ impl Follower {
         self.written = text;
         let (Some(mut place), Some(file)) = (kept.place, self.file.clone()) else { return Ok(()) };
         let Some(path) = renamed(Path::new(&file), place.id.inode) else { return Ok(()) };
-        // What it was renamed to may be beyond reach; then it is gone, and the new file is still to be read.
+        // The renamed file may be beyond reach; then it is gone, and the new file is still to be read.
         if let Ok(Some(source)) = Source::open(&path, &self.reads)
             && place.holds(&source)?
         {

@@ -1,4 +1,4 @@
-//! What outlives the collector, as a file in its folder. It is of use only for the same path and pattern.
+//! The state that outlives the collector, as a file in its folder. It is of use only for the same path and pattern.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::place::Place;
 /// One that is larger was not written by this.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What was kept, read.
+/// The stored state, read.
 pub(super) struct Kept {
     pub seen: Seen,
     pub known: Vec<Place>,

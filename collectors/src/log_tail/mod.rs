@@ -2,7 +2,7 @@
 //!
 //! A file is searched backwards from its end once, and from then on only what was added is read, across rotation,
 //! truncation and replacement. No collection reads more than [`Options::search`] of any file, nor waits for a writer.
-//! What was read and matched is kept in the collector's folder, if it has one, so that a restart neither loses nor
+//! The place in the file and the matches are kept in the collector's folder, if it has one, so that a restart neither loses nor
 //! repeats a line. A last match stays until there is a newer one, also when the file is gone.
 
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
     let path = params.required("path")?;
     let path = match &around.node {
         Some(node) => path.replace(NODE, node),
-        // Whoever checks a registration is no node; on one that has no name there is no such file.
+        // A registration is checked where there is no node; without a name there is no such file.
         None => path,
     };
     let wanted = Wanted::new(&path)?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 const MOST_PATTERN: usize = 4096;
 const MOST_GROUPS: usize = 32;
 
-/// What a compiled pattern, and its scratch memory, may take.
+/// The most memory of a compiled pattern, and of its scratch memory.
 const MOST_MEMORY: usize = 1 << 20;
 
 /// As much of a line is shown.
@@ -39,7 +39,7 @@ impl Pattern {
         &self.text
     }
 
-    /// What a line gives, if it matches; `at` is when its file was last written.
+    /// The match of a line, if it matches; `at` is when its file was last written.
     pub(super) fn on(&self, line: &[u8], at: Option<&str>) -> Option<Match> {
         let captures = self.regex.captures(line)?;
         let groups = self.regex.capture_names().flatten().map(|name| {

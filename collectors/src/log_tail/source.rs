@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 /// A file that nobody wrote for so long has its last line whole, with or without an end.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What a file is, by whatever name.
+/// The identity of a file, under any name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id {
     pub device: u64,
@@ -40,7 +40,7 @@ pub(super) struct Source {
     pub id: Id,
     pub size: u64,
     written: Option<SystemTime>,
-    /// Whether it has no name any more.
+    /// True if it has no name any more.
     pub deleted: bool,
     reads: Reads,
 }

@@ -1,4 +1,4 @@
-//! Whether a port is open, and in how long: that it is closed is an answer, not a failure.
+//! `tcp`: an open port, and the time that connecting takes. A closed port is an answer, not a failure.
 //!
 //! The time is that of the connection alone, without the look-up of the name. On request something is sent, and
 //! something expected in what comes back, of which no more than the beginning is read.
@@ -28,7 +28,7 @@ pub(crate) const KIND: CollectorKind = CollectorKind {
     make,
 };
 
-/// What is expected must come within as many bytes.
+/// The expected bytes must come within as many.
 const MOST_READ: usize = 64 * 1024;
 
 /// As much of an answer is shown.
@@ -162,7 +162,7 @@ impl Tcp {
             read = &mut read => read,
             sent = &mut send => match sent {
                 Ok(()) => read.await,
-                // Whatever came before the peer closed may be what is expected.
+                // The bytes before the peer closed may hold the expected ones.
                 Err(why) => read.await.map_err(|_| why),
             },
         }

@@ -25,7 +25,7 @@ fn server(connections: usize, serve: impl Fn(TcpStream) + Send + 'static) -> (St
     (address, thread)
 }
 
-/// What a machine that is busy with other tests may add to it.
+/// Time that a machine which is busy with other tests may add.
 const SLACK: Duration = Duration::from_secs(10);
 
 fn ask(params: &[(&str, &str)], time: Duration) -> Value {

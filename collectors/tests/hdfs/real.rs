@@ -102,7 +102,7 @@ fn patterns_and_limits_narrow_what_is_looked_at() {
         (number(&under, "files"), nodes["node-1"]["truncated"].clone())
     };
     assert_eq!(under(json!({ "path": "/narrow/[ab]/*" })), (3, json!(false)));
-    // What is named twice counts once.
+    // A file that is named twice counts once.
     assert_eq!(under(json!({ "path": "/narrow/{a,a/1,c}" })), (3, json!(false)));
     assert_eq!(under(json!({ "path": "/narrow/c" })), (1, json!(false)));
     assert_eq!(under(json!({ "path": "/narrow", "max_files": 2 })), (2, json!(true)));

@@ -1,4 +1,4 @@
-//! What the tests of `hdfs` share: asking the collector, writing files, and a second opinion on where they are.
+//! Shared by the tests of `hdfs`: asking the collector, writing files, and a second opinion on where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -109,7 +109,7 @@ fn web(hdfs: &Hdfs) -> Http {
     Http::new(&format!("http://{}", hdfs.http()))
 }
 
-/// What a walk with the other operation finds below a folder: (blocks, bytes, files) of each host, and of all.
+/// A walk with the other operation below a folder: (blocks, bytes, files) of each host, and of all.
 pub fn second_opinion(hdfs: &Hdfs, folder: &str) -> (BTreeMap<String, [u64; 3]>, [u64; 3]) {
     let (mut hosts, mut total): (BTreeMap<String, [u64; 3]>, [u64; 3]) = Default::default();
     let mut folders = vec![folder.to_owned()];
@@ -174,6 +174,6 @@ pub fn server(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> 
 
 pub fn reply(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-    // Whoever asked may have left.
+    // The client may have left.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }

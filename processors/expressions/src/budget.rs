@@ -3,7 +3,7 @@
 
 use crate::error::Fault;
 
-/// What an evaluation may take.
+/// The most that an evaluation may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Nodes visited and elements touched.

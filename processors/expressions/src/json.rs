@@ -113,7 +113,7 @@ impl Writer {
         Some(Json::Object(fields))
     }
 
-    /// What is borrowed is copied as it is, its numbers with all their digits.
+    /// A borrowed value is copied as it is, its numbers with all their digits.
     fn measure(&mut self, json: &Json, depth: usize) -> Option<()> {
         match json {
             Json::Null | Json::Bool(_) => self.take(5),

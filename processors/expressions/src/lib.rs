@@ -3,8 +3,8 @@
 //! The language is CEL's syntax with one kind of number. An expression is read once ([`Expression::parse`]), checked
 //! against what it may use ([`Expression::check`]), and evaluated as often as its inputs change
 //! ([`Expression::evaluate`]) over a [`Scope`], which is all it can see. It does no I/O and knows no clock.
-//! What must hold, whatever the text and whatever the values: no panic, no unbounded recursion, and an end within
-//! the [`Budget`]; an error names the place in the text.
+//! Invariants, for any text and any values: no panic, no unbounded recursion, and an end within the [`Budget`]; an
+//! error names the place in the text.
 
 mod budget;
 mod error;

@@ -1,6 +1,6 @@
 //! Splits the text into tokens: names, numbers, strings and signs. It knows nothing of how they go together.
 //!
-//! What must hold: any text ends in tokens or in one error with its place; it works in one pass, without recursion.
+//! Invariants: any text ends in tokens or in one error with its place; it works in one pass, without recursion.
 
 use crate::{
     error::{Fault, quoted},

@@ -1,4 +1,4 @@
-//! What holds of every estimator, whatever its inputs are.
+//! Properties of every estimator, for any inputs.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -87,7 +87,7 @@ fn a_bad_row_is_left_out() {
                 "a,b\n5\" disk,1\n1,2\n",
                 "{\"rows\":[{\"a\":1,\"b\":2}]} | 1: line 2: `5\" disk` has a quote inside; expected quotes around the cell",
             ),
-            // What is in an open quote could be anything.
+            // An open quote could hold anything.
             (
                 "a,b\n1,2\n\"x,1\n2,3\n",
                 "{\"rows\":[{\"a\":1,\"b\":2}]} | 1: line 3: the quote before `x,1⏎2,3⏎` is never closed; expected one \

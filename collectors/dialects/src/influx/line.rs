@@ -103,7 +103,7 @@ fn scalar(text: &str) -> Result<Scalar, &'static str> {
     json.map(Scalar::Json).ok_or("has a value that is no number, boolean or string in quotes")
 }
 
-/// What a backslash protects in the names of tags and fields and in the values of tags.
+/// Characters that a backslash protects in the names of tags and fields and in the values of tags.
 const ESCAPED: [char; 3] = [',', '=', ' '];
 
 fn escape(text: &str) -> String {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::super::build::Object;
 use super::row::{self, Algorithm, Cell, Raw};
 
-/// What an entry takes beside its texts, roughly.
+/// The memory of an entry beside its texts, roughly.
 const ENTRY_BYTES: usize = 100;
 
 #[derive(Default)]

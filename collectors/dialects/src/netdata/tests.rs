@@ -104,7 +104,7 @@ fn rates_are_between_rows_and_never_below_nothing() {
         rates(&[("BEGIN a.b", "5000"), ("BEGIN a.b", "6000"), ("BEGIN a.b 0", "7000")]),
         "null null null"
     );
-    // What the plugin says comes before what is seen.
+    // The plugin's own times come before the measured ones.
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[500010]BEGIN a.b", "1000")]), "null 16");
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[500010]BEGIN a.b 250000", "1000")]), "null 32");
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[10]BEGIN a.b", "1000")]), "null null");
@@ -259,7 +259,7 @@ fn there_is_an_end_to_what_is_held() {
         }
     }
     assert!(refused > 90_000 && reader.charts.len() < 10_000);
-    // What goes makes room, and all of it is given back.
+    // A removed chart makes room, and all of its memory is given back.
     for n in 0..100_000 {
         let _ = reader.line(&format!("CHART a.c{n} '' '' '' '' '' '' '' '' obsolete"), None);
     }

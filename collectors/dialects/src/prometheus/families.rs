@@ -30,7 +30,7 @@ pub(super) struct Families<'a> {
     rules: Rules,
     all: Vec<Family<'a>>,
     by_name: HashMap<&'a str, usize>,
-    /// Whose the samples of a name are.
+    /// The family of the samples of a name.
     owners: HashMap<Cow<'a, str>, usize>,
     current: Option<usize>,
 }
@@ -226,7 +226,7 @@ fn check_label(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result
     }
 }
 
-/// What OpenMetrics asks of the value, and who may have an exemplar.
+/// The rules of OpenMetrics for values, and for samples that may have an exemplar.
 fn check_value(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result<(), String> {
     let counts = matches!(suffix, "_total" | "_bucket" | "_count" | "_gcount" | "_sum");
     let value = sample.value.float();

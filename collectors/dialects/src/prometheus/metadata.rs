@@ -7,7 +7,7 @@ use crate::head;
 use super::sample::check_metric_name;
 use super::{END, Rules};
 
-/// What a line with a `#` says.
+/// A line with a `#`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Metadata<'a> {
     /// Nothing that matters.
@@ -64,7 +64,7 @@ impl Kind {
         Err(format!("the type `{}` is none; expected {expected}", head(text)))
     }
 
-    /// What the names of its samples have after the name of the family.
+    /// The endings that its samples' names have after the name of the family.
     pub(super) fn suffixes(self, rules: Rules) -> &'static [&'static str] {
         match (self, rules) {
             (Kind::Counter, Rules::OpenMetrics) => &["_total", "_created"],
@@ -89,7 +89,7 @@ pub(super) fn parse(line: &str, rules: Rules) -> Result<Metadata<'_>, String> {
 
 const BLANK: [char; 2] = [' ', '\t'];
 
-/// Whatever is neither a type nor a help is a comment.
+/// A line that is neither a type nor a help is a comment.
 fn classic(line: &str) -> Result<Metadata<'_>, String> {
     let (keyword, rest) = word(line.strip_prefix('#').unwrap_or(line));
     if !matches!(keyword, "TYPE" | "HELP") || rest.is_empty() {

@@ -4,7 +4,7 @@
 //! A text is OpenMetrics if a line of it is `# EOF` or a `# UNIT` stands before its first sample, and the text
 //! format else: see [`Rules`]. A line is a record; a bad one is left out. Rules about one sample are held to,
 //! rules about all buckets of a histogram are not: those are the printing program's figures, given as they are.
-//! What must hold: the work is linear in the text, and the samples are given with all their digits.
+//! Invariants: the work is linear in the text, and samples keep all their digits.
 
 mod document;
 mod families;
@@ -43,7 +43,7 @@ impl Dialect for Prometheus {
     }
 }
 
-/// Which of the two formats a text is held to.
+/// The format that a text is held to.
 ///
 /// OpenMetrics wants exactly one space between words and neither comments nor empty lines, has no comma after
 /// the last label, more types, units and exemplars, times in seconds instead of milliseconds, names of samples

@@ -141,7 +141,7 @@ fn several_lines_come_oldest_first() {
     let value = tail.ask().unwrap();
     assert_eq!((fps(&value), &value["count"]), (vec![json!(3), json!(4)], &json!(3)));
 
-    // What would not fit into a value is left out, the oldest first.
+    // Matches that would not fit into a value are left out, the oldest first.
     let log = Log::with(&format!("avg_fps=1 {}\n", "\"".repeat(2000)).repeat(100));
     let value = log.tail(&[("lines", "100")]).ask().unwrap();
     let size = value.to_string().len();

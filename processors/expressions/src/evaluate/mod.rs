@@ -1,8 +1,8 @@
 //! Walks the tree. Operators are in [`operators`], paths in [`paths`], comprehensions in [`each`], plain functions
 //! in [`functions`], and what looks at inputs beyond their latest values in [`inputs`].
 //!
-//! What must hold: each node visited is paid for; the recursion is as deep as the tree is high; a budget that is
-//! spent ends the evaluation, whatever is around.
+//! Invariants: each node visited is paid for; the recursion is as deep as the tree is high; a budget that is
+//! spent ends the evaluation everywhere.
 
 mod each;
 mod functions;

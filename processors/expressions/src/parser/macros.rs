@@ -57,7 +57,7 @@ impl Parser {
         Ok(pairs)
     }
 
-    /// What is evaluated for each element, with a condition before it if there are two.
+    /// The expression that is evaluated for each element, with a condition before it if there are two.
     fn bodies(&mut self, at: u32, what: Macro) -> Parsed<(Option<Node>, Node)> {
         let mut bodies = self.separated(")", Self::expression)?;
         let filtered = matches!(what, Macro::Map | Macro::TransformList | Macro::TransformMap);

@@ -1,6 +1,6 @@
 //! Reads the text into a tree: operators, brackets, paths and literals; names that are called are in [`calls`].
 //!
-//! What must hold: it never recurses deeper than [`MOST_NESTING`] brackets, whatever the text, and gives no tree
+//! Invariants: it never recurses deeper than [`MOST_NESTING`] brackets, whatever the text, and gives no tree
 //! higher than [`MOST_HEIGHT`]. It collects what the expression reads while it goes, in [`Reads`].
 
 mod calls;
@@ -21,7 +21,7 @@ pub const MOST_SOURCE: usize = 4 * 1024;
 
 type Parsed<T = Node> = Result<T, Box<Fault>>;
 
-/// What an expression is once it is read.
+/// An expression that was read.
 pub struct Read {
     pub root: Node,
     pub reads: Reads,

@@ -1,4 +1,4 @@
-//! What operators stand between: literals, names, brackets, and the fields, indices and calls that follow them.
+//! Operands: literals, names, brackets, and the fields, indices and calls that follow them.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     tokens::Token,
 };
 
-/// What CEL keeps for itself.
+/// Words that CEL reserves.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -169,7 +169,7 @@ impl Parser {
         Ok(key)
     }
 
-    /// What commas separate, up to the bracket; one comma more at the end is passed over.
+    /// A list separated by commas, up to the bracket; one comma more at the end is passed over.
     pub(super) fn separated<T>(
         &mut self,
         end: &str,
@@ -198,7 +198,7 @@ impl Parser {
         }
     }
 
-    /// What a name means that is not called: a literal, a variable, a parameter, or else an input.
+    /// The meaning of a name that is not called: a literal, a variable, a parameter, or else an input.
     fn meant(&mut self, at: u32, name: &str) -> Parsed {
         let kind = match name {
             "true" => Kind::Bool(true),
@@ -238,7 +238,7 @@ impl Parser {
         self.node(at, 0, Kind::Param(name))
     }
 
-    /// Whether a name can be a variable of a comprehension.
+    /// A name that can be a variable of a comprehension.
     pub(super) fn variable(&mut self) -> Parsed<Box<str>> {
         let at = self.at();
         match self.peek().clone() {

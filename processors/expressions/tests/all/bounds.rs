@@ -1,4 +1,4 @@
-//! Whatever the text and the values are, reading and evaluating end, on a small stack.
+//! Reading and evaluating end, on a small stack, for any text and any values.
 
 use std::{
     thread,
@@ -37,7 +37,7 @@ fn survive(source: &str, world: &World) -> Option<ErrorKind> {
     value.to_json().err().map(|error| error.kind)
 }
 
-/// What is put around an expression again and again: before it, after it.
+/// Layers that are put around an expression again and again: before it, after it.
 const LAYERS: [(&str, &str); 26] = [
     ("(", ")"),
     ("[", "]"),
@@ -127,7 +127,7 @@ fn a_text_of_a_megabyte_is_refused_as_too_long() {
     assert!(Expression::parse(&(" ".repeat(MOST_SOURCE - 1) + "1")).is_ok());
 }
 
-/// What goes through many elements, or makes much of little.
+/// Expressions that go through many elements, or make much of little.
 const HEAVY: [&str; 12] = [
     "big.all(a, big.all(b, big.all(c, a + b + c >= 0)))",
     "big.map(a, big.map(b, big.map(c, a)))",

@@ -1,7 +1,7 @@
 //! Side by side with the `cel` crate, over random expressions of what both languages have: doubles, strings,
 //! truths, lists, and the comprehensions.
 //!
-//! What we say has a value has the same value there. Where we say that something is wrong, it is wrong there too,
+//! An expression that has a value here has the same value there. One that is wrong here is wrong there, too,
 //! but for numbers: there `1.0 / 0.0` is infinite, here it is an error.
 
 use cel::{Context, Program, Value as Cel};

@@ -1,4 +1,4 @@
-//! What is refused, and that the place is right.
+//! Expressions that are rejected, with the right place.
 
 use estimand_expressions::{Budget, ErrorKind, Expression};
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::world::{World, outcome};
 
-/// What is in backticks in a cell of a table.
+/// The words in backticks in a cell of a table.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! What expressions say that they read.
+//! The inputs that expressions read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use estimand_expressions::{Budget, Error, Expression, Fact, Sample, Scope};
 use serde_json::{Value, json};
 
-/// What a fact is, with its age and state.
+/// A fact with its age and state.
 pub struct Known {
     pub value: Value,
     pub age: f64,
@@ -113,7 +113,7 @@ impl Scope for World {
     }
 }
 
-/// What an expression is, as JSON text, or what is wrong with it.
+/// The value of an expression as JSON text, or its error.
 pub fn outcome(source: &str, world: &World) -> String {
     let evaluated = || -> Result<Value, Error> {
         Expression::parse(source)?.evaluate(world, Budget::default())?.to_json()

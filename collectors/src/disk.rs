@@ -1,9 +1,9 @@
 //! `disk`: space of each file system, in bytes and in inodes.
 //!
-//! Mounts are read from `mountinfo`, their sizes from `statvfs`. Pseudo file systems are left out, and a file system that
-//! is mounted several times is listed once, by the mount that shows most of it. Invariant: a server that does not answer
-//! holds nothing up. File systems of the network are asked only on request, each in a thread of its own, and one that
-//! still waits is not asked again.
+//! Mounts are read from `mountinfo`, their sizes from `statvfs`. Pseudo file systems are left out, and a file system
+//! that is mounted several times is listed once, by the mount that shows most of it. Invariant: a server that does
+//! not answer holds nothing up. File systems of the network are asked only on request, each in a thread of its own,
+//! and one that still waits is not asked again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::between::fraction;
 use crate::mounts::{Mount, Tree};
+use crate::samples::fraction;
 use crate::{
     Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
     figures, files, mounts,

@@ -1,7 +1,7 @@
-//! How figures become JSON: how many digits they have, and how much of a long list fits into a value.
+//! Figures as JSON: their digits, and the part of a long list that fits into a value.
 //!
-//! A value may be 64 KiB. A node with thousands of interfaces or mounts must still be told about, so what matters
-//! least is left out, and how much that was is said.
+//! A value may be 64 KiB. A node with thousands of interfaces or mounts still has a value, so the least important
+//! entries are left out and counted.
 
 use std::cmp::Reverse;
 

@@ -1,8 +1,9 @@
 //! Collectors that ship in the box: the hardware and the state of a node.
 //!
-//! A collector is made once and asked again and again, so it can measure what happened between two samples. Each is one
-//! file: reading and parsing are apart, so that parsing is tested on fixtures, and it can read elsewhere ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to measure
-//! on this machine says so ([`Failure::NotHere`]), which is not an error.
+//! A collector is made once and asked again and again, so it can measure what happened between two samples. Each is
+//! one file: reading and parsing are apart, so that parsing is tested on fixtures, and it can read elsewhere
+//! ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to
+//! measure on this machine fails with [`Failure::NotHere`], which is not an error.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-mod between;
+mod blocking;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -30,9 +31,9 @@ mod network;
 mod params;
 mod pressure;
 mod processes;
+mod samples;
 mod system;
 mod tcp;
-mod waiting;
 
 pub use params::Params;
 

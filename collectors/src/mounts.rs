@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_over_hides() {
+    fn a_mount_over_another_hides_it() {
         let text = b"1 0 8:1 / / rw - ext4 a rw\n\
             2 1 8:2 / /data rw - ext4 b rw\n\
             3 1 8:3 / /data/deep rw - ext4 c rw\n\

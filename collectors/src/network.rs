@@ -1,7 +1,7 @@
-//! `network`: what each interface received and sent, how fast it does now, and how fast it could.
+//! `network`: bytes and packets of each interface, their rates, its state and its speed.
 //!
-//! From `/proc/net/dev`: totals, and the difference between two samples; state and speed from sysfs. What must hold:
-//! two interfaces that swapped their names, or one that was made again under an old name, are not compared with each
+//! From `/proc/net/dev`: totals, and the difference between two samples; state and speed from sysfs. Invariant: two
+//! interfaces that swapped their names, or one that was made again under an old name, are not compared with each
 //! other, so an interface is the same only if both its name and its number are.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::between::{Between, per_second};
+use crate::samples::{Samples, per_second};
 use crate::{
     Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
     files,
@@ -24,12 +24,12 @@ pub(crate) const KIND: CollectorKind = CollectorKind {
 };
 
 fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
-    Ok(Box::new(Network { roots: around.roots.clone(), between: Between::new() }))
+    Ok(Box::new(Network { roots: around.roots.clone(), samples: Samples::new() }))
 }
 
 struct Network {
     roots: Roots,
-    between: Between<Vec<Interface>>,
+    samples: Samples<Vec<Interface>>,
 }
 
 impl Collector for Network {
@@ -43,7 +43,7 @@ impl Collector for Network {
             }
             Ok(interfaces)
         };
-        let entries = self.between.sample(until, take, |pair| {
+        let entries = self.samples.compare(until, take, |pair| {
             let entry = |now: &Interface| {
                 let before = pair.before.iter().find(|before| before.is_same(now));
                 now.entry(before, pair.elapsed, &Link::read(&class.join(&now.name)))
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_is_before_the_last_colon() {
+    fn names_end_at_the_last_colon() {
         let interfaces = parse(CAPTURED);
         let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
         assert_eq!(names, ["lo", "eth0", "eth0:1", "wlx 5", "veth12ab34c"]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn links_say_what_they_are_or_nothing() {
+    fn links_without_facts_have_nulls() {
         let machine = tempfile::tempdir().unwrap();
         let link = |files: &[(&str, &str)]| {
             let folder = tempfile::tempdir_in(machine.path()).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_left_out() {
+    fn a_truncated_line_is_left_out() {
         assert_eq!(parse("eth0: 1 2 3 4 5 6 7 8 9 10 11\n"), []);
         assert_eq!(parse("eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"), []);
     }

@@ -1,8 +1,8 @@
-//! `processes`: how many there are, in which state, with how many threads; on request, which of them need most.
+//! `processes`: numbers of processes and threads by state; on request, the processes that need most.
 //!
-//! From `/proc/<pid>/stat` of each, so it costs what there are processes. Those that end while they are looked at are
-//! left out. What must hold: a process is compared with itself, not with an earlier one of the same number, so it is
-//! known by when it started, too.
+//! From `/proc/<pid>/stat` of each, so the cost grows with their number. Those that end while they are read are left
+//! out. Invariant: a process is compared with itself, not with an earlier one of the same number, so the time of its
+//! start is part of its identity.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::between::{Between, Pair, per_second};
+use crate::samples::{Pair, Samples, per_second};
 use crate::{
     Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
     figures, files,
@@ -39,14 +39,14 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
         page_bytes: rustix::param::page_size() as u64,
         ticks_per_second: rustix::param::clock_ticks_per_second().max(1) as f64,
     };
-    Ok(Box::new(Processes { roots: around.roots.clone(), top: top as usize, units, between: Between::new() }))
+    Ok(Box::new(Processes { roots: around.roots.clone(), top: top as usize, units, samples: Samples::new() }))
 }
 
 struct Processes {
     roots: Roots,
     top: usize,
     units: Units,
-    between: Between<Sample>,
+    samples: Samples<Sample>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ struct Sample {
     forks: Option<u64>,
     running: Option<u64>,
     blocked: Option<u64>,
-    /// Only if somebody wants to know who needs most.
+    /// Only if the processes that need most are asked for.
     processes: HashMap<Identity, Process>,
 }
 
@@ -78,7 +78,7 @@ impl Collector for Processes {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let (roots, top, units) = (&self.roots, self.top, self.units);
         let take = || look(roots, top > 0, until);
-        let mut value = self.between.sample(until, take, |pair| describe(&pair, top, units))?;
+        let mut value = self.samples.compare(until, take, |pair| describe(&pair, top, units))?;
         let limit = |name: &str| files::number(&roots.proc.join("sys/kernel").join(name));
         value["pidMax"] = json!(limit("pid_max"));
         value["threadsMax"] = json!(limit("threads-max"));

@@ -1,7 +1,7 @@
 //! `system`: the machine, the time since its boot, and its temperatures.
 //!
-//! From `/proc` and `os-release`; temperatures through `sysinfo`. Of what is missing the field is null, since none of
-//! it is needed for the rest.
+//! From `/proc` and `os-release`; temperatures through `sysinfo`. A missing fact is null, since none of them is
+//! needed for the others.
 
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ impl Collector for System {
         let uptime = proc("uptime").and_then(|text| parse_uptime(&text));
         if kernel.is_none() && uptime.is_none() {
             let proc = self.roots.proc.display();
-            return Err(Failure::NotHere(format!("{proc} tells nothing of the system")));
+            return Err(Failure::NotHere(format!("{proc} has neither the kernel's version nor its uptime")));
         }
         let (open_files, open_files_max) =
             proc("sys/fs/file-nr").map_or((None, None), |text| parse_files(&text));
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_what_it_is() {
+    fn a_machine_describes_itself() {
         let machine = tempfile::tempdir().unwrap();
         let path = machine.path();
         for (name, text) in [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assigned_is_read_as_a_shell_would() {
+    fn assignments_are_read_as_a_shell_would() {
         let cases = [
             ("NAME=Debian", Some("Debian")),
             ("NAME=\"Debian \\\"12\\\"\"", Some("Debian \"12\"")),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_null() {
+    fn a_truncated_figure_is_null() {
         assert_eq!(parse_files("729"), (Some(729), None));
         assert_eq!(parse_files(""), (None, None));
         for text in ["", "x", "NaN 1", "inf", "-1 2"] {

@@ -1,10 +1,10 @@
 //! History corrected by load: the frames per second of each run of the past, as the node would do them now.
 //!
 //! The headroom of a node is Perf of Equation (1) times the part of the time in which it is not throttled. A run
-//! showed what the node does at the headroom it had then; at the headroom of now it would do
+//! has the speed of the node at the headroom it had then; at the headroom of now it would be
 //! `fps · headroom now / headroom then`, within bounds, because a load is a rough measure. These are smoothed as
 //! `capability_ewma` does. Throttling counts in both, so one that never changes is not counted twice.
-//! Until there was a run, the answer is `reference_fps · headroom now`, and says that it is.
+//! Before the first run the estimate is `reference_fps · headroom now`, with the basis `load`.
 
 use std::time::Duration;
 

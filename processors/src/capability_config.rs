@@ -1,4 +1,4 @@
-//! The paper's first estimate: what a node could do by the processors and accelerators that are in it.
+//! The paper's first estimate: the power of a node by its processors and accelerators.
 //!
 //! The unit is the core-gigahertz: cores times their clock, plus what each accelerator is worth in it. An
 //! accelerator is judged by its memory, which is fixed and grows with its class; clocks move with load and

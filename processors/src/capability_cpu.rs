@@ -1,7 +1,7 @@
-//! The paper's Equation (1): how much of the processor time that a program needs is free.
+//! The paper's Equation (1): the part of the processor time that a program needs which is free.
 //!
-//! Perf = 1 if CpuFree ≥ CpuReq, else CpuFree / CpuReq. It says nothing of how fast a processor is, and it makes
-//! all nodes equal that have enough to spare.
+//! Perf = 1 if CpuFree ≥ CpuReq, else CpuFree / CpuReq. It does not know the speed of a processor, and all
+//! nodes with enough to spare are equal.
 
 use serde_json::Value;
 
@@ -22,11 +22,11 @@ pub(crate) const KIND: ProcessorKind = ProcessorKind {
 pub(crate) const ROLE: &str = "cpu";
 pub(crate) const CPU_REQ: Param = Param::optional(
     "cpu_req",
-    "what part of a whole machine's processors the program needs, more than 0 and at most 1; 1 if absent",
+    "the part of a whole machine's processors that the program needs, more than 0 and at most 1; 1 if absent",
 );
 pub(crate) const READS: Param = Param::optional(
     "reads",
-    "what `cpu` holds: `free_fraction` (an object with freeFraction, or a number of 0 to 1; if absent) or \
+    "the form of `cpu`: `free_fraction` (an object with freeFraction, or a number of 0 to 1; if absent) or \
             `usage_percent` (a number of 0 to 100)",
 );
 

@@ -1,7 +1,7 @@
 //! The frames per second of the runs within a window, smoothed: the later a run, the more it counts.
 //!
 //! Weights fall with each further run rather than with time, so that the same half-life serves runs of a second
-//! and runs of an hour, and an estimate changes when there is a new run and not because time passes.
+//! and runs of an hour, and an estimate changes with a new run and not because time passes.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The paper's third estimate: the frames per second of the last run.
 //!
-//! It is what the program itself says of the node, and it is one sample: a run that was disturbed misleads until
-//! the next one. `capability_ewma` and `capability_blend` are made of the same log.
+//! It is the program's own figure, and one sample: a run that was disturbed misleads until the next one.
+//! `capability_ewma` and `capability_blend` read the same log.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Processors that ship in the box: estimators of what a node can do.
+//! Processors that ship in the box: estimators of the capability of a node.
 //!
 //! A processor is a function of the facts of one node ([`Scope`]): it does no I/O and knows no clock, so it is
 //! tested with tables. One file each, and one line in [`ALL`]. The same estimates can be written as expressions or as

@@ -1,6 +1,6 @@
 //! The parameters of a processor. A name that the processor does not have is rejected at once, so that a slip of the
-//! pen never turns into a silent default. Names ignore case, as the environment variables made of them do; numbers may be
-//! given as texts, as a shell gives them.
+//! pen never turns into a silent default. Names ignore case, as the environment variables made of them do; numbers
+//! may be given as texts, as a shell gives them.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The runs of a program on a node, as its log tells them through the collector `log_tail`.
 //!
-//! A log says the same run again every time it is looked at. A run counts once: two samples in a row tell of the same
-//! run if they agree on how many lines matched so far (`count`, where the input has it) and on everything that
-//! stands beside the figure. Only what was seen can count: of several runs between two looks it is the last.
+//! A log has the same run every time it is read. A run counts once: two samples in a row are of the same run if they
+//! agree on how many lines matched so far (`count`, where the input has it) and on everything that stands beside the
+//! figure. Of several runs between two samples only the last counts.
 
 use std::time::Duration;
 

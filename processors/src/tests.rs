@@ -126,7 +126,7 @@ fn equation_1_is_the_papers() {
 }
 
 #[test]
-fn equation_1_reads_what_figure_6_prints() {
+fn equation_1_reads_the_output_of_figure_6() {
     let percent = json!({"reads": "usage_percent", "cpu_req": "0.5"});
     for (usage, perf) in [(0.0, 1.0), (37.25, 1.0), (80.0, 0.4), (100.0, 0.0), (100.3, 0.0), (-0.2, 1.0)] {
         says("capability_cpu", percent.clone(), json!({"cpu": usage}), json!({"value": perf}));

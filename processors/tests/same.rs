@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_absent_is_the_same_for_scripts_and_the_built_in() {
+fn absent_parameters_are_the_same_for_scripts_and_the_built_in() {
     let loads = [json!({"freeFraction": 0.3}), json!(0.999), json!(1)];
     let expected = built_in(&BTreeMap::new(), &loads);
     assert_eq!(expected["node-0"]["value"], 0.3);
@@ -150,7 +150,7 @@ fn what_is_absent_is_the_same_for_scripts_and_the_built_in() {
 }
 
 #[test]
-fn a_script_refuses_what_the_built_in_refuses() {
+fn a_script_rejects_the_same_parameters_as_the_built_in() {
     for script in SCRIPTS {
         for wrong in [
             json!({"cpu_req": 0}),

@@ -53,12 +53,12 @@ pub struct Output<'a> {
 pub struct Reading {
     pub answer: Answer,
     /// Invalid records, which were left out.
-    pub rejected: Rejected,
+    pub rejected: RejectedRecords,
 }
 
 /// The number of records that were left out, and the reasons for the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedRecords {
     pub count: usize,
     pub reasons: Vec<String>,
 }
@@ -66,7 +66,7 @@ pub struct Rejected {
 /// How many rejected records are described.
 const REASONS_KEPT: usize = 3;
 
-impl Rejected {
+impl RejectedRecords {
     pub fn push(&mut self, reason: impl FnOnce() -> String) {
         self.count += 1;
         if self.reasons.len() < REASONS_KEPT {
@@ -87,7 +87,7 @@ impl Rejected {
 
 impl From<Answer> for Reading {
     fn from(answer: Answer) -> Self {
-        Reading { answer, rejected: Rejected::default() }
+        Reading { answer, rejected: RejectedRecords::default() }
     }
 }
 

@@ -1,16 +1,16 @@
-//! `munin`: what a munin plugin prints when it is asked to fetch.
+//! `munin`: the output of a munin plugin's `fetch`.
 //!
 //! A line is `field.value NUMBER`, or `U` for an unknown one; `field.extinfo TEXT` goes with a field, and
-//! `multigraph NAME` says to which graph the lines below it belong. A value may carry when it was taken, as
-//! plugins do that sample more often than they are asked: `EPOCH:NUMBER`, and then the latest counts. What
-//! describes graphs and fields, which plugins print when asked for their configuration, is passed over.
+//! `multigraph NAME` begins the lines of a graph. A value may have a time, as of plugins that sample more often than
+//! they are asked: `EPOCH:NUMBER`, and then the latest counts. Descriptions of graphs and fields, which plugins
+//! print when asked for their configuration, are passed over.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
 use estimand_api::registration::Format;
 use std::collections::HashMap;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
-use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, if_said};
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ const FIELD_ATTRIBUTES: [&str; 21] = [
 const GRAPH_ATTRIBUTES: [&str; 5] = [".", "host_name", "timeout", "update", "update_rate"];
 
 pub(super) const KIND: DialectKind =
-    DialectKind { name: "munin", about: "what `fetch` prints", format: Format::Munin, dialect: &Munin };
+    DialectKind { name: "munin", about: "the output of `fetch`", format: Format::Munin, dialect: &Munin };
 
 struct Munin;
 
@@ -79,7 +79,7 @@ struct Reader<'a> {
     /// How many there are in all graphs.
     fields: usize,
     has_value: bool,
-    rejected: Rejected,
+    rejected: RejectedRecords,
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
-//! `nagios`: what a Nagios plugin says with its exit code, its text and its performance data.
+//! `nagios`: a Nagios plugin's exit code, text and performance data.
 //!
 //! Exit codes 0, 1 and 2 are answers: a load that is too high is still a load. 3, "unknown", is a failure with
-//! the plugin's text as its reason. The first line is text up to a `|`, what follows that is performance data;
+//! the plugin's text as its reason. The first line is text up to a `|`, and performance data after it;
 //! the lines below are more text up to the first one with a `|`, and performance data from there on. A record is
 //! `'label'=value[unit];[warn];[crit];[min];[max]`; the quotes are needed only around white space and `=`.
 //! It never compares a value with its thresholds: the plugin has done so.
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{Object, number_text};
-use super::{Answer, Dialect, DialectKind, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, text_of};
 
 #[cfg(test)]
 mod tests;
@@ -38,8 +38,8 @@ impl Dialect for Nagios {
             (2, Some(_)) => "critical",
             (code, said) => return Err(no_answer(code, said)),
         };
-        let said = Said::split(text.unwrap_or_default());
-        let mut rejected = Rejected::default();
+        let said = PluginText::split(text.unwrap_or_default());
+        let mut rejected = RejectedRecords::default();
         let perf = performance(&said.perf, &mut rejected);
         let mut value = Object::default();
         value.text("status", status);
@@ -61,7 +61,7 @@ impl Dialect for Nagios {
 /// cannot run their script, but then they say so on stderr.
 fn no_answer(code: i32, said: Option<&str>) -> String {
     let name = if code == UNKNOWN { ", unknown" } else { "" };
-    let text = said.map(|said| Said::split(said).summary()).filter(|text| !text.is_empty());
+    let text = said.map(|said| PluginText::split(said).summary()).filter(|text| !text.is_empty());
     match text {
         Some(text) => format!("it ended with exit {code}{name}: {text}"),
         None => format!("it ended with exit {code}{name} and printed nothing that says why"),
@@ -69,18 +69,18 @@ fn no_answer(code: i32, said: Option<&str>) -> String {
 }
 
 /// An output taken apart.
-struct Said<'a> {
+struct PluginText<'a> {
     text: &'a str,
     long: Vec<&'a str>,
     perf: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> PluginText<'a> {
     fn split(output: &'a str) -> Self {
         let mut lines = output.lines();
         let first = lines.next().unwrap_or_default();
         let (text, perf) = first.split_once('|').unwrap_or((first, ""));
-        let mut said = Said { text: text.trim(), long: Vec::new(), perf: vec![perf] };
+        let mut said = PluginText { text: text.trim(), long: Vec::new(), perf: vec![perf] };
         while let Some(line) = lines.next() {
             let Some((text, perf)) = line.split_once('|') else {
                 said.long.push(line.trim_end());
@@ -114,7 +114,7 @@ fn printable(line: &str) -> String {
 }
 
 /// The good records by label.
-fn performance(lines: &[&str], rejected: &mut Rejected) -> Object {
+fn performance(lines: &[&str], rejected: &mut RejectedRecords) -> Object {
     let mut perf = Object::default();
     let mut known: HashSet<Cow<'_, str>> = HashSet::new();
     for line in lines {

@@ -1,6 +1,6 @@
 //! `nodes`: an object of node name to value, so that one instance answers for all nodes.
 //!
-//! It is all or nothing: one bad name and none of the values counts. An empty object says nothing.
+//! It is all or nothing: one invalid name rejects all values. An empty object gives none.
 
 use estimand_api::registration::Format;
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! `number`: one finite decimal number, its digits kept.
 //!
-//! Two spellings that JSON has not, but programs print, are put right: a leading `+`, and no digit before the
+//! Two spellings that programs print and JSON does not have are put right: a leading `+`, and no digit before the
 //! point, which is how `bc` writes `.5`. For everything else that looks like a number to people the message
 //! says how to print it.
 

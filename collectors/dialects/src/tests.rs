@@ -295,7 +295,7 @@ const FORMATS: [Format; 8] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_given_is_json_that_every_reader_can_take(output in outputs()) {
+    fn every_value_is_json_that_every_reader_can_take(output in outputs()) {
         for format in FORMATS {
             let values = match read_bytes(format, &output) {
                 Ok(Answer::Nothing) => vec![],

@@ -1,4 +1,4 @@
-//! `text`: whatever it is, as a JSON string.
+//! `text`: any text, as a JSON string.
 //!
 //! White space around it goes, most of all the newline that programs end with; white space inside stays, line
 //! breaks too.

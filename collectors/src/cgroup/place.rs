@@ -1,7 +1,7 @@
-//! Where a process's control groups are.
+//! Places of a process's control groups.
 //!
-//! `/proc/self/cgroup` says which group it is in, for each hierarchy, and `mountinfo` where hierarchies are mounted and
-//! which part of them. In a container a path may lead out of what is mounted; then what is mounted is the group.
+//! `/proc/self/cgroup` has its group in each hierarchy, and `mountinfo` the mounts of hierarchies, or of parts of
+//! them. In a container a path may lead out of the mount; then the mount is the group.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Those of a text such as `/proc/self/cgroup`, or those of a path that somebody wants.
+    /// Those of a text such as `/proc/self/cgroup`, or those of a path.
     pub fn find(text: &str, mounts: &[Mount], root: &Path, wanted: Option<&str>) -> Groups {
         let lines: Vec<(&str, &str)> = files::lines(text).filter_map(parse_line).collect();
         let locate = |version, mount: &Mount, path: &str| match wanted {

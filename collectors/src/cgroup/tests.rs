@@ -56,7 +56,7 @@ impl Machine {
 }
 
 #[test]
-fn a_container_of_version_2_has_what_its_namespace_shows() {
+fn a_container_of_version_2_has_the_groups_of_its_namespace() {
     let machine = Machine::new(
         V2,
         "0::/\n",
@@ -163,7 +163,7 @@ fn in_a_mix_of_both_each_controller_is_where_it_is() {
 }
 
 #[test]
-fn a_path_that_leads_out_of_what_is_mounted_is_what_is_mounted() {
+fn a_path_out_of_the_mount_is_the_mount() {
     for groups in ["0::/../../other\n", "0::/gone (deleted)\n", "0::/docker/not/mounted\n"] {
         let machine = Machine::new(V2, groups, &[("cpu.max", "100000 100000\n")]);
         assert_eq!(machine.value()["cpuLimit"], 1.0, "{groups}");

@@ -1,6 +1,6 @@
 //! Space of file systems, asked for without waiting for ever.
 //!
-//! A call to a file system whose server is gone cannot be ended. So each is made by a thread of its own, and one that
+//! A call to a file system whose server is gone cannot be ended. So each is made on a thread of its own, and one that
 //! has not come back is remembered: there is never more than one thread a mount.
 
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ impl Asker {
                 self.begin(path.clone());
             }
         }
-        // Those that are no longer mounted: whenever they come back, nobody listens.
+        // The answer of a mount that is gone is not awaited any more.
         self.asked.retain(|path, _| paths.contains(path));
         paths.iter().map(|path| self.answer(path, until)).collect()
     }
@@ -70,7 +70,7 @@ impl Asker {
         let (answered, answer) = mpsc::channel();
         let (ask, of) = (self.ask, path.clone());
         let asking = move || {
-            // Nobody listens any more if the mount went meanwhile.
+            // The receiver is gone if the mount went meanwhile.
             let _ = answered.send(ask(&of));
         };
         if thread::Builder::new().name("statvfs".to_owned()).spawn(asking).is_ok() {
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_server_holds_up_nobody_and_is_asked_once() {
+    fn a_dead_server_holds_nothing_up_and_is_asked_once() {
         let mut asker = Asker { ask: answer, ..Asker::default() };
         let paths = ["/alive".into(), "/dead".into()];
         let dead = DEAD.lock().unwrap();
         for _ in 0..3 {
-            // Nobody lets go of the lock meanwhile: that this returns at all is the point.
+            // The lock is held all the time: that this returns at all is the point.
             let answers = asker.ask(&paths, Instant::now() + Duration::from_millis(20));
             assert!(answers[1].is_none());
         }

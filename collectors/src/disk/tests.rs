@@ -23,7 +23,7 @@ fn a_host_has_its_disks_once_each() {
 }
 
 #[test]
-fn the_network_is_there_for_who_wants_it() {
+fn file_systems_of_the_network_are_asked_on_request() {
     let expected =
         ["/", "/boot/efi", "/home", "/mnt/my disk: old", "/net/data", "/net/data/scratch", "/net/ssh"];
     assert_eq!(points(HOST, true), expected);

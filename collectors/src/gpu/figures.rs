@@ -1,5 +1,5 @@
-//! An object that is filled figure by figure: those that a device does not give are left out, and what kept them away
-//! is remembered, so that a device that is gone is told from one that lacks a sensor.
+//! An object that is filled figure by figure: those that a device does not give are left out with the reason
+//! kept, so that a device that is gone is told from one that lacks a sensor.
 
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Map, Value};

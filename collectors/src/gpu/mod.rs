@@ -1,7 +1,7 @@
 //! NVIDIA's GPUs, through the driver's management library (NVML), loaded when first asked.
 //!
-//! A machine without the driver or without devices is one on which this is not available. A figure that a device does
-//! not support is left out; a device that fails says so in its own object and takes nothing from the others. The
+//! On a machine without the driver or without devices it is not available. A figure that a device does
+//! not support is left out; a device that fails has an `error` in its own object, and the others keep theirs. The
 //! library's handle is kept, since opening it wakes the devices, and opened anew when the driver went away or a device
 //! was lost. Nothing is ever set on a device.
 

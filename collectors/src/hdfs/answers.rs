@@ -95,7 +95,7 @@ pub(super) fn cluster(body: &[u8]) -> Result<Option<Cluster>, String> {
 
 /// The refusal in a body with another status than 200, if it has the form of WebHDFS.
 pub(super) fn refusal(body: &[u8]) -> Option<Refusal> {
-    read::<Refused>(body).ok().map(|refused| refused.refusal)
+    read::<RemoteException>(body).ok().map(|refused| refused.refusal)
 }
 
 impl Refusal {
@@ -218,7 +218,7 @@ struct NameNodeInfo {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct RemoteException {
     #[serde(rename = "RemoteException")]
     refusal: Refusal,
 }
@@ -238,7 +238,7 @@ impl From<OldLocation> for Block {
     }
 }
 
-/// A block is called corrupt when all of its replicas are, so that nobody can be said to have it.
+/// A block is called corrupt when all of its replicas are, so that no node has it.
 fn readable(corrupt: bool, hosts: Vec<String>) -> Vec<String> {
     if corrupt { Vec::new() } else { hosts }
 }

@@ -1,6 +1,6 @@
-//! Where HDFS is: what the parameters say, else what Hadoop's own configuration files on this machine say.
+//! The addresses of HDFS: from the parameters, else from Hadoop's own configuration files on this machine.
 //!
-//! Files are read again at each collection, because they may change or appear. Nothing is asked of a network here.
+//! Files are read again at each collection, because they may change or appear. No network is used here.
 //! Only the properties that lead to the NameNodes are understood, and `${…}` in them is not.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const HTTP_PORT: u16 = 9870;
 
 /// The addresses that the parameters give.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct Addresses {
     pub namenode: Option<Url>,
     pub webhdfs: Option<Url>,
 }
@@ -37,9 +37,9 @@ pub(super) struct Target {
     pub http: Vec<String>,
 }
 
-impl Wanted {
+impl Addresses {
     pub(super) fn new(namenode: Option<String>, webhdfs: Option<String>) -> Result<Self, String> {
-        Ok(Wanted {
+        Ok(Addresses {
             namenode: address("namenode", namenode, "hdfs", "hdfs://host:port")?,
             webhdfs: address("webhdfs", webhdfs, "http", "http://host:port")?,
         })
@@ -47,7 +47,7 @@ impl Wanted {
 }
 
 /// Finds the NameNodes.
-pub(super) fn target(wanted: &Wanted, folders: &Folders) -> Result<Target, Failure> {
+pub(super) fn target(wanted: &Addresses, folders: &Folders) -> Result<Target, Failure> {
     let properties = read(folders)?;
     if properties.get("hadoop.security.authentication").is_some_and(|way| way == "kerberos") {
         return Err(Failure::Failed(super::kerberos("its hadoop.security.authentication is kerberos")));

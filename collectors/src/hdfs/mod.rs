@@ -1,4 +1,4 @@
-//! `hdfs`: which node holds how much of the files under a path, measured once for all nodes.
+//! `hdfs`: the blocks of the files under a path on each node, measured once for all nodes.
 //!
 //! Files are listed over HDFS's own protocol; where their blocks are, and which DataNodes there are, is asked over
 //! WebHDFS and the NameNode's JMX. All of it is asked anew each time and nothing stays open between two collections.
@@ -16,17 +16,17 @@ use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use crate::waiting::Waiting;
+use crate::blocking::BlockingRuntime;
 use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 use answers::{Block, Coding};
-use config::{Folders, Target, Wanted};
-use listing::{Listed, Listing};
-use tally::{Census, Located};
-use webhdfs::{No, WebHdfs};
+use config::{Addresses, Folders, Target};
+use listing::{FileEntry, Listing};
+use tally::{Census, FileBlocks};
+use webhdfs::{WebError, WebHdfs};
 
 pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "hdfs",
-    about: "what each DataNode of an HDFS holds of the files under a path, and whether it lives",
+    about: "blocks of the files under a path on each DataNode of an HDFS, and its state",
     params: &[
         Param::optional("path", "a path or a pattern with * ? [] {}; / if none is given"),
         Param::optional(
@@ -37,7 +37,7 @@ pub(crate) const KIND: CollectorKind = CollectorKind {
             "webhdfs",
             "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
         ),
-        Param::optional("user", "who asks; else HADOOP_USER_NAME, else who runs this"),
+        Param::optional("user", "user of HDFS; else HADOOP_USER_NAME, else the user of this process"),
         Param::optional("max_files", "how many files are looked at (10000)"),
         Param::optional("short_names", "true cuts the domains off the hosts' names"),
         Param::optional("names", "true gives the names of the files that a node holds"),
@@ -56,7 +56,7 @@ const MOST_BLOCKS: u64 = 1 << 16;
 
 struct Hdfs {
     pattern: String,
-    wanted: Wanted,
+    wanted: Addresses,
     folders: Folders,
     user: String,
     max_files: usize,
@@ -82,7 +82,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
     let user = user.or_else(|| whoami::username().ok());
     Ok(Box::new(Hdfs {
         pattern,
-        wanted: Wanted::new(params.text("namenode"), params.text("webhdfs"))?,
+        wanted: Addresses::new(params.text("namenode"), params.text("webhdfs"))?,
         folders: Folders::of(variable, &around.roots.etc),
         user: user.ok_or("the user that runs this process has no name: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
@@ -107,8 +107,8 @@ impl Collector for Hdfs {
         let progress = Progress::default();
         let begun = Instant::now();
         // A runtime of its own each time: connections would be closed by the other side meanwhile.
-        let waiting = Waiting::new().map_err(Failure::Failed)?;
-        let measured = waiting.wait(until, self.measure(&target, &progress));
+        let runtime = BlockingRuntime::new().map_err(Failure::Failed)?;
+        let measured = runtime.wait(until, self.measure(&target, &progress));
         let late = || Err(progress.late(&target, begun.elapsed().as_secs_f64()));
         measured.unwrap_or_else(late).map_err(Failure::Failed)
     }
@@ -137,10 +137,10 @@ impl Hdfs {
             .inspect(|_| progress.located.set(progress.located.get() + 1));
         while let Some(found) = answers.try_next().await? {
             match found {
-                Found::There(file) => census.files.push(file),
-                Found::Empty => census.empty_files += 1,
-                Found::Denied => census.denied += 1,
-                Found::Gone => {}
+                Lookup::There(file) => census.files.push(file),
+                Lookup::Empty => census.empty_files += 1,
+                Lookup::Denied => census.denied += 1,
+                Lookup::Gone => {}
             }
         }
         let values = tally::values(census, cluster, self.short_names);
@@ -152,17 +152,17 @@ impl Hdfs {
     }
 }
 
-enum Found {
-    There(Located),
+enum Lookup {
+    There(FileBlocks),
     Empty,
     Denied,
     /// Deleted since it was listed.
     Gone,
 }
 
-async fn locate(server: &WebHdfs, file: Listed) -> Result<Found, String> {
+async fn locate(server: &WebHdfs, file: FileEntry) -> Result<Lookup, String> {
     if file.bytes == 0 {
-        return Ok(Found::Empty);
+        return Ok(Lookup::Empty);
     }
     let asked = async {
         let blocks = server.blocks(&file.path).await?;
@@ -173,24 +173,24 @@ async fn locate(server: &WebHdfs, file: Listed) -> Result<Found, String> {
         Ok((blocks, coding))
     };
     match asked.await {
-        Ok((blocks, _)) if blocks.is_empty() => Ok(Found::Empty),
-        Ok((blocks, coding)) => Ok(Found::There(Located { path: file.path, blocks, coding })),
-        Err(No::Missing) => Ok(Found::There(nowhere(file))),
-        Err(No::Gone) => Ok(Found::Gone),
-        Err(No::Denied(_)) => Ok(Found::Denied),
+        Ok((blocks, _)) if blocks.is_empty() => Ok(Lookup::Empty),
+        Ok((blocks, coding)) => Ok(Lookup::There(FileBlocks { path: file.path, blocks, coding })),
+        Err(WebError::Missing) => Ok(Lookup::There(nowhere(file))),
+        Err(WebError::Gone) => Ok(Lookup::Gone),
+        Err(WebError::Denied(_)) => Ok(Lookup::Denied),
         Err(no) => Err(no.text()),
     }
 }
 
 /// A file that can't be read, in blocks as its listing says it was cut.
-fn nowhere(file: Listed) -> Located {
+fn nowhere(file: FileEntry) -> FileBlocks {
     let step = if file.block_bytes == 0 { file.bytes } else { file.block_bytes };
     let count = file.bytes.div_ceil(step).min(MOST_BLOCKS);
     let block = |index| {
         let offset = index * step;
         Block { offset, bytes: step.min(file.bytes - offset), holders: Vec::new() }
     };
-    Located { blocks: (0..count).map(block).collect(), path: file.path, coding: None }
+    FileBlocks { blocks: (0..count).map(block).collect(), path: file.path, coding: None }
 }
 
 impl Progress {

@@ -10,7 +10,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
-use crate::waiting::Waiting;
+use crate::blocking::BlockingRuntime;
 use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod accept;
@@ -60,7 +60,7 @@ fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String>
         url,
         pointer,
         accept: accept.unwrap_or_default(),
-        waiting: Waiting::new()?,
+        runtime: BlockingRuntime::new()?,
     }))
 }
 
@@ -81,13 +81,13 @@ struct Http {
     url: Url,
     pointer: Option<String>,
     accept: Accept,
-    waiting: Waiting,
+    runtime: BlockingRuntime,
 }
 
 impl Collector for Http {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let begun = Instant::now();
-        let body = self.waiting.wait(until, self.get(until));
+        let body = self.runtime.wait(until, self.get(until));
         let took = begun.elapsed();
         let late = || format!("{}: no whole answer within {:.1} s", self.shown(), took.as_secs_f64());
         let (status, body) = body.ok_or_else(late).and_then(|body| body).map_err(Failure::Failed)?;

@@ -75,7 +75,7 @@ fn asked(status: &'static str, body: impl Into<Vec<u8>>, more: &[(&str, &str)]) 
 }
 
 #[test]
-fn a_value_comes_with_what_it_took() {
+fn a_value_comes_with_its_time_and_size() {
     let value = asked("200 OK", r#"{"jobs":[{"state":"up","n":9007199254740993}]}"#, &[]).unwrap();
     assert_eq!(value["value"], json!({"jobs": [{"state": "up", "n": 9_007_199_254_740_993_u64}]}));
     assert_eq!((&value["status"], &value["bytes"]), (&json!(200), &json!(46)));
@@ -93,7 +93,7 @@ fn a_pointer_leads_into_the_body_or_says_that_it_does_not() {
 }
 
 #[test]
-fn what_is_no_json_is_text() {
+fn a_body_that_is_no_json_is_text() {
     assert_eq!(asked("200 OK", "plenty\n", &[]).unwrap()["value"], "plenty\n");
     assert_eq!(asked("200 OK", "", &[]).unwrap()["value"], "");
     assert_eq!(asked("200 OK", vec![b'a', 0xff], &[]).unwrap()["value"], "a\u{fffd}");

@@ -1,9 +1,9 @@
-//! The last lines of a log that match a pattern, with what its named groups captured: "how did the last run go".
+//! The last lines of a log that match a pattern, with what its named groups captured.
 //!
-//! A file is searched backwards from its end once, and from then on only what was added is read, across rotation,
+//! A file is searched backwards from its end once, and from then on only added lines are read, across rotation,
 //! truncation and replacement. No collection reads more than [`Options::search`] of any file, nor waits for a writer.
-//! The place in the file and the matches are kept in the collector's folder, if it has one, so that a restart neither loses nor
-//! repeats a line. A last match stays until there is a newer one, also when the file is gone.
+//! The place in the file and the matches are kept in the collector's folder, if it has one, so that a restart neither
+//! loses nor repeats a line. A last match stays until there is a newer one, also when the file is gone.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,15 +14,15 @@ use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundi
 
 mod find;
 mod follow;
-mod kept;
 mod pattern;
 mod place;
 mod scan;
 mod source;
+mod stored;
 #[cfg(test)]
 mod tests;
 
-use find::Wanted;
+use find::Target;
 use follow::Follower;
 use pattern::{Match, Pattern};
 
@@ -51,7 +51,7 @@ const SEARCH: u64 = 64 << 20;
 const MOST_BYTES: usize = 60 * 1024;
 
 struct Options {
-    wanted: Wanted,
+    wanted: Target,
     pattern: Pattern,
     lines: usize,
     /// The most bytes that one collection reads of a file.
@@ -70,7 +70,7 @@ fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
         // A registration is checked where there is no node; without a name there is no such file.
         None => path,
     };
-    let wanted = Wanted::new(&path)?;
+    let wanted = Target::new(&path)?;
     let pattern = Pattern::new(&params.required("pattern")?)?;
     let lines = whole(params, "lines", 1, 1..=MOST_LINES as u64)?;
     let search = whole(params, "search", SEARCH, 4096..=1 << 32)?;

@@ -1,4 +1,4 @@
-//! Where reading stands in a file, and whether the file is still the one that was read up to there.
+//! A place in a file, up to which it was read, and the check that it is still the same file.
 
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ pub(super) struct Tail {
     /// The end of the file when it was seen.
     pub end: u64,
     /// Set if it was taken as a line.
-    pub taken: Option<Taken>,
+    pub taken: Option<PartialLine>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Taken {
-    /// Up to where; by now there may be more of it.
+pub(super) struct PartialLine {
+    /// Its end when it was read; by now there may be more of it.
     pub end: u64,
     pub matched: bool,
 }
@@ -71,7 +71,7 @@ impl Place {
     pub(super) fn read(value: &Value) -> Option<Self> {
         let number = |value: &Value, name: &str| value.get(name)?.as_u64();
         let taken = |value: &Value| {
-            Some(Taken { end: number(value, "end")?, matched: value.get("matched")?.as_bool()? })
+            Some(PartialLine { end: number(value, "end")?, matched: value.get("matched")?.as_bool()? })
         };
         let tail = value.get("tail").and_then(|tail| {
             Some(Tail { end: number(tail, "end")?, taken: tail.get("taken").and_then(taken) })

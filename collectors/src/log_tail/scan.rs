@@ -1,5 +1,5 @@
-//! Lines of a file, forwards from a place and backwards from the end, in blocks: what is held of a file is a block and
-//! a line. A line of more than [`MOST_LINE`] is passed over.
+//! Lines of a file, forwards from a place and backwards from the end, in blocks: at most a block and a line of a
+//! file are in memory. A line of more than [`MOST_LINE`] is passed over.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! An open file: what it is, and reading of it by position. Never waits for a writer, and reads nothing but files.
+//! An open file: its identity, and reading of it by position. Never waits for a writer, and reads nothing but files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::fs::OFlags;
 
-/// A file that nobody wrote for so long has its last line whole, with or without an end.
+/// A file that was not written for so long has its last line whole, with or without an end.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// The identity of a file, under any name.

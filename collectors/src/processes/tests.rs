@@ -28,7 +28,7 @@ fn names_can_be_anything() {
 }
 
 #[test]
-fn what_is_cut_off_is_no_process() {
+fn a_truncated_line_is_no_process() {
     let whole = stat(7, "sh", 'S', 5, 99, 12);
     let end = whole.find(" 12 18446744073709551615").unwrap();
     for length in 0..=end {

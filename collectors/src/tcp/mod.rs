@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
-use crate::waiting::Waiting;
+use crate::blocking::BlockingRuntime;
 use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 #[cfg(test)]
@@ -18,11 +18,14 @@ mod tests;
 
 pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "tcp",
-    about: "whether a port is open, and how long connecting takes",
+    about: "an open port, and the time that connecting takes",
     params: &[
         Param::required("address", "`host:port`; IPv6 in brackets"),
-        Param::optional("send", "what is sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood"),
-        Param::optional("expect", "what the answer must contain, likewise"),
+        Param::optional(
+            "send",
+            "bytes that are sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood",
+        ),
+        Param::optional("expect", "bytes that the answer must contain, likewise"),
     ],
     default: None,
     make,
@@ -45,7 +48,7 @@ fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String>
         params.text("send").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
     let expect =
         params.text("expect").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
-    Ok(Box::new(Tcp { host, port, send, expect, waiting: Waiting::new()? }))
+    Ok(Box::new(Tcp { host, port, send, expect, runtime: BlockingRuntime::new()? }))
 }
 
 fn split(address: &str) -> Option<(String, u16)> {
@@ -83,12 +86,12 @@ struct Tcp {
     port: u16,
     send: Option<Vec<u8>>,
     expect: Option<Vec<u8>>,
-    waiting: Waiting,
+    runtime: BlockingRuntime,
 }
 
 impl Collector for Tcp {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
-        let (stream, address, took) = match self.waiting.wait(until, self.connect(until)) {
+        let (stream, address, took) = match self.runtime.wait(until, self.connect(until)) {
             None => return Ok(closed("timeout")),
             Some(Err(why)) => return Ok(closed(why)),
             Some(Ok(connected)) => connected,
@@ -97,7 +100,7 @@ impl Collector for Tcp {
         if self.send.is_some() || self.expect.is_some() {
             let begun = Instant::now();
             let mut answer = Vec::new();
-            let exchanged = self.waiting.wait(until, self.exchange(stream, &mut answer));
+            let exchanged = self.runtime.wait(until, self.exchange(stream, &mut answer));
             let error = exchanged.unwrap_or(Err("timeout")).err();
             if self.expect.is_some() {
                 value["expected"] = json!(error.is_none());

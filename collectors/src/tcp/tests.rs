@@ -75,7 +75,7 @@ fn one_that_never_accepts_runs_into_the_time() {
 }
 
 #[test]
-fn what_is_sent_is_answered_with_what_is_expected() {
+fn a_request_is_answered_as_expected() {
     let (address, thread) = server(2, |mut stream| {
         let mut request = [0; 6];
         stream.read_exact(&mut request).unwrap();
@@ -95,7 +95,7 @@ fn what_is_sent_is_answered_with_what_is_expected() {
 }
 
 #[test]
-fn what_is_expected_is_found_across_reads() {
+fn the_expected_bytes_are_found_across_reads() {
     let (address, thread) = server(1, |mut stream| {
         stream.write_all(&[&[b'.'; 4094], b"PONG".as_slice()].concat()).unwrap();
     });
@@ -138,7 +138,7 @@ fn silence_drops_and_floods_have_an_end() {
 }
 
 #[test]
-fn one_that_does_not_read_what_is_sent_runs_into_the_time() {
+fn a_peer_that_does_not_read_runs_into_the_time_limit() {
     let (address, thread) = server(1, |mut stream| {
         // Nothing is read until the other side has given up.
         let mut all = Vec::new();

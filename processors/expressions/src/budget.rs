@@ -1,5 +1,5 @@
-//! How much one evaluation may take. Every node visited, every element touched and every byte built is paid for,
-//! so an evaluation ends whatever the values are.
+//! The budget of one evaluation. Every node visited, every element touched and every byte built is paid for,
+//! so an evaluation ends for any values.
 
 use crate::error::Fault;
 

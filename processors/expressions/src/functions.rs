@@ -1,5 +1,5 @@
-//! The plain functions by name: how each is written and how many arguments it takes. What they do is in
-//! `evaluate::functions`.
+//! The plain functions by name: the form and the number of arguments of each. `evaluate::functions`
+//! evaluates them.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
@@ -83,7 +83,7 @@ pub const PLAIN: [Signature; 22] = [
     plain("sum", Function::Sum, 1),
 ];
 
-/// The names of special forms and macros, for whoever misspells one.
+/// The names of special forms and macros, for hints at misspelt ones.
 pub const SPECIAL: [&str; 26] = [
     "across",
     "age",

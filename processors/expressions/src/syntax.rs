@@ -1,4 +1,4 @@
-//! The tree that an expression is read into: what the parser builds and the evaluator walks.
+//! The tree of an expression, which the parser builds and the evaluator walks.
 //!
 //! A chain in the text (`a + b + c`, `a.b.c`, `a ? b : c ? d : e`) is a list here, so that the tree is only as high as
 //! brackets make it. Invariant: no tree is higher than [`MOST_HEIGHT`], which bounds every
@@ -18,11 +18,11 @@ pub struct Node {
     /// Where an error of it is: its operator, or the name of its function, or its first letter.
     pub at: u32,
     pub height: u8,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Debug)]
-pub enum Kind {
+pub enum NodeKind {
     Null,
     Bool(bool),
     Number(f64),
@@ -168,7 +168,7 @@ pub enum Over {
 
 impl Node {
     /// A node on top of others.
-    pub fn new(at: u32, below: u8, kind: Kind) -> Node {
+    pub fn new(at: u32, below: u8, kind: NodeKind) -> Node {
         Node { at, height: below.saturating_add(1), kind }
     }
 }

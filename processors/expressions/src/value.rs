@@ -1,5 +1,5 @@
-//! The values that an evaluation handles. What comes from the scope is borrowed, what is built is shared, so that a
-//! copy of any of them costs nothing.
+//! The values that an evaluation handles. Values of the scope are borrowed, built ones are shared, so that a copy of
+//! any of them costs nothing.
 //!
 //! Invariants: a number is finite; the keys of a map are strings, each once.
 

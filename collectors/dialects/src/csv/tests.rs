@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_comes_back(
+    fn written_records_come_back(
         width in 1_usize..4,
         cells in prop::collection::vec(prop_oneof!["\\PC{0,6}", "[\",;\t\r\n a]{0,6}"], 3..24),
         separator in prop::sample::select(vec![",", ";", "\t"]),

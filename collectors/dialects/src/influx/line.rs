@@ -1,7 +1,7 @@
 //! One line of the protocol, from its text to its parts.
 //!
-//! A string may go over several lines, so that a line ends where its last part does. A backslash counts only
-//! before what it protects, and else is a backslash.
+//! A string may go over several lines, so that a line ends where its last part does. A backslash escapes
+//! only the characters that need it, and else is a backslash.
 
 /// A line that is right.
 #[derive(Debug, PartialEq, Eq)]

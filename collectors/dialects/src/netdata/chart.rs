@@ -1,4 +1,4 @@
-//! A chart and its dimensions: what was said of them, and their last row.
+//! A chart and its dimensions: their declaration, and their last row.
 //!
 //! A row takes effect at its end. A dimension that a row leaves out has no value then, and no rate in the next
 //! row, for the time between is only known from row to row.

@@ -1,7 +1,7 @@
-//! The values of a row from what was collected. Pure.
+//! The values of a row from its collected numbers. Pure.
 //!
-//! A value that is not known is none: a rate without a row before it or without a time, a share of nothing, and
-//! a counter that went back.
+//! There is no value of a rate without a row before it or without a time, of a share of nothing, and of a counter
+//! that went back.
 
 use super::super::build::number_text;
 

@@ -2,7 +2,7 @@
 //!
 //! Two formats that differ in a few rules are read by the same code: the text format 0.0.4 and OpenMetrics 1.0.
 //! A text is OpenMetrics if a line of it is `# EOF` or a `# UNIT` stands before its first sample, and the text
-//! format else: see [`Rules`]. A line is a record; a bad one is left out. Rules about one sample are held to,
+//! format else: see [`Rules`]. A line is a record; an invalid one is left out. Rules about one sample are held to,
 //! rules about all buckets of a histogram are not: those are the printing program's figures, given as they are.
 //! Invariants: the work is linear in the text, and samples keep all their digits.
 

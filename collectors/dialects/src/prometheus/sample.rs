@@ -1,5 +1,5 @@
-//! A line with a sample: its name, labels, value and time. Syntax alone; what the type of its family asks for
-//! is the business of `families`.
+//! A line with a sample: its name, labels, value and time. Syntax alone; the rules of its family's type are
+//! in `families`.
 
 use std::borrow::Cow;
 

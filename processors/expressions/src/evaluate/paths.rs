@@ -1,4 +1,4 @@
-//! Fields and indices: in values, and in the JSON of inputs that special forms look at.
+//! Fields and indices: in values, and in the JSON of the inputs of special forms.
 
 use serde_json::Value as Json;
 

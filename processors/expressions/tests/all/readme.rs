@@ -10,7 +10,7 @@ fn quoted(cell: &str) -> Vec<&str> {
 }
 
 #[test]
-fn examples_are_what_the_page_says() {
+fn examples_are_as_the_page_has_them() {
     let (page, world) = (include_str!("../../README.md"), World::new());
     let mut count = 0;
     for line in page.lines().filter(|line| line.starts_with("| ")) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Options;
-use super::follow::{Follower, Seen};
+use super::follow::{Follower, Matches};
 use super::pattern::Match;
 use super::place::Place;
 
@@ -13,8 +13,8 @@ use super::place::Place;
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The stored state, read.
-pub(super) struct Kept {
-    pub seen: Seen,
+pub(super) struct StoredState {
+    pub seen: Matches,
     pub known: Vec<Place>,
     pub file: Option<String>,
     pub place: Option<Place>,
@@ -55,7 +55,7 @@ pub(super) fn written(follower: &Follower) -> String {
 }
 
 /// Reads what was written for the same; none if it was for something else, or nothing was read then.
-pub(super) fn parse(text: &str, options: &Options) -> Option<Kept> {
+pub(super) fn parse(text: &str, options: &Options) -> Option<StoredState> {
     let value: Value = serde_json::from_str(text).ok()?;
     let same = value.get("path")?.as_str()? == options.wanted.to_string()
         && value.get("pattern")?.as_str()? == options.pattern.text()
@@ -64,10 +64,10 @@ pub(super) fn parse(text: &str, options: &Options) -> Option<Kept> {
     if !same {
         return None;
     }
-    let mut seen = Seen::new(options.lines);
+    let mut seen = Matches::new(options.lines);
     seen.count = value.get("count")?.as_u64()?;
     seen.matches = value.get("matches")?.as_array()?.iter().map(Match::read).collect::<Option<_>>()?;
-    Some(Kept {
+    Some(StoredState {
         seen,
         known: value.get("known")?.as_array()?.iter().filter_map(Place::read).collect(),
         file: value.get("file").and_then(Value::as_str).map(str::to_owned),

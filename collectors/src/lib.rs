@@ -119,6 +119,8 @@ pub struct DefaultRegistration {
     pub once: bool,
 }
 
+type Make = fn(&Params, &Surroundings) -> Result<Box<dyn Collector>, String>;
+
 /// A collector in the catalogue: its name, its parameters, and the function that makes one.
 pub struct CollectorKind {
     pub name: &'static str,
@@ -126,7 +128,7 @@ pub struct CollectorKind {
     pub params: &'static [Param],
     /// None if it is registered only on request.
     pub default: Option<DefaultRegistration>,
-    make: fn(&Params, &Surroundings) -> Result<Box<dyn Collector>, String>,
+    make: Make,
 }
 
 /// The catalogue, in the order in which it is listed.

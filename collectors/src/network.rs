@@ -164,7 +164,7 @@ mod tests {
 
     const CAPTURED: &str = include_str!("../fixtures/net-dev");
 
-    fn told(before: &[Interface], now: &Interface) -> Value {
+    fn value_of(before: &[Interface], now: &Interface) -> Value {
         let before = before.iter().find(|before| before.is_same(now));
         now.entry(before, Duration::from_millis(500), &Link::default()).value
     }
@@ -184,7 +184,7 @@ mod tests {
     fn rates_are_for_the_time_between() {
         let before = parse("eth0: 100 10 0 0 0 0 0 0 50 5 0 0 0 0 0 0\n");
         let now = parse("eth0: 1100 11 0 0 0 0 0 0 49 5 0 0 0 0 0 0\n");
-        let value = told(&before, &now[0]);
+        let value = value_of(&before, &now[0]);
         assert_eq!((&value["rxBytesPerSecond"], &value["rxPacketsPerSecond"]), (&json!(2000.0), &json!(2.0)));
         assert_eq!(
             (&value["txBytesPerSecond"], &value["txBytes"]),
@@ -207,7 +207,7 @@ mod tests {
         let before = numbered(&format!("a: {few}\nb: {many}\n"), [2, 3]);
         let now = numbered(&format!("a: {many}\nb: {few}\n"), [3, 2]);
         for interface in &now {
-            assert_eq!(told(&before, interface)["rxBytesPerSecond"], Value::Null, "{}", interface.name);
+            assert_eq!(value_of(&before, interface)["rxBytesPerSecond"], Value::Null, "{}", interface.name);
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
         #[test]
         fn any_text_is_survived(text in "([a-z:. ]{0,6}:( [0-9]{0,21}){0,17}\n?|.{0,20}\n){0,4}") {
             for interface in parse(&text) {
-                told(&parse(&text), &interface);
+                value_of(&parse(&text), &interface);
             }
         }
     }

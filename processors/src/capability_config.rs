@@ -68,9 +68,9 @@ impl Processor for CapabilityConfig {
         let Some(count) = number_at(&self.cpu, cpu.value, "/count")? else { return Ok(None) };
         let count = not_negative(&self.cpu, "/count", count)?;
         let cores = self.limit(scope)?.map_or(count, |limit| limit.min(count));
-        let told = optional_number_at(&self.cpu, cpu.value, "/frequencyMhz")?;
-        let told = told.map(|mhz| not_negative(&self.cpu, "/frequencyMhz", mhz)).transpose()?;
-        let mhz = told.filter(|mhz| *mhz > 0.0);
+        let mhz = optional_number_at(&self.cpu, cpu.value, "/frequencyMhz")?;
+        let mhz = mhz.map(|mhz| not_negative(&self.cpu, "/frequencyMhz", mhz)).transpose()?;
+        let mhz = mhz.filter(|mhz| *mhz > 0.0);
         let ghz = mhz.unwrap_or(self.default_mhz) / 1000.0;
         let gpus = self.accelerators(scope)?;
         let basis = if mhz.is_some() { "measured" } else { "assumed" };

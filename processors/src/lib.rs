@@ -54,6 +54,8 @@ impl Param {
     }
 }
 
+type Make = fn(&Params, &Roles) -> Result<Box<dyn Processor>, String>;
+
 /// A processor in the catalogue: its name, its inputs and parameters, and the function that makes one.
 pub struct ProcessorKind {
     pub name: &'static str,
@@ -64,7 +66,7 @@ pub struct ProcessorKind {
     /// The inputs that it can do without.
     pub optional: &'static [&'static str],
     pub params: &'static [Param],
-    make: fn(&Params, &Roles) -> Result<Box<dyn Processor>, String>,
+    make: Make,
 }
 
 /// The catalogue, in the order in which it is listed.

@@ -63,10 +63,10 @@ impl RunLog {
         let mut before = None;
         for sample in &samples {
             let Ok(Some(fps)) = self.fps(sample.value) else { continue };
-            let told = Some((sample.value.get("count"), self.record(sample.value)));
-            if told != before {
+            let identity = Some((sample.value.get("count"), self.record(sample.value)));
+            if identity != before {
                 runs.push(Run { fps, age: sample.age });
-                before = told;
+                before = identity;
             }
         }
         if let (true, Some(fps), Some(fact)) = (runs.is_empty(), last, scope.fact(&self.input)) {

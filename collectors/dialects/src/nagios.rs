@@ -36,17 +36,17 @@ impl Dialect for Nagios {
             (0, _) => "ok",
             (1, Some(_)) => "warning",
             (2, Some(_)) => "critical",
-            (code, said) => return Err(no_answer(code, said)),
+            (code, printed) => return Err(no_answer(code, printed)),
         };
-        let said = PluginText::split(text.unwrap_or_default());
+        let parts = PluginText::split(text.unwrap_or_default());
         let mut rejected = RejectedRecords::default();
-        let perf = performance(&said.perf, &mut rejected);
+        let perf = performance(&parts.perf, &mut rejected);
         let mut value = Object::default();
         value.text("status", status);
         value.raw("code", &output.exit.to_string());
-        value.text("text", said.text);
-        if !said.long.is_empty() {
-            value.text("long", said.long.join("\n").trim_end());
+        value.text("text", parts.text);
+        if !parts.long.is_empty() {
+            value.text("long", parts.long.join("\n").trim_end());
         }
         value.object("perf", &perf);
         Ok(Reading { answer: Answer::One(value.finish()?), rejected })
@@ -59,9 +59,9 @@ impl Dialect for Nagios {
 
 /// Why there is no value, in the plugin's words if it has any. Interpreters end with 1 or 2 as well when they
 /// cannot run their script, but then they say so on stderr.
-fn no_answer(code: i32, said: Option<&str>) -> String {
+fn no_answer(code: i32, printed: Option<&str>) -> String {
     let name = if code == UNKNOWN { ", unknown" } else { "" };
-    let text = said.map(|said| PluginText::split(said).summary()).filter(|text| !text.is_empty());
+    let text = printed.map(|printed| PluginText::split(printed).summary()).filter(|text| !text.is_empty());
     match text {
         Some(text) => format!("it ended with exit {code}{name}: {text}"),
         None => format!("it ended with exit {code}{name} and printed nothing that says why"),
@@ -80,19 +80,19 @@ impl<'a> PluginText<'a> {
         let mut lines = output.lines();
         let first = lines.next().unwrap_or_default();
         let (text, perf) = first.split_once('|').unwrap_or((first, ""));
-        let mut said = PluginText { text: text.trim(), long: Vec::new(), perf: vec![perf] };
+        let mut parts = PluginText { text: text.trim(), long: Vec::new(), perf: vec![perf] };
         while let Some(line) = lines.next() {
             let Some((text, perf)) = line.split_once('|') else {
-                said.long.push(line.trim_end());
+                parts.long.push(line.trim_end());
                 continue;
             };
             if !text.trim().is_empty() {
-                said.long.push(text.trim_end());
+                parts.long.push(text.trim_end());
             }
-            said.perf.push(perf);
-            said.perf.extend(lines.by_ref());
+            parts.perf.push(perf);
+            parts.perf.extend(lines.by_ref());
         }
-        said
+        parts
     }
 
     /// The text in a line that fits into a reason.

@@ -53,7 +53,7 @@ impl Groups {
     pub fn find(text: &str, mounts: &[Mount], root: &Path, wanted: Option<&str>) -> Groups {
         let lines: Vec<(&str, &str)> = files::lines(text).filter_map(parse_line).collect();
         let locate = |version, mount: &Mount, path: &str| match wanted {
-            Some(wanted) => Group::wanted(version, mount, root, wanted),
+            Some(wanted) => Group::of_path(version, mount, root, wanted),
             None => Some(Group::locate(version, mount, root, path)),
         };
         let unified = || {
@@ -111,14 +111,10 @@ impl Group {
         Group { version, path: path.to_owned(), folders: upward(&folder, &mounted) }
     }
 
-    fn wanted(version: Version, mount: &Mount, root: &Path, wanted: &str) -> Option<Group> {
+    fn of_path(version: Version, mount: &Mount, root: &Path, path: &str) -> Option<Group> {
         let mounted = files::below(root, &mount.point);
-        let folder = files::below(&mounted, Path::new(wanted));
-        folder.is_dir().then(|| Group {
-            version,
-            path: wanted.to_owned(),
-            folders: upward(&folder, &mounted),
-        })
+        let folder = files::below(&mounted, Path::new(path));
+        folder.is_dir().then(|| Group { version, path: path.to_owned(), folders: upward(&folder, &mounted) })
     }
 }
 

@@ -47,7 +47,7 @@ impl Addresses {
 }
 
 /// Finds the NameNodes.
-pub(super) fn target(wanted: &Addresses, folders: &Folders) -> Result<Target, Failure> {
+pub(super) fn target(addresses: &Addresses, folders: &Folders) -> Result<Target, Failure> {
     let properties = read(folders)?;
     if properties.get("hadoop.security.authentication").is_some_and(|way| way == "kerberos") {
         return Err(Failure::Failed(super::kerberos("its hadoop.security.authentication is kerberos")));
@@ -56,7 +56,7 @@ pub(super) fn target(wanted: &Addresses, folders: &Folders) -> Result<Target, Fa
         Some(text) => Url::parse(text).ok().filter(|url| url.scheme() == "hdfs" && url.has_host()),
         None => None,
     };
-    let Some(namenode) = wanted.namenode.as_ref().or(configured.as_ref()) else {
+    let Some(namenode) = addresses.namenode.as_ref().or(configured.as_ref()) else {
         return Err(Failure::NotHere(match properties.get("fs.defaultFS") {
             Some(other) => {
                 format!("the fs.defaultFS of core-site.xml is {other}, which is no hdfs://host:port")
@@ -70,7 +70,7 @@ pub(super) fn target(wanted: &Addresses, folders: &Folders) -> Result<Target, Fa
     };
     let ours = configured.as_ref().is_some_and(|configured| same_place(configured, namenode));
     let mut target = namenodes(namenode, ours, &properties);
-    if let Some(webhdfs) = &wanted.webhdfs {
+    if let Some(webhdfs) = &addresses.webhdfs {
         target.http = vec![webhdfs.as_str().trim_end_matches('/').to_owned()];
     } else if ours && properties.get("dfs.http.policy").is_some_and(|policy| policy == "HTTPS_ONLY") {
         let text = "this HDFS offers WebHDFS over HTTPS only (dfs.http.policy), which is not spoken here; the \

@@ -19,8 +19,8 @@ fn find(
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("core-site.xml"), site(core)).unwrap();
     fs::write(folder.path().join("hdfs-site.xml"), site(hdfs)).unwrap();
-    let wanted = Addresses::new(params.0.map(str::to_owned), params.1.map(str::to_owned)).unwrap();
-    target(&wanted, &Folders(vec!["/nonexistent".into(), folder.path().to_owned()]))
+    let addresses = Addresses::new(params.0.map(str::to_owned), params.1.map(str::to_owned)).unwrap();
+    target(&addresses, &Folders(vec!["/nonexistent".into(), folder.path().to_owned()]))
 }
 
 fn one(rpc: &str, http: &str) -> Result<Target, Failure> {

@@ -56,7 +56,7 @@ const MOST_BLOCKS: u64 = 1 << 16;
 
 struct Hdfs {
     pattern: String,
-    wanted: Addresses,
+    addresses: Addresses,
     folders: Folders,
     user: String,
     max_files: usize,
@@ -82,7 +82,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
     let user = user.or_else(|| whoami::username().ok());
     Ok(Box::new(Hdfs {
         pattern,
-        wanted: Addresses::new(params.text("namenode"), params.text("webhdfs"))?,
+        addresses: Addresses::new(params.text("namenode"), params.text("webhdfs"))?,
         folders: Folders::of(variable, &around.roots.etc),
         user: user.ok_or("the user that runs this process has no name: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
@@ -91,8 +91,8 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
     }))
 }
 
-fn max_files(wanted: Option<f64>) -> Result<usize, String> {
-    match wanted {
+fn max_files(number: Option<f64>) -> Result<usize, String> {
+    match number {
         None => Ok(MAX_FILES),
         Some(number) if number.fract() == 0.0 && (1.0..=MOST_MAX_FILES as f64).contains(&number) => {
             Ok(number as usize)
@@ -103,7 +103,7 @@ fn max_files(wanted: Option<f64>) -> Result<usize, String> {
 
 impl Collector for Hdfs {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
-        let target = config::target(&self.wanted, &self.folders)?;
+        let target = config::target(&self.addresses, &self.folders)?;
         let progress = Progress::default();
         let begun = Instant::now();
         // A runtime of its own each time: connections would be closed by the other side meanwhile.

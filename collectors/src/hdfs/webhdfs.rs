@@ -161,9 +161,13 @@ impl WebHdfs {
     /// The meaning of another status than 200. Pages beside WebHDFS may be closed.
     fn no(&self, response: &Response, body: &[u8], is_webhdfs: bool) -> WebError {
         let (status, shown) = (response.status(), self.shown());
-        let said = format!("{shown}: status {status}: {}", first_words(body));
+        let message = format!("{shown}: status {status}: {}", first_words(body));
         if !is_webhdfs {
-            return if status.is_client_error() { WebError::Denied(said) } else { WebError::Failed(said) };
+            return if status.is_client_error() {
+                WebError::Denied(message)
+            } else {
+                WebError::Failed(message)
+            };
         }
         let mut ways = response.headers().get_all("www-authenticate").iter();
         if status == StatusCode::UNAUTHORIZED && ways.any(|way| way.as_bytes().starts_with(b"Negotiate")) {
@@ -174,7 +178,7 @@ impl WebHdfs {
             None if status == StatusCode::NOT_FOUND => WebError::Failed(format!(
                 "{shown} offers no WebHDFS: either it is no NameNode, or dfs.webhdfs.enabled is false there"
             )),
-            None => WebError::Failed(said),
+            None => WebError::Failed(message),
         }
     }
 

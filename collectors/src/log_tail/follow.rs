@@ -100,7 +100,7 @@ impl Follower {
 
     /// Reads what there is to read; gives whether the file is there.
     pub(super) fn look(&mut self, until: Instant) -> Result<bool, String> {
-        let found = self.options.wanted.open(&self.reads)?;
+        let found = self.options.target.open(&self.reads)?;
         if !self.restored {
             self.restore()?;
         }

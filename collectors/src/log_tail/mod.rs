@@ -51,7 +51,7 @@ const SEARCH: u64 = 64 << 20;
 const MOST_BYTES: usize = 60 * 1024;
 
 struct Options {
-    wanted: Target,
+    target: Target,
     pattern: Pattern,
     lines: usize,
     /// The most bytes that one collection reads of a file.
@@ -70,11 +70,11 @@ fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
         // A registration is checked where there is no node; without a name there is no such file.
         None => path,
     };
-    let wanted = Target::new(&path)?;
+    let target = Target::new(&path)?;
     let pattern = Pattern::new(&params.required("pattern")?)?;
     let lines = whole(params, "lines", 1, 1..=MOST_LINES as u64)?;
     let search = whole(params, "search", SEARCH, 4096..=1 << 32)?;
-    let options = Options { wanted, pattern, lines: lines as usize, search, folder: around.folder.clone() };
+    let options = Options { target, pattern, lines: lines as usize, search, folder: around.folder.clone() };
     Ok(LogTail { follower: Follower::new(options) })
 }
 
@@ -101,11 +101,11 @@ impl Collector for LogTail {
         self.follower.keep();
         let here = looked.map_err(Failure::Failed)?;
         let follower = &self.follower;
-        let wanted = &follower.options.wanted;
+        let target = &follower.options.target;
         let Some(last) = follower.seen.last(1).next() else {
             return Err(Failure::NotHere(match here {
-                true => format!("no line of {wanted} matches so far"),
-                false => format!("there is no {wanted}"),
+                true => format!("no line of {target} matches so far"),
+                false => format!("there is no {target}"),
             }));
         };
         let mut value = last.shown();

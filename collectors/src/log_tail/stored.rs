@@ -41,7 +41,7 @@ pub(super) fn write(folder: &Path, text: &str) -> std::io::Result<()> {
 pub(super) fn written(follower: &Follower) -> String {
     let all = |places: &[Place]| places.iter().map(Place::written).collect::<Vec<_>>();
     let value = json!({
-        "path": follower.options.wanted.to_string(),
+        "path": follower.options.target.to_string(),
         "pattern": follower.options.pattern.text(),
         "lines": follower.options.lines,
         "begun": follower.begun,
@@ -57,7 +57,7 @@ pub(super) fn written(follower: &Follower) -> String {
 /// Reads what was written for the same; none if it was for something else, or nothing was read then.
 pub(super) fn parse(text: &str, options: &Options) -> Option<StoredState> {
     let value: Value = serde_json::from_str(text).ok()?;
-    let same = value.get("path")?.as_str()? == options.wanted.to_string()
+    let same = value.get("path")?.as_str()? == options.target.to_string()
         && value.get("pattern")?.as_str()? == options.pattern.text()
         && value.get("lines")?.as_u64()? == options.lines as u64
         && value.get("begun")?.as_bool()?;

@@ -192,14 +192,14 @@ impl Parser {
         self.next += 1;
         match &*name {
             "in" => Err(Fault::syntax(at, "`in` needs a value on its left")),
-            "true" | "false" | "null" => self.meant(at, &name),
+            "true" | "false" | "null" => self.resolved(at, &name),
             _ if matches!(self.peek(), Token::Sign("(")) => self.call(at, &name),
-            _ => self.meant(at, &name),
+            _ => self.resolved(at, &name),
         }
     }
 
     /// The meaning of a name that is not called: a literal, a variable, a parameter, or else an input.
-    fn meant(&mut self, at: u32, name: &str) -> Parsed {
+    fn resolved(&mut self, at: u32, name: &str) -> Parsed {
         let kind = match name {
             "true" => NodeKind::Bool(true),
             "false" => NodeKind::Bool(false),

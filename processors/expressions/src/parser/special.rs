@@ -200,7 +200,7 @@ fn written(input: &str, steps: &[Step]) -> Box<str> {
                 text.push_str(name);
             }
             Step::Index(Node { kind: NodeKind::Text(name), .. }) => {
-                text.push_str(&format!("[{}]", quoted(name)))
+                text.push_str(&format!("[{}]", quoted(name)));
             }
             Step::Index(Node { kind: NodeKind::Number(number), .. }) => {
                 text.push_str(&format!("[{}]", rendered(*number)));

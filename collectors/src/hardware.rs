@@ -2,7 +2,7 @@
 //!
 //! The one place that uses it, and only where it knows what the kernel does not say in so many words: models of ARM
 //! processors, and labels of sensors. Both are of the machine, wherever the kernel's files are seen from. For the
-//! other figures it would be a loss (`docs/decisions/40-sysinfo.md`).
+//! other figures it would be a loss (`docs/decisions/02-sysinfo.md`).
 
 use std::collections::BTreeMap;
 

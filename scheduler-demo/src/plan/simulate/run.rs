@@ -152,7 +152,7 @@ impl<'a> World<'a> {
                 match action {
                     Action::Give { node, items } => self.send(node, |node| EventKind::Give(node, items)),
                     Action::TakeBack { node, items } => {
-                        self.send(node, |node| EventKind::TakeBack(node, items))
+                        self.send(node, |node| EventKind::TakeBack(node, items));
                     }
                     Action::Finished => return Some(self.now),
                 }

@@ -1,8 +1,9 @@
 //! Reads a JSON object field by field and says everything that is wrong with it, not only the first thing.
 //!
-//! A field is taken once; what nobody took is unknown, and the answer names it together with the known field
-//! that it resembles. Nothing is ever ignored.
+//! A field that is never taken is unknown, and the answer names it together with the known field that it resembles.
+//! Nothing is ever ignored.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::json::{self, kind_of};
@@ -42,11 +43,11 @@ impl Fields {
         read: impl FnOnce(&Value) -> Result<T, String>,
     ) -> Option<T> {
         self.known.push(name);
-        let value = self.map.remove(name).filter(|value| !value.is_null())?;
-        match read(&value) {
+        let value = self.value(name)?;
+        match read(value) {
             Ok(read) => Some(read),
             Err(message) => {
-                let given = match &value {
+                let given = match value {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
@@ -55,6 +56,17 @@ impl Fields {
                 None
             }
         }
+    }
+
+    /// The same for a field whose reader says where in it the errors are.
+    pub fn part<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Value) -> Result<T, Vec<FieldError>>,
+    ) -> Option<T> {
+        self.known.push(name);
+        let read = read(self.value(name)?);
+        read.map_err(|errors| self.errors.extend(errors)).ok()
     }
 
     /// Takes a field that must be there.
@@ -75,9 +87,9 @@ impl Fields {
         None
     }
 
-    /// Whether the object has the field.
-    pub fn has(&self, name: &str) -> bool {
-        self.map.get(name).is_some_and(|value| !value.is_null())
+    /// The value of a field that is there and not null; it may have been taken already.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.map.get(name).filter(|value| !value.is_null())
     }
 
     pub fn error(&mut self, name: &str, message: impl Into<String>) -> &mut FieldError {
@@ -94,6 +106,9 @@ impl Fields {
     /// Ends the reading: what is left is unknown. Returns every error.
     pub fn end(mut self) -> Vec<FieldError> {
         for (name, value) in std::mem::take(&mut self.map) {
+            if self.known.contains(&name.as_str()) {
+                continue;
+            }
             let expected = match nearest(&name, self.known.iter().copied()) {
                 Some(close) => format!("`{close}`?"),
                 None => format!("one of {}", self.known.join(", ")),
@@ -167,6 +182,12 @@ pub fn data_name(value: &Value) -> Result<DataName, String> {
 /// Reads a node name.
 pub fn node_name(value: &Value) -> Result<NodeName, String> {
     NodeName::parse(string(value)?).map_err(|_| "is not a node name".to_owned())
+}
+
+/// Reads one word of an enum.
+pub fn variant<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    string(value)?;
+    T::deserialize(value).map_err(|_| "is not known".to_owned())
 }
 
 /// Reads one of a fixed set of words.

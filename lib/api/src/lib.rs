@@ -7,6 +7,7 @@
 pub mod access;
 pub mod command;
 pub mod cron;
+pub mod declaration;
 pub mod duration;
 pub mod fields;
 pub mod headers;

@@ -27,6 +27,13 @@ pub struct NameError {
     expected: &'static str,
 }
 
+impl DataName {
+    /// Stands where no name has been read yet. It is empty, so it equals no name.
+    pub(crate) fn unread() -> Self {
+        DataName(Arc::from(""))
+    }
+}
+
 impl NameError {
     /// The same as an error of the field in which the name stood.
     pub fn at(&self, field: &str) -> FieldError {

@@ -9,6 +9,7 @@ use crate::credentials::GivenTls;
 
 pub mod access;
 pub mod data;
+pub mod field_options;
 pub mod nodes;
 pub mod parse;
 pub mod registrations;

@@ -85,7 +85,7 @@ fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
         Cell::from(registration.data_name.as_str()),
         Cell::from(words::wire(&registration.kind)),
         Cell::from(words::wire(&registration.mode)),
-        Cell::from(words::timing(&registration.timing)),
+        Cell::from(registration.timing.to_string()),
         Cell::from(words::placement(registration)),
         Cell::from(one.version.to_string()),
         Cell::from(words::age(one.updated_at, now) + " ago"),

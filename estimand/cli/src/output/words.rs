@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_api::registration::{Registration, Replicas, Timing};
+use estimand_api::registration::{Registration, Replicas};
 use estimand_api::value::State;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -69,15 +69,6 @@ pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
 /// An instant to the millisecond, in UTC.
 pub fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
-}
-
-/// When it runs: `5s`, `gap 5s`, or the cron expression.
-pub fn timing(timing: &Timing) -> String {
-    match timing {
-        Timing::Every(span) => span.to_string(),
-        Timing::Gap(span) => format!("gap {span}"),
-        Timing::Cron(expr) => expr.to_string(),
-    }
 }
 
 /// Where it runs: `all`, `zone=a`, `any 2`, `any 2 of zone=a`.

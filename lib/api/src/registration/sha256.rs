@@ -8,8 +8,6 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use super::Mode;
-use crate::fields::{self, Fields};
 use crate::schema;
 
 /// What a digest looks like, for people.
@@ -61,15 +59,6 @@ impl Serialize for Sha256 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
-}
-
-pub(super) fn read_sha256(fields: &mut Fields, mode: Mode) -> Option<Sha256> {
-    let digest = fields.optional("sha256", SHA256_EXPECTED, fields::parsed::<Sha256>);
-    if digest.is_some() && !matches!(mode, Mode::Exec | Mode::Stream) {
-        fields.error("sha256", "is for what runs an executable").expected =
-            Some("none, or the mode `exec` or `stream`".to_owned());
-    }
-    digest
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) const MAX_ENTRIES: usize = 256;
 
 /// A schema that was read and found right.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Schema {
+pub(in super::super) struct Schema {
     /// As it was given.
     text: Value,
     rule: Rule,
@@ -85,7 +85,7 @@ pub(super) const TYPES: [(&str, Type); 7] = [
 ];
 
 impl Schema {
-    pub(super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(in super::super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
         let mut reader = Reader { rules: 0, errors: Vec::new() };
         let rule = reader.rule("schema", value, 1);
         match reader.errors {
@@ -94,7 +94,7 @@ impl Schema {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(in super::super) fn to_json(&self) -> Value {
         self.text.clone()
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
 use crate::names::{DataName, NodeName};
-use crate::problem::{FieldError, Problem};
+use crate::problem::{FieldError, Problem, kind};
 use crate::schema;
 
 /// The environment variable that holds a token.
@@ -286,12 +286,12 @@ pub fn no_such_token(name: &str) -> Problem {
 
 /// 401: nobody is known by that, or nothing was shown.
 pub fn unauthorized(detail: impl Into<String>) -> Problem {
-    Problem::new(401, "unauthorized", "This needs a token", detail)
+    Problem::new(401, kind::UNAUTHORIZED, "This needs a token", detail)
 }
 
 /// 403: it is known who asks, and they may not.
 pub fn forbidden(detail: impl Into<String>) -> Problem {
-    Problem::new(403, "forbidden", "This is not allowed", detail)
+    Problem::new(403, kind::FORBIDDEN, "This is not allowed", detail)
 }
 
 /// 403 because of one field.

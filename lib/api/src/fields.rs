@@ -154,11 +154,16 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
     }
 }
 
-/// The name that was probably meant, if one of those that there are is near enough. A short word is a few edits away
+/// More of a given name is not compared.
+const MAX_GIVEN_CHARS: usize = 64;
+
+/// The known name that was probably meant, if one is near enough. A short word is a few edits away
 /// from any other; a guess must keep most of what was written.
 pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let close = known.min_by_key(|known| distance(known, given))?;
-    (distance(close, given) <= (given.len() / 3).min(3)).then_some(close)
+    let given: String = given.chars().take(MAX_GIVEN_CHARS).collect::<String>().to_ascii_lowercase();
+    let distance = |known: &str| strsim::levenshtein(&known.to_ascii_lowercase(), &given);
+    let close = known.min_by_key(|known| distance(known))?;
+    (distance(close) <= (given.len() / 3).min(3)).then_some(close)
 }
 
 /// Reads a truth value.
@@ -174,7 +179,7 @@ where
     string(value)?.parse().map_err(|e: T::Err| e.to_string())
 }
 
-/// Reads a data name. What one looks like is said by the field, once.
+/// Reads a data name. The field says its form.
 pub fn data_name(value: &Value) -> Result<DataName, String> {
     DataName::parse(string(value)?).map_err(|_| "is not a data name".to_owned())
 }
@@ -196,23 +201,6 @@ pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
     words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or("is not known".to_owned())
 }
 
-/// How many edits turn one word into the other, case aside.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -220,7 +208,7 @@ mod tests {
     use crate::json::parse_object;
 
     #[test]
-    fn every_error_is_said_at_once() {
+    fn all_errors_are_reported_at_once() {
         let map = parse_object(br#"{"max-time": 5, "cmd": 7, "n": 11}"#).unwrap();
         let mut fields = Fields::new(map);
         fields.required("dataName", "a data name", |v| string(v).map(str::to_owned));

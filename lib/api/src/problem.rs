@@ -56,7 +56,7 @@ pub mod kind {
 /// How much of a wrong input is repeated in an answer.
 const MAX_GIVEN_CHARS: usize = 120;
 
-/// What went wrong, for people and programs.
+/// A failed request, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// A short, stable name of the kind of problem, e.g. `invalid-input`.
@@ -66,7 +66,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened this time.
+    /// The cause of this one.
     pub detail: String,
     /// Every input that was wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -84,12 +84,12 @@ pub struct Problem {
 pub struct FieldError {
     /// Where it stands: a field's name, `limits.memory`, `[3].nodeName`, or `body`.
     pub field: String,
-    /// What was wrong with it.
+    /// The error in it.
     pub message: String,
-    /// What was given, shortened.
+    /// The input, shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// What would be right.
+    /// Right input, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
 }

@@ -15,30 +15,30 @@ const FILE: &str = "file";
 
 /// The fields that were given, each as far as its option's text tells.
 #[derive(Debug, Default)]
-pub struct FieldOptions(Vec<Given>);
+pub struct FieldOptions(Vec<FieldOption>);
 
-/// The value of one option.
+/// An option that was given.
 #[derive(Debug)]
-struct Given {
+struct FieldOption {
     field: &'static str,
     member: Option<&'static str>,
-    value: GivenValue,
+    value: OptionValue,
 }
 
 #[derive(Debug)]
-enum GivenValue {
+enum OptionValue {
     One(Value),
     Pairs(Vec<(String, Value)>),
 }
 
 impl FieldOptions {
-    /// The fields as a registration's body has them. Whether they are right is not decided here.
+    /// The fields as a registration's body has them, not yet checked.
     pub fn to_map(&self) -> Result<Map<String, Value>, Problem> {
         let mut map = Map::new();
-        for Given { field, member, value } in &self.0 {
+        for FieldOption { field, member, value } in &self.0 {
             let value = match value {
-                GivenValue::One(value) => value.clone(),
-                GivenValue::Pairs(pairs) => object_of(field, pairs)?,
+                OptionValue::One(value) => value.clone(),
+                OptionValue::Pairs(pairs) => object_of(field, pairs)?,
             };
             match member {
                 None => drop(map.insert((*field).to_owned(), value)),
@@ -69,7 +69,7 @@ impl FromArgMatches for FieldOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let given = options().filter_map(|(field, flag)| {
             let value = given(flag, matches)?;
-            Some(Given { field: field.name, member: flag.member, value })
+            Some(FieldOption { field: field.name, member: flag.member, value })
         });
         Ok(FieldOptions(given.collect()))
     }
@@ -108,17 +108,17 @@ fn option(field: &Field<Registration>, flag: &'static Flag) -> Arg {
 }
 
 /// The value of an option; none if it was not given.
-fn given(flag: &Flag, matches: &ArgMatches) -> Option<GivenValue> {
+fn given(flag: &Flag, matches: &ArgMatches) -> Option<OptionValue> {
     match flag.input {
-        Input::Switch => matches.get_flag(flag.name).then_some(GivenValue::One(Value::Bool(true))),
-        Input::Word(_) | Input::Text(_) => matches.get_one::<Value>(flag.name).cloned().map(GivenValue::One),
+        Input::Switch => matches.get_flag(flag.name).then_some(OptionValue::One(Value::Bool(true))),
+        Input::Word(_) | Input::Text(_) => matches.get_one::<Value>(flag.name).cloned().map(OptionValue::One),
         Input::List(_) => {
             let items = matches.get_many::<Value>(flag.name)?;
-            Some(GivenValue::One(Value::Array(items.cloned().collect())))
+            Some(OptionValue::One(Value::Array(items.cloned().collect())))
         }
         Input::Pairs(_) => {
             let pairs = matches.get_many::<(String, Value)>(flag.name)?;
-            Some(GivenValue::Pairs(pairs.cloned().collect()))
+            Some(OptionValue::Pairs(pairs.cloned().collect()))
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The address of a service. Whether all of it is right turns out when it is used.
+/// The address of a service. The rest of it is checked when it is used.
 pub fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':'])) {

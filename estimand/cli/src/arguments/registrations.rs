@@ -17,7 +17,7 @@ Examples:
 
 const LIST_NOTES: &str = "\
 OK is how many of its instances have had a good run and no trouble since, of those that there are or
-should be. What is wrong stands below the line; `estimand instances` says more.";
+should be. Troubles stand below the line; `estimand instances` says more.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REGISTER_EXAMPLES)]

@@ -82,7 +82,7 @@ fn checked(map: Map<String, Value>) -> Result<Input, Problem> {
     Ok(Input { registration, map })
 }
 
-/// The body that the options say. Whether it is right is not decided here.
+/// The body that the options say, not yet checked.
 fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
     let mut map = Map::new();
     if let Some(name) = &args.name {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::arguments::{ClientCommand, CommandLine};
 
-    /// What the options, parted by white space, and the command mean.
+    /// Reads options, parted by white space, and a command.
     fn input(options: &str, cmd: &[&str]) -> Result<Input, Problem> {
         let line = ["estimand", "register"].into_iter().chain(options.split_whitespace());
         let line = line.chain(["--"]).chain(cmd.iter().copied());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_registry_would_refuse_is_refused_here() {
+    fn a_registration_that_the_registry_would_reject_is_rejected_here() {
         let check = |options: &str, fields: &[&str]| {
             let errors = input(options, &["x"]).unwrap_err().errors;
             assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_or_several_and_is_refused_as_a_whole() {
+    fn a_file_holds_one_or_several_and_is_rejected_as_a_whole() {
         let one = br#"{"dataName":"a","cmd":"x","max-Time":1,"version":3}"#;
         let (inputs, single) = from_document(one).unwrap();
         assert_eq!((inputs.len(), single), (1, true));

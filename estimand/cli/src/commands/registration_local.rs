@@ -1,6 +1,6 @@
-//! What a registration takes from this machine: secrets out of files, and the digest of an executable.
+//! The parts of a registration that come from this machine: secrets out of files, and the digest of an executable.
 //!
-//! The value of a secret is never part of what is said of it, also not if it is wrong.
+//! The value of a secret is never part of a message, also not if it is wrong.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,8 +1,8 @@
-//! What a registration looks like on the wire, for the description of the interface.
+//! The schema of a registration, for the description of the interface.
 //!
-//! A field that is null is absent. Which fields go together stands in `allOf`, where those who make clients of a
-//! description leave it alone. What no schema says, the parser says: whether an expression can be read, `secrets` are
-//! names of `env`, an interval that is written as a text is within its bounds.
+//! A field that is null is absent. The rules over several fields stand in `allOf`, which generators of clients
+//! ignore. Only the parser checks that an expression can be read, that `secrets` are names of `env`, and that an interval
+//! written as a text is within its bounds.
 
 use serde_json::{Map, Value, json};
 
@@ -109,7 +109,7 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
-    use crate::schema::told;
+    use crate::schema::testing;
 
     fn parse(body: &Value) -> Result<Registration, crate::problem::Problem> {
         Registration::parse(body.to_string().as_bytes()).map(|submitted| submitted.registration)
@@ -124,20 +124,23 @@ mod tests {
 
     #[test]
     fn the_fields_that_are_described_are_those_that_are_read() {
-        let known = |body: Value| told::known(&parse(&body).unwrap_err());
-        let schema = told::json(Registration::schema());
-        assert_eq!(told::fields(&schema), known(json!({ "?": 1 })));
+        let known = |body: Value| testing::known(&parse(&body).unwrap_err());
+        let schema = testing::json(Registration::schema());
+        assert_eq!(testing::fields(&schema), known(json!({ "?": 1 })));
         let limits = &schema["properties"]["limits"];
-        assert_eq!(told::fields(limits), known(registration(json!({ "limits": { "?": 1 } }))));
-        let history = told::json(History::schema());
-        assert_eq!(told::fields(&history["oneOf"][2]), known(registration(json!({ "history": { "?": 1 } }))));
-        let values = told::json(ValueSchema::schema());
-        assert_eq!(told::fields(&values), known(registration(json!({ "schema": { "?": 1 } }))));
+        assert_eq!(testing::fields(limits), known(registration(json!({ "limits": { "?": 1 } }))));
+        let history = testing::json(History::schema());
+        assert_eq!(
+            testing::fields(&history["oneOf"][2]),
+            known(registration(json!({ "history": { "?": 1 } })))
+        );
+        let values = testing::json(ValueSchema::schema());
+        assert_eq!(testing::fields(&values), known(registration(json!({ "schema": { "?": 1 } }))));
     }
 
     #[test]
     fn examples_are_taken() {
-        for schema in [told::json(Registration::schema()), told::json(NewRegistration::schema())] {
+        for schema in [testing::json(Registration::schema()), testing::json(NewRegistration::schema())] {
             for example in schema["examples"].as_array().unwrap() {
                 let read = parse(example).unwrap();
                 assert_eq!(parse(&Value::Object(read.to_map())).unwrap(), read);
@@ -147,13 +150,15 @@ mod tests {
 
     #[test]
     fn words_are_those_that_are_read() {
-        for (field, words) in [("phase", told::json(Phase::schema())), ("kind", told::json(Kind::schema()))] {
+        for (field, words) in
+            [("phase", testing::json(Phase::schema())), ("kind", testing::json(Kind::schema()))]
+        {
             for word in words["enum"].as_array().unwrap() {
                 parse(&registration(json!({ field: word }))).unwrap();
             }
         }
         for format in
-            told::json(Format::schema())["enum"].as_array().unwrap().iter().chain([&json!("openmetrics")])
+            testing::json(Format::schema())["enum"].as_array().unwrap().iter().chain([&json!("openmetrics")])
         {
             parse(&registration(json!({ "format": format }))).unwrap();
         }

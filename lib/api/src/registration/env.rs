@@ -1,8 +1,8 @@
 //! The variables of a registration's environment, and which of their values nobody may read back.
 //!
-//! A secret value is written once and goes to the agents that need it. Whoever else reads the registration finds
+//! A secret value is written once and goes to the agents that need it. Any other reader of the registration finds
 //! `null` in its place, and the name in `secrets`; sent back like that it means the value that is kept already. No
-//! value, secret or not, is repeated in what is said of a wrong one.
+//! value, secret or not, is repeated in an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::json::kind_of;
 use crate::problem::FieldError;
 use crate::schema::NO_NUL;
 
-/// What stands for a value that is not shown.
+/// Stands for a value that is not shown.
 pub const WITHHELD: Value = Value::Null;
 
 /// Reads `env`, in which only secrets may be withheld: null.
@@ -112,8 +112,8 @@ impl Registration {
     }
 }
 
-/// Takes the values of these variables, and of its own secrets, out of a registration as JSON. What has the form of
-/// no registration loses its whole environment.
+/// Takes the values of these variables, and of its own secrets, out of a registration as JSON. An object that has not
+/// the form of a registration loses its whole environment.
 pub fn redact(registration: &mut Map<String, Value>, names: &BTreeSet<String>) {
     let own =
         registration.get("secrets").map_or_else(|| Some(BTreeSet::new()), |given| self::names(given).ok());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_may_be_a_secret_is_repeated() {
+    fn errors_repeat_no_value() {
         for (more, part) in [
             (r#""env":{"A":"hush","1":"hush"}"#, "not a variable's name"),
             (r#""env":{"ESTIMAND_A":"hush"}"#, "set by the agent"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_is_redacted_whatever_its_form() {
+    fn any_json_is_redacted() {
         let check = |given: Value, expected: Value| {
             let Value::Object(mut map) = given else { panic!("no object") };
             redact(&mut map, &BTreeSet::from(["N".to_owned()]));

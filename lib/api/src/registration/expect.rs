@@ -1,4 +1,4 @@
-//! What a registration says of its values in advance: their shape, their range, their unit.
+//! The values that a registration expects: their shape, their range, their unit.
 //!
 //! A plugin may change its output from one run to the next. A value that is not as expected is kept from readers, and
 //! the reason names the place in the value, what was there and what would be right. `schema` says what must be there;
@@ -27,7 +27,7 @@ const MAX_PLACES: usize = 128;
 /// The longest unit, in characters.
 const MAX_UNIT_CHARS: usize = 64;
 
-/// What values must be like; nothing is expected of those of most registrations.
+/// The expectations of values; most registrations have none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expectations {
     pub(super) schema: Option<Schema>,
@@ -62,7 +62,7 @@ impl Expectations {
         self.schema.is_none() && self.range.is_none() && self.unit.is_none()
     }
 
-    /// Whether a value, as JSON text, is as expected; if not, why not.
+    /// Checks that a value, as JSON text, is as expected; the error is the reason.
     pub fn check(&self, json: &str) -> Result<(), String> {
         if self.is_empty() {
             return Ok(());
@@ -243,12 +243,12 @@ fn check_unit(value: &Value, place: &str, expected: &str) -> Result<(), String> 
     }
 }
 
-/// What a reason repeats of a value or of a schema: not too much, and on one line.
+/// A value or a schema as a reason repeats it: not too much, and on one line.
 fn shown(text: &str) -> String {
     shorten(text).chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// How a reason begins that is about a place.
+/// The beginning of a reason that is about a place.
 fn at(place: &str) -> String {
     match place {
         "" => "the value".to_owned(),

@@ -1,7 +1,7 @@
 //! A registration: how a data name is produced, where, and when. The paper's `t_DP`.
 //!
 //! A registration that exists is right: [`Registration::parse`] checks every field and says everything that
-//! is wrong. What concerns other registrations (a taken name, a cycle of inputs) is the registry's to check.
+//! is wrong. Rules over several registrations (a taken name, a cycle of inputs) are the registry's to check.
 //! The paper's three fields keep their names; everything else is optional.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ pub enum Format {
     Influx,
     /// A Nagios plugin: its exit code, its text and its performance data.
     Nagios,
-    /// What a munin plugin prints.
+    /// The output of a munin plugin.
     Munin,
     /// Netdata's external plugins, which live long.
     Netdata,
@@ -155,9 +155,9 @@ pub struct Registration {
     pub kind: Kind,
     pub mode: Mode,
     pub format: Format,
-    /// Whether one bad record spoils the whole output.
+    /// One bad record spoils the whole output.
     pub strict: bool,
-    /// What its values are; others are kept from readers.
+    /// The expectations of its values; others are kept from readers.
     pub expect: Expectations,
     pub timeout: Option<Span>,
     pub nodes: Selector,
@@ -169,7 +169,7 @@ pub struct Registration {
     pub env: BTreeMap<String, String>,
     /// The variables whose values go to agents and are shown to nobody.
     pub secrets: BTreeSet<String>,
-    /// What the executable's file must be.
+    /// The digest of the executable's file.
     pub sha256: Option<Sha256>,
     /// How much of the past is kept, if any.
     pub history: Option<History>,
@@ -195,10 +195,10 @@ pub struct Change {
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub at: DateTime<Utc>,
-    /// Who changed it.
+    /// The author of the change.
     pub by: String,
-    /// What it was from then on; for a deletion what it had been. What an older version wrote may look otherwise than a
-    /// registration does now.
+    /// The registration from then on; for a deletion the one until then. One that an older version wrote may look
+    /// otherwise than a registration does now.
     #[schema(value_type = Object)]
     pub registration: Value,
 }
@@ -221,7 +221,7 @@ impl Action {
     }
 }
 
-/// What a body said beside the registration itself.
+/// A registration as it was sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
     pub registration: Registration,
@@ -232,7 +232,7 @@ pub struct Submitted {
 impl Registration {
     /// Reads the body of a registration, checks all of it, and says all that is wrong.
     ///
-    /// What a GET returned may be sent back: `version` then guards against overwriting somebody else's change,
+    /// The answer of a GET may be sent back: `version` then guards against overwriting somebody else's change,
     /// `createdAt` and `updatedAt` are the registry's own and must only be instants.
     pub fn parse(body: &[u8]) -> Result<Submitted, Problem> {
         Self::from_map(parse_object(body)?)
@@ -289,7 +289,7 @@ impl Registration {
         }
     }
 
-    /// Whether one instance gives values of nodes other than its own.
+    /// One instance gives values of nodes other than its own.
     pub fn answers_for_others(&self) -> bool {
         let computed = matches!(self.mode, Mode::Expr | Mode::Builtin);
         self.format == Format::Nodes || (computed && self.replicas != Replicas::All)

@@ -21,7 +21,7 @@ pub struct History {
     pub max: Option<u64>,
 }
 
-/// What an instance may use.
+/// The resources that an instance may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
     /// Bytes of memory.

@@ -1,4 +1,4 @@
-//! Which fields of a registration go together: each rule as the parser checks it and as the schema says it.
+//! The rules over several fields of a registration: each as the parser checks it and as the schema says it.
 
 use serde_json::{Map, Value, json};
 

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::schema;
 
-/// What a digest looks like, for people.
+/// The form of a digest, for messages.
 pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexadecimal digits";
 
 /// The SHA-256 of a file.
@@ -29,7 +29,7 @@ crate::described!(
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -43,14 +43,8 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "is not 64 hexadecimal digits".to_owned();
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
         let mut digest = [0; 32];
-        for (place, byte) in digest.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
-        }
+        hex::decode_to_slice(text, &mut digest).map_err(|_| "is not 64 hexadecimal digits".to_owned())?;
         Ok(Sha256(digest))
     }
 }

@@ -28,7 +28,7 @@ pub(in super::super) struct Schema {
     rule: Rule,
 }
 
-/// What one schema object says.
+/// The rule of one schema object.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Rule {
     /// Any of these; empty: whatever it is.
@@ -47,7 +47,7 @@ struct Rule {
     length: Count,
 }
 
-/// What members an object may have besides `properties`.
+/// The members that an object may have besides `properties`.
 #[derive(Debug, Clone, Default, PartialEq)]
 enum Others {
     #[default]
@@ -324,7 +324,7 @@ fn wrong(place: &str, value: &Value, what: &str, expected: &str) -> String {
     format!("{}: {value} {what}; the registration says {expected}", at(place))
 }
 
-/// Whether two values are the same; 1 and 1.0 are one number, and the order of members means nothing.
+/// Compares two values; 1 and 1.0 are one number, and the order of members means nothing.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => number::compare(a, b).is_eq(),

@@ -29,7 +29,7 @@ fn refused(given: Value, expected: &str) {
     assert!(errors.iter().any(|error| error.contains(expected)), "{errors:?}");
 }
 
-/// What a value is told that is checked against expectations; empty if it is as expected.
+/// Checks a value against expectations; the reason is empty if it is as expected.
 #[track_caller]
 fn check(given: &Value, json: &str, reason: &str) {
     let told = read(given.clone()).unwrap().check(json).err().unwrap_or_default();
@@ -42,7 +42,7 @@ fn schema(schema: Value, value: Value, reason: &str) {
 }
 
 #[test]
-fn what_was_given_is_shown_again() {
+fn expectations_are_rendered_as_they_were_given() {
     let given = json!({
         "schema": {"type": ["number", "null"], "minimum": 0},
         "range": {"/b": {"max": 18_446_744_073_709_551_615_u64}, "/a": {"min": -1.5}},

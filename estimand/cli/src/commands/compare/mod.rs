@@ -172,7 +172,7 @@ fn columns(
     // Histories of nodes that have no value now are compared as well.
     let past = kept.iter().flat_map(|kept| kept.by_node.keys());
     let nodes: BTreeSet<&NodeName> = values.iter().map(|value| &value.node_name).chain(past).collect();
-    let column = |(name, kept): (&DataName, &Kept)| {
+    let column = |(name, kept): (&DataName, &ColumnPast)| {
         let own = values.iter().filter(|value| value.data_name == *name);
         let of_node: BTreeMap<&NodeName, &Value> = own.map(|value| (&value.node_name, value)).collect();
         let number = |node: &NodeName| figures::number(&of_node.get(node)?.data_value, field);
@@ -181,7 +181,7 @@ fn columns(
         let one = |(place, node): (usize, &&NodeName)| {
             let value = of_node.get(*node);
             let beside = |field: &str| value?.data_value.get(field)?.as_f64();
-            OfNode {
+            NodeEntry {
                 node_name: (*node).clone(),
                 value: value.map(|value| value.data_value.clone()),
                 number: numbers[place],
@@ -213,7 +213,7 @@ fn pairs(columns: &[Column]) -> Vec<Pair> {
         let differences = shares(a).zip(shares(b)).map(|(one, other)| figures::differences(&one, &other));
         let numbers = |column: &Column| column.nodes.iter().map(|node| node.number).collect::<Vec<_>>();
         let order = figures::order(&numbers(a), &numbers(b));
-        let of_node = |(place, node): (usize, &OfNode)| Difference {
+        let of_node = |(place, node): (usize, &NodeEntry)| Difference {
             node_name: node.node_name.clone(),
             difference: differences.as_ref().map(|differences| differences[place]),
         };

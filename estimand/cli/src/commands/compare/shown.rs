@@ -4,7 +4,7 @@
 use std::io;
 
 use super::figures::NoShares;
-use super::{Column, Comparison, OfNode, Pair};
+use super::{Column, Comparison, NodeEntry, Pair};
 use crate::output::Output;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
@@ -48,7 +48,7 @@ fn dash() -> String {
 }
 
 /// The number with what goes with it; what is no number is shown as it is.
-fn now(node: &OfNode) -> String {
+fn now(node: &NodeEntry) -> String {
     match (&node.value, node.number) {
         (None, _) => dash(),
         (Some(value), None) => value.to_string(),
@@ -56,7 +56,7 @@ fn now(node: &OfNode) -> String {
     }
 }
 
-fn past(node: &OfNode) -> String {
+fn past(node: &NodeEntry) -> String {
     node.past.map_or_else(dash, |past| with_spread(past.mean, past.deviation, Some(past.count as f64)))
 }
 

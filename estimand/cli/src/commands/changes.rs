@@ -75,9 +75,12 @@ mod tests {
             Action::Replaced,
             json!({ "cmd": ["x", "-v"], "max-Time": 5, "timeout": 2, "version": 2 }),
         );
-        assert_eq!(what(&first, None), "x");
-        assert_eq!(what(&second, Some(&first)), r#"cmd: x → ["x","-v"], timeout: null → 2"#);
-        assert_eq!(what(&change(Action::Replaced, first.registration.clone()), Some(&first)), "nothing");
-        assert_eq!(what(&change(Action::Deleted, first.registration.clone()), Some(&second)), "");
+        assert_eq!(differences(&first, None), "x");
+        assert_eq!(differences(&second, Some(&first)), r#"cmd: x → ["x","-v"], timeout: null → 2"#);
+        assert_eq!(
+            differences(&change(Action::Replaced, first.registration.clone()), Some(&first)),
+            "nothing"
+        );
+        assert_eq!(differences(&change(Action::Deleted, first.registration.clone()), Some(&second)), "");
     }
 }

@@ -8,7 +8,7 @@ use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration};
-use estimand_web::{Body, Failure, Principal, Query, path_name};
+use estimand_web::{Body, Failure, Principal, path_name};
 
 use super::read::{JSON, etag};
 use crate::Registry;
@@ -36,12 +36,10 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     )
 )]
 pub async fn post(
-    req: HttpRequest,
     who: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let registration = parse_new(&body.0)?;
     let location = format!("/api/registry/{}", registration.data_name);
     registry.check(&registration).await?;
@@ -71,12 +69,10 @@ pub async fn post(
     )
 )]
 pub async fn put(
-    req: HttpRequest,
     who: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let submitted = Registration::parse(&body.0)?;
     registry.check(&submitted.registration).await?;
     let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
@@ -106,7 +102,6 @@ pub async fn delete(
     who: Principal,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     registry.remove(name.clone(), &who.to_string()).await?;
     let mut response = HttpResponse::NoContent();

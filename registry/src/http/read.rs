@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::{Problem, kind};
 use estimand_api::registration::{Change, Registration};
-use estimand_web::{Failure, Query, path_name};
+use estimand_web::{Failure, path_name};
 
 use crate::Registry;
 use crate::core::{RenderedRegistration, StoredRegistration};
@@ -28,8 +28,7 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
+pub async fn list(registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
     let list = registry.registrations()?.list();
     Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).body(list))
 }
@@ -47,8 +46,7 @@ pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<Http
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
+pub async fn secrets(registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
     let list = registry.registrations()?.complete_list();
     let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).insert_header(no_store).body(list))
@@ -69,7 +67,6 @@ pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<H
     )
 )]
 pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     match registry.registrations()?.get(name.as_str()) {
         Some(StoredRegistration::Readable(entry)) => Ok(HttpResponse::Ok()
@@ -96,7 +93,6 @@ pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpR
     )
 )]
 pub async fn history(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     let changes = registry.history(&name, MAX_HISTORY_ENTRIES).await?;
     match changes.is_empty() {

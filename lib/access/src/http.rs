@@ -1,0 +1,89 @@
+//! Tokens: made, listed and revoked, each for operators only.
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::access::{Grant, Issued, NewToken, TokenView};
+use estimand_api::json::parse_object;
+use estimand_api::problem::Problem;
+use estimand_web::{Body, Failure, Principal, segment};
+
+use crate::{Access, tokens};
+
+const MAX_BODY_BYTES: usize = 16 * 1024;
+
+/// Makes a token.
+#[utoipa::path(
+    post,
+    path = "/api/tokens",
+    tag = "access",
+    request_body(content = NewToken, description = "What it is to be good for"),
+    responses(
+        (status = 201, description = "The token. It is shown this once", body = Issued),
+        (status = 400, description = "The request is not valid", body = Problem),
+        (status = 409, description = "A live token has that name", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn create(
+    who: Principal,
+    body: Body<MAX_BODY_BYTES>,
+    access: ThinData<Access>,
+) -> Result<HttpResponse, Failure> {
+    let new = NewToken::from_map(parse_object(&body.0)?)?;
+    // First of all: a token that nobody can join with would be none.
+    let pin = (new.role == Grant::Join).then(|| access.signer()?.pin()).transpose()?;
+    let (token, row) = access.create(&new, &who.to_string()).await?;
+    tracing::info!(name = row.name, role = row.role, by = %who, "a token was made");
+    let view = shown(&access, &row)?;
+    let mut response = HttpResponse::Created();
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
+    Ok(response.json(Issued { token: token.expose().to_owned(), pin, view }))
+}
+
+/// All tokens that ever were, the oldest first. What they say is known to nobody.
+#[utoipa::path(
+    get,
+    path = "/api/tokens",
+    tag = "access",
+    responses(
+        (status = 200, description = "All tokens", body = [TokenView]),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn list(access: ThinData<Access>) -> Result<HttpResponse, Failure> {
+    let (tokens, now) = (access.0.0.tokens.load_full(), access.0.0.clock.now_micros());
+    let Some(rows) = tokens.stored() else {
+        return Err(Problem::unavailable("the tokens are not loaded yet", 1).into());
+    };
+    let views: Vec<TokenView> = rows.iter().filter_map(|row| tokens::view(row, now)).collect();
+    Ok(HttpResponse::Ok().json(views))
+}
+
+/// Revokes the live token of that name or id, or all certificates of a key.
+#[utoipa::path(
+    delete,
+    path = "/api/tokens/{name}",
+    tag = "access",
+    params(("name" = String, Path, description = "Its name or its id; or `sha256:` and the SHA-256 of the public key of a certificate, also of one that is not listed")),
+    responses(
+        (status = 200, description = "It lets nobody in any more: here at once, at other services after two seconds", body = TokenView),
+        (status = 404, description = "There is no such live token", body = Problem),
+        (status = 409, description = "It is the one that was shown with this request", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn revoke(
+    req: HttpRequest,
+    who: Principal,
+    access: ThinData<Access>,
+) -> Result<HttpResponse, Failure> {
+    let which = segment(&req, "name");
+    let row = access.revoke(which, &who.to_string(), &who.name()).await?;
+    tracing::info!(name = row.name, by = %who, "a token was revoked");
+    Ok(HttpResponse::Ok().json(shown(&access, &row)?))
+}
+
+fn shown(access: &Access, row: &estimand_store::TokenRow) -> Result<TokenView, Problem> {
+    tokens::view(row, access.0.clock.now_micros()).ok_or_else(Problem::internal)
+}

@@ -1,0 +1,64 @@
+//! The operator's first token: made when there is none, and kept in a file that only its owner can read.
+//!
+//! The file is written before the token is stored: a crash between the two leaves a file that lets nobody in, and the
+//! next start makes another one. Who deletes the file gets a new token at the next start, and the old one is revoked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use estimand_api::access::{Grant, NewToken, Token};
+use estimand_api::names::DataName;
+use estimand_store::Error;
+
+use crate::{Access, digest, tokens};
+
+/// What the token is called.
+const NAME: &str = "operator";
+/// Who made it, in the audit trail.
+const BY: &str = "first start";
+const MAX_BYTES: u64 = 1024;
+
+/// The token that is kept there.
+pub fn read(place: &Path) -> Option<Token> {
+    let mut text = String::new();
+    File::open(place).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    if let Ok(found) = fs::metadata(place)
+        && found.permissions().mode() & 0o077 != 0
+    {
+        tracing::warn!(file = %place.display(), "others can read the operator's token: chmod 600");
+    }
+    Token::parse(&text).ok()
+}
+
+/// Makes a token and keeps it there. Whoever calls this has the turn.
+pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
+    let token = digest::random_token();
+    if let Err(error) = write(place, &token) {
+        tracing::error!(file = %place.display(), %error, "the operator's token cannot be kept; \
+            give one in ESTIMAND_TOKEN, or nobody can change what runs");
+        return Ok(());
+    }
+    let now = access.0.clock.now_micros();
+    let old = access.0.tokens.load().live(NAME, now).cloned();
+    let over = old.map(|old| (estimand_store::TokenRow { revoked_at: Some(now), ..old }, "revoked"));
+    let Ok(name) = DataName::parse(NAME) else { return Ok(()) };
+    let new = NewToken { name, role: Grant::Operate, node: None, valid_for: None };
+    let made = (tokens::row_of(&new, &token, BY, now), "created");
+    access.store(over.into_iter().chain([made]).collect(), BY).await
+}
+
+fn write(place: &Path, token: &Token) -> io::Result<()> {
+    let new = place.with_extension("new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Nobody else's from the beginning: between making a file and changing its mode others could open it.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(token.expose().as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&new, place)
+}

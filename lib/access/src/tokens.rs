@@ -1,0 +1,377 @@
+//! All tokens at one moment. Pure: rows in, decisions out.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use estimand_api::access::{Grant, NewToken, Token, TokenState, TokenView, no_such_token};
+use estimand_api::problem::Problem;
+use estimand_store::TokenRow;
+use serde_json::{Value, json};
+
+use crate::digest::{self, Digest};
+use crate::operator_token;
+
+/// More tokens than any cluster has; a bound, so that nothing grows without one.
+const MAX_TOKENS: usize = 20_000;
+
+/// With this begin the names of joined nodes' certificates, which are listed and revoked like tokens.
+const CERTIFICATE: &str = "certificate-";
+/// How much of a key's digest is in such a name.
+const NAMED_DIGITS: usize = 12;
+/// For how long somebody may join, unless said otherwise.
+const JOIN_MICROS: i64 = 3_600_000_000;
+
+/// A token or a certificate, and the rights that it gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    pub kind: CredentialKind,
+    pub name: Arc<str>,
+    pub grant: Grant,
+    pub node: Option<Arc<str>>,
+    /// Microseconds.
+    pub expires_at: Option<i64>,
+    /// A join token that a node has joined with.
+    pub is_used: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// Its digest.
+    Token(Digest),
+    /// The digest of its public key.
+    Certificate(Digest),
+}
+
+impl Credential {
+    /// For people.
+    pub fn description(&self) -> String {
+        match self.kind {
+            CredentialKind::Token(_) => format!("the token `{}`", self.name),
+            CredentialKind::Certificate(_) => format!("the {}", self.name),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// All that ever were stored, the oldest first; none as long as that is not known.
+    rows: Option<Arc<Vec<TokenRow>>>,
+    by_digest: HashMap<Digest, Credential>,
+    revoked: HashSet<Digest>,
+}
+
+impl Tokens {
+    pub fn new(rows: Option<Arc<Vec<TokenRow>>>, own: &[(Token, Credential)]) -> Tokens {
+        let good = |row: &&TokenRow| row.revoked_at.is_none() || row.used_by.is_some();
+        let stored = rows.iter().flat_map(|rows| rows.iter()).filter(good).filter_map(known);
+        let own = own.iter().map(|(token, known)| (digest::of(token.expose()), known.clone()));
+        let by_digest = stored.chain(own).collect();
+        let over = rows.iter().flat_map(|rows| rows.iter()).filter(|row| row.revoked_at.is_some());
+        let revoked = over.filter_map(|row| digest::from_hex(&row.hash)).collect();
+        Tokens { rows, by_digest, revoked }
+    }
+
+    /// The stored tokens, if they are known.
+    pub fn stored(&self) -> Option<&Arc<Vec<TokenRow>>> {
+        self.rows.as_ref()
+    }
+
+    fn rows(&self) -> &[TokenRow] {
+        self.rows.as_ref().map_or(&[], |rows| rows.as_slice())
+    }
+
+    /// The credential of a token, also after it expired.
+    pub fn find(&self, token: &str) -> Option<&Credential> {
+        self.by_digest.get(&digest::of(token))
+    }
+
+    /// Whether certificates of that key are revoked.
+    pub fn is_revoked(&self, key: &Digest) -> bool {
+        self.revoked.contains(key)
+    }
+
+    /// The certificates of other keys that speak for a node now.
+    pub fn certificates_for(&self, node: &str, but: &str, now: i64) -> Vec<TokenRow> {
+        let others = self.rows().iter().filter(|row| is_certificate(row) && row.hash != but);
+        let of_node = others.filter(|row| row.node_name.as_deref() == Some(node));
+        of_node.filter(|row| state(row, now) == TokenState::Live).cloned().collect()
+    }
+
+    /// The name of a token that speaks for a node now.
+    pub fn token_for(&self, node: &str, now: i64) -> Option<&str> {
+        let speaks = |known: &&Credential| {
+            known.grant == Grant::Node
+                && known.node.as_deref() == Some(node)
+                && known.expires_at.is_none_or(|end| end > now)
+        };
+        self.by_digest.values().find(speaks).map(|known| &*known.name)
+    }
+
+    /// The row of a join token with which that key may join: nobody has yet, or that key has.
+    pub fn to_join_with(&self, token: &Digest, key: &str, now: i64) -> Option<&TokenRow> {
+        let hash = digest::hex(token);
+        let row = self.rows().iter().find(|row| row.hash == hash && row.role == Grant::Join.as_str())?;
+        match &row.used_by {
+            None => (state(row, now) == TokenState::Live).then_some(row),
+            Some(user) => (user == key && row.expires_at.is_none_or(|end| end > now)).then_some(row),
+        }
+    }
+
+    /// The row of a node's key, also when it is over.
+    pub fn of_key(&self, key: &str) -> Option<&TokenRow> {
+        self.rows().iter().find(|row| row.hash == key && is_certificate(row))
+    }
+
+    pub fn check_room(&self) -> Result<(), Problem> {
+        match self.rows().len() >= MAX_TOKENS {
+            true => Err(Problem::conflict(format!("there are {MAX_TOKENS} tokens already"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the operator's token that is kept there lets nobody in: there is none, or it is not ours.
+    pub fn is_new(&self, place: &Path) -> bool {
+        operator_token::read(place).is_none_or(|token| self.find(token.expose()).is_none())
+    }
+
+    pub fn live(&self, which: &str, now: i64) -> Option<&TokenRow> {
+        let named = |row: &&TokenRow| row.name == which || row.id == which;
+        self.rows().iter().filter(named).find(|row| state(row, now) == TokenState::Live)
+    }
+
+    pub fn check_new(&self, new: &NewToken, now: i64) -> Result<(), Problem> {
+        if new.name.as_str().starts_with(CERTIFICATE) {
+            return Err(Problem::conflict(format!(
+                "names that begin with `{CERTIFICATE}` are those of certificates"
+            )));
+        }
+        if let Some(row) = self.live(new.name.as_str(), now) {
+            let detail = format!("a token named `{}` is in use: revoke it, or choose another name", row.name);
+            return Err(Problem::conflict(detail));
+        }
+        self.check_room()
+    }
+
+    /// The row of a certificate's key as it is when that is revoked; it may have been issued without asking here.
+    pub fn revoked_key(&self, key: &Digest, by: &str, now: i64) -> TokenRow {
+        let key = digest::hex(key);
+        let row = match self.of_key(&key) {
+            Some(row) => row.clone(),
+            None => TokenRow {
+                role: Grant::Operate.as_str().to_owned(),
+                node_name: None,
+                expires_at: None,
+                ..row_of_key(&key, "", now, by, now)
+            },
+        };
+        TokenRow { revoked_at: row.revoked_at.or(Some(now)), ..row }
+    }
+
+    /// The row of a token as it is when it is revoked. A token cannot revoke itself.
+    pub fn revoked(&self, which: &str, own_name: &str, now: i64) -> Result<TokenRow, Problem> {
+        let row = self.live(which, now).ok_or_else(|| no_such_token(which))?;
+        if row.name == own_name {
+            let detail =
+                "a token does not revoke itself: make another one with the role operate, and use that";
+            return Err(Problem::conflict(detail));
+        }
+        Ok(TokenRow { revoked_at: Some(now), ..row.clone() })
+    }
+}
+
+/// None for a certificate: its key is not secret, and knowing it gives no rights.
+fn known(row: &TokenRow) -> Option<(Digest, Credential)> {
+    if is_certificate(row) {
+        return None;
+    }
+    let digest = digest::from_hex(&row.hash)?;
+    let known = Credential {
+        kind: CredentialKind::Token(digest),
+        name: row.name.as_str().into(),
+        grant: row.role.parse().ok()?,
+        node: row.node_name.as_deref().map(Into::into),
+        expires_at: row.expires_at,
+        is_used: row.used_by.is_some(),
+    };
+    Some((digest, known))
+}
+
+pub fn row_of(new: &NewToken, token: &Token, by: &str, now: i64) -> TokenRow {
+    let lasts = new.valid_for.map(|span| i64::try_from(span.as_micros()).unwrap_or(i64::MAX));
+    let lasts = lasts.or((new.role == Grant::Join).then_some(JOIN_MICROS));
+    TokenRow {
+        id: digest::random_id(),
+        name: new.name.to_string(),
+        hash: digest::hex(&digest::of(token.expose())),
+        role: new.role.as_str().to_owned(),
+        node_name: new.node.as_ref().map(ToString::to_string),
+        created_at: now,
+        created_by: estimand_store::actor(by),
+        expires_at: lasts.map(|lasts| now.saturating_add(lasts)),
+        revoked_at: None,
+        used_by: None,
+    }
+}
+
+pub fn is_certificate(row: &TokenRow) -> bool {
+    row.name.starts_with(CERTIFICATE)
+}
+
+/// The row of the key with which a node has joined, until its certificate is over.
+pub fn row_of_key(key: &str, node: &str, expires_at: i64, by: &str, now: i64) -> TokenRow {
+    TokenRow {
+        id: digest::random_id(),
+        name: format!("{CERTIFICATE}{}", key.get(..NAMED_DIGITS).unwrap_or(key)),
+        hash: key.to_owned(),
+        role: Grant::Node.as_str().to_owned(),
+        node_name: Some(node.to_owned()),
+        created_at: now,
+        created_by: estimand_store::actor(by),
+        expires_at: Some(expires_at),
+        revoked_at: None,
+        used_by: None,
+    }
+}
+
+pub fn state(row: &TokenRow, now: i64) -> TokenState {
+    match (row.revoked_at, row.expires_at) {
+        (Some(_), _) => TokenState::Revoked,
+        (None, Some(end)) if end <= now => TokenState::Expired,
+        _ => TokenState::Live,
+    }
+}
+
+/// A token as people see it; none if its row is not one that was written here.
+pub fn view(row: &TokenRow, now: i64) -> Option<TokenView> {
+    Some(TokenView {
+        id: row.id.clone(),
+        name: row.name.clone(),
+        role: row.role.parse().ok()?,
+        node: row.node_name.clone(),
+        state: state(row, now),
+        created_at: instant(row.created_at),
+        created_by: row.created_by.clone(),
+        expires_at: row.expires_at.map(instant),
+        revoked_at: row.revoked_at.map(instant),
+    })
+}
+
+/// The detail for the audit trail.
+pub fn detail(row: &TokenRow) -> Value {
+    let mut detail = json!({ "id": row.id, "role": row.role });
+    if let Some(node) = &row.node_name {
+        detail["node"] = node.as_str().into();
+    }
+    detail
+}
+
+pub fn instant(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn asked(name: &str, valid_for: Option<&str>) -> NewToken {
+        NewToken {
+            name: name.parse().unwrap(),
+            role: Grant::Read,
+            node: None,
+            valid_for: valid_for.map(|span| span.parse().unwrap()),
+        }
+    }
+
+    fn tokens(rows: Vec<TokenRow>) -> Tokens {
+        Tokens::new(Some(Arc::new(rows)), &[])
+    }
+
+    #[test]
+    fn a_token_is_found_by_what_it_says_until_it_is_revoked() {
+        let (one, two) = (digest::random_token(), digest::random_token());
+        let row = row_of(&asked("laptop", Some("1s")), &one, "me", 5);
+        let before = tokens(vec![row.clone()]);
+        let known = before.find(one.expose()).unwrap();
+        assert_eq!((&*known.name, known.expires_at), ("laptop", Some(1_000_005)));
+        assert!(before.find(two.expose()).is_none());
+        let after = tokens(vec![before.revoked("laptop", "me", 7).unwrap()]);
+        assert!(after.find(one.expose()).is_none());
+        assert_eq!(state(&after.rows()[0], 7), TokenState::Revoked);
+        assert_eq!((state(&row, 1_000_004), state(&row, 1_000_005)), (TokenState::Live, TokenState::Expired));
+    }
+
+    #[test]
+    fn a_stored_token_does_not_give_itself_away() {
+        let token = digest::random_token();
+        let row = row_of(&asked("laptop", None), &token, "me", 5);
+        assert!(!format!("{row:?}").contains(&token.expose()[9..]));
+        assert!(!serde_json::to_string(&view(&row, 5)).unwrap().contains(&row.hash));
+    }
+
+    #[test]
+    fn a_name_is_free_again_when_its_token_is_over() {
+        let row = row_of(&asked("ci", Some("1s")), &digest::random_token(), "me", 0);
+        let tokens = tokens(vec![row]);
+        assert_eq!(tokens.check_new(&asked("ci", None), 999_999).unwrap_err().status, 409);
+        tokens.check_new(&asked("ci", None), 1_000_000).unwrap();
+        assert_eq!(tokens.revoked("ci", "me", 1_000_000).unwrap_err().status, 404);
+    }
+
+    #[test]
+    fn the_key_of_a_certificate_is_no_token_and_is_remembered_when_it_is_revoked() {
+        // What a key's digest is of can be known to anybody.
+        let key = digest::of("a public key");
+        let row = row_of_key(&digest::hex(&key), "n1", 10, "join", 5);
+        let before = tokens(vec![row.clone()]);
+        assert!(before.find("a public key").is_none() && !before.is_revoked(&key));
+        let others =
+            |tokens: &Tokens, node: &str, but: &str, now| tokens.certificates_for(node, but, now).len();
+        assert_eq!(others(&before, "n1", "another key", 9), 1);
+        assert_eq!(others(&before, "n1", &row.hash, 9), 0);
+        assert_eq!((others(&before, "n1", "", 10), others(&before, "n2", "", 9)), (0, 0));
+        let after = tokens(vec![before.revoked(&row.name, "me", 7).unwrap()]);
+        assert!(after.is_revoked(&key) && after.of_key(&row.hash).is_some());
+        assert_eq!(others(&after, "n1", "", 7), 0);
+        // Also one that nobody has heard of.
+        let unheard = tokens(vec![]).revoked_key(&key, "me", 8);
+        assert!(tokens(vec![unheard]).is_revoked(&key));
+        assert_eq!(before.check_new(&asked("certificate-mine", None), 6).unwrap_err().status, 409);
+    }
+
+    #[test]
+    fn a_token_of_this_process_speaks_for_its_node_like_any_other() {
+        let node =
+            NewToken { role: Grant::Node, node: Some("n1".parse().unwrap()), ..asked("agent", Some("1s")) };
+        let (stored, own) = (digest::random_token(), digest::random_token());
+        let known = Credential {
+            kind: CredentialKind::Token(digest::of(own.expose())),
+            name: "agent of n2".into(),
+            grant: Grant::Node,
+            node: Some("n2".into()),
+            expires_at: None,
+            is_used: false,
+        };
+        let tokens = Tokens::new(Some(Arc::new(vec![row_of(&node, &stored, "me", 0)])), &[(own, known)]);
+        assert_eq!(
+            (tokens.token_for("n1", 999_999), tokens.token_for("n1", 1_000_000)),
+            (Some("agent"), None)
+        );
+        assert_eq!((tokens.token_for("n2", 5), tokens.token_for("n3", 5)), (Some("agent of n2"), None));
+    }
+
+    #[test]
+    fn joining_is_possible_for_an_hour() {
+        let new = NewToken { role: Grant::Join, ..asked("new", None) };
+        assert_eq!(row_of(&new, &digest::random_token(), "me", 7).expires_at, Some(JOIN_MICROS + 7));
+    }
+
+    #[test]
+    fn nobody_revokes_what_they_came_in_with() {
+        let row = row_of(&asked("operator", None), &digest::random_token(), "me", 0);
+        let id = row.id.clone();
+        assert_eq!(tokens(vec![row]).revoked(&id, "operator", 1).unwrap_err().status, 409);
+    }
+}

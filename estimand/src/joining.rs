@@ -19,7 +19,7 @@ use estimand_pki::{AUTHORITY, Certificate, new_key, request, write_key, write_pu
 use estimand_runtime::Stop;
 
 use crate::cli::engine::AgentOptions;
-use estimand_cli::credentials::{self, GivenTls};
+use estimand_cli::credentials::{self, TlsOptions};
 
 const CERTIFICATE: &str = "node.pem";
 const KEY: &str = "node.key";
@@ -50,8 +50,8 @@ pub async fn shown(options: &AgentOptions, stop: &Stop) -> anyhow::Result<Shown>
         (_, Some(join)) => place.join(&options.servers, join, stop).await?,
         (State::Never, None) => {
             let address = options.servers.first().map_or("", String::as_str);
-            let secure = GivenTls { authority: options.authority.clone(), certificate: None };
-            let credentials = credentials::of(address, secure)?;
+            let tls = TlsOptions { authority: options.authority.clone(), certificate: None };
+            let credentials = credentials::of(address, tls)?;
             return Ok(Shown { credentials, renewal: None });
         }
         (State::Over(why), None) => bail!("{why}: {}", place.how_to_join()),

@@ -12,7 +12,7 @@ use crate::cli::pki::{InitArgs, IssueArgs, PkiArgs, PkiCommand};
 use estimand_cli::credentials::{PKI_FOLDER, data_dir_or_default};
 use estimand_cli::output::failure::Failure;
 use estimand_cli::output::say;
-use estimand_cli::output::words::hex;
+use hex::encode as hex;
 
 pub fn run(args: &PkiArgs) -> Result<(), Failure> {
     match &args.what {

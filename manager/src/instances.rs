@@ -6,14 +6,14 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
-use estimand_api::problem::{FieldError, Problem};
+use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::slot::{Instance, RunReport};
 use estimand_web::{Failure, Principal, Query, path_name, path_node};
 use tokio::time::Instant;
 
 use crate::Manager;
 use crate::changes::read_again;
-use crate::refusal::{self, NO_ANSWER};
+use crate::refusal;
 use crate::reign::Reign;
 
 /// How long the registry may take to say whether a name that is not known was registered just now.
@@ -104,7 +104,7 @@ pub async fn run(
         Some(Err(_)) => Err(refusal::standing_by(None).into()),
         None => {
             let detail = format!("the agent of `{node}` has not said within {within:?} what came of the run");
-            Err(Problem::new(504, NO_ANSWER, "The agent did not answer in time", detail).into())
+            Err(Problem::new(504, kind::NO_ANSWER, "The agent did not answer in time", detail).into())
         }
     }
 }

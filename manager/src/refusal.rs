@@ -1,20 +1,9 @@
 //! How a manager says no: the kinds of problems that agents and people tell apart.
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, kind};
 
 use crate::cluster::{Refused, RemoveRefused};
-
-/// This manager does not lead; ask the one that does.
-pub const STANDING_BY: &str = "standing-by";
-/// The node's agent must send a heartbeat first.
-pub const UNKNOWN_NODE: &str = "unknown-node";
-/// The agent was started again since; this start of it must end.
-pub const SUPERSEDED: &str = "superseded";
-/// Another agent holds the node's name.
-pub const NODE_TAKEN: &str = "node-taken";
-/// The agent did not say in time what came of a run.
-pub const NO_ANSWER: &str = "no-answer";
 
 /// `leader`: where the one that leads can be reached, if that is known.
 pub fn standing_by(leader: Option<&str>) -> Problem {
@@ -22,15 +11,15 @@ pub fn standing_by(leader: Option<&str>) -> Problem {
         Some(address) => format!("this manager stands by; the one at {address} leads"),
         None => "this manager stands by, and does not know which one leads".to_owned(),
     };
-    let problem = Problem::new(503, STANDING_BY, "This manager does not lead", detail);
+    let problem = Problem::new(503, kind::STANDING_BY, "This manager does not lead", detail);
     Problem { retry_after: Some(1), ..problem }
 }
 
 pub fn of_agent(refused: &Refused) -> Problem {
     let (kind, title) = match refused {
-        Refused::Unknown(_) => (UNKNOWN_NODE, "Send a heartbeat first"),
-        Refused::Superseded { .. } => (SUPERSEDED, "This agent was started again"),
-        Refused::Taken(_) => (NODE_TAKEN, "The node has another agent"),
+        Refused::Unknown(_) => (kind::UNKNOWN_NODE, "Send a heartbeat first"),
+        Refused::Superseded { .. } => (kind::SUPERSEDED, "This agent was started again"),
+        Refused::Taken(_) => (kind::NODE_TAKEN, "The node has another agent"),
     };
     Problem::new(409, kind, title, refused.to_string())
 }

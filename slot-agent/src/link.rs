@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, RunRequest};
+use estimand_api::problem::kind;
 use estimand_client::{Asking, Client, Credentials, Error, Options};
 use estimand_runtime::Stop;
 use tokio::sync::{mpsc, watch};
@@ -237,11 +238,11 @@ impl Link {
     async fn refused(&self, error: &Error) -> bool {
         let Error::Problem(problem) = error else { return false };
         match problem.kind.as_str() {
-            "superseded" => {
+            kind::SUPERSEDED => {
                 (self.superseded)(&problem.detail);
                 false
             }
-            "node-taken" => {
+            kind::NODE_TAKEN => {
                 self.lease.send_replace(None);
                 let _ = self.told.send(Told::Nothing).await;
                 true
@@ -252,7 +253,7 @@ impl Link {
 
     async fn pause(&self, client: &Client, error: &Error, trouble: &mut Trouble, stop: &Stop) {
         // An unknown node only has to be heard of first.
-        let unknown = matches!(error, Error::Problem(problem) if problem.kind == "unknown-node");
+        let unknown = matches!(error, Error::Problem(problem) if problem.kind == kind::UNKNOWN_NODE);
         if unknown {
             self.board.hurry();
         } else {

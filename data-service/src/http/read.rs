@@ -13,7 +13,7 @@ use estimand_api::duration::{Span, SpanText};
 use estimand_api::headers::REVISION_HEADER;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
-use estimand_api::problem::{FieldError, Problem};
+use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::schema;
 use estimand_api::value::{State, Value as StoredValue};
 use estimand_web::{Failure, Query, segment};
@@ -194,7 +194,7 @@ fn read_one_asked(
         let detail = format!(
             "`{name}` of `{node}` is {state} and was collected at {at}, which is not what was asked for"
         );
-        return Err(Problem::new(404, "not-as-asked", "The value is not as asked for", detail).into());
+        return Err(Problem::new(404, kind::NOT_AS_ASKED, "The value is not as asked for", detail).into());
     }
     let shown = match field {
         None => shown,
@@ -270,7 +270,7 @@ fn no_field(name: &str, node: &str, field: &Pointer, text: &str) -> Problem {
     };
     let detail = format!("the value of `{name}` for the node `{node}` has no `{field}`; it has {there}");
     let error = FieldError::new("field", "leads nowhere in the value").given(field).expected(there);
-    let problem = Problem::new(404, "no-such-field", "The value has no such field", detail);
+    let problem = Problem::new(404, kind::NO_SUCH_FIELD, "The value has no such field", detail);
     Problem { errors: vec![error], ..problem }
 }
 

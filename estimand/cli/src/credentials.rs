@@ -1,5 +1,5 @@
-//! What this program shows to be let in, and whom it believes: as the environment and the command line say, else what
-//! `estimand up` and `estimand pki` keep on this machine for whoever may read the data folder.
+//! The credentials of this program and the authorities that it trusts: those of the environment and the command line, else
+//! those that `estimand up` and `estimand pki` keep on this machine for users who may read the data folder.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,18 +15,18 @@ pub const TOKEN_FILE: &str = "token";
 /// The folder of the authority in the data folder.
 pub const PKI_FOLDER: &str = "pki";
 
-/// What the command line says about TLS.
+/// The options of the command line about TLS.
 #[derive(Debug, Clone, Default)]
-pub struct GivenTls {
-    /// Whom to believe.
+pub struct TlsOptions {
+    /// The authorities to trust.
     pub authority: Option<PathBuf>,
-    /// What to show.
+    /// The certificate to show.
     pub certificate: Option<PathBuf>,
 }
 
-/// What to show to the service at that address, and whom to take for it. The kept token and authority are those of this
-/// machine's services, and for nobody else.
-pub fn of(address: &str, secure: GivenTls) -> Result<Credentials, client::Error> {
+/// The credentials for the service at that address. The kept token and authority are those of this machine's services, and
+/// for no other.
+pub fn of(address: &str, tls: TlsOptions) -> Result<Credentials, client::Error> {
     let kept =
         address.parse().is_ok_and(|address| client::is_here(&address)).then(|| data_dir_or_default(None));
     let given = Credentials::of_environment()?;
@@ -37,8 +37,8 @@ pub fn of(address: &str, secure: GivenTls) -> Result<Credentials, client::Error>
     };
     Ok(Credentials {
         token: given.token.or_else(kept_token),
-        trust: secure.authority.map(Trust::Authority).or(given.trust).or_else(kept_authority),
-        identity: secure.certificate.map(CertificateFiles::beside).or(given.identity),
+        trust: tls.authority.map(Trust::Authority).or(given.trust).or_else(kept_authority),
+        identity: tls.certificate.map(CertificateFiles::beside).or(given.identity),
     })
 }
 

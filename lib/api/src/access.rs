@@ -1,6 +1,6 @@
-//! Who may do what: tokens, their roles, and the trail of who changed what.
+//! Access: tokens, their roles, and the audit trail of changes.
 //!
-//! A token is a secret of one kind for people, programs and agents. What it says never stands in a log, an error
+//! A token is a secret of one kind for people, programs and agents. Its text never stands in a log, an error
 //! message or a URL: its type shows itself as nothing, and goes over the wire in one header.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
 use crate::names::{DataName, NodeName};
-use crate::problem::{FieldError, Problem};
+use crate::problem::{FieldError, Problem, kind};
 use crate::schema;
 
 /// The environment variable that holds a token.
@@ -23,7 +23,7 @@ const PREFIX: &str = "estimand_";
 const SHORTEST: usize = 24;
 const LONGEST: usize = 256;
 
-/// What is shown to be let in. Says nothing of itself when printed.
+/// The secret text of a token. It is hidden when printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -68,7 +68,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a token is good for. Each includes what stands before it, but for `node`, which is bound to one node.
+/// The role of a token. Each includes those before it, but for `node`, which is bound to one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Grant {
@@ -78,7 +78,7 @@ pub enum Grant {
     Read,
     /// Writing values too.
     Write,
-    /// What the agent of one node does: reading, its own assignments, its own values.
+    /// The requests of one node's agent: reading, its own assignments, its own values.
     Node,
     /// Everything: what runs, bindings, nodes, tokens.
     Operate,
@@ -203,7 +203,7 @@ impl NewToken {
     }
 }
 
-/// Whether a token lets in.
+/// The state of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenState {
@@ -245,7 +245,7 @@ pub struct Issued {
     pub view: TokenView,
 }
 
-/// What a node is given that joins or renews its certificate.
+/// The answer to a node that joins or renews its certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Joined {
@@ -271,9 +271,9 @@ pub struct AuditEntry {
     pub from: Option<String>,
     /// `registration`, `binding`, `token` or `node`.
     pub kind: String,
-    /// Which one.
+    /// The name of that thing.
     pub subject: String,
-    /// What was done to it.
+    /// The action.
     pub action: String,
     #[schema(value_type = Option<Object>)]
     pub detail: Option<Value>,
@@ -286,12 +286,12 @@ pub fn no_such_token(name: &str) -> Problem {
 
 /// 401: nobody is known by that, or nothing was shown.
 pub fn unauthorized(detail: impl Into<String>) -> Problem {
-    Problem::new(401, "unauthorized", "This needs a token", detail)
+    Problem::new(401, kind::UNAUTHORIZED, "This needs a token", detail)
 }
 
 /// 403: it is known who asks, and they may not.
 pub fn forbidden(detail: impl Into<String>) -> Problem {
-    Problem::new(403, "forbidden", "This is not allowed", detail)
+    Problem::new(403, kind::FORBIDDEN, "This is not allowed", detail)
 }
 
 /// 403 because of one field.
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read_back_as_it_is_written() {
+    fn a_rendered_token_request_is_read_back() {
         let token =
             read(&json!({ "name": "agent-7", "role": "node", "node": "n7", "validFor": "30d" })).unwrap();
         assert_eq!(NewToken::from_map(token.to_map()).unwrap(), token);
@@ -340,17 +340,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_described_is_what_is_read() {
+    fn the_described_fields_are_those_that_are_read() {
         let schema = described();
         let problem = NewToken::from_map(json!({ "?": 1 }).as_object().unwrap().clone()).unwrap_err();
-        assert_eq!(schema::told::fields(&schema), schema::told::known(&problem));
+        assert_eq!(schema::testing::fields(&schema), schema::testing::known(&problem));
         for example in schema["examples"].as_array().unwrap() {
             read(example).unwrap();
         }
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn fields_that_do_not_go_together_are_rejected() {
         for (body, says) in [
             (json!({ "role": "read" }), "name: is missing"),
             (json!({ "name": "a", "role": "root" }), "role: is not known"),

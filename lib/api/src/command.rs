@@ -1,4 +1,4 @@
-//! What a slot runs, as the wire has it: one line that is split into words, or the words themselves.
+//! The command of a slot, as the wire has it: one line that is split into words, or the words themselves.
 //!
 //! No shell is ever started. A line is split by the quoting rules of a shell and by nothing else of it, so a
 //! pipe or a redirection in it is passed on as a word; [`Command::shell_hint`] tells whoever wrote one. What
@@ -45,7 +45,7 @@ pub enum Command {
     Argv(Vec<String>),
 }
 
-/// What a line looks like that can be split into words, the first of which is not empty: quotes are closed, and `#` where a
+/// A line that can be split into words, the first of which is not empty: quotes are closed, and `#` where a
 /// word would begin is the beginning of a comment, up to the end of its line.
 pub(crate) const LINE_PATTERN: &str = concat!(
     r"^[ \t\n]*",
@@ -143,7 +143,7 @@ impl Command {
         }
     }
 
-    /// What to tell a user whose line looks as if it were meant for a shell.
+    /// A hint for a user whose line looks as if it were meant for a shell.
     pub fn shell_hint(&self) -> Option<String> {
         let Command::Line(text) = self else { return None };
         let syntax = shell_syntax(text)?;
@@ -192,7 +192,7 @@ fn shell_syntax(line: &str) -> Option<String> {
     None
 }
 
-/// What a shell would put something else in the place of, also between double quotes.
+/// The characters that a shell replaces, also between double quotes.
 fn expansion(rest: &str) -> Option<String> {
     let after_dollar = rest.strip_prefix('$').and_then(|name| name.chars().next());
     match after_dollar {
@@ -206,7 +206,7 @@ fn expansion(rest: &str) -> Option<String> {
     }
 }
 
-/// What would part commands, redirect them or match files.
+/// The characters with which a shell parts commands, redirects them or matches files.
 fn operator(rest: &str, word_start: bool) -> Option<String> {
     const OPERATORS: [&str; 14] =
         ["&&", "||", ">>", "<<", "2>", "|", "&", ";", "<", ">", "(", ")", "*", "\n"];
@@ -300,14 +300,14 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_described_is_read(line in &LINE_PATTERN[1..LINE_PATTERN.len() - 1]) {
+        fn lines_of_the_pattern_are_read(line in &LINE_PATTERN[1..LINE_PATTERN.len() - 1]) {
             let read = Command::line(line.as_str());
             proptest::prop_assert!(matches!(read, Ok(_) | Err(CommandError::TooLong(_))), "{line}: {read:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused() {
+    fn a_command_that_cannot_be_run_is_rejected() {
         let check = |value: Value, error: CommandError| {
             assert_eq!(Command::from_json(&value), Err(error.clone()), "{value}");
             assert!(serde_json::from_value::<Command>(value.clone()).is_err(), "{value}");

@@ -1,7 +1,7 @@
 //! A length of time as people write it and as programs need it: whole microseconds.
 //!
 //! A [`Span`] is never a float: text is read digit by digit, so `0.1` is 100 milliseconds and not a little
-//! more. What a span displays as is the shortest text that reads back as the same span. It is at most
+//! more. A span displays as the shortest text that reads back as the same span. It is at most
 //! [`Span::MAX`]; whether zero makes sense is for the caller to say.
 
 use std::fmt;
@@ -29,11 +29,11 @@ const UNITS: [(&str, u64); 6] = [
     ("us", 1),
 ];
 
-/// What a span looks like, for messages.
+/// The form of a span, for messages.
 pub const EXPECTED: &str = "seconds such as 5 or 0.25, or a number with a unit (us, ms, s, m, h, d) such as \
                             250ms, 1.5s or 1h30m, at most 100 years";
 
-/// What a span's text looks like that is not empty: without its bounds, and of fractions those that are never too fine.
+/// The pattern of a span's text that is not empty: without its bounds, and of fractions those that are never too fine.
 const PATTERN: &str = r"^([0-9]+(\.[0-9]{1,6})?|([0-9]+(\.[0-9]{1,8})?d)?([0-9]+(\.[0-9]{1,8})?h)?([0-9]+(\.[0-9]{1,7})?m)?([0-9]+(\.[0-9]{1,6})?s)?([0-9]+(\.[0-9]{1,3})?ms)?([0-9]+us)?)$";
 
 /// A length of time.
@@ -380,13 +380,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_described_is_read(text in &PATTERN[1..PATTERN.len() - 1]) {
+        fn texts_of_the_pattern_are_read(text in &PATTERN[1..PATTERN.len() - 1]) {
             let problem = Span::parse(&text).err().map(|error| error.problem);
             prop_assert!(text.is_empty() || matches!(problem, None | Some(TOO_LONG)), "{text}: {problem:?}");
         }
 
         #[test]
-        fn what_it_displays_as_reads_back(micros in prop_oneof![0..=MAX_MICROS, 0..=100_000_000u64]) {
+        fn a_displayed_span_reads_back(micros in prop_oneof![0..=MAX_MICROS, 0..=100_000_000u64]) {
             let span = Span::from_micros(micros).unwrap();
             prop_assert_eq!(Span::parse(&span.to_string()), Ok(span));
         }

@@ -1,8 +1,9 @@
 //! Reads a JSON object field by field and says everything that is wrong with it, not only the first thing.
 //!
-//! A field is taken once; what nobody took is unknown, and the answer names it together with the known field
-//! that it resembles. Nothing is ever ignored.
+//! A field that is never taken is unknown, and the answer names it together with the known field that it resembles.
+//! Nothing is ever ignored.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::json::{self, kind_of};
@@ -42,11 +43,11 @@ impl Fields {
         read: impl FnOnce(&Value) -> Result<T, String>,
     ) -> Option<T> {
         self.known.push(name);
-        let value = self.map.remove(name).filter(|value| !value.is_null())?;
-        match read(&value) {
+        let value = self.value(name)?;
+        match read(value) {
             Ok(read) => Some(read),
             Err(message) => {
-                let given = match &value {
+                let given = match value {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
@@ -55,6 +56,17 @@ impl Fields {
                 None
             }
         }
+    }
+
+    /// The same for a field whose reader says where in it the errors are.
+    pub fn part<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Value) -> Result<T, Vec<FieldError>>,
+    ) -> Option<T> {
+        self.known.push(name);
+        let read = read(self.value(name)?);
+        read.map_err(|errors| self.errors.extend(errors)).ok()
     }
 
     /// Takes a field that must be there.
@@ -75,9 +87,9 @@ impl Fields {
         None
     }
 
-    /// Whether the object has the field.
-    pub fn has(&self, name: &str) -> bool {
-        self.map.get(name).is_some_and(|value| !value.is_null())
+    /// The value of a field that is there and not null; it may have been taken already.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.map.get(name).filter(|value| !value.is_null())
     }
 
     pub fn error(&mut self, name: &str, message: impl Into<String>) -> &mut FieldError {
@@ -94,6 +106,9 @@ impl Fields {
     /// Ends the reading: what is left is unknown. Returns every error.
     pub fn end(mut self) -> Vec<FieldError> {
         for (name, value) in std::mem::take(&mut self.map) {
+            if self.known.contains(&name.as_str()) {
+                continue;
+            }
             let expected = match nearest(&name, self.known.iter().copied()) {
                 Some(close) => format!("`{close}`?"),
                 None => format!("one of {}", self.known.join(", ")),
@@ -139,11 +154,16 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
     }
 }
 
-/// The name that was probably meant, if one of those that there are is near enough. A short word is a few edits away
+/// More of a given name is not compared.
+const MAX_GIVEN_CHARS: usize = 64;
+
+/// The known name that was probably meant, if one is near enough. A short word is a few edits away
 /// from any other; a guess must keep most of what was written.
 pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let close = known.min_by_key(|known| distance(known, given))?;
-    (distance(close, given) <= (given.len() / 3).min(3)).then_some(close)
+    let given: String = given.chars().take(MAX_GIVEN_CHARS).collect::<String>().to_ascii_lowercase();
+    let distance = |known: &str| strsim::levenshtein(&known.to_ascii_lowercase(), &given);
+    let close = known.min_by_key(|known| distance(known))?;
+    (distance(close) <= (given.len() / 3).min(3)).then_some(close)
 }
 
 /// Reads a truth value.
@@ -159,7 +179,7 @@ where
     string(value)?.parse().map_err(|e: T::Err| e.to_string())
 }
 
-/// Reads a data name. What one looks like is said by the field, once.
+/// Reads a data name. The field says its form.
 pub fn data_name(value: &Value) -> Result<DataName, String> {
     DataName::parse(string(value)?).map_err(|_| "is not a data name".to_owned())
 }
@@ -169,27 +189,16 @@ pub fn node_name(value: &Value) -> Result<NodeName, String> {
     NodeName::parse(string(value)?).map_err(|_| "is not a node name".to_owned())
 }
 
+/// Reads one word of an enum.
+pub fn variant<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    string(value)?;
+    T::deserialize(value).map_err(|_| "is not known".to_owned())
+}
+
 /// Reads one of a fixed set of words.
 pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
     let text = string(value)?;
     words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or("is not known".to_owned())
-}
-
-/// How many edits turn one word into the other, case aside.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -199,7 +208,7 @@ mod tests {
     use crate::json::parse_object;
 
     #[test]
-    fn every_error_is_said_at_once() {
+    fn all_errors_are_reported_at_once() {
         let map = parse_object(br#"{"max-time": 5, "cmd": 7, "n": 11}"#).unwrap();
         let mut fields = Fields::new(map);
         fields.required("dataName", "a data name", |v| string(v).map(str::to_owned));

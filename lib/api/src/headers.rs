@@ -1,6 +1,6 @@
 //! The headers of the interface beyond those of HTTP.
 
-/// When a request was sent by the sender's clock. Whoever gets it sees by how much that differs from its own.
+/// When a request was sent by the sender's clock. The receiver sees by how much that differs from its own.
 pub const SENT_AT_HEADER: &str = "estimand-sent-at";
 
 /// The revision of the snapshot from which a read was answered.

@@ -1,4 +1,4 @@
-//! Whom a certificate names: a node, a service or an operator.
+//! The identity that a certificate names: a node, a service or an operator.
 //!
 //! The name stands in the certificate as one URI, such as `estimand:node:n1`; nothing else in it says what it is good for.
 //! A certificate that names nobody, or two, or in other words, lets nobody in.
@@ -9,7 +9,7 @@ use crate::names::{DataName, NodeName};
 
 const SCHEME: &str = "estimand:";
 
-/// Whom a certificate names.
+/// The identity that a certificate names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// The agent of a node: it speaks for that one.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exactly_one_of_ours_names_nobody() {
+    fn a_certificate_without_exactly_one_of_our_names_names_nobody() {
         for wrong in [
             "",
             "estimand:node:",

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_back_is_no_instant() {
+    fn a_time_that_could_not_be_written_back_is_no_instant() {
         for text in ["9999-12-31T23:59:60.5Z", "0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"] {
             assert_eq!(parse_rfc3339(text), None, "{text}");
         }

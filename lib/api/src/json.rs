@@ -1,4 +1,4 @@
-//! What a JSON document from outside must satisfy beyond its syntax, and the text form we keep values in.
+//! The rules for a JSON document from outside beyond its syntax, and the text form in which values are kept.
 //!
 //! Text is valid UTF-8, nests at most [`MAX_DEPTH`] deep and names no key twice in one object: a duplicate
 //! key means that sender and reader disagree about what was said. Its numbers are finite and its strings are
@@ -223,7 +223,7 @@ pub fn whole_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Resul
     whole(&Value::Number(number.clone())).map(Some).ok_or_else(wrong)
 }
 
-/// What kind of JSON a value is, in words.
+/// The kind of a JSON value, in words.
 pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_could_take_is_refused() {
+    fn a_document_that_no_reader_could_take_is_rejected() {
         for number in ["1e999", "-1E+400", "[1e309]", &"9".repeat(400)] {
             assert!(matches!(compact(number), Err(JsonError::NumberTooLarge(_))), "{number}");
         }

@@ -1,12 +1,13 @@
 //! The words that every part of Estimand speaks: names, wire types, problem details and a typed client.
 //!
-//! This crate knows no other crate of the workspace. What a service accepts is checked here, completely, so
+//! This crate knows no other crate of the workspace. The input of a service is checked here, completely, so
 //! that the same rule holds for every program that speaks the interface. Schedulers depend on this crate
 //! alone.
 
 pub mod access;
 pub mod command;
 pub mod cron;
+pub mod declaration;
 pub mod duration;
 pub mod fields;
 pub mod headers;

@@ -27,6 +27,13 @@ pub struct NameError {
     expected: &'static str,
 }
 
+impl DataName {
+    /// Stands where no name has been read yet. It is empty, so it equals no name.
+    pub(crate) fn unread() -> Self {
+        DataName(Arc::from(""))
+    }
+}
+
 impl NameError {
     /// The same as an error of the field in which the name stood.
     pub fn at(&self, field: &str) -> FieldError {
@@ -49,13 +56,13 @@ macro_rules! name_type {
                 }
             }
 
-            /// Whether the text is such a name.
+            /// The text is such a name.
             pub fn is_valid(text: &str) -> bool {
                 let valid: fn(&[u8]) -> bool = $valid;
                 valid(text.as_bytes())
             }
 
-            /// What such a name looks like, for messages.
+            /// The form of such a name, for messages.
             pub const EXPECTED: &'static str = $expected;
             /// The same as a regular expression.
             pub const PATTERN: &'static str = $pattern;
@@ -114,7 +121,7 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// What is known, e.g. `cpu_usage` or `node_capability`.
+    /// The name of a quantity, e.g. `cpu_usage` or `node_capability`.
     DataName,
     "data name",
     "a letter or `_`, then at most 127 of letters, digits and `_.:-`",
@@ -146,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_described_is_a_name(
+        fn texts_of_the_pattern_are_names(
             data in &DataName::PATTERN[1..DataName::PATTERN.len() - 1],
             node in &NodeName::PATTERN[1..NodeName::PATTERN.len() - 1],
         ) {

@@ -47,7 +47,7 @@ impl PointerError {
     }
 }
 
-/// What a pointer looks like.
+/// The form of a pointer.
 fn described() -> Value {
     let mut text = schema::text(Pointer::EXPECTED, Pointer::PATTERN, "/value");
     text["maxLength"] = MAX_POINTER_BYTES.into();
@@ -57,7 +57,7 @@ fn described() -> Value {
 crate::described!(Pointer, [], described());
 
 impl Pointer {
-    /// What a pointer looks like, for messages.
+    /// The form of a pointer, for messages.
     pub const EXPECTED: &'static str =
         "a JSON pointer such as `/value` or `/cores/0`, in which `~1` stands for `/` and `~0` for `~`";
 
@@ -261,7 +261,7 @@ impl<'j> Cursor<'j> {
     }
 }
 
-/// Whether a string token, quotes and escapes included, is this key.
+/// A string token, quotes and escapes included, is this key.
 fn is_key(token: &str, key: &str) -> bool {
     let inner = &token[1..token.len() - 1];
     // An escape is longer than what it stands for.

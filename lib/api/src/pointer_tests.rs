@@ -27,7 +27,7 @@ fn the_examples_of_the_specification_lead_where_they_should() {
 }
 
 #[test]
-fn what_is_found_is_the_text_to_the_letter() {
+fn a_part_is_its_text_to_the_letter() {
     let json = r#"{"a":{"b":[1,{"c":12345678901234567890.120}]},"d":"x\"}]","e":-0,"f":null}"#;
     let check = |text: &str, expected: Option<&str>| assert_eq!(pointer(text).find(json), expected, "{text}");
     check("/a/b/1/c", Some("12345678901234567890.120"));
@@ -59,7 +59,7 @@ fn a_key_is_found_however_it_is_escaped() {
 }
 
 #[test]
-fn what_is_no_pointer_is_refused_with_what_would_be_right() {
+fn a_text_that_is_no_pointer_is_rejected_with_the_right_one() {
     let check = |text: &str, says: &str| {
         let error = Pointer::parse(text).unwrap_err().at("field");
         assert!(error.expected.as_ref().unwrap().contains(says), "{text}: {error}");
@@ -76,7 +76,7 @@ fn what_is_no_pointer_is_refused_with_what_would_be_right() {
 }
 
 #[test]
-fn whoever_finds_nothing_is_told_what_is_there() {
+fn a_missing_part_is_answered_with_those_that_exist() {
     let json = r#"{"value":1,"a/b":[5,6],"deep":{"x":1,"\u0079":2}}"#;
     let check = |text: &str, expected: &[&str]| assert_eq!(pointer(text).nearby(json, 9), expected, "{text}");
     check("/valu", &["/value", "/a~1b", "/deep"]);
@@ -112,7 +112,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_described_is_read(text in &Pointer::PATTERN[1..Pointer::PATTERN.len() - 1]) {
+    fn texts_of_the_pattern_are_read(text in &Pointer::PATTERN[1..Pointer::PATTERN.len() - 1]) {
         let read = Pointer::parse(&text);
         prop_assert!(read.is_ok() || text.len() > MAX_POINTER_BYTES, "{text}: {read:?}");
     }

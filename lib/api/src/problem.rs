@@ -11,13 +11,52 @@ use serde::{Deserialize, Serialize};
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// The kind of a problem after which nobody knows whether the request took effect.
-pub const OUTCOME_UNKNOWN: &str = "outcome-unknown";
+/// The kinds of problems: short, stable names that programs tell apart. A newer service may send others.
+pub mod kind {
+    /// 400: the request is wrong as it stands; `errors` says where.
+    pub const INVALID_INPUT: &str = "invalid-input";
+    /// 401: the request needs a token.
+    pub const UNAUTHORIZED: &str = "unauthorized";
+    /// 403: the token does not allow it.
+    pub const FORBIDDEN: &str = "forbidden";
+    /// 404: there is no such thing.
+    pub const NOT_FOUND: &str = "not-found";
+    /// 404: there is a value, but none in the state or of the age that was asked for.
+    pub const NOT_AS_ASKED: &str = "not-as-asked";
+    /// 404: there is a value, but it has no such field.
+    pub const NO_SUCH_FIELD: &str = "no-such-field";
+    /// 405: the path does not offer this method.
+    pub const METHOD_NOT_ALLOWED: &str = "method-not-allowed";
+    /// 408: the request took too long to arrive.
+    pub const TIMEOUT: &str = "timeout";
+    /// 409: the request contradicts what is there already.
+    pub const CONFLICT: &str = "conflict";
+    /// 409: the node's agent must send a heartbeat first.
+    pub const UNKNOWN_NODE: &str = "unknown-node";
+    /// 409: the agent was started again since; this start of it must end.
+    pub const SUPERSEDED: &str = "superseded";
+    /// 409: another agent holds the node's name.
+    pub const NODE_TAKEN: &str = "node-taken";
+    /// 413: the request is larger than the limit.
+    pub const TOO_LARGE: &str = "too-large";
+    /// 500: a fault of the service.
+    pub const INTERNAL: &str = "internal";
+    /// 500: what is stored cannot be read.
+    pub const UNREADABLE: &str = "unreadable";
+    /// 503: not now; nothing was done.
+    pub const UNAVAILABLE: &str = "unavailable";
+    /// 503: it is unknown whether the request took effect.
+    pub const OUTCOME_UNKNOWN: &str = "outcome-unknown";
+    /// 503: this manager does not lead; the one that leads must be asked.
+    pub const STANDING_BY: &str = "standing-by";
+    /// 504: the agent did not say in time how a run by hand went.
+    pub const NO_ANSWER: &str = "no-answer";
+}
 
 /// How much of a wrong input is repeated in an answer.
 const MAX_GIVEN_CHARS: usize = 120;
 
-/// What went wrong, for people and programs.
+/// A failed request, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// A short, stable name of the kind of problem, e.g. `invalid-input`.
@@ -27,7 +66,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened this time.
+    /// The cause of this one.
     pub detail: String,
     /// Every input that was wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,12 +84,12 @@ pub struct Problem {
 pub struct FieldError {
     /// Where it stands: a field's name, `limits.memory`, `[3].nodeName`, or `body`.
     pub field: String,
-    /// What was wrong with it.
+    /// The error in it.
     pub message: String,
-    /// What was given, shortened.
+    /// The input, shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// What would be right.
+    /// Right input, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
 }
@@ -91,7 +130,7 @@ impl Problem {
             [one] => one.to_string(),
             [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
         };
-        Problem { errors, ..Self::new(400, "invalid-input", "The request is not valid", detail) }
+        Problem { errors, ..Self::new(400, kind::INVALID_INPUT, "The request is not valid", detail) }
     }
 
     /// 400 for a single field.
@@ -101,34 +140,34 @@ impl Problem {
 
     /// 404: there is no such thing.
     pub fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(404, "not-found", "There is no such thing", detail)
+        Self::new(404, kind::NOT_FOUND, "There is no such thing", detail)
     }
 
     /// 409: it contradicts what is there already.
     pub fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(409, "conflict", "This contradicts what is there", detail)
+        Self::new(409, kind::CONFLICT, "This contradicts what is there", detail)
     }
 
     /// 413: larger than the limit.
     pub fn too_large(detail: impl Into<String>) -> Self {
-        Self::new(413, "too-large", "The request is too large", detail)
+        Self::new(413, kind::TOO_LARGE, "The request is too large", detail)
     }
 
     /// 503: not now; nothing was done.
     pub fn unavailable(detail: impl Into<String>, retry_after: u32) -> Self {
-        let problem = Self::new(503, "unavailable", "The service cannot do this now", detail);
+        let problem = Self::new(503, kind::UNAVAILABLE, "The service cannot do this now", detail);
         Problem { retry_after: Some(retry_after), ..problem }
     }
 
     /// 503: it may or may not have been done. Not to be sent again unseen, unless twice is the same as once.
     pub fn outcome_unknown(detail: impl Into<String>, retry_after: u32) -> Self {
-        let problem = Self::new(503, OUTCOME_UNKNOWN, "It is unknown whether this was done", detail);
+        let problem = Self::new(503, kind::OUTCOME_UNKNOWN, "It is unknown whether this was done", detail);
         Problem { retry_after: Some(retry_after), ..problem }
     }
 
     /// 500: a fault of ours. The cause belongs into the log, not into the answer.
     pub fn internal() -> Self {
-        Self::new(500, "internal", "The service failed", "the service failed; its log says why")
+        Self::new(500, kind::INTERNAL, "The service failed", "the service failed; its log says why")
     }
 
     /// Renders the problem as its JSON document.

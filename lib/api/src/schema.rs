@@ -1,7 +1,7 @@
-//! What the types of the interface look like on the wire, in the terms of JSON Schema: for its description.
+//! The schemas of the interface's types, for its description.
 //!
-//! Each type says it beside its parser, and a test there holds the two together. What no schema can say (that an
-//! expression can be read, that a range has its ends in order) is said in words.
+//! Each type says it beside its parser, and a test there holds the two together. Rules that no schema can say (that an
+//! expression can be read, that a range has its ends in order) stand in the descriptions.
 
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -9,8 +9,8 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema};
 
-/// Where a schema stands that is written as JSON, since `utoipa` knows but a part of what there is to say. Whoever renders
-/// the description puts it where it belongs.
+/// The extension that holds a schema written as JSON, since `utoipa` knows only a part of JSON Schema. The renderer of the
+/// description puts it in its place.
 pub const LITERAL: &str = "x-schema";
 
 /// Any text but U+0000, which neither a process nor every database takes.
@@ -41,7 +41,7 @@ pub fn text(description: &str, pattern: &str, example: &str) -> Value {
     json!({ "type": "string", "description": description, "pattern": pattern, "examples": [example] })
 }
 
-/// Says of a type what it looks like, and which other types it refers to.
+/// Gives a type its schema, and names the other types that the schema refers to.
 #[macro_export]
 macro_rules! described {
     ($type:ty, [$($other:ty),*], $schema:expr) => {
@@ -67,9 +67,9 @@ macro_rules! described {
     };
 }
 
-/// What tests hold against a parser.
+/// The parts of schemas and problems that tests compare.
 #[cfg(test)]
-pub(crate) mod told {
+pub(crate) mod testing {
     use std::collections::BTreeSet;
 
     use serde_json::Value;
@@ -85,16 +85,16 @@ pub(crate) mod told {
         value.get_mut(LITERAL).map(Value::take).unwrap_or(value)
     }
 
-    /// The names of the fields that an object is said to have.
+    /// The names of an object's fields in its schema.
     pub fn fields(schema: &Value) -> BTreeSet<String> {
         let properties = schema["properties"].as_object().into_iter().flatten();
         properties.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The names that a parser knows, as it tells whoever sends one that it does not know: `?`.
+    /// The names that a parser knows, out of its error about an unknown one: `?`.
     pub fn known(problem: &Problem) -> BTreeSet<String> {
-        let told = problem.errors.iter().find(|error| error.field.ends_with('?'));
-        let names = told.and_then(|error| error.expected.as_deref()?.strip_prefix("one of "));
+        let unknown = problem.errors.iter().find(|error| error.field.ends_with('?'));
+        let names = unknown.and_then(|error| error.expected.as_deref()?.strip_prefix("one of "));
         names.into_iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect()
     }
 }

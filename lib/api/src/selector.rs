@@ -2,7 +2,7 @@
 //!
 //! A selector is a list of requirements, all of which must hold; the empty one matches every node. Parsing
 //! checks everything and says at which character it stopped; matching cannot fail and allocates nothing.
-//! What a selector displays as parses to the same selector.
+//! A displayed selector parses to the same selector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,15 +27,15 @@ pub const MAX_REQUIREMENTS: usize = 32;
 /// The longest key, and the longest value, of a label.
 pub const MAX_LABEL_BYTES: usize = 63;
 
-/// What a label's key looks like, for messages.
+/// The form of a label's key, for messages.
 pub const KEY_EXPECTED: &str =
     "a label key: a letter or digit, then at most 62 of letters, digits and `._/-`";
-/// What a label's value looks like, for messages.
+/// The form of a label's value, for messages.
 pub const VALUE_EXPECTED: &str = "a label value: at most 63 of letters, digits and `._-`";
 
-/// What a label's key looks like as a regular expression.
+/// The form of a label's key as a regular expression.
 pub const KEY_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$";
-/// What a label's value looks like as a regular expression.
+/// The form of a label's value as a regular expression.
 pub const VALUE_PATTERN: &str = "^[A-Za-z0-9._-]{0,63}$";
 /// The same of a selector, with white space only where it has to be and after commas.
 const PATTERN: &str = concat!("^(", requirement_pattern!(), "(, ?", requirement_pattern!(), "){0,31})?$");
@@ -94,14 +94,14 @@ pub enum SelectorError {
     Syntax { position: usize, found: String, expected: &'static str },
 }
 
-/// Whether a label may have this key.
+/// A label may have this key.
 pub fn is_label_key(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(is_key_byte)
 }
 
-/// Whether a label may have this value; the empty text is one.
+/// A label may have this value; the empty text is one.
 pub fn is_label_value(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES && text.bytes().all(is_value_byte)
 }
@@ -114,7 +114,7 @@ fn is_value_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
 }
 
-/// What a selector looks like.
+/// The form of a selector.
 fn described() -> Value {
     let mut text = schema::text("A label selector", PATTERN, "zone in (a, b),gpu,!slow");
     text["maxLength"] = MAX_SELECTOR_BYTES.into();
@@ -146,19 +146,19 @@ impl Selector {
             }
         }
         let selector = Selector { requirements };
-        // What it displays as can be longer than what was given, and must still be a selector.
+        // Its displayed form can be longer than the given one, and must still be a selector.
         match selector.to_string().len() {
             0..=MAX_SELECTOR_BYTES => Ok(selector),
             bytes => Err(SelectorError::TooLong(bytes)),
         }
     }
 
-    /// Whether a node with these labels is chosen.
+    /// A node with these labels is chosen.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
-    /// Whether it asks for nothing, and so matches every node.
+    /// It asks for nothing, and so matches every node.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }

@@ -12,7 +12,7 @@ use crate::pointer::Pointer;
 /// The largest value, as compact JSON text.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-/// Whether a value still holds.
+/// The validity of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -105,9 +105,9 @@ pub struct PastValue {
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
     pub data_name: DataName,
-    /// Whose values it serves.
+    /// The data name whose values it serves.
     pub to: DataName,
-    /// Which part of each value it serves, a JSON pointer; absent: the whole value.
+    /// The part of each value that it serves, a JSON pointer; absent: the whole value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<Pointer>,
     /// Since when.
@@ -115,22 +115,22 @@ pub struct Binding {
     #[schema(value_type = String, format = DateTime)]
     pub since: DateTime<Utc>,
     pub revision: u64,
-    /// What a rollback would bind it to: what it served before; absent if it never served anything else.
+    /// The target of a rollback: the one that it served before; absent if it never served anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Served>,
 }
 
-/// What a bound name serves, or served.
+/// The target that a bound name serves, or served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Served {
-    /// Whose values.
+    /// The data name whose values are served.
     pub to: DataName,
-    /// Which part of each value, a JSON pointer; absent: the whole value.
+    /// The part of each value, a JSON pointer; absent: the whole value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<Pointer>,
 }
 
-/// What happened to a binding.
+/// A change of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapAction {
@@ -157,19 +157,19 @@ impl SwapAction {
 /// One change of a binding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Swap {
-    /// What it serves from then on; what it served until then if it was unbound.
+    /// The target that it serves from then on; the one that it served until then if it was unbound.
     #[serde(flatten)]
     pub served: Served,
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub at: DateTime<Utc>,
     pub revision: u64,
-    /// Who did it.
+    /// The author of the change.
     pub by: String,
     pub action: SwapAction,
 }
 
-/// What became of a written value.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {

@@ -22,7 +22,7 @@ use url::Url;
 use estimand_api::access::{TOKEN_VARIABLE, Token};
 use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
-use estimand_api::problem::{MEDIA_TYPE, OUTCOME_UNKNOWN, Problem};
+use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
@@ -260,7 +260,7 @@ impl Client {
         }
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) if is_problem => Failed {
-                taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == OUTCOME_UNKNOWN,
+                taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == kind::OUTCOME_UNKNOWN,
                 error: Error::Problem(Box::new(problem)),
             },
             _ => Failed {

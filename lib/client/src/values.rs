@@ -10,6 +10,7 @@ use crate::{Answer, Client, Error, Repeat};
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
+use estimand_api::problem::kind;
 use estimand_api::registration::History;
 use estimand_api::value::{
     BatchWritten, Binding, Changed, Deleted, PastValue, Served, State, Swap, Value, Written,
@@ -116,7 +117,9 @@ impl Client {
     async fn one(&self, url: url::Url) -> Result<Option<Value>, Error> {
         match self.get(url).await {
             Ok(answer) => self.read(&answer).map(Some),
-            Err(Error::Problem(problem)) if problem.status == 404 && problem.kind == "not-found" => Ok(None),
+            Err(Error::Problem(problem)) if problem.status == 404 && problem.kind == kind::NOT_FOUND => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -15,7 +15,7 @@ use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::web::ThinData;
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
-use estimand_api::problem::{FieldError, Problem};
+use estimand_api::problem::{FieldError, Problem, kind};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
@@ -117,7 +117,7 @@ fn too_slow() -> Problem {
     let seconds = BODY_DEADLINE.as_secs();
     Problem::new(
         408,
-        "timeout",
+        kind::TIMEOUT,
         "The request took too long to arrive",
         format!("the body did not arrive within {seconds} seconds; nothing was done"),
     )

@@ -14,7 +14,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::web::{self, ServiceConfig};
 use bytes::Bytes;
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, kind};
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Metrics, Readiness};
 
@@ -151,7 +151,7 @@ fn unknown_method(req: &HttpRequest, allow: HeaderValue) -> Result<&'static str,
     let method: &Method = req.method();
     let allowed = allow.to_str().unwrap_or_default();
     let detail = format!("{method} is not offered here; expected {allowed}");
-    let problem = Problem::new(405, "method-not-allowed", "This method is not offered here", detail);
+    let problem = Problem::new(405, kind::METHOD_NOT_ALLOWED, "This method is not offered here", detail);
     Err(Failure::from(problem).with_header(ALLOW, allow))
 }
 

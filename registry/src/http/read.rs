@@ -5,7 +5,7 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, kind};
 use estimand_api::registration::{Change, Registration};
 use estimand_web::{Failure, path_name};
 
@@ -108,7 +108,7 @@ pub fn etag(entry: &RenderedRegistration) -> (actix_web::http::header::HeaderNam
 fn unreadable(name: &DataName, cause: &str) -> Problem {
     Problem::new(
         500,
-        "unreadable",
+        kind::UNREADABLE,
         "What is stored cannot be read",
         format!(
             "the stored registration of `{name}` is not in effect: {cause}; PUT replaces it, DELETE removes it"

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
+use estimand_api::problem::kind;
 use estimand_client::{Client, Error, Options};
 use estimand_runtime::Stop;
 use futures_util::StreamExt as _;
@@ -33,8 +34,6 @@ const GONE_WITHIN: Duration = Duration::from_secs(12);
 const MAX_WAITING: usize = 256;
 /// How many nodes a hint names.
 const MAX_NAMED: usize = 20;
-/// The kind of the problem with which a manager answers that does not lead.
-const STANDING_BY: &str = "standing-by";
 
 /// How a client for [`set_managers`](crate::Registry::set_managers) should be made: whatever it is asked is
 /// asked once, and it may take as long as a deletion waits.
@@ -172,7 +171,9 @@ impl Manager {
     fn answer(&self, told: Option<Result<Value, Error>>) -> Answer {
         let (answer, cause) = match told {
             Some(Ok(answer)) => (Answer::Confirmed(answer), None),
-            Some(Err(Error::Problem(problem))) if problem.kind == STANDING_BY => (Answer::StandsBy, None),
+            Some(Err(Error::Problem(problem))) if problem.kind == kind::STANDING_BY => {
+                (Answer::StandsBy, None)
+            }
             Some(Err(Error::Problem(problem))) if problem.status < 500 => {
                 tracing::debug!(manager = %self.client.address(), %problem, "a manager refused what it was told");
                 (Answer::Rejected(problem.status), None)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, kind};
 use estimand_client::Client;
 use estimand_registry::manager_options;
 use estimand_runtime::Readiness;
@@ -57,7 +57,7 @@ impl Shared {
             Conduct::Leads(unreachable) => unreachable.clone(),
             Conduct::StandsBy => {
                 let detail = "http://manager.example leads";
-                return Err(Problem::new(503, "standing-by", "Another one leads", detail).into());
+                return Err(Problem::new(503, kind::STANDING_BY, "Another one leads", detail).into());
             }
             Conduct::Holds => {
                 self.let_go.subscribe().wait_for(|let_go| *let_go).await.unwrap();

@@ -52,16 +52,16 @@ pub struct ListTokensArgs {}
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// What to call it
+    /// The name of the token
     pub name: DataName,
-    /// What it is good for: join (with which an agent gets a certificate, once); read; write (values, too); node (what the
+    /// Its role: join (with which an agent gets a certificate, once); read; write (values, too); node (what the
     /// agent of a node does); operate (everything)
     #[arg(long, value_name = "ROLE")]
     pub role: Grant,
     /// The node that it speaks for, with the role node; with the role join, the only one that it is for
     #[arg(long, value_name = "NODE", required_if_eq("role", "node"))]
     pub node: Option<NodeName>,
-    /// For how long it lets in, e.g. 30d [default: until it is revoked; 1h with the role join]
+    /// Its lifetime, e.g. 30d [default: until it is revoked; 1h with the role join]
     #[arg(long, value_name = "DURATION")]
     pub valid_for: Option<Span>,
 }
@@ -78,7 +78,7 @@ pub struct RevokeArgs {
     /// Its name or its id
     #[arg(value_name = "TOKEN", required_unless_present = "of_certificate")]
     pub which: Option<String>,
-    /// All certificates with the key of this one, instead: nobody is let in with it any more, until it expires and after
+    /// All certificates with the key of this one, instead
     #[arg(long, value_name = "FILE", conflicts_with = "which", value_hint = clap::ValueHint::FilePath)]
     pub of_certificate: Option<std::path::PathBuf>,
 }

@@ -44,7 +44,7 @@ With --json: `name`, `boundTo`, `revision`, `since`; `columns`, each with `dataN
 `field`, `noShares` (why there are none), `historyKept`, `historyCut`, and `nodes`, each with
 `nodeName`, `value`, `number`, `spread`, `samples`, `state`, `share`, and `past` with `mean`,
 `deviation`, `count`; `pairs`, each with `a`, `b`, `totalVariation`, `kendallTau`, `sameOrder`,
-`nodesInBoth`, and `nodes`, each with `nodeName` and `difference`. What there is none of is null.
+`nodesInBoth`, and `nodes`, each with `nodeName` and `difference`. A missing one is null.
 
 Examples:
   estimand compare node_capability capability_cpu capability_history
@@ -140,7 +140,7 @@ pub struct HistoryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_AFTER)]
 pub struct CompareArgs {
-    /// What it is about: a bound name, of which the name that it serves is marked, or any other
+    /// The subject: a bound name, of which the name that it serves is marked, or any other
     pub name: DataName,
     /// The data names that are compared
     #[arg(value_name = "COLUMN", required = true, num_args = 2..)]
@@ -182,7 +182,7 @@ pub struct UnbindArgs {
 pub struct BindingsArgs {
     /// Only this data name
     pub name: Option<DataName>,
-    /// Who bound it, when, and to what; newest first
+    /// Every change of its binding with time and author; newest first
     #[arg(long, requires = "name")]
     pub history: bool,
     /// At most so many changes, the newest ones [default: 1000]

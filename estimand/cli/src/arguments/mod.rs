@@ -1,14 +1,15 @@
 //! The arguments of the client commands.
 //!
-//! They become the types of `estimand_api` here, so that a command never sees a wrong name or a wrong duration; what is
-//! wrong ends with clap's message and exit code 2. Nothing is done here.
+//! They become the types of `estimand_api` here, so that a command never sees a wrong name or a wrong duration; wrong
+//! arguments end with clap's message and exit code 2. Nothing is done here.
 
 use clap::{Args, Subcommand};
 
-use crate::credentials::GivenTls;
+use crate::credentials::TlsOptions;
 
 pub mod access;
 pub mod data;
+pub mod field_options;
 pub mod nodes;
 pub mod parse;
 pub mod registrations;
@@ -34,7 +35,7 @@ pub enum ClientCommand {
     List(Remotely<ListArgs>),
     /// Show all about one data name: registration, values, bindings
     Show(Remotely<ShowArgs>),
-    /// Show who changed a registration, when and how
+    /// List the changes of a registration with their authors
     Changes(Remotely<ChangesArgs>),
     /// Write a value of a data name for a node
     Put(Remotely<PutArgs>),
@@ -50,25 +51,25 @@ pub enum ClientCommand {
     Bind(Remotely<BindArgs>),
     /// Undo `bind`
     Unbind(Remotely<UnbindArgs>),
-    /// List which data names serve the values of others
+    /// List the data names that serve the values of others
     Bindings(Remotely<BindingsArgs>),
-    /// Compare what several data names say of the same nodes
+    /// Compare the values of several data names for the same nodes
     Compare(Remotely<CompareArgs>),
     /// List the nodes, show one, cordon or remove one
     Nodes(Remotely<NodesArgs>),
-    /// List what runs on which node, and how it goes
+    /// List the instances: their nodes, their runs, their troubles
     Instances(Remotely<InstancesArgs>),
-    /// Show what the runs of a data name wrote to standard error
+    /// Show the standard error of a data name's runs
     Logs(Remotely<LogsArgs>),
-    /// Run a registration by hand, once and now, and show all that comes of it
+    /// Run a registration by hand, once and now, and show its whole outcome
     Run(Remotely<RunArgs>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
-    /// Show who changed what, when and from where
+    /// Show the audit trail: every change with its author, time and address
     Audit(Remotely<AuditArgs>),
 }
 
-// What follows has no doc comments where clap would take them for the text of the command.
+// The types below have no doc comments where clap would take them for the text of the command.
 
 // A client command's own arguments, and those that all of them have.
 #[derive(Debug, Args)]
@@ -79,14 +80,14 @@ pub struct Remotely<A: Args> {
     pub remote: Remote,
 }
 
-// Whom to speak to and how to answer; may stand before the command or after it.
+// The service, the credentials and the form of the answer; they may stand before the command or after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Remote {
-    /// Whom to speak to [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
+    /// The address of the service [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Option<String>,
-    /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else whom the
-    /// system trusts]
+    /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else those that
+    /// the system trusts]
     #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
     pub authority: Option<std::path::PathBuf>,
     /// Show this certificate, whose key lies beside it in a file that ends in .key [default: $ESTIMAND_CERTIFICATE]
@@ -114,9 +115,9 @@ impl Remote {
         self.server.clone().or_else(from_environment).unwrap_or_else(|| DEFAULT_SERVER.to_owned())
     }
 
-    /// What is said about TLS.
-    pub fn secure(&self) -> GivenTls {
-        GivenTls { authority: self.authority.clone(), certificate: self.certificate.clone() }
+    /// The options about TLS.
+    pub fn tls(&self) -> TlsOptions {
+        TlsOptions { authority: self.authority.clone(), certificate: self.certificate.clone() }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Readers of single arguments, for what has no type in `estimand_api` that reads itself.
 
-use serde_json::Value;
 use std::net::SocketAddr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -30,7 +29,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The address of a service. Whether all of it is right turns out when it is used.
+/// The address of a service. The rest of it is checked when it is used.
 pub fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':'])) {
@@ -56,32 +55,4 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
 
 pub fn state() -> impl TypedValueParser<Value = State> {
     PossibleValuesParser::new(State::ALL.map(State::as_str)).try_map(|word| word.parse::<State>())
-}
-
-/// JSON.
-pub fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))
-}
-
-/// `0..1`, with either end open, or JSON.
-pub fn range(text: &str) -> Result<Value, String> {
-    let Some((min, max)) = text.split_once("..").filter(|_| !text.starts_with('{')) else {
-        return json(text);
-    };
-    let mut map = serde_json::Map::new();
-    for (name, end) in [("min", min), ("max", max)] {
-        if !end.is_empty() {
-            let number = json(end).ok().filter(Value::is_number);
-            map.insert(
-                name.to_owned(),
-                number.ok_or_else(|| format!("`{end}` is no number; expected 0..1"))?,
-            );
-        }
-    }
-    Ok(Value::Object(map))
-}
-
-/// A unit, or JSON of several.
-pub fn unit(text: &str) -> Result<Value, String> {
-    if text.starts_with('{') { json(text) } else { Ok(Value::from(text)) }
 }

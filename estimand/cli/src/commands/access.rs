@@ -15,7 +15,7 @@ pub async fn token(session: &mut Session, args: &TokenArgs) -> Result<(), Failur
         TokenCommand::Create(args) => create(session, &args.own).await,
         TokenCommand::List(_) => list(session).await,
         TokenCommand::Revoke(args) => {
-            let view = session.client.revoke_token(&which(&args.own)?).await?;
+            let view = session.client.revoke_token(&revoked_id(&args.own)?).await?;
             match session.out.json {
                 true => session.out.pretty(&view)?,
                 false => session.out.line(&format!("`{}` lets nobody in any more", view.name))?,
@@ -26,12 +26,12 @@ pub async fn token(session: &mut Session, args: &TokenArgs) -> Result<(), Failur
 }
 
 /// The name or id that is given, or what a certificate is known by.
-fn which(args: &RevokeArgs) -> Result<String, Failure> {
+fn revoked_id(args: &RevokeArgs) -> Result<String, Failure> {
     let Some(file) = &args.of_certificate else { return Ok(args.which.clone().unwrap_or_default()) };
     let text = std::fs::read_to_string(file)
         .map_err(|source| Failure::Read { name: file.display().to_string(), source })?;
     let key = Certificate::first_in(&text)?.key;
-    Ok(format!("sha256:{}", words::hex(&key)))
+    Ok(format!("sha256:{}", hex::encode(key)))
 }
 
 /// The token alone goes to standard output, so that a script can take it.
@@ -48,7 +48,7 @@ async fn create(session: &mut Session, args: &CreateArgs) -> Result<(), Failure>
         "the token `{}`, role {}, {until}; it is shown this once:",
         issued.view.name, issued.view.role
     ));
-    // Who joins knows the service by its authority, whose digest therefore goes along.
+    // A joining node knows the service by its authority, whose digest therefore goes along.
     let pin = issued.pin.map(|pin| format!(".{pin}")).unwrap_or_default();
     Ok(session.out.line(&format!("{}{pin}", issued.token))?)
 }

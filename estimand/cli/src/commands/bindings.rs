@@ -88,7 +88,7 @@ async fn history(session: &mut Session, name: &DataName, limit: Option<u32>) -> 
     Ok(session.out.table(&table)?)
 }
 
-/// What a bound name serves, in words.
+/// The values that a bound name serves, in words.
 pub fn served(to: &DataName, field: Option<&Pointer>) -> String {
     match field {
         None => format!("the values of `{to}`"),

@@ -1,4 +1,4 @@
-//! `changes`: the audit trail of a registration, newest first, with what each change changed.
+//! `changes`: the audit trail of a registration, newest first, with the fields that each change changed.
 
 use estimand_api::registration::{Action, Change};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table};
 use crate::output::{remark, words};
 
-/// What the registry sets with every change, so that it says nothing about one.
+/// The fields that the registry sets with every change, so that they say nothing about one.
 const BOOKKEEPING: [&str; 3] = ["version", "createdAt", "updatedAt"];
 
 pub async fn changes(session: &mut Session, args: &ChangesArgs) -> Result<(), Failure> {
@@ -28,14 +28,14 @@ pub async fn changes(session: &mut Session, args: &ChangesArgs) -> Result<(), Fa
             Cell::from(change.action.as_str()),
             Cell::from(words::instant(change.at)),
             Cell::from(&change.by),
-            Cell::from(what(change, changes.get(place + 1))),
+            Cell::from(differences(change, changes.get(place + 1))),
         ]);
     }
     Ok(session.out.table(&table)?)
 }
 
-/// What a change did, given the one before it.
-fn what(change: &Change, before: Option<&Change>) -> String {
+/// The fields that a change changed, given the change before it.
+fn differences(change: &Change, before: Option<&Change>) -> String {
     let (now, before) = match (change.action, before) {
         (Action::Replaced, Some(before)) => (&change.registration, &before.registration),
         (Action::Deleted, _) => return String::new(),
@@ -46,14 +46,14 @@ fn what(change: &Change, before: Option<&Change>) -> String {
     let mut fields: Vec<&String> = now.keys().chain(before.keys()).collect();
     fields.sort();
     fields.dedup();
-    let differences =
+    let changed =
         fields.into_iter().filter(|field| !BOOKKEEPING.contains(&field.as_str())).filter_map(|field| {
             let (was, is) = (before.get(field).unwrap_or(absent), now.get(field).unwrap_or(absent));
             (was != is).then(|| format!("{field}: {} → {}", words::bare(was), words::bare(is)))
         });
-    match differences.collect::<Vec<_>>() {
+    match changed.collect::<Vec<_>>() {
         none if none.is_empty() => "nothing".to_owned(),
-        differences => differences.join(", "),
+        changed => changed.join(", "),
     }
 }
 
@@ -75,9 +75,12 @@ mod tests {
             Action::Replaced,
             json!({ "cmd": ["x", "-v"], "max-Time": 5, "timeout": 2, "version": 2 }),
         );
-        assert_eq!(what(&first, None), "x");
-        assert_eq!(what(&second, Some(&first)), r#"cmd: x → ["x","-v"], timeout: null → 2"#);
-        assert_eq!(what(&change(Action::Replaced, first.registration.clone()), Some(&first)), "nothing");
-        assert_eq!(what(&change(Action::Deleted, first.registration.clone()), Some(&second)), "");
+        assert_eq!(differences(&first, None), "x");
+        assert_eq!(differences(&second, Some(&first)), r#"cmd: x → ["x","-v"], timeout: null → 2"#);
+        assert_eq!(
+            differences(&change(Action::Replaced, first.registration.clone()), Some(&first)),
+            "nothing"
+        );
+        assert_eq!(differences(&change(Action::Deleted, first.registration.clone()), Some(&second)), "");
     }
 }

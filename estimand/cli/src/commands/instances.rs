@@ -32,7 +32,7 @@ pub async fn instances(session: &mut Session, args: &InstancesArgs) -> Result<()
     Ok(())
 }
 
-/// The instances of a name, on a node. What does not exist, of what was named, is a failure.
+/// The instances of a name, on a node. A name or a node that does not exist is a failure.
 pub async fn fetch(
     session: &Session,
     name: Option<&DataName>,
@@ -90,7 +90,7 @@ fn name_cell(instance: &Instance) -> Cell {
     Cell::toned(instance.status.data_name.as_str(), tone)
 }
 
-/// What is known of a lost node is what it did last.
+/// The activity of an instance; of a lost node only the last one is known.
 fn doing(instance: &Instance) -> Cell {
     let tone = match instance.status.doing {
         _ if instance.node_state == NodeState::Lost => return Cell::toned("lost", Tone::Bad),
@@ -106,7 +106,7 @@ fn doing(instance: &Instance) -> Cell {
     Cell::toned(instance.status.doing.as_str(), tone)
 }
 
-/// What there is to say beyond the columns.
+/// A note beyond the columns.
 pub fn note(instance: &Instance) -> Option<Cell> {
     let status = &instance.status;
     if let Some(trouble) = instance.trouble() {

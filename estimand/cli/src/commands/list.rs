@@ -43,7 +43,7 @@ pub async fn list(session: &mut Session, _: &ListArgs) -> Result<(), Failure> {
     Ok(session.out.table(&table(&registrations, running.as_ref(), Utc::now()))?)
 }
 
-/// What runs, if there is a manager that says so. It is asked once: the list is of use without it.
+/// The instances, if there is a manager that knows them. It is asked once: the list is of use without it.
 async fn running(session: &Session) -> Option<Running> {
     let deadline = Duration::from_secs(5);
     let options =
@@ -85,7 +85,7 @@ fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
         Cell::from(registration.data_name.as_str()),
         Cell::from(words::wire(&registration.kind)),
         Cell::from(words::wire(&registration.mode)),
-        Cell::from(words::timing(&registration.timing)),
+        Cell::from(registration.timing.to_string()),
         Cell::from(words::placement(registration)),
         Cell::from(one.version.to_string()),
         Cell::from(words::age(one.updated_at, now) + " ago"),
@@ -122,7 +122,7 @@ fn is_well(instance: &Instance, calendar: bool) -> bool {
     instance.trouble().is_none() && (status.last_good.is_some() || waits)
 }
 
-/// What is wrong, and on which nodes; the same reason once.
+/// The troubles with their nodes; the same reason once.
 fn troubles(instances: &[Instance]) -> Vec<String> {
     let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
     for instance in instances {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_had_no_good_run_is_not_well_yet() {
+    fn an_instance_without_a_good_run_is_not_well_yet() {
         let mut new = samples::instance("a", "n");
         (new.status.runs, new.status.last_good) = (0, None);
         assert!(!is_well(&new, false) && is_well(&new, true));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_trouble_is_red() {
+    fn an_instance_in_trouble_is_red() {
         let text = shown(Style { width: None, colours: true });
         let red = |what: &str| text.contains(&format!("\u{1b}[31m{what}"));
         assert!(red("disk\u{1b}") && red("1/4\u{1b}") && red("node-3: its node is lost"), "{text:?}");

@@ -31,7 +31,7 @@ pub async fn logs(session: &mut Session, args: &LogsArgs) -> Result<(), Failure>
         remark(&format!("`{}` is registered, and runs nowhere so far", args.name));
     }
     match args.follow {
-        true => follow(session, args, Followed::from(instances)).await,
+        true => follow(session, args, Follower::from(instances)).await,
         false => Ok(()),
     }
 }
@@ -94,7 +94,7 @@ fn started_nothing(status: &Status) -> bool {
     between && status.last_error.is_some()
 }
 
-async fn follow(session: &mut Session, args: &LogsArgs, mut followed: Followed) -> Result<(), Failure> {
+async fn follow(session: &mut Session, args: &LogsArgs, mut followed: Follower) -> Result<(), Failure> {
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
     let mut away = false;
@@ -137,24 +137,24 @@ async fn follow(session: &mut Session, args: &LogsArgs, mut followed: Followed) 
     }
 }
 
-/// What was shown last.
+/// The output shown so far of the instances that are followed.
 #[derive(Default)]
-struct Followed {
-    seen: BTreeMap<NodeName, Seen>,
+struct Follower {
+    seen: BTreeMap<NodeName, ShownLog>,
     /// The node that the last line was about.
     last: Option<NodeName>,
 }
 
-struct Seen {
+struct ShownLog {
     start: Option<DateTime<Utc>>,
     tail: String,
     error: Option<String>,
 }
 
-impl From<Vec<Instance>> for Followed {
+impl From<Vec<Instance>> for Follower {
     fn from(instances: Vec<Instance>) -> Self {
         let mut followed =
-            Followed { last: instances.last().map(|last| last.node_name.clone()), ..Self::default() };
+            Follower { last: instances.last().map(|last| last.node_name.clone()), ..Self::default() };
         for instance in &instances {
             followed.news(instance);
         }
@@ -162,11 +162,11 @@ impl From<Vec<Instance>> for Followed {
     }
 }
 
-impl Followed {
-    /// What there is to show of an instance that was not shown before.
+impl Follower {
+    /// The lines of an instance that were not shown before.
     fn news(&mut self, instance: &Instance) -> Vec<Cell> {
         let status = &instance.status;
-        let seen = Seen {
+        let seen = ShownLog {
             start: status.last_start,
             tail: status.stderr_tail.clone(),
             error: status.last_error.clone(),
@@ -185,7 +185,7 @@ impl Followed {
         lines
     }
 
-    /// What to say before lines about a node, if that is needed to know whom they are about.
+    /// The heading before lines about a node, if the lines before were about another one.
     fn heading(&mut self, node: &NodeName) -> Option<String> {
         let other = self.last.as_ref() != Some(node);
         self.last = Some(node.clone());
@@ -193,7 +193,7 @@ impl Followed {
     }
 }
 
-/// What was appended to a text of which only the end is kept: the later one without what both have.
+/// The end of the later text that was appended to the earlier one; only the end of either is kept.
 fn added<'t>(before: &str, after: &'t str) -> &'t str {
     let starts = before.char_indices().map(|(start, _)| start);
     let common = starts.map(|start| &before[start..]).find(|end| after.starts_with(end));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_started_does_not_go_on() {
+    fn an_instance_that_was_not_started_does_not_go_on() {
         let mut refused = samples::instance("a", "n");
         (refused.status.doing, refused.status.last_exit) = (Doing::Refused, None);
         refused.status.last_error = Some("`a` is not run".to_owned());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_found_also_when_the_beginning_is_gone() {
+    fn an_appended_text_is_found_also_when_the_beginning_is_gone() {
         assert_eq!(added("a\nb\n", "a\nb\nc\n"), "c\n");
         assert_eq!(added("a\nb\n", "b\nc\nd\n"), "c\nd\n");
         assert_eq!(added("a\n", "x\ny\n"), "x\ny\n");
@@ -254,7 +254,7 @@ mod tests {
         let mut instance = samples::instance("a", "n1");
         instance.status.stderr_tail = "one\n".to_owned();
         let other = samples::instance("a", "n2");
-        let mut followed = Followed::from(vec![instance.clone(), other.clone()]);
+        let mut followed = Follower::from(vec![instance.clone(), other.clone()]);
         assert_eq!(text(&followed.news(&instance)), "");
 
         // The process goes on, and then there is another run that writes the same.

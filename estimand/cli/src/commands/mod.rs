@@ -1,7 +1,7 @@
 //! The client commands: each asks the service over the REST interface and shows the answer.
 //!
-//! Results go to standard output and remarks to standard error; what there is nothing of is said in a
-//! sentence and is no failure, unless one thing was asked for by its name.
+//! Results go to standard output and remarks to standard error. An empty result is a sentence and no failure, unless
+//! one thing was asked for by its name.
 
 use std::io::{self, Read as _};
 
@@ -33,7 +33,7 @@ mod watch;
 /// The most that is read from a file or from standard input.
 const MAX_INPUT_BYTES: u64 = 8 << 20;
 
-/// What every command needs: whom to ask, and where to show the answer.
+/// The state of a command: the client that it asks, and the output that it writes.
 pub struct Session {
     pub client: Client,
     credentials: Credentials,
@@ -43,7 +43,7 @@ pub struct Session {
 impl Session {
     pub fn open(remote: &Remote) -> Result<Self, Failure> {
         let address = remote.address();
-        let credentials = credentials::of(&address, remote.secure())?;
+        let credentials = credentials::of(&address, remote.tls())?;
         let options = Options { credentials: credentials.clone(), ..Options::default() };
         let client = Client::with_options(&address, options)?;
         if client.withholds_token() {
@@ -112,7 +112,7 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
     }
 }
 
-/// What a service has, or none if it says that there is no such thing.
+/// The answer of a service, or none if there is no such thing.
 fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Err(error) if error.status() == Some(404) => Ok(None),

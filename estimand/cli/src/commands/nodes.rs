@@ -96,7 +96,7 @@ fn labels(node: &Node) -> String {
     node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// What is wrong with the deliveries to the data service.
+/// The trouble with the deliveries to the data service.
 fn delivery_troubles(delivery: &Delivery) -> Vec<Cell> {
     let Delivery { waiting, dropped, refused, failing, .. } = delivery;
     let values = |number: u64| words::count_u64(number, "value");

@@ -1,4 +1,4 @@
-//! `register`: sends registrations and says what became of each.
+//! `register`: sends registrations and prints the outcome of each.
 
 use estimand_api::registration::{Mode, Registered};
 use estimand_client::Client;
@@ -54,7 +54,7 @@ async fn send(
     Ok((client.register_map(map).await?, "registered"))
 }
 
-/// What to try, and how much was done before.
+/// Adds a hint, and the number of registrations that went before.
 fn explain(failure: Failure, replace: bool, done: usize) -> Failure {
     let failure = match failure.exit() {
         Exit::Conflict if !replace => failure.hint("--replace replaces a registration that there is already"),

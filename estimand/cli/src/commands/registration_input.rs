@@ -82,74 +82,22 @@ fn checked(map: Map<String, Value>) -> Result<Input, Problem> {
     Ok(Input { registration, map })
 }
 
-/// The object that says what the options say. Whether it is right is not decided here.
+/// The body that the options say, not yet checked.
 fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
     let mut map = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            map.insert(name.to_owned(), value);
-        }
-    };
-    put("dataName", args.name.as_ref().map(|name| json!(name)));
-    put(
-        "cmd",
-        match args.cmd.as_slice() {
-            [] => None,
-            [line] => Some(json!(line)),
-            words => Some(json!(words)),
-        },
-    );
-    put("max-Time", args.every.map(|every| json!(every.as_micros() as f64 / 1e6)));
-    put("gap", args.gap.map(|gap| json!(gap)));
-    put("phase", args.phase.clone().map(Value::from));
-    put("schedule", args.schedule.as_ref().map(|schedule| json!(schedule)));
-    put("timeout", args.timeout.map(|timeout| json!(timeout)));
-    let implied = (!args.inputs.is_empty()).then(|| "processor".to_owned());
-    put("kind", args.kind.clone().or(implied).map(Value::from));
-    put("inputs", (!args.inputs.is_empty()).then(|| json!(args.inputs)));
-    put("mode", args.mode.clone().map(Value::from));
-    put("format", args.format.clone().map(Value::from));
-    put("strict", args.strict.then(|| json!(true)));
-    put("schema", args.schema.clone());
-    put("range", args.range.clone());
-    put("unit", args.unit.clone());
-    put("nodes", args.nodes.as_ref().map(|nodes| json!(nodes)));
-    put("replicas", args.replicas.as_deref().map(scalar));
-    put("params", object_of("params", &args.params, scalar)?);
-    put("env", object_of("env", &args.env, |text| json!(text))?);
-    let limits = args.limits.iter().map(|(key, value)| match key.as_str() {
-        "open-files" => ("openFiles".to_owned(), value.clone()),
-        _ => (key.clone(), value.clone()),
-    });
-    put("limits", object_of("limits", &limits.collect::<Vec<_>>(), scalar)?);
-    if args.history.is_some() || args.history_max.is_some() {
-        put("history", Some(json!({ "keep": args.history, "max": args.history_max })));
+    if let Some(name) = &args.name {
+        map.insert("dataName".to_owned(), json!(name));
+    }
+    match args.cmd.as_slice() {
+        [] => {}
+        [line] => drop(map.insert("cmd".to_owned(), json!(line))),
+        words => drop(map.insert("cmd".to_owned(), json!(words))),
+    }
+    map.extend(args.fields.to_map()?);
+    if map.contains_key("inputs") {
+        map.entry("kind").or_insert_with(|| json!("processor"));
     }
     Ok(map)
-}
-
-/// The pairs of a repeated option; none if it was not given.
-fn object_of(
-    field: &str,
-    pairs: &[(String, String)],
-    read: impl Fn(&str) -> Value,
-) -> Result<Option<Value>, Problem> {
-    let mut map = Map::new();
-    for (key, text) in pairs {
-        if map.insert(key.clone(), read(text)).is_some() {
-            return Err(Problem::invalid_field(FieldError::new(format!("{field}.{key}"), "is given twice")));
-        }
-    }
-    Ok((!map.is_empty()).then_some(Value::Object(map)))
-}
-
-/// A number or a boolean if the text is exactly how JSON writes it, so that nothing of it changes on its way;
-/// otherwise the text.
-fn scalar(text: &str) -> Value {
-    let read =
-        serde_json::from_str::<Value>(text).ok().filter(|value| value.is_number() || value.is_boolean());
-    let written = read.as_ref().map(Value::to_string);
-    read.filter(|_| written.as_deref() == Some(text)).unwrap_or_else(|| json!(text))
 }
 
 #[cfg(test)]
@@ -160,7 +108,7 @@ mod tests {
     use super::*;
     use crate::arguments::{ClientCommand, CommandLine};
 
-    /// What the options, parted by white space, and the command mean.
+    /// Reads options, parted by white space, and a command.
     fn input(options: &str, cmd: &[&str]) -> Result<Input, Problem> {
         let line = ["estimand", "register"].into_iter().chain(options.split_whitespace());
         let line = line.chain(["--"]).chain(cmd.iter().copied());
@@ -215,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_registry_would_refuse_is_refused_here() {
+    fn a_registration_that_the_registry_would_reject_is_rejected_here() {
         let check = |options: &str, fields: &[&str]| {
             let errors = input(options, &["x"]).unwrap_err().errors;
             assert_eq!(
@@ -230,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_or_several_and_is_refused_as_a_whole() {
+    fn a_file_holds_one_or_several_and_is_rejected_as_a_whole() {
         let one = br#"{"dataName":"a","cmd":"x","max-Time":1,"version":3}"#;
         let (inputs, single) = from_document(one).unwrap();
         assert_eq!((inputs.len(), single), (1, true));

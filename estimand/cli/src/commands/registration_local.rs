@@ -1,6 +1,6 @@
-//! What a registration takes from this machine: secrets out of files, and the digest of an executable.
+//! The parts of a registration that come from this machine: secrets out of files, and the digest of an executable.
 //!
-//! The value of a secret is never part of what is said of it, also not if it is wrong.
+//! The value of a secret is never part of a message, also not if it is wrong.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -22,9 +22,6 @@ const CHUNK: usize = 256 * 1024;
 /// Adds what the options name to what they say.
 pub fn complete(mut map: Map<String, Value>, args: &RegisterArgs) -> Result<Map<String, Value>, Failure> {
     add_secrets(&mut map, args)?;
-    if let Some(digest) = args.sha256 {
-        map.insert("sha256".to_owned(), json!(digest));
-    }
     if args.pin {
         let cmd = map.get("cmd").map(Command::from_json);
         let word = cmd.and_then(Result::ok).and_then(|command| command.argv().into_iter().next());
@@ -145,7 +142,6 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let map = completed(&["--pin"], &format!("{} --fast", file.display())).unwrap();
         assert_eq!(map["sha256"], abc);
-        assert_eq!(completed(&["--sha256", &abc.to_uppercase()], "x").unwrap()["sha256"], abc);
         assert_eq!(find("p", [PathBuf::from("/no/such"), place.path().to_owned()].into_iter()), Some(file));
         assert!(completed(&["--pin"], "/no/such").unwrap_err().to_string().contains("--sha256"));
     }

@@ -62,7 +62,7 @@ fn facts(report: &RunReport) -> Vec<(String, Cell)> {
     };
     let mut facts =
         vec![("command", Cell::from(Command::Argv(report.argv.clone()).to_string())), ("exit", exit)];
-    // What has not ended used nothing that is known.
+    // The usage of a run is known when it has ended.
     if report.exit.is_some() {
         facts.extend([
             ("took", Cell::from(words::took(report.duration_ms))),
@@ -73,7 +73,7 @@ fn facts(report: &RunReport) -> Vec<(String, Cell)> {
     facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
 }
 
-/// What it wrote, and what that means.
+/// Its output, and the values that it becomes.
 fn body(report: &RunReport) -> Vec<Cell> {
     let size = match report.stdout_bytes > MAX_REPORT_OUTPUT_BYTES as u64 {
         true => format!("the first {MAX_REPORT_OUTPUT_BYTES} of {} bytes", report.stdout_bytes),

@@ -1,7 +1,7 @@
 //! `show`: all that is known about one data name, whichever part knows it.
 
 use chrono::{DateTime, Utc};
-use estimand_api::registration::Registered;
+use estimand_api::registration::{FIELDS, Registered};
 use estimand_client::Query;
 use serde_json::{Value as Json, json};
 
@@ -10,28 +10,6 @@ use crate::arguments::registrations::ShowArgs;
 use crate::output::failure::Failure;
 use crate::output::table::Cell;
 use crate::output::words;
-
-/// How fields read for people, where the wire's name says less; in the order in which they are shown.
-const LABELS: [(&str, &str); 18] = [
-    ("cmd", "command"),
-    ("max-Time", "every"),
-    ("gap", "every"),
-    ("schedule", "schedule"),
-    ("phase", "phase"),
-    ("kind", "kind"),
-    ("mode", "mode"),
-    ("format", "format"),
-    ("inputs", "reads"),
-    ("timeout", "timeout"),
-    ("nodes", "nodes"),
-    ("replicas", "replicas"),
-    ("params", "params"),
-    ("env", "env"),
-    ("secrets", "secrets"),
-    ("sha256", "sha256"),
-    ("history", "history"),
-    ("limits", "limits"),
-];
 
 pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure> {
     let (name, client) = (&args.name, &session.client);
@@ -72,20 +50,11 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
 }
 
 fn facts(registered: &Registered, now: DateTime<Utc>) -> Vec<(String, Cell)> {
-    let map = registered.registration.to_map();
-    let mut facts: Vec<(String, Cell)> = LABELS
-        .iter()
-        .filter_map(|(field, label)| Some((*label, *field, map.get(*field)?)))
-        .map(|(label, field, value)| {
-            let shown = match field {
-                "cmd" => registered.registration.cmd.to_string(),
-                "max-Time" | "gap" => words::timing(&registered.registration.timing),
-                "timeout" => registered.registration.timeout.unwrap_or_default().to_string(),
-                _ => words::bare(value),
-            };
-            (label.to_owned(), Cell::from(shown))
-        })
-        .collect();
+    // The data name is the title.
+    let fields = FIELDS.iter().filter(|field| field.name != "dataName");
+    let shown = fields.filter_map(|field| field.shown(&registered.registration));
+    let mut facts: Vec<(String, Cell)> =
+        shown.map(|(label, text)| (label.to_owned(), Cell::from(text))).collect();
     facts.push(("version".to_owned(), Cell::from(registered.version.to_string())));
     for (label, at) in [("created", registered.created_at), ("updated", registered.updated_at)] {
         let when = format!("{} ({} ago)", words::instant(at), words::age(at, now));

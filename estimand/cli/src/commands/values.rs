@@ -42,7 +42,7 @@ pub async fn put(session: &mut Session, args: &PutArgs) -> Result<(), Failure> {
     Ok(session.out.line(&format!("the value of `{}` for `{}` {became}", args.name, args.node))?)
 }
 
-/// What comes from a command ends with a line break that is not meant.
+/// The output of a command ends with a line break that is not meant.
 fn from_standard_input() -> Result<String, Failure> {
     let bytes = read_input("standard input", io::stdin())?;
     let mut text = String::from_utf8(bytes).map_err(|error| Failure::Read {
@@ -162,7 +162,7 @@ async fn explain(session: &mut Session, values: &[Value]) -> Result<(), Failure>
     Ok(())
 }
 
-/// What there is to say about a value, provenance included.
+/// The facts about a value, provenance included.
 fn facts(value: &Value, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
     let mut facts = vec![
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_json_is_sent_to_the_letter_and_the_rest_as_text() {
+    fn json_is_sent_to_the_letter_and_the_rest_as_text() {
         let check = |given: &str, expected: &str| assert_eq!(&*json_or_text(given).unwrap(), expected);
         check("0.420", "0.420");
         check(" { \"a\": [1, 2] } ", "{\"a\":[1,2]}");

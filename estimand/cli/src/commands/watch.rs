@@ -60,7 +60,7 @@ fn print(out: &mut Output, columns: &mut Columns, event: &Event, now: DateTime<U
             match reason.as_str() {
                 "start" if values.is_empty() => remark("there are no values yet"),
                 "start" => {}
-                // What was shown before is void, which the lines alone do not say.
+                // The values shown before are void, which the lines alone do not say.
                 reason => remark(&format!("all values anew, because the watch could not go on: {reason}")),
             }
             values.iter().map(|value| row(value, now)).collect()

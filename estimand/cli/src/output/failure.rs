@@ -1,4 +1,4 @@
-//! What can go wrong in a client command, how it is said, and the exit code that tells scripts.
+//! The failures of a client command, their text, and their exit codes for scripts.
 //!
 //! A failure is one line, a line for each wrong field, and a hint where there is something to try. It goes to
 //! standard error. A reader of standard output that has gone (`| head`) is not a failure.
@@ -25,7 +25,7 @@ pub enum Exit {
     Unreachable = 6,
 }
 
-/// Why a client command did not do what it was asked to.
+/// A failure of a client command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub enum Failure {
     /// A collector failed, in words.
     #[error("{0}")]
     NotMeasured(String),
-    /// What is known allows no plan, in words.
+    /// The values allow no plan, in words.
     #[error("{0}")]
     NotPlanned(String),
     /// A job was not done, or not all of it, in words.
@@ -106,13 +106,13 @@ impl Failure {
         }
     }
 
-    /// Says it and returns how to end.
+    /// Prints it and returns the exit code.
     pub fn report(&self) -> Exit {
         let _ = io::stderr().write_all(self.text().as_bytes());
         self.exit()
     }
 
-    /// Everything there is to say, in lines; nothing if nothing is to be said.
+    /// Its lines; none if it was printed already.
     fn text(&self) -> String {
         let (first, mut rest) = match self {
             Failure::Said(_) => return String::new(),
@@ -146,7 +146,7 @@ fn problem_lines(problem: &Problem) -> (String, Vec<String>) {
     if let Some(seconds) = problem.retry_after {
         rest.push(format!("hint: it asks to be tried again in {seconds} s"));
     }
-    // Whatever else a service says of itself is said in full, and is not in its log.
+    // Only of an internal error does the log of the service say more.
     if let (500, Some(id)) = (problem.status, &problem.request_id) {
         rest.push(format!("hint: the log of the service knows this request as {id}"));
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scripts_tell_apart_has_its_own_code() {
+    fn failures_that_scripts_tell_apart_have_their_own_codes() {
         check(&Problem::not_found("there is no `x`").into(), Exit::Missing, "error: there is no `x`\n");
         let conflict = Failure::from(Problem::conflict("`x` is taken")).hint("try another");
         check(&conflict, Exit::Conflict, "error: `x` is taken\nhint: try another\n");

@@ -1,8 +1,8 @@
-//! How client commands show things: tables and sentences for people, JSON and plain values for programs.
+//! The output of client commands: tables and sentences for people, JSON and plain values for programs.
 //!
 //! Results go to standard output, remarks to standard error, so that a pipe carries results alone. A terminal
 //! gets lines fitted to its width and colours; anything else gets everything, uncoloured. Writing fails only
-//! as a [`Failure`](failure::Failure): whoever reads may have gone.
+//! as a [`Failure`](failure::Failure): the reader may have gone.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
@@ -14,7 +14,7 @@ pub mod words;
 
 use table::{Cell, Columns, Table};
 
-/// What the reader of standard output can show.
+/// The abilities of the terminal at standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
     /// The columns of the terminal; none: lines may have any length.
@@ -22,7 +22,7 @@ pub struct Style {
     pub colours: bool,
 }
 
-/// Standard output of one command. What was written is there for sure after [`Output::flush`].
+/// Standard output of one command. Written lines are there for sure after [`Output::flush`].
 pub struct Output {
     to: BufWriter<Box<dyn Write>>,
     pub style: Style,

@@ -1,7 +1,7 @@
 //! Tables: aligned columns, fitted to a width if there is one.
 //!
 //! When a table is too wide, its elastic column gives way first (a value, a command: what is long), and only
-//! then all of them, the widest first. What is cut ends with `…`. A cell is one line and holds no control
+//! then all of them, the widest first. A cut text ends with `…`. A cell is one line and holds no control
 //! character, whatever it was made from. A character counts as one column.
 
 use super::Style;
@@ -16,7 +16,7 @@ const ELASTIC_LEAST: usize = 16;
 /// No column becomes narrower, however narrow the terminal is: then its lines wrap.
 const LEAST: usize = 4;
 
-/// What a cell means to whoever looks at it.
+/// The tone of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tone {
     #[default]

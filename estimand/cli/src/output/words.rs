@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_api::registration::{Registration, Replicas, Timing};
+use estimand_api::registration::{Registration, Replicas};
 use estimand_api::value::State;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -52,7 +52,7 @@ pub fn bytes(number: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut scaled, mut unit) = (number as f64, "B");
     for next in units {
-        // What would be rounded up to 1024 is one of the next unit.
+        // A number that would be rounded up to 1024 is one of the next unit.
         if scaled < 1023.95 {
             break;
         }
@@ -61,7 +61,7 @@ pub fn bytes(number: u64) -> String {
     if unit == "B" { format!("{number} B") } else { format!("{scaled:.1} {unit}") }
 }
 
-/// What a program wrote, line by line, with nothing in it that the terminal would obey.
+/// The output of a program, line by line, with nothing in it that the terminal would obey.
 pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
     text.lines().map(|line| visible(&line.replace('\t', "    ")).into_owned())
 }
@@ -69,15 +69,6 @@ pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
 /// An instant to the millisecond, in UTC.
 pub fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
-}
-
-/// When it runs: `5s`, `gap 5s`, or the cron expression.
-pub fn timing(timing: &Timing) -> String {
-    match timing {
-        Timing::Every(span) => span.to_string(),
-        Timing::Gap(span) => format!("gap {span}"),
-        Timing::Cron(expr) => expr.to_string(),
-    }
 }
 
 /// Where it runs: `all`, `zone=a`, `any 2`, `any 2 of zone=a`.
@@ -133,11 +124,6 @@ pub fn some_of(all: &[&str], most: usize) -> String {
     }
 }
 
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_wrote_keeps_its_lines_and_nothing_else() {
+    fn the_output_of_a_program_keeps_its_lines_and_nothing_else() {
         let text = "a\tb\r\n\u{1b}[2Jc\n\nd\re";
         assert_eq!(lines(text).collect::<Vec<_>>(), ["a    b", "\\u{1b}[2Jc", "", "d\\re"]);
     }

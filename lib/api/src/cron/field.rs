@@ -25,7 +25,7 @@ pub(super) const DAY_OF_WEEK: Kind = Kind {
     range: "0 to 7 (0 and 7 are Sunday) or sun to sat",
 };
 
-/// What a field is about.
+/// The unit and the bounds of a field.
 pub(super) struct Kind {
     name: &'static str,
     least: u32,
@@ -39,7 +39,7 @@ pub(super) struct Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     bits: u64,
-    /// Whether it begins with `*`; then a day field does not count as a restriction.
+    /// It begins with `*`; then a day field does not count as a restriction.
     pub(super) starred: bool,
 }
 

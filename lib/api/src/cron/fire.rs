@@ -17,7 +17,7 @@ const REACH: i64 = 48 * HOUR;
 /// How far apart offsets are compared. A change that was undone sooner than this could be overlooked.
 const PROBE: i64 = 6 * HOUR;
 
-/// What the hour field asks for when wall-clock times are skipped or repeated.
+/// The meaning of the hour field when wall-clock times are skipped or repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HourRule {
     /// Each instant whose wall-clock time matches.
@@ -53,7 +53,7 @@ pub(super) fn next(zone: Tz, rule: HourRule, calendar: &Calendar, after: i64) ->
             }
             None if near == fire => return Some(fire),
             None => {
-                // What lies between can neither repeat a time up to `floor` nor reach `wall`.
+                // The times between can neither repeat a time up to `floor` nor reach `wall`.
                 at = near.max(fire - REACH);
                 offset = offset_at(zone, at)?;
             }

@@ -3,7 +3,7 @@
 //! Owns the text of an expression, its checks and the answer to "when next". It reads no clock: the answer
 //! depends on the expression and on the instant asked for alone. The parts: `field` reads one field, `calendar`
 //! asks the `cron` crate for the next matching wall-clock time, `fire` turns wall-clock times into instants.
-//! What must hold: an expression that parsed fires, strictly after the instant asked for, and never twice for
+//! Invariant: an expression that parsed fires, strictly after the instant asked for, and never twice for
 //! one wall-clock time; the calendar ends with the year 2100.
 
 use std::fmt;
@@ -56,7 +56,7 @@ const SHORTHANDS: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// What an expression looks like as a regular expression. That a range runs forwards, that the zone and the day exist
+/// The form of an expression as a regular expression. That a range runs forwards, that the zone and the day exist
 /// is not in it.
 const PATTERN: &str = concat!(
     r"^(TZ=[A-Za-z][A-Za-z0-9_+/-]* +)?(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|",
@@ -74,7 +74,7 @@ const PATTERN: &str = concat!(
     ")$"
 );
 
-/// What an expression looks like.
+/// The form of an expression.
 fn described() -> Value {
     let words = "A cron expression that fires at some time: five fields, six with seconds first, or a name such as \
                  `@daily`; before them optionally a time zone of the IANA database";

@@ -289,7 +289,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn what_is_described_is_read(text in &PATTERN[1..PATTERN.len() - 1]) {
+    fn texts_of_the_pattern_are_read(text in &PATTERN[1..PATTERN.len() - 1]) {
         let is_no_matter_of_form = match CronExpr::parse(&text) {
             Ok(_) | Err(CronError::TooLong(_) | CronError::Zone { .. } | CronError::NeverFires(_)) => true,
             Err(CronError::Field { problem, .. }) => problem.contains("runs backwards"),

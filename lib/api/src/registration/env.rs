@@ -1,62 +1,59 @@
 //! The variables of a registration's environment, and which of their values nobody may read back.
 //!
-//! A secret value is written once and goes to the agents that need it. Whoever else reads the registration finds
+//! A secret value is written once and goes to the agents that need it. Any other reader of the registration finds
 //! `null` in its place, and the name in `secrets`; sent back like that it means the value that is kept already. No
-//! value, secret or not, is repeated in what is said of a wrong one.
+//! value, secret or not, is repeated in an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use super::Registration;
-use super::parts::{check_variable, object};
-use crate::fields::{self, Fields};
+use super::values::{MAX_ENTRIES, VARIABLE, check_variable, object};
+use crate::declaration::FieldReader;
+use crate::fields;
 use crate::json::kind_of;
 use crate::problem::FieldError;
+use crate::schema::NO_NUL;
 
-/// What stands for a value that is not shown.
+/// Stands for a value that is not shown.
 pub const WITHHELD: Value = Value::Null;
 
-/// Reads `env` and `secrets`. A secret whose value is withheld is among the secrets and not among the variables.
-pub(super) fn read_env(fields: &mut Fields) -> (BTreeMap<String, String>, BTreeSet<String>) {
-    let mut errors = Vec::new();
-    let secrets = read_secrets(fields, &mut errors);
-    let given = fields.optional("env", "", |value| {
-        Ok(object(value).map_err(|message| errors.push(wrong("env", message))).ok())
-    });
-    let given = given.flatten();
-    if let Some(missing) =
-        secrets.iter().find(|name| given.as_ref().is_none_or(|env| !env.contains_key(*name)))
-    {
-        errors.push(
-            wrong("secrets", format!("names `{missing}`, which `env` does not have"))
-                .expected("names of `env`; there `null` stands for the value that is kept already"),
-        );
-    }
-    let mut env = BTreeMap::new();
-    for (name, value) in given.unwrap_or_default() {
-        match read_variable(&name, &value, secrets.contains(&name)) {
-            Ok(Some(text)) => drop(env.insert(name, text)),
-            Ok(None) => {}
-            Err(message) => errors.push(wrong("env", message)),
+/// Reads `env`, in which only secrets may be withheld: null.
+pub(super) fn read_env(it: FieldReader<'_>) -> BTreeMap<String, String> {
+    let secrets = it.fields.value("secrets").and_then(|value| names(value).ok()).unwrap_or_default();
+    let wrong = |message| FieldError::new("env", message).expected(it.expected);
+    let read = it.fields.part(it.name, |value| {
+        let (mut env, mut errors) = (BTreeMap::new(), Vec::new());
+        for (name, value) in object(value).map_err(|message| vec![wrong(message)])? {
+            match read_variable(&name, &value, secrets.contains(&name)) {
+                Ok(Some(text)) => drop(env.insert(name, text)),
+                Ok(None) => {}
+                Err(message) => errors.push(wrong(message)),
+            }
         }
-    }
-    fields.extend(errors);
-    (env, secrets)
-}
-
-fn wrong(field: &str, message: String) -> FieldError {
-    FieldError::new(field, message).expected("an object of name to string")
-}
-
-fn read_secrets(fields: &mut Fields, errors: &mut Vec<FieldError>) -> BTreeSet<String> {
-    let expected = "an array of names of `env`, each once";
-    let read = fields.optional("secrets", expected, |value| {
-        let named = names(value);
-        // Whoever took it for an object like `env` has written values into it.
-        Ok(named.map_err(|message| errors.push(FieldError::new("secrets", message).expected(expected))).ok())
+        if errors.is_empty() { Ok(env) } else { Err(errors) }
     });
-    read.flatten().unwrap_or_default()
+    read.unwrap_or_default()
+}
+
+/// Reads `secrets`. A sender who took it for an object like `env` has written values into it, so it is not repeated.
+pub(super) fn read_secrets(it: FieldReader<'_>) -> BTreeSet<String> {
+    let expected = it.expected;
+    let read = it.part(|value| {
+        names(value).map_err(|message| vec![FieldError::new("secrets", message).expected(expected)])
+    });
+    read.unwrap_or_default()
+}
+
+/// The schema of the variables, whose values are of these types.
+pub(super) fn env_schema(types: &Value) -> Value {
+    json!({
+        "type": ["object", "null"],
+        "propertyNames": { "pattern": VARIABLE, "not": { "pattern": "^ESTIMAND_" } },
+        "maxProperties": MAX_ENTRIES,
+        "additionalProperties": { "type": types, "pattern": NO_NUL },
+    })
 }
 
 fn names(value: &Value) -> Result<BTreeSet<String>, String> {
@@ -115,8 +112,8 @@ impl Registration {
     }
 }
 
-/// Takes the values of these variables, and of its own secrets, out of a registration as JSON. What has the form of
-/// no registration loses its whole environment.
+/// Takes the values of these variables, and of its own secrets, out of a registration as JSON. An object that has not
+/// the form of a registration loses its whole environment.
 pub fn redact(registration: &mut Map<String, Value>, names: &BTreeSet<String>) {
     let own =
         registration.get("secrets").map_or_else(|| Some(BTreeSet::new()), |given| self::names(given).ok());
@@ -156,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_may_be_a_secret_is_repeated() {
+    fn errors_repeat_no_value() {
         for (more, part) in [
             (r#""env":{"A":"hush","1":"hush"}"#, "not a variable's name"),
             (r#""env":{"ESTIMAND_A":"hush"}"#, "set by the agent"),
@@ -177,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_is_redacted_whatever_its_form() {
+    fn any_json_is_redacted() {
         let check = |given: Value, expected: Value| {
             let Value::Object(mut map) = given else { panic!("no object") };
             redact(&mut map, &BTreeSet::from(["N".to_owned()]));

@@ -1,4 +1,4 @@
-//! What a registration says of its values in advance: their shape, their range, their unit.
+//! The values that a registration expects: their shape, their range, their unit.
 //!
 //! A plugin may change its output from one run to the next. A value that is not as expected is kept from readers, and
 //! the reason names the place in the value, what was there and what would be right. `schema` says what must be there;
@@ -20,28 +20,28 @@ mod schema;
 mod tests;
 
 pub use described::{ValueRange, ValueSchema, ValueUnit};
-use schema::Schema;
+pub(super) use schema::Schema;
 
 /// The most places that `range`, and that `unit`, may name.
 const MAX_PLACES: usize = 128;
 /// The longest unit, in characters.
 const MAX_UNIT_CHARS: usize = 64;
 
-/// What values must be like; nothing is expected of those of most registrations.
+/// The expectations of values; most registrations have none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expectations {
-    schema: Option<Schema>,
-    range: Option<Ranges>,
-    unit: Option<Units>,
+    pub(super) schema: Option<Schema>,
+    pub(super) range: Option<Ranges>,
+    pub(super) unit: Option<Units>,
 }
 
 /// Bounds of numbers by where they stand.
 #[derive(Debug, Clone, PartialEq)]
-struct Ranges(At<Range>);
+pub(super) struct Ranges(At<Range>);
 
 /// Units of numbers by where they stand.
 #[derive(Debug, Clone, PartialEq)]
-struct Units(At<String>);
+pub(super) struct Units(At<String>);
 
 /// Something about the value itself, or about places in it, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,32 +58,11 @@ struct Range {
 }
 
 impl Expectations {
-    /// Takes the fields `schema`, `range` and `unit`.
-    pub fn read(fields: &mut Fields) -> Self {
-        let mut wrong = Vec::new();
-        let mut keep = |errors: Vec<FieldError>| wrong.extend(errors);
-        let schema =
-            fields.optional("schema", "", |value| Ok(Schema::from_json(value).map_err(&mut keep).ok()));
-        let range =
-            fields.optional("range", "", |value| Ok(Ranges::from_json(value).map_err(&mut keep).ok()));
-        let unit = fields.optional("unit", "", |value| Ok(Units::from_json(value).map_err(&mut keep).ok()));
-        fields.extend(wrong);
-        Expectations { schema: schema.flatten(), range: range.flatten(), unit: unit.flatten() }
-    }
-
     pub fn is_empty(&self) -> bool {
         self.schema.is_none() && self.range.is_none() && self.unit.is_none()
     }
 
-    /// The fields as they were given.
-    pub fn entries(&self) -> Vec<(&'static str, Value)> {
-        let schema = self.schema.as_ref().map(|schema| ("schema", schema.to_json()));
-        let range = self.range.as_ref().map(|ranges| ("range", ranges.0.to_json(Range::to_json)));
-        let unit = self.unit.as_ref().map(|units| ("unit", units.0.to_json(|unit| json!(unit))));
-        [schema, range, unit].into_iter().flatten().collect()
-    }
-
-    /// Whether a value, as JSON text, is as expected; if not, why not.
+    /// Checks that a value, as JSON text, is as expected; the error is the reason.
     pub fn check(&self, json: &str) -> Result<(), String> {
         if self.is_empty() {
             return Ok(());
@@ -153,8 +132,12 @@ impl<T> At<T> {
 }
 
 impl Ranges {
+    pub(super) fn to_json(&self) -> Value {
+        self.0.to_json(Range::to_json)
+    }
+
     /// Reads `{"min": 0, "max": 1}`, or an object of pointer to such.
-    fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
         let Value::Object(map) = value else {
             let error = FieldError::new("range", format!("is {}, not an object", kind_of(value)));
             let expected = "{\"min\": 0, \"max\": 1}, or {\"/load1\": {\"min\": 0}}";
@@ -211,8 +194,12 @@ impl Range {
 }
 
 impl Units {
+    pub(super) fn to_json(&self) -> Value {
+        self.0.to_json(|unit| json!(unit))
+    }
+
     /// Reads a unit, or an object of pointer to such.
-    fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
         match value {
             Value::Object(map) => At::places("unit", map, |place, value| unit(place, value, 0)).map(Units),
             _ => unit("unit", value, 1).map(|unit| Units(At::Top(unit))),
@@ -256,12 +243,12 @@ fn check_unit(value: &Value, place: &str, expected: &str) -> Result<(), String> 
     }
 }
 
-/// What a reason repeats of a value or of a schema: not too much, and on one line.
+/// A value or a schema as a reason repeats it: not too much, and on one line.
 fn shown(text: &str) -> String {
     shorten(text).chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// How a reason begins that is about a place.
+/// The beginning of a reason that is about a place.
 fn at(place: &str) -> String {
     match place {
         "" => "the value".to_owned(),

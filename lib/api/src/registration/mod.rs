@@ -1,7 +1,7 @@
 //! A registration: how a data name is produced, where, and when. The paper's `t_DP`.
 //!
 //! A registration that exists is right: [`Registration::parse`] checks every field and says everything that
-//! is wrong. What concerns other registrations (a taken name, a cycle of inputs) is the registry's to check.
+//! is wrong. Rules over several registrations (a taken name, a cycle of inputs) are the registry's to check.
 //! The paper's three fields keep their names; everything else is optional.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::command::Command;
 use crate::cron::CronExpr;
+use crate::declaration;
 use crate::duration::Span;
-use crate::fields::{self, Fields};
+use crate::fields::{Fields, string, whole};
 use crate::instant;
 use crate::json::parse_object;
 use crate::names::DataName;
@@ -24,23 +25,23 @@ use crate::selector::Selector;
 mod described;
 mod env;
 mod expect;
+mod fields;
+mod page;
 mod parts;
-mod reading;
+mod rules;
 mod sha256;
+mod values;
 
 pub use described::NewRegistration;
 pub use env::redact;
 pub use expect::Expectations;
+pub use fields::FIELDS;
+pub use page::fields_page;
 pub use parts::{History, Limits};
+pub use rules::TIMING_FIELDS;
 pub use sha256::{SHA256_EXPECTED, Sha256};
 
-use env::read_env;
-use parts::{read_history, read_limits, read_params};
-use reading::{
-    bounded_span, json_seconds, read_cmd, read_format, read_inputs, read_kind, read_mode, read_phase,
-    read_replicas, read_timing,
-};
-use sha256::read_sha256;
+use rules::RULES;
 
 /// The largest body of a registration.
 pub const MAX_REGISTRATION_BYTES: usize = 64 * 1024;
@@ -51,19 +52,21 @@ pub const MIN_INTERVAL_MICROS: u64 = 10_000;
 /// The longest interval and timeout, in microseconds: a year.
 pub const MAX_INTERVAL_MICROS: u64 = 366 * 86_400 * 1_000_000;
 
-/// Whether it measures or derives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+/// A collector measures, a processor derives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    #[default]
     Collector,
     Processor,
 }
 
 /// How an instance is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// A run a tick.
+    #[default]
     Exec,
     /// One long-lived process that prints a value a line.
     Stream,
@@ -74,10 +77,11 @@ pub enum Mode {
 }
 
 /// How output becomes values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// JSON if it parses, else the trimmed text.
+    #[default]
     Auto,
     Text,
     Json,
@@ -85,12 +89,13 @@ pub enum Format {
     /// An object of node name to value: one instance answers for all nodes.
     Nodes,
     /// Prometheus' and OpenMetrics' text.
+    #[serde(alias = "openmetrics")]
     Prometheus,
     /// Influx' line protocol.
     Influx,
     /// A Nagios plugin: its exit code, its text and its performance data.
     Nagios,
-    /// What a munin plugin prints.
+    /// The output of a munin plugin.
     Munin,
     /// Netdata's external plugins, which live long.
     Netdata,
@@ -109,6 +114,17 @@ pub enum Timing {
     Gap(Span),
     /// At the times of a calendar.
     Cron(CronExpr),
+}
+
+/// `5s`, `gap 5s`, or the cron expression.
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Timing::Every(span) => write!(f, "{span}"),
+            Timing::Gap(span) => write!(f, "gap {span}"),
+            Timing::Cron(expr) => write!(f, "{expr}"),
+        }
+    }
 }
 
 /// When within its interval an instance runs.
@@ -139,9 +155,9 @@ pub struct Registration {
     pub kind: Kind,
     pub mode: Mode,
     pub format: Format,
-    /// Whether one bad record spoils the whole output.
+    /// One bad record spoils the whole output.
     pub strict: bool,
-    /// What its values are; others are kept from readers.
+    /// The expectations of its values; others are kept from readers.
     pub expect: Expectations,
     pub timeout: Option<Span>,
     pub nodes: Selector,
@@ -153,7 +169,7 @@ pub struct Registration {
     pub env: BTreeMap<String, String>,
     /// The variables whose values go to agents and are shown to nobody.
     pub secrets: BTreeSet<String>,
-    /// What the executable's file must be.
+    /// The digest of the executable's file.
     pub sha256: Option<Sha256>,
     /// How much of the past is kept, if any.
     pub history: Option<History>,
@@ -179,10 +195,10 @@ pub struct Change {
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub at: DateTime<Utc>,
-    /// Who changed it.
+    /// The author of the change.
     pub by: String,
-    /// What it was from then on; for a deletion what it had been. What an older version wrote may look otherwise than a
-    /// registration does now.
+    /// The registration from then on; for a deletion the one until then. One that an older version wrote may look
+    /// otherwise than a registration does now.
     #[schema(value_type = Object)]
     pub registration: Value,
 }
@@ -205,7 +221,7 @@ impl Action {
     }
 }
 
-/// What a body said beside the registration itself.
+/// A registration as it was sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
     pub registration: Registration,
@@ -216,7 +232,7 @@ pub struct Submitted {
 impl Registration {
     /// Reads the body of a registration, checks all of it, and says all that is wrong.
     ///
-    /// What a GET returned may be sent back: `version` then guards against overwriting somebody else's change,
+    /// The answer of a GET may be sent back: `version` then guards against overwriting somebody else's change,
     /// `createdAt` and `updatedAt` are the registry's own and must only be instants.
     pub fn parse(body: &[u8]) -> Result<Submitted, Problem> {
         Self::from_map(parse_object(body)?)
@@ -225,62 +241,44 @@ impl Registration {
     /// The same from an object that is parsed already.
     pub fn from_map(map: Map<String, Value>) -> Result<Submitted, Problem> {
         let mut fields = Fields::new(map);
-        let data_name = fields.required("dataName", DataName::EXPECTED, fields::data_name);
-        let mode = read_mode(&mut fields);
-        let cmd = read_cmd(&mut fields, mode);
-        let timing = read_timing(&mut fields, mode);
-        let phase = read_phase(&mut fields, timing.as_ref());
-        let kind = read_kind(&mut fields, mode);
-        let format = read_format(&mut fields, mode);
-        let strict = fields.optional("strict", "true or false", fields::truth).unwrap_or(false);
-        let expect = Expectations::read(&mut fields);
-        let timeout =
-            fields.optional("timeout", "more than 0 and at most a year: seconds, or \"5s\"", |value| {
-                bounded_span(value, 1_000)
-            });
-        let nodes =
-            fields.optional("nodes", "a label selector such as \"zone=a,gpu\"", fields::parsed::<Selector>);
-        let replicas = read_replicas(&mut fields, kind, mode, format);
-        let inputs = read_inputs(&mut fields, kind, data_name.as_ref());
-        let params = read_params(&mut fields);
-        let (env, secrets) = read_env(&mut fields);
-        let sha256 = read_sha256(&mut fields, mode);
-        let history = read_history(&mut fields);
-        let limits = read_limits(&mut fields);
-        let version =
-            fields.optional("version", "the version it was made from", |v| fields::whole(v, 1, u64::MAX));
+        let mut registration = Registration::blank();
+        declaration::read(FIELDS, &mut fields, &mut registration);
+        for rule in RULES {
+            (rule.check)(&registration, &mut fields);
+        }
+        let version = fields.optional("version", "the version it was made from", |v| whole(v, 1, u64::MAX));
         for name in ["createdAt", "updatedAt"] {
             fields.optional(name, "an instant, as the registry gave it", |value| {
-                instant::parse_rfc3339(fields::string(value)?).ok_or("is not an instant".to_owned())
+                instant::parse_rfc3339(string(value)?).ok_or("is not an instant".to_owned())
             });
         }
         fields.end_body()?;
-        let (Some(data_name), Some(cmd), Some(timing)) = (data_name, cmd, timing) else {
-            return Err(Problem::internal());
-        };
-        let nodes = nodes.unwrap_or_default();
-        let registration = Registration {
-            data_name,
-            cmd,
-            timing,
-            phase,
-            kind,
-            mode,
-            format,
-            strict,
-            expect,
-            timeout,
-            nodes,
-            replicas,
-            inputs,
-            params,
-            env,
-            secrets,
-            sha256,
-            history,
-            limits,
-        };
         Ok(Submitted { registration, version })
+    }
+
+    /// A registration before anything of it has been read: the defaults, and placeholders of what must be given.
+    fn blank() -> Self {
+        Registration {
+            data_name: DataName::unread(),
+            cmd: Command::Line(String::new()),
+            timing: Timing::Every(Span::ZERO),
+            phase: Phase::default(),
+            kind: Kind::default(),
+            mode: Mode::default(),
+            format: Format::default(),
+            strict: false,
+            expect: Expectations::default(),
+            timeout: None,
+            nodes: Selector::default(),
+            replicas: Replicas::All,
+            inputs: Vec::new(),
+            params: BTreeMap::new(),
+            env: BTreeMap::new(),
+            secrets: BTreeSet::new(),
+            sha256: None,
+            history: None,
+            limits: Limits::default(),
+        }
     }
 
     /// The interval in seconds, the paper's `time_max`; none for a gap or a calendar.
@@ -291,7 +289,7 @@ impl Registration {
         }
     }
 
-    /// Whether one instance gives values of nodes other than its own.
+    /// One instance gives values of nodes other than its own.
     pub fn answers_for_others(&self) -> bool {
         let computed = matches!(self.mode, Mode::Expr | Mode::Builtin);
         self.format == Format::Nodes || (computed && self.replicas != Replicas::All)
@@ -299,57 +297,7 @@ impl Registration {
 
     /// The registration as JSON, secrets included; optional fields that say nothing are left out.
     pub fn to_map(&self) -> Map<String, Value> {
-        let mut map = Map::new();
-        let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
-        put("dataName", json!(self.data_name));
-        put("cmd", json!(self.cmd));
-        match &self.timing {
-            Timing::Every(span) => put("max-Time", json_seconds(*span)),
-            Timing::Gap(span) => put("gap", json_seconds(*span)),
-            Timing::Cron(expr) => put("schedule", json!(expr)),
-        }
-        if self.phase != Phase::default() {
-            put("phase", json!(self.phase));
-        }
-        put("kind", json!(self.kind));
-        put("mode", json!(self.mode));
-        put("format", json!(self.format));
-        if self.strict {
-            put("strict", json!(true));
-        }
-        self.expect.entries().into_iter().for_each(|(name, value)| put(name, value));
-        match self.replicas {
-            Replicas::All => put("replicas", json!("all")),
-            Replicas::Count(count) => put("replicas", json!(count)),
-        }
-        if let Some(timeout) = self.timeout {
-            put("timeout", json_seconds(timeout));
-        }
-        if !self.nodes.is_empty() {
-            put("nodes", json!(self.nodes));
-        }
-        if !self.inputs.is_empty() {
-            put("inputs", json!(self.inputs));
-        }
-        if !self.params.is_empty() {
-            put("params", json!(self.params));
-        }
-        if !self.env.is_empty() || !self.secrets.is_empty() {
-            put("env", self.env_to_json());
-        }
-        if !self.secrets.is_empty() {
-            put("secrets", json!(self.secrets));
-        }
-        if let Some(sha256) = self.sha256 {
-            put("sha256", json!(sha256));
-        }
-        if let Some(history) = &self.history {
-            put("history", history.to_json());
-        }
-        if self.limits != Limits::default() {
-            put("limits", self.limits.to_json());
-        }
-        map
+        declaration::write(FIELDS, self)
     }
 }
 

@@ -1,19 +1,14 @@
-//! The optional parts of a registration that are objects themselves: parameters, history, limits.
-//!
-//! Each is read by one function that reports what is wrong at the place where it stands.
+//! The parts of a registration that are objects themselves: its history and its limits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
-
-use super::reading::bounded_span;
-use crate::duration::Span;
+use super::MAX_INTERVAL_MICROS;
+use super::values::{bounded_span, object, or_null};
+use crate::declaration::{self, Field, FieldReader};
+use crate::duration::{Span, schema_between};
 use crate::fields::{self, Fields};
-use crate::json::kind_of;
 use crate::problem::FieldError;
 
-/// The most entries of `params` and of `env`.
-pub(super) const MAX_ENTRIES: usize = 128;
 /// The most values a history may keep of each node.
 pub const MAX_HISTORY_COUNT: u64 = 1_000_000;
 
@@ -26,7 +21,7 @@ pub struct History {
     pub max: Option<u64>,
 }
 
-/// What an instance may use.
+/// The resources that an instance may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
     /// Bytes of memory.
@@ -37,11 +32,88 @@ pub struct Limits {
     pub open_files: Option<u64>,
 }
 
+/// The fields of a history.
+pub const HISTORY_FIELDS: &[Field<History>] = &[
+    Field {
+        name: "keep",
+        expected: "a duration of 1 s to a year",
+        description: "No longer than this",
+        schema: || or_null(schema_between(LEAST_KEEP_MICROS, MAX_INTERVAL_MICROS)),
+        read: |it, history| history.keep = it.optional(|value| bounded_span(value, LEAST_KEEP_MICROS)),
+        write: |history| history.keep.map(|keep| json!(keep)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "max",
+        expected: "1 to 1000000",
+        description: "No more than so many values of each node",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_HISTORY_COUNT }),
+        read: |it, history| history.max = it.optional(|value| fields::whole(value, 1, MAX_HISTORY_COUNT)),
+        write: |history| history.max.map(|max| json!(max)),
+        ..Field::PLAIN
+    },
+];
+
+/// The fields of the limits.
+pub const LIMIT_FIELDS: &[Field<Limits>] = &[
+    Field {
+        name: "memory",
+        expected: "bytes of at least 1 MiB, or \"256MiB\"",
+        description: "Bytes of memory: 1 MiB to 1 PiB",
+        schema: || {
+            json!({ "oneOf": [
+                { "type": "integer", "minimum": LEAST_MEMORY, "maximum": MOST_MEMORY },
+                { "type": "string", "pattern": "^[0-9]{1,16} ?(B|KiB|Ki|MiB|Mi|GiB|Gi|KB|MB|GB)?$" },
+                { "type": "null" },
+            ] })
+        },
+        read: |it, limits| limits.memory = it.optional(read_bytes),
+        write: |limits| limits.memory.map(|bytes| json!(bytes)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "cpu",
+        expected: "a number of cores from 0.01 to 1024",
+        description: "Cores",
+        schema: || json!({ "type": ["number", "null"], "minimum": 0.01, "maximum": 1024 }),
+        read: |it, limits| {
+            limits.cpu = it.optional(|value| {
+                let cores = fields::number(value)?;
+                (0.01..=1024.0).contains(&cores).then_some(cores).ok_or("is out of range".to_owned())
+            });
+        },
+        write: |limits| limits.cpu.map(|cores| json!(cores)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "processes",
+        expected: "1 to 1000000",
+        description: "Processes and threads at the same time",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": 1_000_000 }),
+        read: |it, limits| limits.processes = it.optional(|value| fields::whole(value, 1, 1_000_000)),
+        write: |limits| limits.processes.map(|count| json!(count)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "openFiles",
+        expected: "8 to 1000000",
+        description: "Open files of each process",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 8, "maximum": 1_000_000 }),
+        read: |it, limits| limits.open_files = it.optional(|value| fields::whole(value, 8, 1_000_000)),
+        write: |limits| limits.open_files.map(|count| json!(count)),
+        ..Field::PLAIN
+    },
+];
+
+const LEAST_KEEP_MICROS: u64 = 1_000_000;
+const LEAST_MEMORY: u64 = 1 << 20;
+const MOST_MEMORY: u64 = 1 << 50;
+
 impl History {
     /// Reads `{"keep": …, "max": …}`, or a duration alone.
     pub fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
         let Value::Object(map) = value else {
-            return match bounded_span(value, 1_000_000) {
+            return match bounded_span(value, LEAST_KEEP_MICROS) {
                 Ok(keep) => Ok(History { keep: Some(keep), max: None }),
                 Err(message) => Err(vec![
                     FieldError::new("history", message)
@@ -51,118 +123,72 @@ impl History {
             };
         };
         let mut fields = Fields::nested("history", map.clone());
-        let keep =
-            fields.optional("keep", "a duration of 1 s to a year", |value| bounded_span(value, 1_000_000));
-        let max = fields.optional("max", "1 to 1000000", |value| fields::whole(value, 1, MAX_HISTORY_COUNT));
+        let mut history = History { keep: None, max: None };
+        declaration::read(HISTORY_FIELDS, &mut fields, &mut history);
         if map.values().all(Value::is_null) {
             fields.error("keep", "or `max` is missing: a history needs a bound");
         }
         match fields.end() {
-            errors if errors.is_empty() => Ok(History { keep, max }),
+            errors if errors.is_empty() => Ok(history),
             errors => Err(errors),
         }
     }
 
     pub fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        if let Some(keep) = self.keep {
-            map.insert("keep".to_owned(), json!(keep));
-        }
-        if let Some(max) = self.max {
-            map.insert("max".to_owned(), json!(max));
-        }
-        Value::Object(map)
+        Value::Object(declaration::write(HISTORY_FIELDS, self))
     }
+}
+
+crate::described!(History, [], history_schema());
+
+/// A length of time alone, or an object with at least one bound.
+fn history_schema() -> Value {
+    let keep = schema_between(LEAST_KEEP_MICROS, MAX_INTERVAL_MICROS);
+    let bounds = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": declaration::properties(HISTORY_FIELDS),
+        "allOf": [{ "anyOf": [
+            { "required": ["keep"], "properties": { "keep": { "type": ["number", "string"] } } },
+            { "required": ["max"], "properties": { "max": { "type": "integer" } } },
+        ] }],
+    });
+    let schemas = keep["oneOf"].as_array().into_iter().flatten().cloned().chain([bounds]);
+    json!({
+        "description": "How much of the past is kept: a length of time, a number of values, or both",
+        "oneOf": schemas.collect::<Vec<_>>(),
+        "examples": ["1h", { "keep": "1h", "max": 1000 }],
+    })
 }
 
 impl Limits {
-    pub(super) fn to_json(self) -> Value {
-        let mut map = Map::new();
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                map.insert(name.to_owned(), value);
-            }
-        };
-        put("memory", self.memory.map(|bytes| json!(bytes)));
-        put("cpu", self.cpu.map(|cores| json!(cores)));
-        put("processes", self.processes.map(|count| json!(count)));
-        put("openFiles", self.open_files.map(|count| json!(count)));
-        Value::Object(map)
-    }
-}
-
-pub(super) fn read_history(fields: &mut Fields) -> Option<History> {
-    let mut wrong = Vec::new();
-    let history = fields
-        .optional("history", "", |value| Ok(History::from_json(value).map_err(|errors| wrong = errors).ok()));
-    fields.extend(wrong);
-    history.flatten()
-}
-
-pub(super) fn read_limits(fields: &mut Fields) -> Limits {
-    let expected = "an object of memory, cpu, processes, openFiles";
-    let Some(map) = fields.optional("limits", expected, object) else {
-        return Limits::default();
-    };
-    let mut inner = Fields::nested("limits", map);
-    let limits = Limits {
-        memory: inner.optional("memory", "bytes of at least 1 MiB, or \"256MiB\"", read_bytes),
-        cpu: inner.optional("cpu", "a number of cores from 0.01 to 1024", |value| {
-            let cores = fields::number(value)?;
-            (0.01..=1024.0).contains(&cores).then_some(cores).ok_or("is out of range".to_owned())
-        }),
-        processes: inner.optional("processes", "1 to 1000000", |value| fields::whole(value, 1, 1_000_000)),
-        open_files: inner.optional("openFiles", "8 to 1000000", |value| fields::whole(value, 8, 1_000_000)),
-    };
-    fields.extend(inner.end());
-    limits
-}
-
-pub(super) fn read_params(fields: &mut Fields) -> BTreeMap<String, Value> {
-    let expected = "an object of name to string, number or boolean";
-    let read = fields.optional("params", expected, |value| {
-        let mut params = BTreeMap::new();
-        let mut variables = BTreeSet::new();
-        for (name, value) in object(value)? {
-            check_variable(&name)?;
-            if !matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_)) {
-                return Err(format!("has `{name}`, which is {}", kind_of(&value)));
-            }
-            if value.as_str().is_some_and(|text| text.contains('\0')) {
-                return Err(format!("has `{name}`, whose value contains a NUL"));
-            }
-            if !variables.insert(name.to_ascii_uppercase()) {
-                return Err(format!("has `{name}` twice: ESTIMAND_PARAM_* ignores case"));
-            }
-            params.insert(name, value);
+    pub(super) fn read(it: FieldReader<'_>) -> Self {
+        let mut limits = Limits::default();
+        let FieldReader { fields, name, expected } = it;
+        if let Some(map) = fields.optional(name, expected, object) {
+            let mut inner = Fields::nested(name, map);
+            declaration::read(LIMIT_FIELDS, &mut inner, &mut limits);
+            fields.extend(inner.end());
         }
-        Ok(params)
-    });
-    read.unwrap_or_default()
-}
-
-pub(super) fn object(value: &Value) -> Result<Map<String, Value>, String> {
-    match value {
-        Value::Object(map) if map.len() > MAX_ENTRIES => Err(format!("has more than {MAX_ENTRIES} entries")),
-        Value::Object(map) => Ok(map.clone()),
-        other => Err(format!("is {}, not an object", kind_of(other))),
+        limits
     }
-}
 
-pub(super) fn check_variable(name: &str) -> Result<(), String> {
-    let mut bytes = name.bytes();
-    let starts = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    match starts && name.len() <= 128 && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        true => Ok(()),
-        false => Err(format!("has `{name}`, which is not a variable's name: letters, digits and `_`")),
+    pub(super) fn to_json(&self) -> Value {
+        Value::Object(declaration::write(LIMIT_FIELDS, self))
+    }
+
+    pub(super) fn schema() -> Value {
+        json!({
+            "type": ["object", "null"],
+            "additionalProperties": false,
+            "properties": declaration::properties(LIMIT_FIELDS),
+        })
     }
 }
 
 fn read_bytes(value: &Value) -> Result<u64, String> {
-    const LEAST: u64 = 1 << 20;
-    const MOST: u64 = 1 << 50;
     let Value::String(text) = value else {
-        return fields::whole(value, LEAST, MOST);
+        return fields::whole(value, LEAST_MEMORY, MOST_MEMORY);
     };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match &text[digits.len()..] {
@@ -177,7 +203,7 @@ fn read_bytes(value: &Value) -> Result<u64, String> {
     };
     let number: u64 = digits.trim().parse().map_err(|_| "is not a whole number with a unit".to_owned())?;
     match number.checked_mul(unit) {
-        Some(bytes) if (LEAST..=MOST).contains(&bytes) => Ok(bytes),
+        Some(bytes) if (LEAST_MEMORY..=MOST_MEMORY).contains(&bytes) => Ok(bytes),
         _ => Err("is out of range".to_owned()),
     }
 }

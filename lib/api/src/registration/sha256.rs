@@ -8,11 +8,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use super::Mode;
-use crate::fields::{self, Fields};
 use crate::schema;
 
-/// What a digest looks like, for people.
+/// The form of a digest, for messages.
 pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexadecimal digits";
 
 /// The SHA-256 of a file.
@@ -31,7 +29,7 @@ crate::described!(
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -45,14 +43,8 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "is not 64 hexadecimal digits".to_owned();
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
         let mut digest = [0; 32];
-        for (place, byte) in digest.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
-        }
+        hex::decode_to_slice(text, &mut digest).map_err(|_| "is not 64 hexadecimal digits".to_owned())?;
         Ok(Sha256(digest))
     }
 }
@@ -61,15 +53,6 @@ impl Serialize for Sha256 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
-}
-
-pub(super) fn read_sha256(fields: &mut Fields, mode: Mode) -> Option<Sha256> {
-    let digest = fields.optional("sha256", SHA256_EXPECTED, fields::parsed::<Sha256>);
-    if digest.is_some() && !matches!(mode, Mode::Exec | Mode::Stream) {
-        fields.error("sha256", "is for what runs an executable").expected =
-            Some("none, or the mode `exec` or `stream`".to_owned());
-    }
-    digest
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ fn the_papers_three_fields_are_enough() {
 }
 
 #[test]
-fn what_is_shown_can_be_sent_back() {
+fn a_rendered_registration_can_be_sent_back() {
     let full = json!({
         "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes",
         "max-Time": 0.25, "timeout": "1.5s", "nodes": "zone=a,gpu", "replicas": 2, "inputs": ["a", "b"],

@@ -94,13 +94,13 @@ fn any_requirement() -> impl Strategy<Value = Requirement> {
 
 proptest! {
     #[test]
-    fn what_is_described_is_read(text in &PATTERN[1..PATTERN.len() - 1]) {
+    fn texts_of_the_pattern_are_read(text in &PATTERN[1..PATTERN.len() - 1]) {
         let read = Selector::parse(&text);
         prop_assert!(matches!(read, Ok(_) | Err(SelectorError::TooLong(_))), "{text}: {read:?}");
     }
 
     #[test]
-    fn what_it_displays_as_parses_to_the_same(requirements in prop::collection::vec(any_requirement(), 0..12)) {
+    fn a_displayed_selector_parses_to_the_same(requirements in prop::collection::vec(any_requirement(), 0..12)) {
         let selector = Selector { requirements };
         prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
     }

@@ -1,4 +1,4 @@
-//! What a write looks like on the wire, for the description of the interface.
+//! The schema of a write, for the description of the interface.
 
 use serde_json::{Value, json};
 
@@ -64,13 +64,13 @@ fn write() -> Value {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::schema::told;
+    use crate::schema::testing;
 
     #[test]
-    fn what_is_described_is_what_is_read() {
+    fn the_described_fields_are_those_that_are_read() {
         let schema = write();
         let problem = Write::parse(br#"{"?":1}"#).unwrap_err();
-        assert_eq!(told::fields(&schema), told::known(&problem));
+        assert_eq!(testing::fields(&schema), testing::known(&problem));
         for example in schema["examples"].as_array().unwrap() {
             Write::parse(example.to_string().as_bytes()).unwrap();
         }

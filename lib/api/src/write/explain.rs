@@ -28,7 +28,7 @@ pub(super) fn explain(body: &[u8]) -> Problem {
     }
 }
 
-/// What is too large only as it is written: a value is kept to the letter, escapes too.
+/// A value that is too large only as it is written: it is kept to the letter, escapes too.
 fn as_written(write: &[u8]) -> Option<Problem> {
     let parts: BTreeMap<String, &RawValue> = serde_json::from_slice(write).ok()?;
     let limits = [("dataValue", MAX_VALUE_BYTES), ("provenance", MAX_PROVENANCE_BYTES)];

@@ -41,7 +41,7 @@ pub struct Write {
     pub order: Option<Order>,
 }
 
-/// What a write says.
+/// The content of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A new value.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_parsed() {
+    fn a_rendered_write_is_read_back() {
         let write = Write {
             data_name: DataName::parse("a").unwrap(),
             node_name: NodeName::parse("n").unwrap(),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_writes_are_told_what_is_wrong() {
+    fn wrong_writes_are_rejected_with_every_error() {
         let check = |body: &str, expected: &str| {
             let detail = detail(body);
             assert!(detail.contains(expected), "{body}: {detail}");

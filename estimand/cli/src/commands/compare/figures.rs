@@ -1,6 +1,6 @@
 //! The arithmetic of a comparison: shares, distances, order, and the past in three figures. Pure.
 //!
-//! What is compared is the split of work that each column leads to. A node without a number gets no work, so its
+//! The comparison is about the split of work that each column leads to. A node without a number gets no work, so its
 //! share is zero. A column whose numbers add up to nothing, or of which one is negative, splits nothing and has
 //! no shares at all; then there is no distance either. Orders are compared over the nodes that have a number in
 //! both columns.
@@ -9,7 +9,7 @@ use estimand_api::pointer::Pointer;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-/// Why a column has no shares.
+/// The reason for which a column has no shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoShares {
@@ -27,13 +27,13 @@ pub struct Order {
     /// Kendall's tau-b, which corrects for ties: 1 alike, -1 the other way. None if there is no order to
     /// compare: fewer than two nodes, or all alike in one of the columns.
     pub tau: Option<f64>,
-    /// Whether each two nodes compare in the same way; none with fewer than two.
+    /// Each two nodes compare in the same way; none with fewer than two.
     pub same: Option<bool>,
     /// How many nodes have a number in both.
     pub in_both: usize,
 }
 
-/// What was, in three figures.
+/// The past, in three figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Past {
     pub mean: f64,

@@ -1,7 +1,7 @@
 //! `compare`: what several data names say of the same nodes, side by side.
 //!
 //! All of them are read in one request, so that what stands side by side is one snapshot. The past comes from
-//! histories, of the names that keep one. What it all means is `figures`' to say.
+//! histories, of the names that keep one. The arithmetic is in `figures`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +26,12 @@ const DEFAULT_FIELD: &str = "/value";
 /// How many values of the past are read of a column: as many as the service gives at once.
 const MAX_PAST: u32 = 100_000;
 
-/// What `--json` prints; `estimand compare --help` describes it.
+/// The output of `--json`; `estimand compare --help` describes it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Comparison {
     name: DataName,
-    /// What the name serves, if it is bound.
+    /// The data name that the name serves, if it is bound.
     bound_to: Option<DataName>,
     /// That of the snapshot.
     revision: u64,
@@ -41,12 +41,12 @@ struct Comparison {
     pairs: Vec<Pair>,
 }
 
-/// What one data name says of all nodes.
+/// The values of one data name for all nodes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Column {
     data_name: DataName,
-    /// Whether it is what the name serves.
+    /// It is the one that the name serves.
     serves: bool,
     /// Where the number stands in values that are objects.
     field: Pointer,
@@ -55,13 +55,13 @@ struct Column {
     /// There was more of it than is read at once; only the newest was.
     history_cut: bool,
     /// In the order of their names; the same nodes in every column.
-    nodes: Vec<OfNode>,
+    nodes: Vec<NodeEntry>,
 }
 
-/// What one data name says of one node.
+/// The value of one data name for one node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OfNode {
+struct NodeEntry {
     node_name: NodeName,
     value: Option<Json>,
     number: Option<f64>,
@@ -93,9 +93,9 @@ struct Difference {
     difference: Option<f64>,
 }
 
-/// What the past of one column is.
+/// The past of one column.
 #[derive(Debug, Default)]
-struct Kept {
+struct ColumnPast {
     is_kept: bool,
     is_cut: bool,
     by_node: BTreeMap<NodeName, Past>,
@@ -134,19 +134,19 @@ pub async fn compare(session: &mut Session, args: &CompareArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// What was kept of a column, summed up.
+/// Reads the history of a column and sums it up.
 async fn past(
     session: &Session,
     name: &DataName,
     bindings: &[Binding],
     since: &str,
     field: &Pointer,
-) -> Result<Kept, Failure> {
+) -> Result<ColumnPast, Failure> {
     // The past of a bound name is that of the name it leads to.
     let bound = bindings.iter().find(|binding| binding.data_name == *name);
     let of = bound.map_or(name, |binding| &binding.to);
     if !session.client.retention().await?.contains_key(of) {
-        return Ok(Kept::default());
+        return Ok(ColumnPast::default());
     }
     let query =
         HistoryQuery { since: Some(since.to_owned()), limit: Some(MAX_PAST), ..HistoryQuery::default() };
@@ -159,20 +159,20 @@ async fn past(
         }
     }
     let summed_up = numbers.into_iter().filter_map(|(node, numbers)| Some((node, figures::past(numbers)?)));
-    Ok(Kept { is_kept: true, is_cut, by_node: summed_up.collect() })
+    Ok(ColumnPast { is_kept: true, is_cut, by_node: summed_up.collect() })
 }
 
 fn columns(
     names: &[DataName],
     values: &[Value],
-    kept: &[Kept],
+    kept: &[ColumnPast],
     binding: Option<&Binding>,
     field: &Pointer,
 ) -> Vec<Column> {
-    // What is known of nodes that have no value now is compared as well.
+    // Histories of nodes that have no value now are compared as well.
     let past = kept.iter().flat_map(|kept| kept.by_node.keys());
     let nodes: BTreeSet<&NodeName> = values.iter().map(|value| &value.node_name).chain(past).collect();
-    let column = |(name, kept): (&DataName, &Kept)| {
+    let column = |(name, kept): (&DataName, &ColumnPast)| {
         let own = values.iter().filter(|value| value.data_name == *name);
         let of_node: BTreeMap<&NodeName, &Value> = own.map(|value| (&value.node_name, value)).collect();
         let number = |node: &NodeName| figures::number(&of_node.get(node)?.data_value, field);
@@ -181,7 +181,7 @@ fn columns(
         let one = |(place, node): (usize, &&NodeName)| {
             let value = of_node.get(*node);
             let beside = |field: &str| value?.data_value.get(field)?.as_f64();
-            OfNode {
+            NodeEntry {
                 node_name: (*node).clone(),
                 value: value.map(|value| value.data_value.clone()),
                 number: numbers[place],
@@ -213,7 +213,7 @@ fn pairs(columns: &[Column]) -> Vec<Pair> {
         let differences = shares(a).zip(shares(b)).map(|(one, other)| figures::differences(&one, &other));
         let numbers = |column: &Column| column.nodes.iter().map(|node| node.number).collect::<Vec<_>>();
         let order = figures::order(&numbers(a), &numbers(b));
-        let of_node = |(place, node): (usize, &OfNode)| Difference {
+        let of_node = |(place, node): (usize, &NodeEntry)| Difference {
             node_name: node.node_name.clone(),
             difference: differences.as_ref().map(|differences| differences[place]),
         };

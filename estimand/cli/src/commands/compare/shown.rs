@@ -4,7 +4,7 @@
 use std::io;
 
 use super::figures::NoShares;
-use super::{Column, Comparison, OfNode, Pair};
+use super::{Column, Comparison, NodeEntry, Pair};
 use crate::output::Output;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
@@ -18,7 +18,7 @@ pub fn show(out: &mut Output, comparison: &Comparison) -> io::Result<()> {
 /// Each node's values stand together, because they are what is compared.
 pub fn table(comparison: &Comparison) -> Table {
     let columns = &comparison.columns;
-    // What is served is what the others would replace.
+    // The served column is the one that the others would replace.
     let reference = columns.iter().find(|column| column.serves).or(columns.first());
     let mut table = Table::new(["NODE", "NAME", "NOW", "STATE", "SHARE", "APART", "PAST"], 2);
     let count = columns.first().map_or(0, |column| column.nodes.len());
@@ -48,7 +48,7 @@ fn dash() -> String {
 }
 
 /// The number with what goes with it; what is no number is shown as it is.
-fn now(node: &OfNode) -> String {
+fn now(node: &NodeEntry) -> String {
     match (&node.value, node.number) {
         (None, _) => dash(),
         (Some(value), None) => value.to_string(),
@@ -56,7 +56,7 @@ fn now(node: &OfNode) -> String {
     }
 }
 
-fn past(node: &OfNode) -> String {
+fn past(node: &NodeEntry) -> String {
     node.past.map_or_else(dash, |past| with_spread(past.mean, past.deviation, Some(past.count as f64)))
 }
 
@@ -106,7 +106,7 @@ pub fn sentence(pair: &Pair) -> String {
     format!("{a} and {b}: {distance}; {order}")
 }
 
-/// What is not there, and what to do about it.
+/// Remarks about missing values and histories, and hints.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
     let served = comparison.columns.iter().find(|column| column.serves);
@@ -122,7 +122,7 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     }
     for column in &comparison.columns {
         let name = &column.data_name;
-        // What there is nothing of has said so already.
+        // A column without values has said so already.
         if column.nodes.iter().all(|node| node.value.is_none() && node.past.is_none()) {
             continue;
         }

@@ -20,7 +20,7 @@ fn binding(to: &str) -> Binding {
     serde_json::from_value(whole).unwrap()
 }
 
-fn comparison(names: &[&str], values: &[Value], kept: &[Kept], to: &str) -> Comparison {
+fn comparison(names: &[&str], values: &[Value], kept: &[ColumnPast], to: &str) -> Comparison {
     let names: Vec<DataName> = names.iter().map(|text| name(text)).collect();
     let binding = binding(to);
     let columns = columns(&names, values, kept, Some(&binding), &Pointer::parse("/value").unwrap());
@@ -43,7 +43,8 @@ fn sample() -> Comparison {
     let node = |text: &str| NodeName::parse(text).unwrap();
     let by_node =
         BTreeMap::from([(node("n1"), past), (node("n4"), Past { deviation: None, count: 1, ..past })]);
-    let kept = [Kept::default(), Kept { is_kept: true, is_cut: true, by_node }, Kept::default()];
+    let kept =
+        [ColumnPast::default(), ColumnPast { is_kept: true, is_cut: true, by_node }, ColumnPast::default()];
     comparison(&["cpu", "ewma", "odd"], &values, &kept, "cpu")
 }
 

@@ -1,4 +1,4 @@
-//! What the expectations of a registration look like on the wire, for the description of the interface.
+//! The schemas of a registration's expectations, for the description of the interface.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ crate::described!(
 );
 crate::described!(ValueUnit, [Pointer], at("The unit of a value, or of places in it", &unit(1), &unit(0)));
 
-/// What is said of the value itself, or by place.
+/// A schema of the value itself, or by place.
 fn at(description: &str, top: &Value, inner: &Value) -> Value {
     let places = json!({
         "description": "By place in the value",

@@ -14,7 +14,7 @@ pub(super) fn read(value: &Value) -> Result<Number, String> {
     }
 }
 
-/// Which of two numbers is the larger one. What lies past 64 bits is known as a fraction is, to 53 bits.
+/// Compares two numbers. Past 64 bits they are compared as fractions are, to 53 bits.
 pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -24,7 +24,7 @@ pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// Whether a number has nothing behind its point.
+/// The number as an integer, if it has nothing behind its point.
 pub(super) fn is_whole(number: &Number) -> bool {
     whole(number).is_some() || fraction(number).fract() == 0.0
 }

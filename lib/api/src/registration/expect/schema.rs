@@ -22,13 +22,13 @@ pub(super) const MAX_ENTRIES: usize = 256;
 
 /// A schema that was read and found right.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Schema {
+pub(in super::super) struct Schema {
     /// As it was given.
     text: Value,
     rule: Rule,
 }
 
-/// What one schema object says.
+/// The rule of one schema object.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Rule {
     /// Any of these; empty: whatever it is.
@@ -47,7 +47,7 @@ struct Rule {
     length: Count,
 }
 
-/// What members an object may have besides `properties`.
+/// The members that an object may have besides `properties`.
 #[derive(Debug, Clone, Default, PartialEq)]
 enum Others {
     #[default]
@@ -85,7 +85,7 @@ pub(super) const TYPES: [(&str, Type); 7] = [
 ];
 
 impl Schema {
-    pub(super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(in super::super) fn from_json(value: &Value) -> Result<Self, Vec<FieldError>> {
         let mut reader = Reader { rules: 0, errors: Vec::new() };
         let rule = reader.rule("schema", value, 1);
         match reader.errors {
@@ -94,7 +94,7 @@ impl Schema {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(in super::super) fn to_json(&self) -> Value {
         self.text.clone()
     }
 
@@ -324,7 +324,7 @@ fn wrong(place: &str, value: &Value, what: &str, expected: &str) -> String {
     format!("{}: {value} {what}; the registration says {expected}", at(place))
 }
 
-/// Whether two values are the same; 1 and 1.0 are one number, and the order of members means nothing.
+/// Compares two values; 1 and 1.0 are one number, and the order of members means nothing.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => number::compare(a, b).is_eq(),

@@ -5,15 +5,22 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::registration::Registration;
+
+fn registration(given: Value) -> Result<Registration, Vec<String>> {
+    let Value::Object(fields) = given else { panic!("{given} is no object") };
+    let Value::Object(mut map) = json!({ "dataName": "a", "cmd": "x", "max-Time": 1 }) else {
+        unreachable!()
+    };
+    map.extend(fields);
+    match Registration::from_map(map) {
+        Ok(submitted) => Ok(submitted.registration),
+        Err(problem) => Err(problem.errors.iter().map(ToString::to_string).collect()),
+    }
+}
 
 fn read(given: Value) -> Result<Expectations, Vec<String>> {
-    let Value::Object(map) = given else { panic!("{given} is no object") };
-    let mut fields = Fields::new(map);
-    let expectations = Expectations::read(&mut fields);
-    match fields.end() {
-        errors if errors.is_empty() => Ok(expectations),
-        errors => Err(errors.iter().map(ToString::to_string).collect()),
-    }
+    registration(given).map(|registration| registration.expect)
 }
 
 #[track_caller]
@@ -22,7 +29,7 @@ fn refused(given: Value, expected: &str) {
     assert!(errors.iter().any(|error| error.contains(expected)), "{errors:?}");
 }
 
-/// What a value is told that is checked against expectations; empty if it is as expected.
+/// Checks a value against expectations; the reason is empty if it is as expected.
 #[track_caller]
 fn check(given: &Value, json: &str, reason: &str) {
     let told = read(given.clone()).unwrap().check(json).err().unwrap_or_default();
@@ -35,20 +42,21 @@ fn schema(schema: Value, value: Value, reason: &str) {
 }
 
 #[test]
-fn what_was_given_is_shown_again() {
+fn expectations_are_rendered_as_they_were_given() {
     let given = json!({
         "schema": {"type": ["number", "null"], "minimum": 0},
         "range": {"/b": {"max": 18_446_744_073_709_551_615_u64}, "/a": {"min": -1.5}},
         "unit": "core·GHz",
     });
-    let expectations = read(given.clone()).unwrap();
+    let registration = registration(given.clone()).unwrap();
+    let expectations = &registration.expect;
     assert!(!expectations.is_empty());
-    let shown: Map<String, Value> =
-        expectations.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut shown = registration.to_map();
+    shown.retain(|name, _| given.get(name).is_some());
     assert_eq!(Value::Object(shown.clone()).to_string(), given.to_string());
-    assert_eq!(read(Value::Object(shown)).unwrap(), expectations);
+    assert_eq!(read(Value::Object(shown)).unwrap(), *expectations);
     let none = read(json!({"schema": null, "unit": null})).unwrap();
-    assert!(none.is_empty() && none.entries().is_empty());
+    assert!(none.is_empty());
     assert_eq!(none.check("no matter what"), Ok(()));
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
-use crate::session::{BIN, NODE, SOON, Session};
+use crate::session::{NODE, Session};
 
 /// Fails three times, which calls for attention, and then does not end.
 const FAILS_THRICE: &str = r#"echo "cannot open the sensor" >&2
@@ -154,7 +155,7 @@ fn a_lost_node_is_shown_and_removed() {
 fn agent(session: &Session, node: &str) -> Estimand {
     let allowed = session.programs().display().to_string();
     let args = ["agent", "--server", session.base_url(), "--node", node, "--allow", &allowed];
-    let agent = Estimand::builder(BIN).args(args).without_http().start();
+    let agent = process::estimand().args(args).without_http().start();
     session.until_node(node, "to be ready", |node| node["state"] == "ready");
     agent
 }
@@ -230,6 +231,6 @@ fn logs_are_followed_until_they_are_ended() {
     write("two");
     assert_eq!(lines.find(|line| !line.is_empty()).as_deref(), Some("two"));
     follow.interrupt();
-    assert_eq!(follow.wait(SOON).code(), Some(0));
+    assert_eq!(follow.wait(PATIENCE).code(), Some(0));
     assert_eq!(follow.stderr(), "");
 }

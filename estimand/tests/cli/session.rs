@@ -11,16 +11,13 @@ use std::time::Duration;
 
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{self, Estimand};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::redact::Redaction;
 
-pub const BIN: &str = env!("CARGO_BIN_EXE_estimand");
 pub const NODE: &str = "node-1";
-/// Far longer than anything here takes on a machine that also compiles.
-pub const SOON: Duration = Duration::from_secs(30);
 
 pub struct Session {
     pub service: Estimand,
@@ -43,7 +40,7 @@ impl Session {
     }
 
     fn with(args: &[&str], programs: TempDir) -> Self {
-        let service = Estimand::builder(BIN).args([&["up"], args].concat()).start();
+        let service = process::estimand().args([&["up"], args].concat()).start();
         Session { service, programs, transcript: String::new(), codes: Vec::new() }
     }
 
@@ -79,7 +76,7 @@ impl Session {
     #[track_caller]
     pub fn until_instance(&self, name: &str, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
         let path = format!("/api/mng/instances?dataName={name}&dataNode={node}");
-        wait::until_ok(SOON, &format!("`{name}` on {node} {what}"), || {
+        wait::until_ok(PATIENCE, &format!("`{name}` on {node} {what}"), || {
             let instances = self.http().get(&path).expect_status(200).json();
             if right(&instances[0]) { Ok(()) } else { Err(instances.to_string()) }
         });
@@ -94,7 +91,7 @@ impl Session {
     /// Waits until a node is as it should be.
     #[track_caller]
     pub fn until_node(&self, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
-        wait::until_ok(SOON, &format!("{node} {what}"), || {
+        wait::until_ok(PATIENCE, &format!("{node} {what}"), || {
             let answer = self.http().get(&format!("/api/nodes/{node}"));
             if answer.status == 200 && right(&answer.json()) { Ok(()) } else { Err(answer.to_string()) }
         });
@@ -103,7 +100,7 @@ impl Session {
     /// Waits until a value is in a state.
     #[track_caller]
     pub fn until_value_state(&self, name: &str, node: &str, state: &str) {
-        wait::until_ok(SOON, &format!("`{name}` of {node} to be {state}"), || {
+        wait::until_ok(PATIENCE, &format!("`{name}` of {node} to be {state}"), || {
             let value = self.http().get(&format!("/api/data/{name}/{node}"));
             if value.status == 200 && value.json()["state"] == state {
                 Ok(())
@@ -114,7 +111,7 @@ impl Session {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = process::command(BIN);
+        let mut command = process::command(process::binary());
         command.args(args);
         command
     }

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use estimand_testkit::databases::{self, Server};
 use estimand_testkit::process::free_port;
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{
+    processes,
+    wait::{self, PATIENCE},
+};
 use serde_json::Value;
 
-use crate::SOON;
-use crate::cluster::{Together, up};
-use crate::place::{Agent, INTERVAL, Place};
-use crate::plane::Plane;
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::Plane;
+use estimand_testkit::plane::{Together, up};
 
 const ONCE: [&str; 2] = ["only", "role"];
 
@@ -21,7 +23,7 @@ fn cluster(place: &Place, services: &Together) -> [Agent; 3] {
     plane.register(&place.single("only"));
     plane.register(&place.single_for_everyone("role"));
     let first = place.agent("n1", services.url());
-    wait::until_ok(SOON, "the first node to have it all", || {
+    wait::until_ok(PATIENCE, "the first node to have it all", || {
         said_by(&plane.value("role", "everyone")?, "n1")
     });
     plane.wait_placed("only", &["n1"]);
@@ -41,7 +43,7 @@ fn said_by(value: &Value, node: &str) -> Result<(), String> {
 fn moved(services: &Together) -> [String; 2] {
     let plane = &services.plane;
     let on = ONCE.map(|name| {
-        wait::until_ok(SOON, &format!("{name} to belong to another node"), || {
+        wait::until_ok(PATIENCE, &format!("{name} to belong to another node"), || {
             let nodes = plane.nodes_of(name)?;
             let others = ["n2", "n3"].map(str::to_owned);
             let found = others.into_iter().find(|node| nodes == BTreeSet::from([node.clone()]));
@@ -49,7 +51,7 @@ fn moved(services: &Together) -> [String; 2] {
         })
     });
     plane.wait_value_state("only", &on[0], "fresh");
-    wait::until_ok(SOON, "its values to go on", || said_by(&plane.value("role", "everyone")?, &on[1]));
+    wait::until_ok(PATIENCE, "its values to go on", || said_by(&plane.value("role", "everyone")?, &on[1]));
     on
 }
 

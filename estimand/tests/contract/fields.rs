@@ -1,8 +1,7 @@
 //! Fields: a part of a value, wherever values are read.
 
-use std::time::Duration;
-
 use estimand_testkit::http::{EventReader, Response};
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::answers::{column, problem, wrong_input};
@@ -17,8 +16,6 @@ on_every_target!(
     a_part_of_each_value_is_watched,
     one_node_is_watched,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn get(target: &Target, name: &str, node: &str, query: &str) -> Response {
     target.data.get(&format!("/api/data/{name}/{node}?{query}"))
@@ -154,7 +151,7 @@ fn watch(target: &Target, query: &str) -> EventReader {
 /// The next event, which must be of this kind; its content.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> Value {
-    let event = events.next_event(SOON);
+    let event = events.next_event(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     event.json()
 }

@@ -3,11 +3,11 @@
 use std::thread;
 
 use estimand_testkit::http::Response;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::answers::{column, fields_of, problem, unknown_input, wrong_field, wrong_input};
-use crate::fake::{Fake, SOON};
+use crate::fake::Fake;
 use crate::target::Target;
 
 on_every_target!(
@@ -83,7 +83,7 @@ fn a_deletion_waits_for_those_who_can_confirm(target: &Target) {
     let (gone, told) = thread::scope(|scope| {
         let gone = scope.spawn(|| unregister(target, &name));
         let told = scope.spawn(|| {
-            wait::until(SOON, "the registry to have forgotten it", || match delete(target, &name) {
+            wait::until(PATIENCE, "the registry to have forgotten it", || match delete(target, &name) {
                 answer if answer.status == 409 => None,
                 answer => Some(answer),
             })
@@ -122,7 +122,7 @@ fn what_counts_is_the_registry(target: &Target) {
     let other = json!({"dataName": name, "cmd": "false", "max-Time": 1, "nodes": "nowhere"});
     let answer = target.manager.send_json("POST", "/api/mng", &other).expect_status(200).json();
     assert_eq!(answer["nodes"], json!([fake.node]));
-    let asked = wait::until(SOON, "the slot to be desired", || {
+    let asked = wait::until(PATIENCE, "the slot to be desired", || {
         let desired = fake.ask("").expect_status(200).json();
         let slots = desired["slots"].as_array().unwrap();
         slots.iter().find(|slot| slot["registration"]["dataName"] == name.as_str()).cloned()

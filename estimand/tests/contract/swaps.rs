@@ -1,8 +1,7 @@
 //! Swaps: what a binding served before, rolling back to it, parts of values under a bound name, and gaps.
 
-use std::time::Duration;
-
 use estimand_testkit::http::Response;
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::answers::{fields_of, problem, wrong_field, wrong_input};
@@ -18,8 +17,6 @@ on_every_target!(
     a_gap_is_said,
     wrong_swaps_are_refused,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn put(target: &Target, name: &str, body: &Value) -> Response {
     target.data.send_json("PUT", &format!("/api/bindings/{name}"), body)
@@ -87,7 +84,7 @@ fn a_bound_part_is_watched(target: &Target) {
     put(target, &stable, &json!({"to": one, "field": "/value"})).expect_status(200);
     let mut events = target.data.sse(&format!("/api/data/watch?dataName={stable}"), &[]);
     let mut next = |kind: &str| {
-        let event = events.next_event(SOON);
+        let event = events.next_event(PATIENCE);
         assert_eq!(event.event, kind, "{event:?}");
         let content = event.json();
         json!([content["dataName"], content["nodeName"], content["dataValue"], content["values"]])

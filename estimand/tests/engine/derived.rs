@@ -2,10 +2,13 @@
 //! are not what was declared.
 #![allow(clippy::needless_pass_by_value)]
 
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{
+    processes,
+    wait::{self, PATIENCE},
+};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane, SOON};
+use crate::plane::{NODE, Plane};
 
 fn builtin(plane: &Plane, name: &str, params: Value) {
     plane.register_cmd(name, json!(name), json!({ "mode": "builtin", "params": params }));
@@ -31,7 +34,7 @@ fn put(plane: &Plane, name: &str, node: &str, value: Value) {
 #[track_caller]
 fn until_on(plane: &Plane, name: &str, node: &str, expected: impl Into<Value>) -> Value {
     let expected = expected.into();
-    wait::until_ok(SOON, &format!("`{name}` of {node} to be {expected}"), || {
+    wait::until_ok(PATIENCE, &format!("`{name}` of {node} to be {expected}"), || {
         let value = plane.read_of(name, node);
         match value {
             Some(value) if value["dataValue"].as_f64() == expected.as_f64() => Ok(value),
@@ -126,7 +129,7 @@ fn a_round_over_very_many_nodes_arrives_whole() {
         plane.http.send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
     }
     expression(&plane, "doubled", &["x"], "x * 2", json!({ "replicas": 1, "max-Time": 3600 }));
-    let values = wait::until_ok(SOON, "a result for each", || {
+    let values = wait::until_ok(PATIENCE, "a result for each", || {
         let values = plane.http.get("/api/data?dataName=doubled").expect_status(200).json();
         let values = values.as_array().unwrap().clone();
         if values.len() == NODES { Ok(values) } else { Err(format!("{} of {NODES}", values.len())) }

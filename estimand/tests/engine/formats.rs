@@ -1,5 +1,6 @@
 //! From what is printed to what is read, for each format; and what is no value says why.
 
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
@@ -53,11 +54,7 @@ fn an_answer_for_many_nodes_is_a_value_of_each() {
     std::fs::write(&flag, "").unwrap();
     for node in ["node-1", "elsewhere"] {
         let state = || (plane.read_of("load", node)?["state"] == "failed").then_some(());
-        estimand_testkit::wait::until(
-            crate::plane::SOON,
-            &format!("the value of {node} to be failed"),
-            state,
-        );
+        estimand_testkit::wait::until(PATIENCE, &format!("the value of {node} to be failed"), state);
     }
     plane.end();
 }

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{
+    processes,
+    wait::{self, PATIENCE},
+};
 use serde_json::{Value, json};
 
 use crate::plane::{Agent, Plane};
@@ -18,7 +21,6 @@ const GOOD: usize = 50;
 const WATCHED: u64 = 30;
 const WATCHED_WITHOUT_CGROUPS: u64 = 15;
 const WARM: u64 = 5;
-const DEADLINE: Duration = Duration::from_secs(120);
 /// How many ticks of all good ones may come to nothing: none does on a machine that has the time, and on one that also
 /// compiles some do now and then. A slot that is starved loses about as many as it is watched for seconds, and a single
 /// second in which nobody is served costs each of them one.
@@ -234,7 +236,7 @@ fn check_asked(plane: &Plane, watched: u64) {
 
 /// Waits until a good one has counted so far.
 fn until_counted(plane: &Plane, far: u64) {
-    wait::until(DEADLINE, &format!("a good one to count up to {far}"), || {
+    wait::until(PATIENCE, &format!("a good one to count up to {far}"), || {
         (count(plane) >= far).then_some(())
     });
 }

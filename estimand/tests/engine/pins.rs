@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, mock};
@@ -69,7 +70,7 @@ fn a_program_that_is_replaced_is_not_run_until_it_is_back() {
         file.set_modified(long_ago)
     };
     // While it runs it cannot be written to.
-    estimand_testkit::wait::until_ok(crate::plane::SOON, "the program to be written to", changed);
+    estimand_testkit::wait::until_ok(PATIENCE, "the program to be written to", changed);
     until_refused(&plane, "pinned", &sha256(Path::new(&plane.file("program"))), &right);
     plane.end();
 }

@@ -4,7 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process::{self};
 use serde_json::{Value, json};
 
 use crate::plane::{Agent, NODE, Plane};
@@ -130,7 +130,7 @@ fn digest_of(script: &str) -> String {
 fn an_agent_that_cannot_do_as_it_was_told_does_not_start() {
     let check = |options: &[&str], data_dir: &str, part: &str| {
         let args = ["up", "--node", NODE].iter().chain(options).copied();
-        let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args);
+        let builder = process::estimand().args(args);
         let place = tempfile::tempdir().unwrap();
         let closed = place.path().join("closed");
         fs::create_dir(&closed).unwrap();

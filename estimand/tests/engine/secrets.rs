@@ -3,14 +3,16 @@
 use std::fs;
 
 use estimand_testkit::process::{self, Estimand};
-use estimand_testkit::{processes, wait};
+use estimand_testkit::{
+    processes,
+    wait::{self, PATIENCE},
+};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, SOON};
+use crate::plane::NODE;
 
 /// Whatever it says, it is found nowhere else.
 const SECRET: &str = "hush-4711-only-for-the-collector";
-const BINARY: &str = env!("CARGO_BIN_EXE_estimand");
 
 struct World {
     services: Estimand,
@@ -23,7 +25,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let builder = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Estimand::builder(BINARY).args(args).env("ESTIMAND_LOG", "debug")
+            process::estimand().args(args).env("ESTIMAND_LOG", "debug")
         };
         let services = builder(&["up", "--no-agent", "--defaults", "none"]).start();
         let allowed = folder.path().display().to_string();
@@ -50,7 +52,7 @@ impl World {
 
     #[track_caller]
     fn until_is(&self, expected: &str, version: u64) {
-        wait::until_ok(SOON, "the value", || {
+        wait::until_ok(PATIENCE, "the value", || {
             let instances = self.services.http().get("/api/mng/instances").text().to_owned();
             let value = self.services.http().get(&format!("/api/data/uses/{NODE}?explain=1"));
             let value = if value.status == 200 { value.json() } else { Value::Null };
@@ -94,7 +96,7 @@ impl World {
 
     /// What a client command says.
     fn command(&self, args: &[&str]) -> String {
-        let mut command = process::command(BINARY);
+        let mut command = process::command(process::binary());
         let output = command.args(["--server", self.services.base_url()]).args(args).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use estimand_testkit::process::{Builder, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use tempfile::TempDir;
 
-use crate::cluster::{Together, up};
-use crate::place::{Agent, Place};
-use crate::{SOON, pass, side_by_side};
+use crate::{pass, side_by_side};
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Together, up};
 
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
@@ -68,7 +68,7 @@ fn jumps(place: &Place, services: &Together, clock: &Clock, what: &str) {
         assert!((2..=12).contains(&runs), "{what} by {by}: {runs} runs in 4 seconds, at 2 a second");
         // What is collected now comes, in order, and is fresh.
         let last = plane.last_number("flow", "n1");
-        wait::until_ok(SOON, &format!("{what} by {by}: values to come"), || {
+        wait::until_ok(PATIENCE, &format!("{what} by {by}: values to come"), || {
             let value = plane.value("flow", "n1")?;
             let number = value["dataValue"].as_u64().unwrap_or(0);
             if number > last + 3 && value["state"] == "fresh" {

@@ -7,8 +7,8 @@ use std::process::Command;
 use estimand_testkit::TOKEN;
 use estimand_testkit::process::free_port;
 
-use crate::cluster::estimand;
 use crate::is_long;
+use estimand_testkit::process::estimand;
 
 const VERSION: &str = "schemathesis==4.32.5";
 /// What of its checks is otherwise, and the reasons: `schemathesis.toml` and `unsayable.py`.

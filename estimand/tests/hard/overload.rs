@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use crate::cluster::estimand;
 use crate::figures::{Times, mebibytes};
 use crate::{long_or, put};
+use estimand_testkit::process::estimand;
 
 /// So many writers fill a commit, and the room for those that wait is for a few times as many.
 const SUSTAINED: usize = 150;

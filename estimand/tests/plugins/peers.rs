@@ -16,7 +16,7 @@ pub const PAGE: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: close\r\n\r\nHello\n";
 const NO_PAGE: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// A peer that says nothing for so long is given up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Peers {
     /// By the word that stands for the port.
@@ -57,7 +57,7 @@ impl Peers {
                     return;
                 }
                 let Ok(mut stream) = stream else { continue };
-                let _ = stream.set_read_timeout(Some(PATIENCE));
+                let _ = stream.set_read_timeout(Some(READ_TIMEOUT));
                 answer(&mut stream);
             }
         });

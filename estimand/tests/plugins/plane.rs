@@ -1,10 +1,8 @@
 //! One `estimand up` whose agent may run the plugins, and a folder for what they leave and look at.
 
-use std::time::Duration;
-
 use estimand_testkit::http::Http;
-use estimand_testkit::process::Estimand;
-use estimand_testkit::wait;
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -12,8 +10,6 @@ use crate::outcome::{Package, Plugin};
 use crate::peers::Peers;
 
 const NODE: &str = "node-1";
-/// For what takes seconds, on a machine that also compiles.
-const SOON: Duration = Duration::from_secs(120);
 /// What the file has that plugins look at.
 pub const FILE: &str = "root was here\n";
 
@@ -33,7 +29,7 @@ impl<'a> Plane<'a> {
         for package in [Package::Nagios, Package::Munin, Package::Prometheus] {
             args.extend(["--allow", package.folder()]);
         }
-        let services = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).start();
+        let services = process::estimand().args(args).start();
         let http = services.http();
         Plane { services, http, folder, peers }
     }
@@ -74,7 +70,7 @@ impl<'a> Plane<'a> {
     /// Waits until it has run, and returns what is known of its slot.
     #[track_caller]
     pub fn until_ran(&self, name: &str) -> Value {
-        wait::until_ok(SOON, &format!("`{name}` to run"), || {
+        wait::until_ok(PATIENCE, &format!("`{name}` to run"), || {
             let answer = self.http.get(&format!("/api/mng/instances?dataName={name}&dataNode={NODE}"));
             let instances = answer.expect_status(200).json();
             match instances.get(0) {
@@ -91,7 +87,7 @@ impl<'a> Plane<'a> {
         let last = "the_last";
         let cmd = format!("{}/check_dummy 0", Package::Nagios.folder());
         self.post(&json!({"dataName": last, "cmd": cmd, "format": "nagios", "max-Time": 300}));
-        wait::until(SOON, "the last value", || self.value(last));
+        wait::until(PATIENCE, "the last value", || self.value(last));
     }
 
     /// The value, if there is one.

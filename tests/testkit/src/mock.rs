@@ -70,6 +70,12 @@ pub fn path_of(name: &str) -> PathBuf {
     }
 }
 
+/// The example program of the package of the binary under test.
+#[track_caller]
+pub fn of_estimand() -> PathBuf {
+    path_of("estimand-mock")
+}
+
 /// Tests are in `target/PROFILE/deps`, programs in `target/PROFILE`.
 fn beside(own: &Path, name: &str) -> io::Result<PathBuf> {
     let folders = own.ancestors().skip(1).take(2);

@@ -7,10 +7,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use estimand_testkit::{mock, processes, wait};
+use estimand_testkit::{
+    mock, processes,
+    wait::{self, PATIENCE},
+};
 use tempfile::TempDir;
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// Runs of the mock under one mark; whatever they leave is killed in the end.
 struct Runs {
@@ -144,7 +145,7 @@ fn hangs_until_it_is_ended() {
     let by = Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(by.success());
     assert_eq!(child.wait().unwrap().signal(), Some(15));
-    processes::none_with(&runs.mark, SOON);
+    processes::none_with(&runs.mark, PATIENCE);
 }
 
 #[test]
@@ -239,7 +240,7 @@ fn forks_without_end() {
         let all = runs.left();
         all.into_iter().filter(|one| one.cmdline[0] == mock::path().to_str().unwrap()).collect::<Vec<_>>()
     };
-    let found = wait::until(SOON, "the bomb to be where it is stopped", || {
+    let found = wait::until(PATIENCE, "the bomb to be where it is stopped", || {
         Some(bombs()).filter(|bombs| bombs.len() == COPIES)
     });
     // Not one that forks many times: its children fork as well.
@@ -249,10 +250,10 @@ fn forks_without_end() {
     let victim = found.last().unwrap().pid;
     processes::kill9(victim);
     let filled = || bombs().iter().filter(|bomb| bomb.pid != victim).count() >= COPIES - 1;
-    wait::until(SOON, "the others to go on", || filled().then_some(()));
+    wait::until(PATIENCE, "the others to go on", || filled().then_some(()));
     child.kill().unwrap();
     child.wait().unwrap();
-    processes::none_with(&runs.mark, SOON);
+    processes::none_with(&runs.mark, PATIENCE);
 }
 
 #[test]

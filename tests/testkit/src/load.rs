@@ -5,15 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
-use estimand_testkit::http::Http;
-use estimand_testkit::wait;
 use serde_json::Value;
+
+use crate::http::Http;
+use crate::wait::{self, PATIENCE};
 
 const SINGLES: usize = 8;
 const BATCHES: usize = 2;
 const BATCH_ITEMS: u64 = 20;
-/// Longer than a database takes to recover on a busy machine.
-const PROGRESS_DEADLINE: Duration = Duration::from_secs(120);
 /// Leaves the processor to the others.
 const BETWEEN_READS: Duration = Duration::from_millis(5);
 
@@ -21,7 +20,7 @@ pub struct Load {
     base: String,
     writers: Vec<Writer>,
     stopping: AtomicBool,
-    /// Whoever is about to send looks in here; held for writing while there is nobody to send to.
+    /// A writer passes it before it sends; held for writing while there is nobody to send to.
     gate: RwLock<()>,
 }
 
@@ -45,7 +44,6 @@ impl Drop for Stop<'_> {
     }
 }
 
-#[allow(dead_code, reason = "each test that loads a service needs some of it")]
 impl Load {
     pub fn new(base: &str) -> Self {
         let singles = (0..SINGLES).map(|place| Writer::new(format!("single_{place}"), 1));
@@ -74,7 +72,7 @@ impl Load {
             let reader = reading.then(|| scope.spawn(move || self.read(&ended)));
             work();
             drop((stop, running));
-            reader.map_or(0, |reader| reader.join().unwrap())
+            reader.map_or(0, |reader| reader.join().expect("the reader found nothing wrong"))
         })
     }
 
@@ -118,18 +116,18 @@ impl Load {
         self.writers.iter().map(|writer| writer.refused.load(Ordering::Acquire)).sum()
     }
 
-    /// Waits until so many more writes are acknowledged, whoever's.
+    /// Waits until so many more writes are acknowledged, of all writers together.
     pub fn wait_for_progress(&self, more: u64) {
         let total = || self.acknowledged().iter().sum::<u64>();
         let goal = total() + more;
-        wait::until_ok(PROGRESS_DEADLINE, "writes to be acknowledged", || self.fine(total() >= goal));
+        wait::until_ok(PATIENCE, "writes to be acknowledged", || self.fine(total() >= goal));
     }
 
     /// Waits until every writer had a further write acknowledged.
     pub fn wait_for_everyone(&self) {
         let before = self.acknowledged();
         let all = || self.acknowledged().iter().zip(&before).all(|(now, before)| now > before);
-        wait::until_ok(PROGRESS_DEADLINE, "every writer to go on", || self.fine(all()));
+        wait::until_ok(PATIENCE, "every writer to go on", || self.fine(all()));
     }
 
     /// Checks all that is read.
@@ -187,8 +185,9 @@ impl Writer {
     fn check(&self, http: &Http, acknowledged: u64) {
         let answer = http.get(&format!("/api/data?dataName={}", self.name)).expect_status(200);
         let sent = self.sent.load(Ordering::Acquire);
-        let values: Vec<Value> = serde_json::from_slice(&answer.body).unwrap();
-        let counters: Vec<u64> = values.iter().map(|value| value["dataValue"].as_u64().unwrap()).collect();
+        let values: Vec<Value> = serde_json::from_slice(&answer.body).expect("a list of values");
+        let counters: Vec<u64> =
+            values.iter().map(|value| value["dataValue"].as_u64().expect("a counter")).collect();
         let expected = if acknowledged == 0 && counters.is_empty() { 0 } else { self.nodes };
         assert_eq!(counters.len() as u64, expected, "{}: {counters:?}", self.name);
         let name = &self.name;

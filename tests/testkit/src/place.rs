@@ -9,13 +9,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use estimand_testkit::process::{Builder, Estimand};
-use estimand_testkit::processes::{self, Process};
-use estimand_testkit::{mock, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::SOON;
+use crate::mock;
+use crate::process::{Builder, Estimand, estimand};
+use crate::processes::{self, Process};
+use crate::wait::{self, PATIENCE};
 
 /// How often what counts runs.
 pub const INTERVAL: Duration = Duration::from_millis(500);
@@ -34,25 +34,25 @@ pub struct Agent {
 
 impl Place {
     pub fn new(story: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("estimand-cluster-").tempdir().unwrap();
-        let place =
-            Place { folder, mark: processes::unique_mark(story), mock: mock::path_of("cluster-mock") };
+        let folder =
+            tempfile::Builder::new().prefix("estimand-cluster-").tempdir().expect("a folder can be made");
+        let place = Place { folder, mark: processes::unique_mark(story), mock: mock::of_estimand() };
         let script = format!(
             "#!/bin/sh\nexec '{}' \"$@\" \"print:{{\\\"everyone\\\": \\\"$ESTIMAND_NODE\\\"}}\" sleep:200ms\n",
             place.mock.display()
         );
-        fs::write(place.script(), script).unwrap();
-        fs::set_permissions(place.script(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(place.script(), script).expect("the script can be written");
+        fs::set_permissions(place.script(), fs::Permissions::from_mode(0o755)).expect("a mode can be set");
         place
     }
 
     /// How to start an agent of that node, which is the same agent each time. More arguments may be given.
     pub fn builder(&self, node: &str, servers: &[&str]) -> Builder {
         let servers = servers.iter().flat_map(|server| ["--server", server]);
-        Estimand::builder(env!("CARGO_BIN_EXE_estimand"))
+        estimand()
             .args(["agent", "--node", node])
             .args(servers)
-            .args(["--allow".into(), self.mock.parent().unwrap().as_os_str().to_owned()])
+            .args(["--allow".into(), self.mock.parent().expect("it is in a folder").as_os_str().to_owned()])
             .args(["--allow".into(), self.folder.path().as_os_str().to_owned()])
             .without_http()
             .data_dir(self.agent_folder(node))
@@ -115,9 +115,9 @@ impl Place {
     #[track_caller]
     pub fn while_it_runs(&self, node: &str, name: &str, span: Duration) -> u64 {
         let begun = self.runs(node, name);
-        let more = u64::try_from(span.as_millis() / INTERVAL.as_millis()).unwrap();
+        let more = u64::try_from(span.as_millis() / INTERVAL.as_millis()).expect("a test is not that long");
         let what = format!("{more} more runs of {name} on {node} after {begun}");
-        wait::until(span * 2 + SOON, &what, || {
+        wait::until(span * 2 + PATIENCE, &what, || {
             Some(self.runs(node, name)).filter(|runs| *runs >= begun + more)
         })
     }
@@ -178,7 +178,7 @@ impl Drop for Place {
         if std::thread::panicking() {
             processes::kill9_all_with(&self.mark);
         } else {
-            processes::none_with(&self.mark, SOON);
+            processes::none_with(&self.mark, PATIENCE);
         }
     }
 }

@@ -1,28 +1,33 @@
-//! The cluster as its users see it: the public interface, and waiting for what it says.
+//! Registry, data service and manager as their users see them: the public interface, and waiting for an answer.
+
+mod services;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use estimand_testkit::http::{Http, Response};
-use estimand_testkit::wait;
 use serde_json::Value;
 
-use crate::SOON;
+use crate::http::{Http, Response};
+use crate::process::Estimand;
+use crate::wait::{self, PATIENCE};
 
-/// One look. A part that is stuck must not hold up a story for longer.
-const LOOK_WITHIN: Duration = Duration::from_secs(15);
+pub use services::{Apart, Together, local, up};
 
 /// Where the services are; the same address three times, or not.
 pub struct Plane {
-    registry: Http,
-    data: Http,
-    manager: Http,
+    pub registry: Http,
+    pub data: Http,
+    pub manager: Http,
 }
 
 impl Plane {
     pub fn at(registry: &str, data: &str, manager: &str) -> Self {
-        let http = |base| Http::new(base).with_deadline(LOOK_WITHIN);
-        Plane { registry: http(registry), data: http(data), manager: http(manager) }
+        Plane { registry: Http::new(registry), data: Http::new(data), manager: Http::new(manager) }
+    }
+
+    /// All of them in one process.
+    pub fn of(services: &Estimand) -> Self {
+        let base = services.base_url();
+        Plane::at(base, base, base)
     }
 
     #[track_caller]
@@ -43,7 +48,7 @@ impl Plane {
     /// All registrations.
     #[track_caller]
     pub fn registrations(&self) -> Vec<Value> {
-        array(get(&self.registry, "/api/registry")).unwrap()
+        array(get(&self.registry, "/api/registry")).expect("the registry answers")
     }
 
     pub fn values(&self, name: &str) -> Result<Vec<Value>, String> {
@@ -72,7 +77,12 @@ impl Plane {
         array(get(&self.manager, "/api/mng/instances"))
     }
 
-    /// The nodes where what is registered as `name` belongs.
+    pub fn instance(&self, name: &str, node: &str) -> Result<Value, String> {
+        let path = format!("/api/mng/instances?dataName={name}&dataNode={node}");
+        array(get(&self.manager, &path))?.pop().ok_or_else(|| format!("no instance of {name} on {node}"))
+    }
+
+    /// The nodes where a registration belongs.
     pub fn nodes_of(&self, name: &str) -> Result<BTreeSet<String>, String> {
         let found = array(get(&self.manager, &format!("/api/mng/instances?dataName={name}")))?;
         let belongs = found.iter().filter(|instance| !instance["registered"].is_null());
@@ -87,7 +97,7 @@ impl Plane {
     #[track_caller]
     pub fn wait_fresh(&self, name: &str, nodes: &[&str]) {
         let expected: BTreeSet<_> = nodes.iter().map(|node| (*node).to_owned()).collect();
-        wait::until_ok(SOON, &format!("fresh values of {name} from {nodes:?}"), || {
+        wait::until_ok(PATIENCE, &format!("fresh values of {name} from {nodes:?}"), || {
             let values = self.values(name)?;
             let fresh = values.iter().filter(|value| value["state"] == "fresh");
             let found: BTreeSet<_> = fresh.map(|value| text(&value["nodeName"])).collect();
@@ -95,26 +105,50 @@ impl Plane {
         });
     }
 
+    /// Waits until a value is as it should be, and returns it.
+    #[track_caller]
+    pub fn until_value(
+        &self,
+        name: &str,
+        node: &str,
+        what: &str,
+        right: impl FnMut(&Value) -> bool,
+    ) -> Value {
+        until(&format!("`{name}` of {node} to be {what}"), || self.value(name, node), right)
+    }
+
+    /// Waits until an instance is as it should be, and returns it.
+    #[track_caller]
+    pub fn until_instance(
+        &self,
+        name: &str,
+        node: &str,
+        what: &str,
+        right: impl FnMut(&Value) -> bool,
+    ) -> Value {
+        until(&format!("the instance of `{name}` on {node} {what}"), || self.instance(name, node), right)
+    }
+
+    /// Waits until a node is as it should be, and returns it.
+    #[track_caller]
+    pub fn until_node(&self, node: &str, what: &str, right: impl FnMut(&Value) -> bool) -> Value {
+        until(&format!("the node {node} {what}"), || self.node(node), right)
+    }
+
     #[track_caller]
     pub fn wait_value_state(&self, name: &str, node: &str, state: &str) {
-        wait::until_ok(SOON, &format!("{name} of {node} to be {state}"), || {
-            let value = self.value(name, node)?;
-            if value["state"] == state { Ok(()) } else { Err(value.to_string()) }
-        });
+        self.until_value(name, node, state, |value| value["state"] == state);
     }
 
     #[track_caller]
     pub fn wait_node_state(&self, node: &str, state: &str) {
-        wait::until_ok(SOON, &format!("the node {node} to be {state}"), || {
-            let found = self.node(node)?;
-            if found["state"] == state { Ok(()) } else { Err(found.to_string()) }
-        });
+        self.until_node(node, &format!("to be {state}"), |node| node["state"] == state);
     }
 
-    /// Waits until what runs once runs on one of `nodes`, which is returned.
+    /// Waits until a registration that runs once runs on one of `nodes`, which is returned.
     #[track_caller]
     pub fn wait_placed(&self, name: &str, nodes: &[&str]) -> String {
-        wait::until_ok(SOON, &format!("{name} to run on one of {nodes:?}"), || {
+        wait::until_ok(PATIENCE, &format!("{name} to run on one of {nodes:?}"), || {
             let placed = self.nodes_of(name)?;
             let on = placed.iter().find(|on| nodes.contains(&on.as_str()) && placed.len() == 1);
             let Some(on) = on else { return Err(format!("it belongs on {placed:?}")) };
@@ -128,7 +162,7 @@ impl Plane {
     #[track_caller]
     pub fn check_history(&self, name: &str, node: &str, upto: u64) {
         let what = format!("the history of {name} on {node} to reach {upto}");
-        let history = wait::until_ok(SOON, &what, || {
+        let history = wait::until_ok(PATIENCE, &what, || {
             let history = self.history(name, node)?;
             match history.last() {
                 Some((last, _)) if *last >= upto => Ok(history),
@@ -146,12 +180,24 @@ impl Plane {
     /// The number that came last.
     #[track_caller]
     pub fn last_number(&self, name: &str, node: &str) -> u64 {
-        self.history(name, node).unwrap().last().map_or(0, |(number, _)| *number)
+        self.history(name, node).expect("the history is served").last().map_or(0, |(number, _)| *number)
     }
 }
 
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
+
+#[track_caller]
+fn until(
+    what: &str,
+    mut look: impl FnMut() -> Result<Value, String>,
+    mut right: impl FnMut(&Value) -> bool,
+) -> Value {
+    wait::until_ok(PATIENCE, what, || {
+        let found = look()?;
+        if right(&found) { Ok(found) } else { Err(found.to_string()) }
+    })
 }
 
 fn get(http: &Http, path: &str) -> Result<Value, String> {

@@ -13,7 +13,7 @@ use estimand_testkit::process::{self, Builder};
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-/// What the service promises for an orderly stop, and some for a busy machine.
+/// The service's promise for an orderly stop, and some more for a busy machine.
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
 
 fn service(args: &[&str], store: &str) -> Builder {
@@ -117,7 +117,7 @@ fn an_orderly_stop_waits_for_nobody_who_only_listens() {
 }
 
 #[test]
-fn what_was_accepted_before_a_stop_is_answered() {
+fn a_request_accepted_before_a_stop_is_answered() {
     let mut up = process::estimand().start();
     let base = up.base_url().to_owned();
     let acknowledged = AtomicU64::new(0);

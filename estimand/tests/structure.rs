@@ -20,7 +20,7 @@ fn folders() -> Vec<String> {
 /// The calls below the libraries that start a process.
 const SPAWNS: [&str; 5] = ["posix_spawn", "libc::fork", "libc::clone", "SYS_clone", "SYS_vfork"];
 
-/// Whether a source starts processes, by a library or by a call.
+/// True if a source starts processes, by a library or by a call.
 fn spawns(text: &str) -> bool {
     let imports = |line: &str| line.contains("process::") && line.contains("Command");
     SPAWNS.iter().any(|way| text.contains(way)) || text.lines().any(imports)

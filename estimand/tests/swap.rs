@@ -42,7 +42,7 @@ fn name(estimator: u64) -> String {
     format!("estimator_{estimator}")
 }
 
-/// What an estimator says of all nodes at once.
+/// An estimator's values for all nodes at once.
 fn batch(estimator: u64, count: u64) -> Value {
     let number = estimator * OF_ESTIMATOR + count % OF_ESTIMATOR;
     let value = if estimator == 2 { json!({"value": number, "spread": 0}) } else { json!(number) };
@@ -115,7 +115,7 @@ fn keep_writing(base: &str, stop: &AtomicBool) -> u64 {
     count
 }
 
-/// What a watcher knows, event by event.
+/// The state of a watcher, event by event.
 #[derive(Default)]
 struct Watched {
     values: BTreeMap<String, u64>,
@@ -181,7 +181,7 @@ fn a_thousand_swaps_under_load_are_seen_whole() {
             let estimator = if swap <= SWAPS / 2 { swap % 2 } else { swap % 3 };
             let answer = bind(&http, estimator).expect_status(200);
             assert_eq!(answer.header("estimand-hint"), None, "{answer}");
-            // Whoever was told that it is done sees it.
+            // An acknowledged swap is visible.
             if swap % 10 == 0 {
                 assert_eq!(whole(&read(&http).1), estimator);
             }

@@ -213,7 +213,7 @@ fn the_service_is_named_by_option_or_environment() {
     let by_environment = session.command(&raw).env("ESTIMAND_SERVER", session.base_url()).output().unwrap();
     assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "7\n");
     let mut before = session.command(&["--server", session.base_url(), "get", "cpu", "--raw"]);
-    // What the option says goes before the environment.
+    // The option goes before the environment.
     let before = before.env("ESTIMAND_SERVER", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(String::from_utf8(before.stdout).unwrap(), "7\n");
 }

@@ -1,4 +1,4 @@
-//! What starts processes that stay: how they greet, and what they refuse to begin with.
+//! Commands that start services and agents: their greeting, and what they refuse to begin with.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use estimand_testkit::wait::{self, PATIENCE};
 
 use crate::session::{NODE, Session};
 
-/// What a process has said on standard output, once that ends so.
+/// The standard output of a process, once it ends so.
 #[track_caller]
 fn greeting(process: &Estimand, end: &str) -> String {
     wait::until_ok(PATIENCE, "the whole greeting", || {

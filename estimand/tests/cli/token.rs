@@ -1,4 +1,4 @@
-//! What a user has to do with tokens: as good as nothing, on the machine where the services are.
+//! Tokens as a user meets them: hardly ever, on the machine where the services are.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -6,11 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use estimand_testkit::TOKEN_VARIABLE;
 use estimand_testkit::process::{self, Estimand, free_port};
-use estimand_testkit::{
-    TOKEN_VARIABLE,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
 
 /// A new user's machine: the services keep their data where they do so by default.
 struct Machine {
@@ -68,7 +66,7 @@ fn the_command_line_finds_the_token_that_up_has_made_and_others_do_not() {
         says.contains("ESTIMAND_TOKEN") && says.contains("the file `token` of its data folder"),
         "{says}"
     );
-    // What is open stays so.
+    // A public route stays public.
     assert!(machine.command(elsewhere.path(), &["put", "free", "n", "0.5"]).status.success());
     assert!(machine.command(elsewhere.path(), &["list"]).status.success());
 
@@ -77,7 +75,7 @@ fn the_command_line_finds_the_token_that_up_has_made_and_others_do_not() {
     assert_eq!(machine.token_is_kept(), before);
     assert!(machine.own(&["token", "list"]).status.success());
 
-    // Whoever takes the file away wants another one.
+    // Without the file, another token is made.
     fs::remove_file(machine.token_file()).unwrap();
     machine.services.restart_on_same_port();
     let after = machine.token_is_kept();

@@ -1,11 +1,11 @@
 //! The data service is away: nothing that was collected is lost, and its order is kept.
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::Apart;
 use estimand_testkit::process::free_port;
 use estimand_testkit::proxy::Proxy;
 
 use crate::outage;
-use estimand_testkit::place::{INTERVAL, Place};
-use estimand_testkit::plane::Apart;
 
 #[test]
 fn nothing_is_lost_while_the_data_service_is_away() {

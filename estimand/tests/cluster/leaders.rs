@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use estimand_testkit::databases;
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{Estimand, free_port};
-use estimand_testkit::wait::{self, PATIENCE};
-
 use estimand_testkit::place::{Agent, INTERVAL, Place};
-use estimand_testkit::plane::Plane;
-use estimand_testkit::plane::local;
-use estimand_testkit::process::estimand;
+use estimand_testkit::plane::{Plane, local};
+use estimand_testkit::process::{Estimand, estimand, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
 
 /// A lead without a beat is over after three seconds; some for a busy machine.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
@@ -141,7 +138,7 @@ fn a_leader_that_stood_still_leads_no_more() {
     pair.check_once(&place);
 }
 
-/// Whether all of its threads are stopped. One that was not told yet could answer a last time.
+/// True if all of its threads are stopped. One that was not told yet could answer a last time.
 fn stands_still(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let status = tasks.map(|task| fs::read_to_string(task.path().join("status")).unwrap_or_default());

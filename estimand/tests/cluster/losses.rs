@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 
 use estimand_testkit::databases::{self, Server};
-use estimand_testkit::process::free_port;
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
-use serde_json::Value;
-
 use estimand_testkit::place::{Agent, INTERVAL, Place};
-use estimand_testkit::plane::Plane;
-use estimand_testkit::plane::{Together, up};
+use estimand_testkit::plane::{Plane, Together, up};
+use estimand_testkit::process::free_port;
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
+use serde_json::Value;
 
 const ONCE: [&str; 2] = ["only", "role"];
 
@@ -38,7 +34,7 @@ fn said_by(value: &Value, node: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(value.to_string()) }
 }
 
-/// What may run once runs on one of the others; where, by name.
+/// Each single run is on one of the other nodes; the node by name.
 #[track_caller]
 fn moved(services: &Together) -> [String; 2] {
     let plane = &services.plane;
@@ -56,7 +52,7 @@ fn moved(services: &Together) -> [String; 2] {
 }
 
 #[test]
-fn what_a_killed_agent_ran_once_goes_on_elsewhere() {
+fn a_single_run_of_a_killed_agent_goes_on_elsewhere() {
     let place = Place::new("killed");
     let (server, url) = (databases::postgres(), databases::postgres().fresh_url());
     let services = Together::of(up(&place, free_port()).store(&url).start());
@@ -88,7 +84,7 @@ fn what_a_killed_agent_ran_once_goes_on_elsewhere() {
 }
 
 #[test]
-fn what_a_stopped_agent_ran_once_ends_before_it_begins_elsewhere() {
+fn a_single_run_of_a_stopped_agent_ends_before_it_begins_elsewhere() {
     let place = Place::new("stopped");
     let services = Together::start(&place);
     let plane = &services.plane;

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::{Apart, Plane, text};
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::{is_long, outage};
-use estimand_testkit::place::{Agent, INTERVAL, Place};
-use estimand_testkit::plane::Apart;
-use estimand_testkit::plane::{Plane, text};
 
 #[test]
 fn slots_keep_their_time_without_a_manager() {
@@ -124,7 +123,7 @@ fn changes() -> usize {
 }
 
 #[test]
-fn what_runs_follows_the_registry_however_often_the_manager_is_killed() {
+fn slots_follow_the_registry_however_often_the_manager_is_killed() {
     let place = Place::new("kills");
     let Apart { registry: _registry, data: _data, mut manager, plane } = Apart::start(&place);
     let agents = ["n1", "n2"].map(|node| place.agent(node, manager.base_url()));

@@ -1,10 +1,8 @@
-//! Which agent a node's name stands for.
-
-use estimand_testkit::wait::{self, PATIENCE};
+//! The agent that a node's name stands for.
 
 use estimand_testkit::place::Place;
-use estimand_testkit::plane::Together;
-use estimand_testkit::plane::text;
+use estimand_testkit::plane::{Together, text};
+use estimand_testkit::wait::{self, PATIENCE};
 
 #[test]
 fn a_name_is_one_agents_until_that_is_gone() {

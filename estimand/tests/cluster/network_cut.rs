@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use estimand_testkit::netns::Network;
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::Together;
 use estimand_testkit::wait::{self, PATIENCE};
 
 use crate::outage;
-use estimand_testkit::place::{Agent, INTERVAL, Place};
-use estimand_testkit::plane::Together;
 
 #[test]
 fn a_node_that_is_cut_off_goes_on_by_itself() {

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Together, text};
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use estimand_testkit::place::{Agent, Place};
-use estimand_testkit::plane::Together;
-use estimand_testkit::plane::text;
-
 #[test]
-fn what_is_registered_runs_on_every_node_that_it_is_for() {
+fn a_registration_runs_on_every_node_that_it_is_for() {
     let place = Place::new("nodes");
     let services = Together::start(&place);
     let plane = &services.plane;

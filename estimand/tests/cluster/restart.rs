@@ -1,12 +1,10 @@
 //! Everything dies at once, and is started again, the agents first.
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::{Plane, Together, local, text, up};
 use estimand_testkit::process::free_port;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
-
-use estimand_testkit::place::{INTERVAL, Place};
-use estimand_testkit::plane::{Plane, text};
-use estimand_testkit::plane::{Together, local, up};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 

@@ -1,4 +1,4 @@
-//! Who may do what: roles on every route, tokens from their making to their end, nodes that speak for themselves, and the
+//! Access: roles on every route, tokens from their making to their end, nodes that speak for themselves, and the
 //! trail of it all.
 
 use estimand_testkit::http::{Http, Response};
@@ -57,7 +57,7 @@ fn send(http: &Http, method: &str, path: &str, token: Option<&str>, body: &[u8])
     }
 }
 
-/// What a route refuses, it refuses before it looks at anything else, so that empty requests will do.
+/// A route checks the role before it looks at anything else, so that empty requests will do.
 fn every_route_is_guarded_as_it_says(target: &Target) {
     let tokens = ["read", "write", "node", "operate"].map(|role| {
         let node = (role == "node").then_some("n");
@@ -200,7 +200,7 @@ fn a_question_that_waits_ends_with_its_token(target: &Target) {
     fake.leave().expect_status(200);
 }
 
-fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
+fn a_malformed_token_is_refused_also_where_none_is_needed(target: &Target) {
     for (shown, says) in [
         ("Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "not known here"),
         ("Basic dTpw", "expected `Authorization: Bearer TOKEN`"),
@@ -212,7 +212,7 @@ fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
             assert!(answer.text().contains(says), "{answer}");
         }
     }
-    // Whoever stands between may have looked at the other one.
+    // A proxy between may have looked at the other one.
     let own = format!("Authorization: Bearer {}", estimand_testkit::TOKEN);
     for other in [own.as_str(), "Authorization: Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
         let twice = format!("GET /api/tokens HTTP/1.1\r\nHost: localhost\r\n{own}\r\n{other}\r\n\r\n");
@@ -320,7 +320,7 @@ on_every_target!(
     a_watch_ends_with_the_token_that_opened_it,
     a_watch_ends_when_its_token_expires,
     a_question_that_waits_ends_with_its_token,
-    what_is_no_token_is_refused_also_where_none_is_needed,
+    a_malformed_token_is_refused_also_where_none_is_needed,
     a_node_speaks_for_itself,
     every_change_is_audited,
     pages_of_other_sites_get_nothing,

@@ -1,4 +1,4 @@
-//! What agents ask and say: who is listened to, and what is wrong in what they send.
+//! Requests of agents: the one that is accepted for a node, and errors in what agents send.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ fn the_desired_state_is_told_by_revision(target: &Target) {
     });
     assert_eq!(fields_of(&slot), ["epoch", "registration"].into(), "what runs on all nodes has no lease");
     assert_eq!((&slot["registration"], slot["epoch"].as_u64()), (&registered, Some(1 << 24)));
-    // Whoever has it already is told that there is nothing new. Others register meanwhile.
+    // An agent that has it already is told that there is nothing new. Others register meanwhile.
     wait::until(PATIENCE, "nothing new to be said", || {
         let revision = fake.ask("").expect_status(200).json()["revision"].as_u64().unwrap();
         let again = fake.ask(&format!("&revision={revision}"));

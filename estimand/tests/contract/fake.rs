@@ -15,7 +15,7 @@ pub struct Fake<'t> {
     pub node: String,
     pub agent: String,
     pub boot: u64,
-    /// What it says that it follows.
+    /// The revision that it reports to have applied.
     pub applied: Cell<u64>,
 }
 

@@ -11,7 +11,7 @@ on_every_target!(
     a_part_of_a_value_is_read_on_its_own,
     values_without_the_part_are_left_out,
     a_missing_part_is_answered_with_what_there_is,
-    what_is_no_pointer_is_refused_everywhere,
+    a_malformed_pointer_is_refused_everywhere,
     a_part_of_the_past_is_read,
     a_part_of_each_value_is_watched,
     one_node_is_watched,
@@ -110,7 +110,7 @@ fn a_missing_part_is_answered_with_what_there_is(target: &Target) {
     assert_eq!(gone["type"], "not-found", "that there is no value is something else");
 }
 
-fn what_is_no_pointer_is_refused_everywhere(target: &Target) {
+fn a_malformed_pointer_is_refused_everywhere(target: &Target) {
     let name = target.name("part");
     target.write(&name, "n", 1);
     for path in [

@@ -8,7 +8,7 @@ use crate::answers::{fields_of, problem, wrong_field, wrong_input};
 use crate::target::Target;
 
 on_every_target!(
-    what_was_written_is_kept,
+    written_values_are_kept,
     a_reader_chooses_a_part_of_the_past,
     a_history_is_cut_to_its_bounds,
     a_delete_deletes_the_past_too,
@@ -42,7 +42,7 @@ fn write_from(target: &Target, name: &str, node: &str, value: u32, hours_ago: i6
     target.put(&json!({"dataName": name, "nodeName": node, "dataValue": value, "collectedAt": at}));
 }
 
-fn what_was_written_is_kept(target: &Target) {
+fn written_values_are_kept(target: &Target) {
     let name = kept_name(target, 1_000);
     let mut written = Vec::new();
     for value in [json!(1), json!("two"), json!({"three": [3, null]})] {

@@ -1,6 +1,6 @@
 //! A manager that does not lead: it is alive and ready, and sends everybody to the one that leads.
 
-use estimand_testkit::process::{self};
+use estimand_testkit::process;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn a_manager_that_stands_by_says_who_leads(target: &Target) {
     for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
         http.get(path).expect_status(200);
     }
-    // What is wrong is wrong whoever leads, and nothing of all this has reached the one that does.
+    // Invalid input is rejected by a standby too, and nothing of all this has reached the one that does.
     problem(&http.get("/api/nodes/a%20b"), 400);
     assert_eq!(target.manager.get(&fake.path("")).json()["cordoned"], false);
 }

@@ -60,7 +60,7 @@ fn a_binding_serves_a_part_of_each_value(target: &Target) {
     let says = |words: &str| missing["detail"].as_str().unwrap().contains(words);
     assert!(missing["type"] == "not-found" && says(&estimator) && says("/value"), "{missing}");
 
-    // What has the part only now is there from then on, and what has it no more is gone.
+    // A value with the part is there from then on, and one without it is gone.
     target.write(&estimator, "n2", json!({"value": 0.75}));
     assert_eq!(target.values(&format!("dataName={stable}")), [0.5, 0.75]);
     target.write(&estimator, "n1", json!("down"));
@@ -134,7 +134,7 @@ fn every_swap_is_kept(target: &Target) {
     assert!(!fields_of(&first).contains("before"), "{first}");
     let second = put(target, &stable, &json!({"to": two, "field": "/value"})).expect_status(200).json();
     assert_eq!(second["before"], json!({"to": one}));
-    // What is so already is no swap.
+    // A binding that changes nothing is no swap.
     put(target, &stable, &json!({"to": two, "field": "/value"})).expect_status(200);
     roll_back(target, &stable).expect_status(200);
     unbind(target, &stable);

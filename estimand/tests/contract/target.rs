@@ -146,7 +146,7 @@ impl Target {
         self.data.get(&format!("/api/data/{name}/{node}")).expect_status(200).json()
     }
 
-    /// What a query returns.
+    /// The result of a query.
     #[track_caller]
     pub fn query(&self, query: &str) -> Vec<Value> {
         let answer = self.data.get(&format!("/api/data?{query}")).expect_status(200);

@@ -139,7 +139,7 @@ fn a_watch_begun_amid_writes_misses_nothing(target: &Target) {
                 assert_eq!(now, last + 1);
                 last = now;
             }
-            // Whoever resumes from what a read said misses nothing either.
+            // A watch that resumes from the revision of a read misses nothing either.
             let read = target.data.get(&format!("/api/data/{name}/n")).expect_status(200);
             let mut events = resume(target, &name, &revision_of(&read).to_string());
             let first = next(&mut events, "change").1["dataValue"].as_u64().unwrap();
@@ -192,7 +192,7 @@ fn a_swap_begins_anew(target: &Target) {
 
     target.data.request("DELETE", &path, &[], b"").expect_status(204);
     assert_eq!(snapshot(&mut events, Some("rebound")).1, Vec::<Value>::new());
-    // Who was away during the swap is told of it too.
+    // A watcher that was away during the swap is told of it too.
     assert_eq!(snapshot(&mut resume(target, &stable, &before), Some("rebound")).1, Vec::<Value>::new());
 }
 

@@ -9,9 +9,8 @@
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{Kind, Server};
-use estimand_testkit::process::{self, Estimand, free_port};
-
 use estimand_testkit::load::Load;
+use estimand_testkit::process::{self, Estimand, free_port};
 
 const ROUNDS: usize = 50;
 /// MariaDB takes seconds to come back after each kill.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::plane::{NODE, Plane};
 
-/// What a reader saw, each change once: the value and its state.
+/// The changes that a reader saw, each once: the value and its state.
 type Seen = Vec<(Value, String)>;
 
 /// Reads a value again and again while `work` is done. There must be one at any time.
@@ -127,7 +127,7 @@ fn a_replacement_that_hangs_harms_nobody() {
 
 /// A deletion is answered when nothing is left: looked at once, without waiting.
 #[test]
-fn what_was_deleted_is_gone() {
+fn runs_of_a_deleted_registration_end() {
     let plane = Plane::up("deleted");
     let long = || json!({"timeout": 600, "max-Time": 600});
     plane.register("ticks", &["print:1"], json!({"max-Time": 0.02}));
@@ -154,7 +154,7 @@ fn what_was_deleted_is_gone() {
         assert_eq!(plane.instance(name), None);
     }
     assert_eq!(plane.running(), []);
-    // What was collected stays until somebody deletes it.
+    // Collected values stay until somebody deletes them.
     assert_eq!(plane.read("ticks").unwrap()["dataValue"], 1);
     plane.end();
 }

@@ -1,4 +1,4 @@
-//! What a fresh `up` measures without being asked, and that it is asked only once.
+//! The default registrations of a fresh `up`, which are made only once.
 
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{self, Estimand, free_port};
@@ -10,7 +10,7 @@ const EVERYWHERE: [&str; 6] = ["cpu", "memory", "load", "network", "processes", 
 /// Where there is something to measure.
 const PERHAPS: [&str; 5] = ["disk", "disk_io", "cgroup", "gpu", "hdfs"];
 const NODE: &str = "fresh";
-/// What the log says when each of them was registered or left alone.
+/// Logged when each of them was registered or left alone.
 const DONE: &str = "the default collectors are registered";
 
 fn up() -> Estimand {
@@ -67,7 +67,7 @@ fn a_fresh_node_tells_what_it_is_without_being_asked() {
 }
 
 #[test]
-fn what_somebody_changed_or_deleted_stays_so() {
+fn defaults_that_were_changed_or_deleted_stay_so() {
     let mut up = up();
     let http = up.http();
     let all = EVERYWHERE.len() + PERHAPS.len();

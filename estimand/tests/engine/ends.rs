@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::plane::{Agent, Plane};
@@ -78,7 +76,7 @@ fn a_killed_launcher_is_replaced() {
             value["collectedAt"].as_str() > last["collectedAt"].as_str()
         });
         plane.until_runs("stream", "stream:100ms");
-        // What was due once in ten minutes was lost with the launcher, and says so.
+        // A run that is due once in ten minutes was lost with the launcher, and says so.
         plane.until_error("hangs", "the launcher died");
         plane.end();
     }

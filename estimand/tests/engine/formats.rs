@@ -59,7 +59,7 @@ fn an_answer_for_many_nodes_is_a_value_of_each() {
     plane.end();
 }
 
-/// What prints nothing says nothing: no value, and no failure.
+/// A run that prints nothing is neither a value nor a failure.
 #[test]
 fn empty_output_says_nothing() {
     let plane = Plane::up("nothing");
@@ -77,7 +77,7 @@ fn empty_output_says_nothing() {
 }
 
 #[test]
-fn what_is_no_value_says_why() {
+fn output_that_is_no_value_is_explained() {
     let plane = Plane::up("no-value");
     let cases: &[(&str, &str, &[&str], &str)] = &[
         ("json_text", "json", &["print:up"], "JSON"),

@@ -1,17 +1,16 @@
 //! A plane with one node, what it is told, and what it says.
 //!
-//! Whatever runs in its slots carries a mark among its arguments, by which it is found in the process table.
+//! Every process in its slots carries a mark among its arguments, by which it is found in the process table.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use estimand_testkit::http::{Http, Response};
+use estimand_testkit::mock;
+use estimand_testkit::plane::Plane as Services;
 use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::processes::{self, Process};
-use estimand_testkit::{
-    mock,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -173,7 +172,7 @@ impl Plane {
         self.until_value(name, &expected.to_string(), |value| value["dataValue"] == expected)
     }
 
-    /// What the manager knows of the slot.
+    /// The slot as the manager reports it.
     pub fn instance(&self, name: &str) -> Option<Value> {
         let answer = self.http.get(&format!("/api/mng/instances?dataName={name}&dataNode={NODE}"));
         // A manager on a machine that is short of everything may have to pause.
@@ -185,11 +184,8 @@ impl Plane {
     }
 
     #[track_caller]
-    pub fn until_instance(&self, name: &str, what: &str, mut right: impl FnMut(&Value) -> bool) -> Value {
-        wait::until_ok(PATIENCE, &format!("the slot of `{name}` {what}"), || match self.instance(name) {
-            Some(instance) if right(&instance) => Ok(instance),
-            other => Err(format!("{other:?}")),
-        })
+    pub fn until_instance(&self, name: &str, what: &str, right: impl FnMut(&Value) -> bool) -> Value {
+        Services::of(&self.services).until_instance(name, NODE, what, right)
     }
 
     /// Waits until the slot says what is wrong with its last run.
@@ -200,7 +196,7 @@ impl Plane {
         })
     }
 
-    /// What was kept of a name that is registered with a history.
+    /// The history of a name that is registered with one.
     #[track_caller]
     pub fn history(&self, name: &str) -> Vec<Value> {
         let answer = self.http.get(&format!("/api/data/history?dataName={name}&dataNode={NODE}"));
@@ -212,7 +208,7 @@ impl Plane {
         self.http.request("POST", &format!("/api/mng/instances/{name}/{NODE}/run"), &[], b"")
     }
 
-    /// What runs in slots and carries the mark.
+    /// The processes that carry the mark.
     pub fn running(&self) -> Vec<Process> {
         processes::with_argument(&self.mark)
     }

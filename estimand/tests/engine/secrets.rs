@@ -3,15 +3,13 @@
 use std::fs;
 
 use estimand_testkit::process::{self, Estimand};
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::plane::NODE;
 
-/// Whatever it says, it is found nowhere else.
+/// It occurs nowhere else.
 const SECRET: &str = "hush-4711-only-for-the-collector";
 
 struct World {
@@ -94,7 +92,7 @@ impl World {
         }
     }
 
-    /// What a client command says.
+    /// The output of a client command.
     fn command(&self, args: &[&str]) -> String {
         let mut command = process::command(process::binary());
         let output = command.args(["--server", self.services.base_url()]).args(args).output().unwrap();
@@ -134,7 +132,7 @@ fn a_secret_reaches_its_executable_and_nobody_else() {
     world.until_is(&right, 1);
     world.is_told_nobody();
 
-    // What is read can be written again, with a change.
+    // A registration as read can be written again, with a change.
     let mut shown = world.services.http().get("/api/registry/uses").json();
     assert_eq!(
         (&shown["env"], &shown["secrets"]),
@@ -174,7 +172,7 @@ fn a_secret_reaches_its_executable_and_nobody_else() {
 }
 
 #[test]
-fn what_becomes_a_secret_was_one_all_the_time() {
+fn a_parameter_that_becomes_a_secret_was_one_all_the_time() {
     let world = World::new();
     let registration = |value: &str, secrets: Value| {
         json!({

@@ -1,4 +1,4 @@
-//! What an executable finds when it is run, and what becomes of a run that gives no value.
+//! The surroundings of a run, and runs that give no value.
 
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn surroundings_are_as_documented() {
     plane.end();
 }
 
-/// What lies outside the allowed folders is never run, and the slot says so.
+/// An executable outside the allowed folders is never run, and the slot says so.
 #[test]
 fn only_what_is_allowed_runs() {
     let plane = Plane::up("allowed");
@@ -134,7 +134,7 @@ fn a_run_has_its_time_and_no_more() {
     plane.end();
 }
 
-/// What comes no more turns stale, after three intervals.
+/// A value that is no longer renewed turns stale, after three intervals.
 #[test]
 fn a_value_holds_for_three_intervals() {
     let plane = Plane::up("stale");

@@ -5,24 +5,21 @@ use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::process::{Estimand, estimand, free_port};
+use estimand_testkit::processes;
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::figures::{Times, mebibytes};
 use crate::{long_or, pass, put};
-use estimand_testkit::process::estimand;
 
-/// What a reader's p99 may become among all this: generous, since the machine does more than this.
+/// A reader's p99 among all this: generous, since the machine does more than this.
 const WORSE: u32 = 25;
 /// Below this nobody calls a read slow, whatever it was before.
 const FAST: Duration = Duration::from_millis(40);
 const READS: usize = 300;
-/// What an idle watcher may cost at most, with its connection, its task and its buffers.
+/// The most that an idle watcher may cost, with its connection, its task and its buffers.
 const WATCHER_BYTES: u64 = 64 << 10;
 
 fn service() -> Estimand {
@@ -45,7 +42,7 @@ fn connect(up: &Estimand) -> TcpStream {
     TcpStream::connect(up.base_url().strip_prefix("http://").unwrap()).unwrap()
 }
 
-/// Whether the service has closed the connection; what it said before goes to `said`.
+/// True if the service has closed the connection; its bytes before that go to `said`.
 fn is_closed(mut stream: &TcpStream, said: &mut Vec<u8>) -> bool {
     stream.set_nonblocking(true).unwrap();
     let mut bytes = [0; 4096];
@@ -74,7 +71,7 @@ fn drip(stream: &mut TcpStream, text: &[u8]) -> String {
 }
 
 #[test]
-fn who_sends_byte_by_byte_is_cut_off_in_time() {
+fn a_client_that_sends_byte_by_byte_is_cut_off_in_time() {
     let up = service();
     let before = reads(&up);
     let files = processes::open_files(up.pid());
@@ -131,7 +128,7 @@ fn half_open_connections_cost_a_socket_each() {
     let cost = up.rss_bytes().saturating_sub(memory) / silent.len() as u64;
     println!("{} connections that say nothing: {} KiB each", silent.len(), cost >> 10);
     assert!(cost < WATCHER_BYTES, "{cost} bytes each");
-    // Who has said nothing for longer than a head may take is not waited for.
+    // A client that sends nothing for longer than a head may take is not waited for.
     wait::until(PATIENCE, "the silent ones to be cut off", || {
         silent.iter().all(|stream| is_closed(stream, &mut Vec::new())).then_some(())
     });

@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{self, Server};
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::load::Load;
+use estimand_testkit::process::{Estimand, estimand, free_port};
 use estimand_testkit::proxy::{Proxy, Way};
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::{expect_refused, is_long, long_or, put, side_by_side, until_taken};
-use estimand_testkit::load::Load;
-use estimand_testkit::process::estimand;
 
 /// A service whose connections to the database go through a proxy.
 fn behind_proxy(server: &Server) -> (Proxy, Estimand) {

@@ -4,17 +4,14 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::free_port;
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::Together;
+use estimand_testkit::process::{estimand, free_port};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::{long_or, pass, put, side_by_side};
-use estimand_testkit::place::Place;
-use estimand_testkit::plane::Together;
-use estimand_testkit::process::estimand;
 
 /// How many descriptors are left when it gets tight.
 const LEFT: usize = 12;
@@ -51,7 +48,7 @@ fn connections_beyond_the_descriptors_wait_and_harm_nobody() {
         open => Err(format!("{open} of {most} are open")),
     });
 
-    // Who is connected is served, with reads and with durable writes.
+    // Connected clients are served, with reads and with durable writes.
     let (began, used) = (Instant::now(), up.cpu_time());
     let mut number = 0;
     while began.elapsed() < Duration::from_secs(long_or(30, 4)) {

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::load::Load;
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::Apart;
+use estimand_testkit::process::{Estimand, estimand, free_port};
 use estimand_testkit::proxy::Proxy;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::{expect_refused, long_or, pass, put, side_by_side, until_taken};
-use estimand_testkit::load::Load;
-use estimand_testkit::place::Place;
-use estimand_testkit::plane::Apart;
-use estimand_testkit::process::estimand;
 
 /// By when a commit meets what is refused, if any does.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(5);
@@ -130,7 +129,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
 fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
     wait::until_ok(PATIENCE * 2, "a commit to break off", || {
         let refusing = disk.refuse_data(up.data_dir());
-        // What is written to blocks before the first that is refused is taken; then others are refused.
+        // Blocks before the first refused one are written; then others are refused.
         wait::poll(REFUSED_AT_ONCE, || has_broken_commits(up).then_some(()).ok_or(()))
             .map(|()| refusing)
             .map_err(|()| up.stderr_tail())
@@ -145,7 +144,7 @@ fn has_broken_commits(up: &Estimand) -> bool {
         .is_some_and(|count: u64| count > 0)
 }
 
-/// What was acknowledged before `trouble`, in which the service ends, is there when it is started again.
+/// Writes acknowledged before `trouble`, in which the service ends, is there when it is started again.
 fn nothing_is_lost_in(load: &Load, up: &mut Estimand, trouble: impl FnOnce(&mut Estimand)) {
     let down = load.hold();
     let acknowledged = load.acknowledged();
@@ -179,7 +178,7 @@ fn a_disk_that_fails_under_the_store_loses_nothing() {
     load.check(&up.http());
 }
 
-/// What it refused is in the kernel's memory still, where a store that is opened again finds it; but not on disk.
+/// A refused write is in the kernel's memory still, where a store that is opened again finds it; but not on disk.
 fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
     let disk = Disk::in_file(64);
     let mut up = service(&disk);
@@ -230,7 +229,7 @@ fn a_full_disk_under_the_spool_holds_up_nothing() {
     proxy.refuse();
     let full = disk.fill();
     pass(Duration::from_secs(long_or(60, 6)));
-    // Whatever was begun before is done now.
+    // Writes that were begun before are done now.
     assert!(agent.exited().is_none(), "{}", agent.stderr_tail());
     let grown = agent.rss_bytes().saturating_sub(before);
     let last = plane.last_number("flow", "n1");

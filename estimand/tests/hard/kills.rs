@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{Kind, Server};
+use estimand_testkit::load::Load;
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Apart, Plane};
 use estimand_testkit::process::Estimand;
 use estimand_testkit::wait::{self, PATIENCE};
 
 use crate::long_or;
-use estimand_testkit::load::Load;
-use estimand_testkit::place::{Agent, Place};
-use estimand_testkit::plane::{Apart, Plane};
 
 const NODES: [&str; 2] = ["n1", "n2"];
 /// After a kill, until ready again: a fraction of a second on a machine that does nothing else.
@@ -22,7 +22,7 @@ const VICTIMS: usize = 6;
 /// How many names come and go.
 const NAMES: usize = 6;
 
-/// What became of the last change of a name.
+/// The outcome of the last change of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     There,
@@ -142,7 +142,7 @@ fn strike(who: &'static str, server: &Server) -> &'static str {
 }
 
 #[test]
-fn whatever_is_killed_nothing_acknowledged_is_lost() {
+fn nothing_acknowledged_is_lost_whatever_is_killed() {
     let mut world = World::start();
     world.plane.register(&world.place.counting("pulse"));
     world.plane.register(&world.place.single("only"));

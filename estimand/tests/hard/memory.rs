@@ -3,15 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use estimand_testkit::{
-    processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::Together;
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
 
 use crate::long_or;
-use estimand_testkit::place::{Agent, Place};
-use estimand_testkit::plane::Together;
 
 /// Enough for the agent, its launcher and what is modest.
 const ROOM_BYTES: u64 = 192 << 20;
@@ -52,7 +50,7 @@ fn launcher_of(agent: &Agent) -> u32 {
 }
 
 #[test]
-fn what_eats_all_memory_is_what_the_kernel_ends() {
+fn the_kernel_ends_the_run_that_eats_all_memory() {
     let place = Place::new("memory");
     let services = Together::start(&place);
     let mut agent = place.agent("n1", services.url());

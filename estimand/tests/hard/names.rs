@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use estimand_testkit::databases;
 use estimand_testkit::http::Http;
 use estimand_testkit::netns::Network;
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::Together;
 use estimand_testkit::process::{self, Builder, Estimand, free_port};
 use estimand_testkit::proxy::Proxy;
 use estimand_testkit::wait::{self, PATIENCE};
 use tempfile::TempDir;
 
 use crate::{expect_refused, put, side_by_side};
-use estimand_testkit::place::{Agent, Place};
-use estimand_testkit::plane::Together;
 
 const PORT: u16 = 53;
 /// Nobody waits for a name at the end; on a machine that does much else.

@@ -1,4 +1,4 @@
-//! What a network does between agents and the data service: each request arrives late, again, and after later ones.
+//! A bad network between agents and the data service: each request arrives late, again, and after later ones.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::Apart;
 use estimand_testkit::process::free_port;
 use estimand_testkit::proxy::{Proxy, Way};
 use estimand_testkit::wait::{self, PATIENCE};
 
 use crate::{long_or, pass, side_by_side};
-use estimand_testkit::place::{INTERVAL, Place};
-use estimand_testkit::plane::Apart;
 
 /// How many requests are kept for being sent again, the oldest first.
 const KEPT: usize = 3;
@@ -114,7 +114,10 @@ fn message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 #[test]
 fn a_network_that_delays_repeats_and_carries_one_way_changes_nothing() {
     side_by_side(&[
-        ("what_arrives_again_and_late_changes_nothing", what_arrives_again_and_late_changes_nothing as fn()),
+        (
+            "requests_that_arrive_again_and_late_change_nothing",
+            requests_that_arrive_again_and_late_change_nothing as fn(),
+        ),
         (
             "a_line_that_carries_one_way_only_loses_and_doubles_nothing",
             a_line_that_carries_one_way_only_loses_and_doubles_nothing as fn(),
@@ -122,7 +125,7 @@ fn a_network_that_delays_repeats_and_carries_one_way_changes_nothing() {
     ]);
 }
 
-fn what_arrives_again_and_late_changes_nothing() {
+fn requests_that_arrive_again_and_late_change_nothing() {
     let place = Place::new("replay");
     let port = free_port();
     let replayer = Replayer::to(([127, 0, 0, 1], port).into());
@@ -163,7 +166,7 @@ fn a_line_that_carries_one_way_only_loses_and_doubles_nothing() {
         let way = [Way::ToClient, Way::ToServer][round % 2];
         proxy.pause_only(way);
         place.while_it_runs("n1", "pulse", INTERVAL * 6);
-        // What was held comes now, if its connection is still there; else it is sent again.
+        // The held bytes come now, if its connection is still there; else it is sent again.
         if round % 4 >= 2 {
             proxy.cut();
         }

@@ -8,16 +8,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use estimand_testkit::load::Load;
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::{Plane, Together};
 use estimand_testkit::processes;
 use estimand_testkit::wait::PATIENCE;
 use serde_json::json;
 
 use crate::figures::mebibytes;
 use crate::is_long;
-use estimand_testkit::load::Load;
-use estimand_testkit::place::Place;
-use estimand_testkit::plane::Plane;
-use estimand_testkit::plane::Together;
 
 const WRITES: u64 = 50_000_000;
 const RUNS: u64 = 1_000_000;
@@ -34,7 +33,7 @@ const NOISE: usize = 24 + 3 * SLOTS;
 /// How often there is a look at them in a round.
 const LOOKS: usize = 20;
 
-/// What a process holds.
+/// The resources that a process holds.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     rss: u64,
@@ -78,7 +77,7 @@ struct Goals {
     runs: u64,
 }
 
-/// What has been done, as parts of the goals.
+/// Progress, as parts of the goals.
 #[derive(Clone, Copy)]
 struct Done {
     writes: f64,

@@ -1,6 +1,6 @@
 //! The service under test: plays operations on it and compares what it answers and shows with the model.
 //!
-//! What is shown is compared by content with the model, and across a restart byte by byte with what was
+//! The values served are compared by content with the model, and across a restart byte by byte with what was
 //! shown before it. Revisions are compared with all that were ever seen: they only grow.
 
 use estimand_testkit::http::{Http, Response};

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use estimand_client::{CertificateFiles, Client, Credentials, Options, Trust};
+use estimand_testkit::databases;
 use estimand_testkit::process::{self, Builder, free_port};
-use estimand_testkit::{
-    databases,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::plane::{authority, estimand, succeeds};

@@ -188,7 +188,7 @@ fn a_revoked_certificate_ends_at_once() {
         open
     });
     succeeds(plane.command(&["token", "revoke", &name]).output().unwrap());
-    // What is open.
+    // Public routes.
     plane.wait(async { while watch.chunk().await.unwrap().is_some() {} });
     // On the connection that is there, on others, and with a token beside it.
     for http in [&node, &plane.http(Some(&plane.shown_by("n1")))] {

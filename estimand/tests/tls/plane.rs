@@ -6,11 +6,9 @@ use std::process::{Command, Output};
 
 use estimand_api::access::Token;
 use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
+use estimand_testkit::TOKEN;
 use estimand_testkit::process::{self, Builder, Estimand};
-use estimand_testkit::{
-    TOKEN,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -64,7 +62,7 @@ impl Plane {
         Some(Trust::Authority(self.pki().join("authority.pem")))
     }
 
-    /// What the operator of all tests shows.
+    /// A client with the operator token of all tests.
     pub fn operator(&self) -> Client {
         let token = Some(Token::parse(TOKEN).unwrap());
         self.client(Credentials { token, trust: self.trust(), identity: None })
@@ -116,7 +114,7 @@ impl Plane {
         self.folder.path().join(format!("agent-{node}"))
     }
 
-    /// What an agent that has joined shows.
+    /// The certificate of an agent that has joined.
     pub fn shown_by(&self, node: &str) -> CertificateFiles {
         CertificateFiles::beside(self.agent_folder(node).join("node.pem"))
     }
@@ -127,7 +125,7 @@ impl Plane {
         assert_eq!(answer.0, StatusCode::CREATED, "{}", answer.1);
     }
 
-    /// What every node measures by itself, five times a second.
+    /// A built-in collector for every node, five times a second.
     #[track_caller]
     pub fn register_load(&self) {
         self.register(&json!({ "dataName": "load", "mode": "builtin", "cmd": "load", "max-Time": 0.2 }));
@@ -201,7 +199,7 @@ pub fn estimand(args: &[&str]) -> Output {
     Command::new(process::binary()).args(args).output().unwrap()
 }
 
-/// What it printed.
+/// The standard output of a program that succeeded.
 #[track_caller]
 pub fn succeeds(done: Output) -> String {
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -209,7 +207,7 @@ pub fn succeeds(done: Output) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// What went wrong, of a request that must not be answered.
+/// The error of a request that must not be answered.
 #[track_caller]
 pub fn refused<T>(answer: Result<T, Error>) -> Error {
     match answer {

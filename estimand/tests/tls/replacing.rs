@@ -51,7 +51,7 @@ fn a_certificate_is_replaced_under_load_and_no_request_fails() {
         let so_far = answered.load(Ordering::Relaxed);
         wait::until(PATIENCE, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
     }
-    // What does not belong together changes nothing.
+    // A key and a certificate that do not match change nothing.
     let before = expires(&plane);
     std::fs::write(plane.pki().join("service.key"), estimand_pki::new_key().unwrap()).unwrap();
     wait::until(PATIENCE, "a word about it", || {

@@ -1,4 +1,4 @@
-//! What goes over the wire: no plain HTTP to a TLS port, no token in clear, and connections that never get anywhere.
+//! The wire: no plain HTTP to a TLS port, no token in clear, and connections that never get anywhere.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -96,7 +96,7 @@ fn handshakes_that_hang_hold_nobody_up() {
 }
 
 #[test]
-fn what_others_can_reach_is_not_served_without_tls() {
+fn an_address_that_others_reach_is_not_served_without_tls() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().display().to_string();
     let done = estimand(&["up", "--no-agent", "--listen", "0.0.0.0:0", "--data-dir", &folder]);

@@ -100,7 +100,7 @@ impl Load {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What each writer had acknowledged.
+    /// The last acknowledged counter of each writer.
     pub fn acknowledged(&self) -> Vec<u64> {
         self.writers.iter().map(|writer| writer.acknowledged.load(Ordering::Acquire)).collect()
     }

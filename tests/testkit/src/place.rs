@@ -1,4 +1,4 @@
-//! Where a story takes place: a folder that all of its processes share, the registrations that it uses, and
+//! The place of a story: a folder that all of its processes share, the registrations that it uses, and
 //! what runs leave there for it to check.
 //!
 //! All that slots run is the mock, with a mark by which it is found in the process table. When a place is
@@ -131,7 +131,7 @@ impl Place {
         assert!(self.folder.path().join(format!("{name}.lock")).exists(), "{name} never ran at all");
     }
 
-    /// What runs of `name`, anywhere.
+    /// The processes of `name`, anywhere.
     pub fn processes(&self, name: &str) -> Vec<Process> {
         processes::with_argument(&self.mark_of(name))
     }

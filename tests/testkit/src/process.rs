@@ -28,7 +28,7 @@ pub use command::{binary, command, estimand};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-/// What a process that failed may take to be gone.
+/// For a process that failed to be gone.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 const GREETING: &str = "listening on ";
 
@@ -53,7 +53,7 @@ pub struct Estimand {
     child: Option<Child>,
     /// How it ended, if that was found by looking.
     ended: Option<ExitStatus>,
-    /// What it said first.
+    /// Its first line of output.
     greeting: String,
     output: Output,
 }

@@ -7,10 +7,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use estimand_testkit::{
-    mock, processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::{mock, processes};
 use tempfile::TempDir;
 
 /// Runs of the mock under one mark; whatever they leave is killed in the end.
@@ -56,7 +54,7 @@ impl Drop for Runs {
     }
 }
 
-/// What the words print, if they do nothing else and end with 0.
+/// The output of words that do nothing else and end with 0.
 #[track_caller]
 fn printed(words: &[&str]) -> String {
     let output = Runs::new().output(words);
@@ -157,7 +155,7 @@ fn ignores_sigterm_and_does_the_rest() {
     for process in runs.left() {
         assert!(Command::new("kill").arg(process.pid.to_string()).status().unwrap().success());
     }
-    // What it prints after the signal was taken is printed by one whom it did not end.
+    // Output after the signal was taken comes from a process that the signal did not end.
     (2..12).for_each(|number| assert_eq!(line(&mut stdout), number.to_string()));
     assert!(runs.left().len() == 2 && child.try_wait().unwrap().is_none());
     child.kill().unwrap();
@@ -337,7 +335,7 @@ fn knows_whether_it_is_alone() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_alone());
-    // Whoever leaves something running has not ended.
+    // A mock that leaves something running has not ended.
     let (mut child, _stdout) = runs.spawn(&[&word, "daemonize"]);
     assert!(child.wait().unwrap().success());
     assert!(!is_alone());

@@ -106,7 +106,7 @@ fn nothing_is_left_of_a_network() {
 }
 
 #[test]
-fn what_a_killed_test_process_left_is_removed() {
+fn leftovers_of_a_killed_test_process_are_removed() {
     // No process has such an id: it is beyond what the kernel gives.
     let pid = fastrand::u32(0x800_0000..0x1000_0000);
     let (namespace, interface) = (format!("ek{pid:x}n0-node-1"), format!("ek{pid:x}s0"));

@@ -5,10 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use estimand_testkit::{
-    mock, processes,
-    wait::{self, PATIENCE},
-};
+use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::{mock, processes};
 
 fn start(mark: &str, words: &[&str]) -> Child {
     let mut command = Command::new(mock::path());

@@ -1,7 +1,8 @@
 //! The tools of all tests: real database servers and a real HDFS to throw away, the binary under test as a real process,
-//! a client for HTTP that sends exactly the bytes it is told to, and waiting for conditions. For what goes
-//! wrong in a cluster: executables that misbehave as they are told, a look at the process table, hosts with
-//! a network that can be cut, a proxy that holds, closes or delays connections, and disks that are full or fail.
+//! its services together or apart with agents and load, a client for HTTP that sends exactly the bytes it is told to,
+//! and waiting for conditions. For failures of a cluster: executables that misbehave as they are told, a look at the
+//! process table, hosts with a network that can be cut, a proxy that holds, closes or delays connections, and disks that
+//! are full or fail.
 //!
 //! This crate knows no other crate of the workspace, so that each of them may use it in its tests.
 //! A part that cannot be set up is a panic that says what is missing: a test never passes because

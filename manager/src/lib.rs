@@ -23,7 +23,6 @@ mod pace;
 mod reader;
 mod refusal;
 mod reign;
-mod rounds;
 mod runs;
 mod shelf;
 mod stops;

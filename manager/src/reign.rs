@@ -13,6 +13,7 @@ use std::time::Duration;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::registration::Registered;
+use estimand_runtime::{Rounds, Ticket};
 use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
@@ -20,7 +21,6 @@ use tokio::time::sleep;
 use crate::cluster::Cluster;
 use crate::desired::Rendered;
 use crate::refusal;
-use crate::rounds::{Rounds, Ticket};
 use crate::runs::Runs;
 use crate::term::{End, Term};
 

@@ -1,22 +1,30 @@
-//! What a long-running process needs, whatever it serves: supervised tasks, one cancellation, a clock that tests can turn,
+//! What a long-running process needs, whatever it serves: supervised tasks, one driver of
+//! background loops, one back-off, one cancellation, a clock that tests can turn,
 //! signals, readiness, certificates in files, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
 
+pub mod back_off;
+pub mod background;
 pub mod clock;
 pub mod metrics;
 pub mod open_files;
 mod panic;
 pub mod pem;
 mod readiness;
+mod rounds;
 mod signals;
+pub mod single_writer;
 pub mod stop;
 pub mod tasks;
 
+pub use back_off::BackOff;
+pub use background::{Driver, Next, Work};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use metrics::Metrics;
 pub use panic::panic_text;
 pub use readiness::{PartReady, Readiness, Unready};
+pub use rounds::{Rounds, Ticket};
 pub use signals::Signals;
 pub use stop::{Stop, StopTrigger};
 pub use tasks::Tasks;

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::back_off::BackOff;
+use crate::background::{self, Driver, LoopFigures};
 use crate::metrics::{Exposition, Kind};
 use crate::panic_text;
 use crate::stop::{self, Stop, StopTrigger};
@@ -34,6 +36,7 @@ struct Inner {
     trigger: StopTrigger,
     running: Mutex<Vec<Running>>,
     panics: Mutex<Vec<Panics>>,
+    loops: Mutex<Vec<Arc<LoopFigures>>>,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,8 @@ impl Default for Tasks {
 impl Tasks {
     pub fn new() -> Self {
         let (trigger, _) = stop::pair();
-        Tasks(Arc::new(Inner { trigger, running: Mutex::default(), panics: Mutex::default() }))
+        let (running, panics, loops) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Tasks(Arc::new(Inner { trigger, running, panics, loops }))
     }
 
     /// Starts a task on the current runtime; it is started again if it panics.
@@ -71,23 +75,21 @@ impl Tasks {
     {
         let (tasks, stop) = (self.clone(), self.0.trigger.listener());
         self.keep(name, async move {
-            let mut pause = FIRST_PAUSE;
+            let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
             loop {
                 let started = Instant::now();
                 // The call itself may panic as well as the future it gives.
                 let run = AssertUnwindSafe(async { work(stop.clone()).await }).catch_unwind();
                 let Err(panic) = run.await else { return };
                 if started.elapsed() >= HEALTHY_AFTER {
-                    pause = FIRST_PAUSE;
+                    pauses.reset();
                 }
-                // A little less or more, so that tasks that fell together do not rise together.
-                let wait = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+                let wait = pauses.pause();
                 tasks.record(name, &*panic, Some(wait));
                 tokio::select! {
                     () = stop.requested() => return,
                     () = tokio::time::sleep(wait) => {}
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         });
     }
@@ -104,6 +106,21 @@ impl Tasks {
                 tasks.record(name, &*panic, None);
             }
         });
+    }
+
+    /// A driver of background work, whose figures are written with these tasks'. A name that is used again goes on with
+    /// the same figures.
+    pub fn driver(&self, name: &'static str, activity: &'static str) -> Driver {
+        let mut loops = lock(&self.0.loops);
+        let figures = match loops.iter().find(|figures| figures.name == name) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let new = Arc::new(LoopFigures::new(name));
+                loops.push(Arc::clone(&new));
+                new
+            }
+        };
+        Driver::new(activity, figures)
     }
 
     /// Hears when these tasks are asked to stop.
@@ -137,13 +154,14 @@ impl Tasks {
         if names.is_empty() { Ok(()) } else { Err(Unfinished { names }) }
     }
 
-    /// Writes how often which task panicked: a source for [`Metrics`](crate::metrics::Metrics).
+    /// Writes how often which task panicked and how background loops go: a source for [`Metrics`](crate::metrics::Metrics).
     pub fn write_figures(&self, text: &mut String) {
         let (name, mut out) = ("estimand_task_panics_total", Exposition::new(text));
         out.family(name, Kind::Counter, "Panics of background tasks.");
         for panics in lock(&self.0.panics).iter() {
             out.sample(name, &[("task", panics.task)], panics.count as f64);
         }
+        background::write(&mut out, &lock(&self.0.loops));
     }
 
     fn keep(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
@@ -207,7 +225,7 @@ mod tests {
         let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         for (pause, expected) in pauses.iter().zip([100, 200, 400]) {
             let expected = Duration::from_millis(expected);
-            assert!((expected.mul_f64(0.74)..expected.mul_f64(1.26)).contains(pause), "{pauses:?}");
+            assert!((expected.mul_f64(0.49)..expected.mul_f64(1.02)).contains(pause), "{pauses:?}");
         }
         assert_eq!(tasks.panics()[0].count, 3);
         assert_eq!(tasks.panics()[0].last, "run 2 fails");

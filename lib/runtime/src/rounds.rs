@@ -9,6 +9,14 @@ use tokio::sync::watch;
 pub struct Rounds {
     asked: watch::Sender<u64>,
     done: watch::Sender<u64>,
+    /// The last round that was tried, whatever came of it.
+    tried: watch::Sender<u64>,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// A place in the order of askings.
@@ -17,7 +25,7 @@ pub struct Ticket(u64);
 
 impl Rounds {
     pub fn new() -> Self {
-        Rounds { asked: watch::Sender::new(0), done: watch::Sender::new(0) }
+        Rounds { asked: watch::Sender::new(0), done: watch::Sender::new(0), tried: watch::Sender::new(0) }
     }
 
     /// Asks for a round that has not begun yet.
@@ -36,6 +44,11 @@ impl Rounds {
         let _ = self.done.subscribe().wait_for(|done| *done >= ticket).await;
     }
 
+    /// Waits until a round has ended, well or not, that began after `ticket` was drawn.
+    pub async fn tried(&self, Ticket(ticket): Ticket) {
+        let _ = self.tried.subscribe().wait_for(|tried| *tried >= ticket).await;
+    }
+
     /// For the task: a round begins, and counts for whoever has asked so far.
     pub fn begin(&self) -> Ticket {
         Ticket(*self.asked.borrow())
@@ -44,6 +57,12 @@ impl Rounds {
     /// For the task: the round that began so has ended.
     pub fn end(&self, Ticket(begun): Ticket) {
         self.done.send_replace(begun);
+        self.tried.send_replace(begun);
+    }
+
+    /// For the task: the round that began so has failed. Those who wait for its end go on waiting.
+    pub fn fail(&self, Ticket(begun): Ticket) {
+        self.tried.send_replace(begun);
     }
 
     /// For the task: waits until somebody asks who is not served by the round that began so.

@@ -9,17 +9,15 @@ use std::time::{Duration, Instant};
 
 use estimand_testkit::databases;
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::{Builder, Estimand};
-use estimand_testkit::wait;
+use estimand_testkit::process::{self, Builder};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-const BIN: &str = env!("CARGO_BIN_EXE_estimand");
-const SOON: Duration = Duration::from_secs(20);
-/// What the service promises for an orderly stop, and some for a busy machine.
+/// The service's promise for an orderly stop, and some more for a busy machine.
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
 
 fn service(args: &[&str], store: &str) -> Builder {
-    Estimand::builder(BIN).args(args).store(store)
+    process::estimand().args(args).store(store)
 }
 
 fn write(http: &Http, value: impl Into<Value>) -> Response {
@@ -52,7 +50,7 @@ fn the_later_data_service_wins(store: &str) {
         b"{\"dataName\":\"cpu\",\"nodeName\":\"n\",\"dataValue\":\"late\"}",
     );
     assert!(answer.as_ref().map_or(true, |answer| answer.status == 503), "{answer:?}");
-    let ended = wait::until(SOON, "the first one to end", || first.exited());
+    let ended = wait::until(PATIENCE, "the first one to end", || first.exited());
     assert!(ended.code().is_some_and(|code| code != 0), "it ended with {ended}");
     let said = first.stderr_tail();
     assert!(said.contains("another data service has taken over"), "{said}");
@@ -92,7 +90,7 @@ fn the_later_registry_wins() {
     assert_eq!(register(&second.http(), "two").unwrap().status, 201);
     let late = register(&first.http(), "late");
     assert!(late.as_ref().map_or(true, |answer| answer.status == 503), "{late:?}");
-    let ended = wait::until(SOON, "the first one to end", || first.exited());
+    let ended = wait::until(PATIENCE, "the first one to end", || first.exited());
     assert!(ended.code().is_some_and(|code| code != 0), "it ended with {ended}");
     let all = second.http().get("/api/registry").expect_status(200).json();
     let names: Vec<&Value> = all.as_array().unwrap().iter().map(|one| &one["dataName"]).collect();
@@ -101,26 +99,26 @@ fn the_later_registry_wins() {
 
 #[test]
 fn an_orderly_stop_waits_for_nobody_who_only_listens() {
-    let mut up = Estimand::builder(BIN).start();
+    let mut up = process::estimand().start();
     let (idle, busy) = (up.http(), up.http());
     write(&busy, 1).expect_status(201);
     // Stays open, and unused.
     idle.get("/healthz").expect_status(200);
     let mut watch = up.http().sse("/api/data/watch?dataName=*", &[]);
-    watch.next_event(SOON);
+    watch.next_event(PATIENCE);
     let began = Instant::now();
     let status = up.terminate();
     let took = began.elapsed();
     assert_eq!(status.code(), Some(0), "{}", up.stderr_tail());
     assert!(took < STOP_DEADLINE, "it took {took:?}");
-    assert!(watch.try_next(SOON).unwrap().is_none(), "the watch ends in good order");
+    assert!(watch.try_next(PATIENCE).unwrap().is_none(), "the watch ends in good order");
     up.restart_on_same_port();
     assert_eq!(values(&up.http()), [1]);
 }
 
 #[test]
-fn what_was_accepted_before_a_stop_is_answered() {
-    let mut up = Estimand::builder(BIN).start();
+fn a_request_accepted_before_a_stop_is_answered() {
+    let mut up = process::estimand().start();
     let base = up.base_url().to_owned();
     let acknowledged = AtomicU64::new(0);
     let last = std::thread::scope(|scope| {
@@ -137,7 +135,7 @@ fn what_was_accepted_before_a_stop_is_answered() {
             }
             unreachable!("the numbers end later than the service")
         });
-        wait::until(SOON, "some writes", || {
+        wait::until(PATIENCE, "some writes", || {
             (acknowledged.load(Ordering::Acquire) > 50 || writer.is_finished()).then_some(())
         });
         assert_eq!(up.terminate().code(), Some(0));
@@ -151,13 +149,13 @@ fn what_was_accepted_before_a_stop_is_answered() {
 
 #[test]
 fn a_watch_from_before_a_restart_begins_anew() {
-    let mut up = Estimand::builder(BIN).start();
+    let mut up = process::estimand().start();
     write(&up.http(), "before").expect_status(201);
-    let id = up.http().sse("/api/data/watch?dataName=cpu", &[]).next_event(SOON).id.unwrap();
+    let id = up.http().sse("/api/data/watch?dataName=cpu", &[]).next_event(PATIENCE).id.unwrap();
     up.restart_on_same_port();
     write(&up.http(), "after").expect_status(200);
     let mut watch = up.http().sse("/api/data/watch?dataName=cpu", &[("Last-Event-ID", &id)]);
-    let first = watch.next_event(SOON);
+    let first = watch.next_event(PATIENCE);
     assert_eq!((first.event.as_str(), &first.json()["reason"]), ("snapshot", &json!("gone")));
     assert_eq!(first.json()["values"][0]["dataValue"], "after");
 }
@@ -175,10 +173,10 @@ fn refused(builder: Builder) -> String {
 fn an_address_that_others_reach_is_refused() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(BIN);
+        let mut command = Command::new(process::binary());
         command.args(["up", "--listen", address, "--data-dir"]).arg(folder.path().join("data"));
         let mut service = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-        let status = wait::until(SOON, "the service to refuse", || service.0.try_wait().unwrap());
+        let status = wait::until(PATIENCE, "the service to refuse", || service.0.try_wait().unwrap());
         let [mut stdout, mut said] = [String::new(), String::new()];
         service.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
         service.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -186,7 +184,7 @@ fn an_address_that_others_reach_is_refused() {
         assert_eq!(stdout, "", "it says that it listens only if it does");
         assert!(said.contains("--insecure") && said.contains("127.0.0.1"), "{said}");
     }
-    let open = Estimand::builder(BIN).args(["up", "--insecure"]).start();
+    let open = process::estimand().args(["up", "--insecure"]).start();
     open.http().get("/healthz").expect_status(200);
 }
 
@@ -205,7 +203,7 @@ fn a_port_that_is_taken_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap();
     for part in ["up", "data", "registry"] {
-        let said = refused(Estimand::builder(BIN).args([part]).port(taken.port()));
+        let said = refused(process::estimand().args([part]).port(taken.port()));
         assert!(said.contains(&taken.to_string()) && said.contains("in use"), "{said}");
     }
 }

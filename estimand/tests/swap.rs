@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::{Event, Http, Response};
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::process::{self, Estimand, free_port};
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 const STABLE: &str = "node_capability";
@@ -23,7 +24,6 @@ const READERS: usize = 3;
 /// A value is its estimator's number times this, and what it counts.
 const OF_ESTIMATOR: u64 = 1_000_000;
 const KILLS: usize = 10;
-const SOON: Duration = Duration::from_secs(60);
 
 /// Ends the threads also when a check has failed.
 struct Stop<'s>(&'s AtomicBool);
@@ -35,14 +35,14 @@ impl Drop for Stop<'_> {
 }
 
 fn start() -> Estimand {
-    Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(["up", "--no-agent"]).port(free_port()).start()
+    process::estimand().args(["up", "--no-agent"]).port(free_port()).start()
 }
 
 fn name(estimator: u64) -> String {
     format!("estimator_{estimator}")
 }
 
-/// What an estimator says of all nodes at once.
+/// An estimator's values for all nodes at once.
 fn batch(estimator: u64, count: u64) -> Value {
     let number = estimator * OF_ESTIMATOR + count % OF_ESTIMATOR;
     let value = if estimator == 2 { json!({"value": number, "spread": 0}) } else { json!(number) };
@@ -115,7 +115,7 @@ fn keep_writing(base: &str, stop: &AtomicBool) -> u64 {
     count
 }
 
-/// What a watcher knows, event by event.
+/// The state of a watcher, event by event.
 #[derive(Default)]
 struct Watched {
     values: BTreeMap<String, u64>,
@@ -158,7 +158,7 @@ fn follow(base: &str, stop: &AtomicBool) -> Watched {
             if watched.values == read(&http).1 {
                 return watched;
             }
-            assert!(since.elapsed() < SOON, "it has lost something: {:?}", watched.values);
+            assert!(since.elapsed() < PATIENCE, "it has lost something: {:?}", watched.values);
         }
     }
 }
@@ -181,7 +181,7 @@ fn a_thousand_swaps_under_load_are_seen_whole() {
             let estimator = if swap <= SWAPS / 2 { swap % 2 } else { swap % 3 };
             let answer = bind(&http, estimator).expect_status(200);
             assert_eq!(answer.header("estimand-hint"), None, "{answer}");
-            // Whoever was told that it is done sees it.
+            // An acknowledged swap is visible.
             if swap % 10 == 0 {
                 assert_eq!(whole(&read(&http).1), estimator);
             }
@@ -241,7 +241,7 @@ fn acknowledged_swaps_survive_kills() {
         thread::scope(|scope| {
             scope.spawn(|| swap_until_killed(&base, &sent, &acknowledged));
             let goal = count() + fastrand::usize(1..=40);
-            estimand_testkit::wait::until(SOON, "swaps to be acknowledged", || {
+            estimand_testkit::wait::until(PATIENCE, "swaps to be acknowledged", || {
                 (count() >= goal).then_some(())
             });
             process.kill9();

@@ -1,14 +1,15 @@
 //! The commands about nodes and about what runs on them, over a manager and an agent that are at work.
 //!
-//! What is to be seen is waited for: runs are an hour apart, or as many as the script makes, so that counts are
+//! Output is waited for: runs are an hour apart, or as many as the script makes, so that counts are
 //! what they are.
 
 use std::collections::BTreeSet;
 
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
-use crate::session::{BIN, NODE, SOON, Session};
+use crate::session::{NODE, Session};
 
 /// Fails three times, which calls for attention, and then does not end.
 const FAILS_THRICE: &str = r#"echo "cannot open the sensor" >&2
@@ -29,7 +30,7 @@ fn session_with_troubles() -> Session {
     session.until_ran("good", NODE, 1);
     session.until_ran("broken", NODE, 1);
     session.until_ran("stray", NODE, 1);
-    session.until_instance("bad", NODE, "to have failed three times and to hang", |one| {
+    session.plane().until_instance("bad", NODE, "to have failed three times and to hang", |one| {
         one["failing"] == 3 && one["doing"] == "running"
     });
     session
@@ -98,7 +99,7 @@ fn a_run_by_hand_shows_everything_and_changes_nothing() {
 fn a_session_about_nodes() {
     let mut session = Session::with_node();
     session.program("good", "echo 0.42");
-    session.until_node(NODE, "to be ready", |node| node["state"] == "ready");
+    session.plane().until_node(NODE, "to be ready", |node| node["state"] == "ready");
     session.run(&["nodes"]);
     session.run(&["nodes", "cordon", NODE]);
     session.run(&["nodes", "cordon", NODE]);
@@ -109,7 +110,7 @@ fn a_session_about_nodes() {
     session.run(&["logs", "only"]);
     session.run(&["nodes", "uncordon", NODE]);
     session.until_ran("only", NODE, 1);
-    session.until_node(NODE, "to have delivered", |node| {
+    session.plane().until_node(NODE, "to have delivered", |node| {
         node["delivery"]["delivered"] == 1 && node["delivery"]["waiting"] == 0
     });
     session.run(&["list"]);
@@ -134,12 +135,12 @@ fn a_lost_node_is_shown_and_removed() {
     session.quietly(&["register", "good", "--every", "1h", "--", "good"]);
     session.until_ran("good", NODE, 1);
     session.until_ran("good", "node-2", 1);
-    session.until_node("node-2", "to have delivered", |node| node["delivery"]["delivered"] == 1);
+    session.plane().until_node("node-2", "to have delivered", |node| node["delivery"]["delivered"] == 1);
     session.run(&["logs", "good"]);
     session.run(&["run", "good"]);
     assert!(agent.terminate().success(), "{}", agent.stderr_tail());
-    session.until_node("node-2", "to be lost", |node| node["state"] == "lost");
-    session.until_value_state("good", "node-2", "node-lost");
+    session.plane().until_node("node-2", "to be lost", |node| node["state"] == "lost");
+    session.plane().wait_value_state("good", "node-2", "node-lost");
     session.run(&["nodes"]);
     session.run(&["list"]);
     session.run(&["get", "good"]);
@@ -154,8 +155,8 @@ fn a_lost_node_is_shown_and_removed() {
 fn agent(session: &Session, node: &str) -> Estimand {
     let allowed = session.programs().display().to_string();
     let args = ["agent", "--server", session.base_url(), "--node", node, "--allow", &allowed];
-    let agent = Estimand::builder(BIN).args(args).without_http().start();
-    session.until_node(node, "to be ready", |node| node["state"] == "ready");
+    let agent = process::estimand().args(args).without_http().start();
+    session.plane().until_node(node, "to be ready", |node| node["state"] == "ready");
     agent
 }
 
@@ -222,7 +223,7 @@ fn logs_are_followed_until_they_are_ended() {
     let write = |word: &str| std::fs::write(session.programs().join("word"), format!("{word}\n")).unwrap();
     write("one");
     session.quietly(&["register", "chatty", "--every", "50ms", "--", "chatty"]);
-    session.until_instance("chatty", NODE, "to say one", |one| one["stderrTail"] == "one\n");
+    session.plane().until_instance("chatty", NODE, "to say one", |one| one["stderrTail"] == "one\n");
     let mut follow = session.spawn(&["logs", "chatty", "--follow"]);
     let mut lines = BufReader::new(follow.stdout()).lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("one"));
@@ -230,6 +231,6 @@ fn logs_are_followed_until_they_are_ended() {
     write("two");
     assert_eq!(lines.find(|line| !line.is_empty()).as_deref(), Some("two"));
     follow.interrupt();
-    assert_eq!(follow.wait(SOON).code(), Some(0));
+    assert_eq!(follow.wait(PATIENCE).code(), Some(0));
     assert_eq!(follow.stderr(), "");
 }

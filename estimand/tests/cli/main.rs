@@ -13,10 +13,10 @@ mod token;
 use std::io::{BufRead, BufReader, Read};
 
 use estimand_testkit::process::free_port;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use session::{SOON, Session};
+use session::Session;
 
 #[test]
 fn a_session_about_registrations() {
@@ -213,7 +213,7 @@ fn the_service_is_named_by_option_or_environment() {
     let by_environment = session.command(&raw).env("ESTIMAND_SERVER", session.base_url()).output().unwrap();
     assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "7\n");
     let mut before = session.command(&["--server", session.base_url(), "get", "cpu", "--raw"]);
-    // What the option says goes before the environment.
+    // The option goes before the environment.
     let before = before.env("ESTIMAND_SERVER", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(String::from_utf8(before.stdout).unwrap(), "7\n");
 }
@@ -250,7 +250,7 @@ fn a_watch_follows_until_it_is_ended() {
     assert_eq!(next()["event"], "delete");
     // Ctrl-C is an orderly end.
     watch.interrupt();
-    assert_eq!(watch.wait(SOON).code(), Some(0));
+    assert_eq!(watch.wait(PATIENCE).code(), Some(0));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_part_of_the_values_of_one_node_is_watched() {
     session.quietly(&["put", "cpu", "n2", "4"]);
     assert_eq!(next()["event"], "delete");
     watch.interrupt();
-    assert_eq!(watch.wait(SOON).code(), Some(0));
+    assert_eq!(watch.wait(PATIENCE).code(), Some(0));
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_reader_that_has_gone_ends_a_command_quietly() {
     {
         let mut command = session.spawn(args);
         drop(command.stdout());
-        assert_eq!(command.wait(SOON).code(), Some(0), "{args:?}");
+        assert_eq!(command.wait(PATIENCE).code(), Some(0), "{args:?}");
         assert_eq!(command.stderr(), "", "{args:?}");
     }
     // A watch notices it at the next event.
@@ -296,7 +296,7 @@ fn a_reader_that_has_gone_ends_a_command_quietly() {
     stdout.read_exact(&mut [0; 100]).unwrap();
     drop(stdout);
     let mut value = 0;
-    let ended = wait::until(SOON, "the watch to end", || {
+    let ended = wait::until(PATIENCE, "the watch to end", || {
         value += 1;
         session.quietly(&["put", "cpu", "n1", &value.to_string()]);
         watch.ended()

@@ -1,16 +1,16 @@
-//! What starts processes that stay: how they greet, and what they refuse to begin with.
+//! Commands that start services and agents: their greeting, and what they refuse to begin with.
 
 use std::io::Read;
 
 use estimand_testkit::process::{self, Estimand, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::session::{BIN, NODE, SOON, Session};
+use crate::session::{NODE, Session};
 
-/// What a process has said on standard output, once that ends so.
+/// The standard output of a process, once it ends so.
 #[track_caller]
 fn greeting(process: &Estimand, end: &str) -> String {
-    wait::until_ok(SOON, "the whole greeting", || {
+    wait::until_ok(PATIENCE, "the whole greeting", || {
         let text = format!("{}\n{}", process.greeting(), process.stdout_tail());
         if text.trim_end().ends_with(end) { Ok(text) } else { Err(text) }
     })
@@ -32,11 +32,11 @@ fn up_says_where_it_listens_and_what_it_runs() {
         data.display()
     );
     assert!(said.starts_with(&expected), "{said}");
-    let closed = Estimand::builder(BIN).args(["up", "--node", NODE]).start();
+    let closed = process::estimand().args(["up", "--node", NODE]).start();
     let nothing =
         "runs nothing that is registered, because nothing is allowed: --allow DIR allows a folder\n";
     assert!(greeting(&closed, "watch").contains(nothing), "{}", closed.stdout_tail());
-    let without = Estimand::builder(BIN).args(["up", "--no-agent"]).start();
+    let without = process::estimand().args(["up", "--no-agent"]).start();
     assert!(!greeting(&without, "watch").contains("runs "), "{}", without.stdout_tail());
 }
 
@@ -47,7 +47,7 @@ fn an_agent_says_who_it_is_and_whom_it_asks() {
     let allowed = folder.path().display().to_string();
     let agent = |more: &[&str]| -> Estimand {
         let args = ["agent", "--server", &nobody, "--node", "node-2"];
-        Estimand::builder(BIN).args([&args, more].concat()).without_http().start()
+        process::estimand().args([&args, more].concat()).without_http().start()
     };
     // Nobody need be there: it waits.
     let one = agent(&["--allow", &allowed]);
@@ -57,7 +57,7 @@ fn an_agent_says_who_it_is_and_whom_it_asks() {
     let expected =
         format!("running as node node-2 for {nobody}, http://127.0.0.1:9\nruns whatever is registered\n");
     assert_eq!(greeting(&all, "registered"), expected);
-    let named = Estimand::builder(BIN).args(["agent"]).env("ESTIMAND_NODE", "node-3").without_http();
+    let named = process::estimand().args(["agent"]).env("ESTIMAND_NODE", "node-3").without_http();
     let named = named.env("ESTIMAND_SERVER", &nobody).start();
     assert_eq!(named.greeting(), format!("running as node node-3 for {nobody}"));
 }
@@ -66,7 +66,7 @@ fn an_agent_says_who_it_is_and_whom_it_asks() {
 #[track_caller]
 fn refuses(session: &Session, args: &[&str], code: i32, says: &str) {
     let mut command = session.spawn(args);
-    let ended = command.wait(SOON);
+    let ended = command.wait(PATIENCE);
     let stderr = command.stderr();
     assert_eq!(ended.code(), Some(code), "{args:?}: {stderr}");
     assert!(stderr.starts_with(&format!("error: {says}")), "{args:?}: {stderr}");
@@ -93,7 +93,7 @@ fn an_agent_does_not_start_where_it_cannot_work() {
     let up = own.path().join("up").display().to_string();
     let up = ["up", "--listen", "127.0.0.1:0", "--data-dir", &up, "--allow", "/does/not/exist"];
     let mut process = session.spawn(&up);
-    assert_eq!(process.wait(SOON).code(), Some(1));
+    assert_eq!(process.wait(PATIENCE).code(), Some(1));
     let stderr = process.stderr();
     assert!(stderr.contains("error: --allow: cannot allow /does/not/exist: No such file"), "{stderr}");
     // A folder that is a file.
@@ -131,9 +131,13 @@ fn wrong_usage_is_said_before_anything_starts() {
 /// Nobody may be asked what runs while nobody leads; the list of what is registered is of use all the same.
 #[test]
 fn a_registry_alone_has_no_instances() {
-    let alone = Estimand::builder(BIN).args(["registry"]).start();
+    let alone = process::estimand().args(["registry"]).start();
     let run = |args: &[&str]| {
-        let output = process::command(BIN).args(["--server", alone.base_url()]).args(args).output().unwrap();
+        let output = process::command(process::binary())
+            .args(["--server", alone.base_url()])
+            .args(args)
+            .output()
+            .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     };

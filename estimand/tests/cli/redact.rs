@@ -3,7 +3,7 @@
 //! Each placeholder stands for a shape that was checked, or for a text that is known to be right: `1.2s ago`
 //! becomes `[span] ago` while `-1.2s ago` stays as it is, and shows in the snapshot's difference.
 
-/// What is known of this run and this machine.
+/// Texts of this run and this machine.
 pub struct Redaction {
     /// Replaced wherever they stand.
     texts: Vec<(String, &'static str)>,
@@ -52,7 +52,7 @@ impl Redaction {
     }
 
     fn cell(&self, cell: &str) -> String {
-        // What a user registered.
+        // The user's own words.
         if cell.starts_with("gap ") {
             return cell.to_owned();
         }

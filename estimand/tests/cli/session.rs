@@ -10,21 +10,18 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use estimand_testkit::http::Http;
+use estimand_testkit::plane::Plane;
 use estimand_testkit::process::{self, Estimand};
 use estimand_testkit::wait;
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::redact::Redaction;
 
-pub const BIN: &str = env!("CARGO_BIN_EXE_estimand");
 pub const NODE: &str = "node-1";
-/// Far longer than anything here takes on a machine that also compiles.
-pub const SOON: Duration = Duration::from_secs(30);
 
 pub struct Session {
     pub service: Estimand,
-    /// What may run.
+    /// The folder of the programs that may run.
     programs: TempDir,
     transcript: String,
     codes: Vec<i32>,
@@ -43,7 +40,7 @@ impl Session {
     }
 
     fn with(args: &[&str], programs: TempDir) -> Self {
-        let service = Estimand::builder(BIN).args([&["up"], args].concat()).start();
+        let service = process::estimand().args([&["up"], args].concat()).start();
         Session { service, programs, transcript: String::new(), codes: Vec::new() }
     }
 
@@ -75,46 +72,20 @@ impl Session {
         std::fs::rename(beside, path).unwrap();
     }
 
-    /// Waits until an instance on a node is as it should be.
-    #[track_caller]
-    pub fn until_instance(&self, name: &str, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
-        let path = format!("/api/mng/instances?dataName={name}&dataNode={node}");
-        wait::until_ok(SOON, &format!("`{name}` on {node} {what}"), || {
-            let instances = self.http().get(&path).expect_status(200).json();
-            if right(&instances[0]) { Ok(()) } else { Err(instances.to_string()) }
-        });
+    /// The services as a client sees them.
+    pub fn plane(&self) -> Plane {
+        Plane::of(&self.service)
     }
 
     /// Waits until it has ended so many runs there.
     #[track_caller]
     pub fn until_ran(&self, name: &str, node: &str, runs: u64) {
-        self.until_instance(name, node, &format!("to have run {runs} times"), |one| one["runs"] == runs);
-    }
-
-    /// Waits until a node is as it should be.
-    #[track_caller]
-    pub fn until_node(&self, node: &str, what: &str, mut right: impl FnMut(&Value) -> bool) {
-        wait::until_ok(SOON, &format!("{node} {what}"), || {
-            let answer = self.http().get(&format!("/api/nodes/{node}"));
-            if answer.status == 200 && right(&answer.json()) { Ok(()) } else { Err(answer.to_string()) }
-        });
-    }
-
-    /// Waits until a value is in a state.
-    #[track_caller]
-    pub fn until_value_state(&self, name: &str, node: &str, state: &str) {
-        wait::until_ok(SOON, &format!("`{name}` of {node} to be {state}"), || {
-            let value = self.http().get(&format!("/api/data/{name}/{node}"));
-            if value.status == 200 && value.json()["state"] == state {
-                Ok(())
-            } else {
-                Err(value.to_string())
-            }
-        });
+        let what = format!("to have run {runs} times");
+        self.plane().until_instance(name, node, &what, |one| one["runs"] == runs);
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = process::command(BIN);
+        let mut command = process::command(process::binary());
         command.args(args);
         command
     }
@@ -129,7 +100,7 @@ impl Session {
         command.env("ESTIMAND_SERVER", self.base_url());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // What a command does not read it does not need.
+        // A command need not read all of its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let code = output.status.code().unwrap();
@@ -165,7 +136,7 @@ impl Session {
             (&self.programs().display().to_string(), "[programs]"),
             (&self.folder().display().to_string(), "[data]"),
         ]);
-        // What the user typed has nothing in it that differs.
+        // Nothing that the user typed differs.
         let redacted =
             |line: &str| if line.starts_with('$') { line.to_owned() } else { redaction.line(line) };
         let lines = self.transcript.lines().map(|line| redacted(line) + "\n");

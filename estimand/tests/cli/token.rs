@@ -1,4 +1,4 @@
-//! What a user has to do with tokens: as good as nothing, on the machine where the services are.
+//! Tokens as a user meets them: hardly ever, on the machine where the services are.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -6,10 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use estimand_testkit::process::{Estimand, free_port};
-use estimand_testkit::{TOKEN_VARIABLE, wait};
-
-use crate::session::{BIN, SOON};
+use estimand_testkit::TOKEN_VARIABLE;
+use estimand_testkit::process::{self, Estimand, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
 
 /// A new user's machine: the services keep their data where they do so by default.
 struct Machine {
@@ -20,7 +19,7 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let builder = Estimand::builder(BIN).args(["up", "--no-agent"]).without_token().port(free_port());
+        let builder = process::estimand().args(["up", "--no-agent"]).without_token().port(free_port());
         let services = builder.data_dir(home.path().join("estimand")).start();
         let machine = Machine { home, services };
         machine.token_is_kept();
@@ -32,12 +31,12 @@ impl Machine {
     }
 
     fn token_is_kept(&self) -> String {
-        wait::until(SOON, "a token in the data folder", || fs::read_to_string(self.token_file()).ok())
+        wait::until(PATIENCE, "a token in the data folder", || fs::read_to_string(self.token_file()).ok())
     }
 
     /// A command of that user, or of somebody whose home is another one.
     fn command(&self, home: &Path, args: &[&str]) -> Output {
-        let mut command = Command::new(BIN);
+        let mut command = Command::new(process::binary());
         command.args(["--server", self.services.base_url()]).args(args);
         command.env_remove(TOKEN_VARIABLE).env("XDG_DATA_HOME", home).output().unwrap()
     }
@@ -67,7 +66,7 @@ fn the_command_line_finds_the_token_that_up_has_made_and_others_do_not() {
         says.contains("ESTIMAND_TOKEN") && says.contains("the file `token` of its data folder"),
         "{says}"
     );
-    // What is open stays so.
+    // A public route stays public.
     assert!(machine.command(elsewhere.path(), &["put", "free", "n", "0.5"]).status.success());
     assert!(machine.command(elsewhere.path(), &["list"]).status.success());
 
@@ -76,14 +75,14 @@ fn the_command_line_finds_the_token_that_up_has_made_and_others_do_not() {
     assert_eq!(machine.token_is_kept(), before);
     assert!(machine.own(&["token", "list"]).status.success());
 
-    // Whoever takes the file away wants another one.
+    // Without the file, another token is made.
     fs::remove_file(machine.token_file()).unwrap();
     machine.services.restart_on_same_port();
     let after = machine.token_is_kept();
     assert_ne!(after, before);
     let listed = text(&machine.own(&["token", "list"]).stdout);
     assert_eq!(listed.matches("revoked").count(), 1, "{listed}");
-    let mut old = Command::new(BIN);
+    let mut old = Command::new(process::binary());
     old.args(["--server", machine.services.base_url(), "token", "list"]).env(TOKEN_VARIABLE, before.trim());
     let refused = old.output().unwrap();
     assert_eq!(refused.status.code(), Some(5), "{}", text(&refused.stderr));
@@ -98,7 +97,7 @@ fn a_token_is_printed_alone_and_found_in_no_log() {
     assert!(token.starts_with("estimand_") && token.ends_with('\n') && token.lines().count() == 1, "{token}");
     let token = token.trim();
 
-    let mut unregister = Command::new(BIN);
+    let mut unregister = Command::new(process::binary());
     unregister.args([
         "--server",
         machine.services.base_url(),
@@ -129,7 +128,7 @@ fn a_token_is_printed_alone_and_found_in_no_log() {
 fn a_watch_that_is_cut_off_says_why() {
     let machine = Machine::new();
     let made = machine.own(&["token", "create", "reader", "--role", "read"]);
-    let mut command = Command::new(BIN);
+    let mut command = Command::new(process::binary());
     command.args(["--server", machine.services.base_url(), "watch", "fact"]);
     command.env(TOKEN_VARIABLE, text(&made.stdout).trim()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut watching = command.spawn().unwrap();
@@ -146,7 +145,7 @@ fn a_watch_that_is_cut_off_says_why() {
 
 #[test]
 fn a_token_is_not_sent_to_other_machines_in_clear() {
-    let mut command = Command::new(BIN);
+    let mut command = Command::new(process::binary());
     // An address that is for documentation: nobody answers.
     command
         .args(["--server", "http://192.0.2.1:7070", "list"])
@@ -158,6 +157,6 @@ fn a_token_is_not_sent_to_other_machines_in_clear() {
 #[test]
 fn services_that_run_apart_say_that_they_need_a_token() {
     let args = ["manager", "--registry", "http://127.0.0.1:1", "--data-service", "http://127.0.0.1:1"];
-    let failure = Estimand::builder(BIN).args(args).without_token().try_start().map(drop).unwrap_err();
+    let failure = process::estimand().args(args).without_token().try_start().map(drop).unwrap_err();
     assert!(failure.contains("the same one to all of them in ESTIMAND_TOKEN"), "{failure}");
 }

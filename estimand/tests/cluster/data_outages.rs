@@ -1,22 +1,18 @@
 //! The data service is away: nothing that was collected is lost, and its order is kept.
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::Apart;
+use estimand_testkit::process::free_port;
 use estimand_testkit::proxy::Proxy;
 
-use crate::cluster::Apart;
 use crate::outage;
-use crate::place::{INTERVAL, Place};
 
 #[test]
 fn nothing_is_lost_while_the_data_service_is_away() {
     let place = Place::new("data");
-    let mut proxy = None;
-    let mut services = Apart::start_with(&place, |data| {
-        let made = Proxy::to(data);
-        let url = made.url();
-        proxy = Some(made);
-        Some(url)
-    });
-    let proxy = proxy.unwrap();
+    let port = free_port();
+    let proxy = Proxy::to(([127, 0, 0, 1], port).into());
+    let mut services = Apart::start_behind(&place, port, &proxy.url());
     let _agents = ["n1", "n2"].map(|node| place.agent(node, services.manager.base_url()));
     let plane = &services.plane;
     plane.register(&place.counting("pulse"));

@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use estimand_testkit::databases;
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{Estimand, free_port};
-use estimand_testkit::wait;
-
-use crate::SOON;
-use crate::cluster::{estimand, local};
-use crate::place::{Agent, INTERVAL, Place};
-use crate::plane::Plane;
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::{Plane, local};
+use estimand_testkit::process::{Estimand, estimand, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
 
 /// A lead without a beat is over after three seconds; some for a busy machine.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
@@ -48,7 +45,7 @@ fn pair(place: &Place) -> Pair {
             .start()
     };
     let leader = manager(0);
-    wait::until(SOON, "the first manager to lead", || leads(&addresses[0]).then_some(()));
+    wait::until(PATIENCE, "the first manager to lead", || leads(&addresses[0]).then_some(()));
     let other = manager(1);
     let agents = NODES.map(|node| Agent {
         node: node.to_owned(),
@@ -89,7 +86,7 @@ impl Pair {
     fn check_once(&self, place: &Place) {
         for agent in &self.agents {
             let expected = agent.node == self.on;
-            wait::until_ok(SOON, "what runs once to run where it belongs", || {
+            wait::until_ok(PATIENCE, "what runs once to run where it belongs", || {
                 let marks = place.marks_below(agent);
                 let is_so = marks.iter().any(|mark| mark == "only") == expected;
                 if is_so { Ok(()) } else { Err(format!("{} has {marks:?}", agent.node)) }
@@ -123,16 +120,16 @@ fn a_leader_that_stood_still_leads_no_more() {
     let pair = pair(&place);
     let leader = pair.leader.base_url().to_owned();
     pair.leader.pause();
-    wait::until(SOON, "the leader to stand still", || stands_still(pair.leader.pid()).then_some(()));
+    wait::until(PATIENCE, "the leader to stand still", || stands_still(pair.leader.pid()).then_some(()));
     // It will read this the moment it goes on, before anything can have told it.
     let question =
-        std::thread::spawn(move || Http::new(&leader).with_deadline(SOON * 2).get("/api/nodes").status);
+        std::thread::spawn(move || Http::new(&leader).with_deadline(PATIENCE * 2).get("/api/nodes").status);
     pair.check_taken_over(&place);
 
     pair.leader.resume();
     assert_eq!(question.join().unwrap(), 503, "it answers nothing on behalf of a lead that is over");
     let begun = place.runs("n1", "pulse");
-    wait::until(SOON, "some time in which only one leads", || {
+    wait::until(PATIENCE, "some time in which only one leads", || {
         assert!(!leads(pair.leader.base_url()), "two managers lead");
         (place.runs("n1", "pulse") >= begun + 8).then_some(())
     });
@@ -141,7 +138,7 @@ fn a_leader_that_stood_still_leads_no_more() {
     pair.check_once(&place);
 }
 
-/// Whether all of its threads are stopped. One that was not told yet could answer a last time.
+/// True if all of its threads are stopped. One that was not told yet could answer a last time.
 fn stands_still(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let status = tasks.map(|task| fs::read_to_string(task.path().join("status")).unwrap_or_default());
@@ -149,6 +146,6 @@ fn stands_still(pid: u32) -> bool {
 }
 
 fn leads(manager: &str) -> bool {
-    let http = Http::new(manager).with_deadline(SOON);
+    let http = Http::new(manager).with_deadline(PATIENCE);
     http.try_request("GET", "/api/nodes", &[], b"").is_ok_and(|answer| answer.status == 200)
 }

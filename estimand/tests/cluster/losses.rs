@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use estimand_testkit::databases::{self, Server};
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::{Plane, Together, up};
 use estimand_testkit::process::free_port;
-use estimand_testkit::{processes, wait};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
-
-use crate::SOON;
-use crate::cluster::{Together, up};
-use crate::place::{Agent, INTERVAL, Place};
-use crate::plane::Plane;
 
 const ONCE: [&str; 2] = ["only", "role"];
 
@@ -21,7 +19,7 @@ fn cluster(place: &Place, services: &Together) -> [Agent; 3] {
     plane.register(&place.single("only"));
     plane.register(&place.single_for_everyone("role"));
     let first = place.agent("n1", services.url());
-    wait::until_ok(SOON, "the first node to have it all", || {
+    wait::until_ok(PATIENCE, "the first node to have it all", || {
         said_by(&plane.value("role", "everyone")?, "n1")
     });
     plane.wait_placed("only", &["n1"]);
@@ -36,12 +34,12 @@ fn said_by(value: &Value, node: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(value.to_string()) }
 }
 
-/// What may run once runs on one of the others; where, by name.
+/// Each single run is on one of the other nodes; the node by name.
 #[track_caller]
 fn moved(services: &Together) -> [String; 2] {
     let plane = &services.plane;
     let on = ONCE.map(|name| {
-        wait::until_ok(SOON, &format!("{name} to belong to another node"), || {
+        wait::until_ok(PATIENCE, &format!("{name} to belong to another node"), || {
             let nodes = plane.nodes_of(name)?;
             let others = ["n2", "n3"].map(str::to_owned);
             let found = others.into_iter().find(|node| nodes == BTreeSet::from([node.clone()]));
@@ -49,12 +47,12 @@ fn moved(services: &Together) -> [String; 2] {
         })
     });
     plane.wait_value_state("only", &on[0], "fresh");
-    wait::until_ok(SOON, "its values to go on", || said_by(&plane.value("role", "everyone")?, &on[1]));
+    wait::until_ok(PATIENCE, "its values to go on", || said_by(&plane.value("role", "everyone")?, &on[1]));
     on
 }
 
 #[test]
-fn what_a_killed_agent_ran_once_goes_on_elsewhere() {
+fn a_single_run_of_a_killed_agent_goes_on_elsewhere() {
     let place = Place::new("killed");
     let (server, url) = (databases::postgres(), databases::postgres().fresh_url());
     let services = Together::of(up(&place, free_port()).store(&url).start());
@@ -86,7 +84,7 @@ fn what_a_killed_agent_ran_once_goes_on_elsewhere() {
 }
 
 #[test]
-fn what_a_stopped_agent_ran_once_ends_before_it_begins_elsewhere() {
+fn a_single_run_of_a_stopped_agent_ends_before_it_begins_elsewhere() {
     let place = Place::new("stopped");
     let services = Together::start(&place);
     let plane = &services.plane;

@@ -6,10 +6,6 @@
 //! with `ESTIMAND_LONG`.
 #![allow(clippy::unwrap_used)]
 
-mod cluster;
-mod place;
-mod plane;
-
 mod data_outages;
 mod leaders;
 mod losses;
@@ -20,9 +16,6 @@ mod nodes;
 mod restart;
 
 use std::time::Duration;
-
-/// By when something has happened on a machine that does much else.
-const SOON: Duration = Duration::from_secs(30);
 
 /// How long a part is away.
 fn outage() -> Duration {

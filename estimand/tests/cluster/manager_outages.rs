@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::wait;
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::{Apart, Plane, text};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::cluster::Apart;
-use crate::place::{Agent, INTERVAL, Place};
-use crate::plane::{Plane, text};
-use crate::{SOON, is_long, outage};
+use crate::{is_long, outage};
 
 #[test]
 fn slots_keep_their_time_without_a_manager() {
@@ -45,12 +44,12 @@ fn slots_keep_their_time_without_a_manager() {
     services.manager.restart_on_same_port();
     plane.wait_fresh("late", &["n1", "n2"]);
     // Each tick was a run, or one that was left out because the run before it still went on.
-    wait::until_ok(SOON, "as many ticks as were due since the manager was killed", || {
+    wait::until_ok(PATIENCE, "as many ticks as were due since the manager was killed", || {
         let due = begun.elapsed().as_secs_f64() / INTERVAL.as_secs_f64();
         let since = (ticks(plane, "n1")? - before) as f64;
         if (since - due).abs() <= 4.0 { Ok(()) } else { Err(format!("{since} instead of {due}")) }
     });
-    wait::until_ok(SOON, "the deletion to take effect", || {
+    wait::until_ok(PATIENCE, "the deletion to take effect", || {
         let listed = plane.instances()?.iter().any(|instance| instance["dataName"] == "doomed");
         let left = place.processes("doomed");
         if !listed && left.is_empty() { Ok(()) } else { Err(format!("listed: {listed}; {left:?}")) }
@@ -124,7 +123,7 @@ fn changes() -> usize {
 }
 
 #[test]
-fn what_runs_follows_the_registry_however_often_the_manager_is_killed() {
+fn slots_follow_the_registry_however_often_the_manager_is_killed() {
     let place = Place::new("kills");
     let Apart { registry: _registry, data: _data, mut manager, plane } = Apart::start(&place);
     let agents = ["n1", "n2"].map(|node| place.agent(node, manager.base_url()));
@@ -137,7 +136,7 @@ fn what_runs_follows_the_registry_however_often_the_manager_is_killed() {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 let next = done.load(Ordering::Relaxed) + fastrand::usize(2..10);
-                wait::until(SOON * 2, "the next kill", || {
+                wait::until(PATIENCE * 2, "the next kill", || {
                     (done.load(Ordering::Relaxed) >= next || over.load(Ordering::Relaxed)).then_some(())
                 });
                 manager.kill9();
@@ -163,7 +162,7 @@ fn what_runs_follows_the_registry_however_often_the_manager_is_killed() {
         .map(|one| (text(&one["dataName"]), one["version"].as_u64().unwrap()))
         .collect();
     assert_eq!(registered.len(), marks.len() + 1, "besides the pulse");
-    wait::until_ok(SOON, "what runs to be what is registered", || {
+    wait::until_ok(PATIENCE, "what runs to be what is registered", || {
         for agent in &agents {
             check_instances(&plane, &agent.node, &registered)?;
             check_processes(&place, agent, &marks)?;

@@ -1,11 +1,8 @@
-//! Which agent a node's name stands for.
+//! The agent that a node's name stands for.
 
-use estimand_testkit::wait;
-
-use crate::SOON;
-use crate::cluster::Together;
-use crate::place::Place;
-use crate::plane::text;
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::{Together, text};
+use estimand_testkit::wait::{self, PATIENCE};
 
 #[test]
 fn a_name_is_one_agents_until_that_is_gone() {
@@ -24,8 +21,8 @@ fn a_name_is_one_agents_until_that_is_gone() {
 
     // The same name from elsewhere.
     let elsewhere = place.builder("n1", &[services.url()]).data_dir(place.agent_folder("another"));
-    let second = crate::place::Agent { node: "n1".to_owned(), process: elsewhere.start() };
-    wait::until_ok(SOON, "the second agent to say why it runs nothing", || {
+    let second = estimand_testkit::place::Agent { node: "n1".to_owned(), process: elsewhere.start() };
+    wait::until_ok(PATIENCE, "the second agent to say why it runs nothing", || {
         let said = second.process.stderr_tail();
         if said.contains("belongs to another agent") { Ok(()) } else { Err(said) }
     });
@@ -35,7 +32,7 @@ fn a_name_is_one_agents_until_that_is_gone() {
     let since = text(&plane.node("n1").unwrap()["knownSince"]);
     let upto = place.runs("n1", "pulse");
     first.process.restart_on_same_port();
-    wait::until_ok(SOON, "it to go on", || {
+    wait::until_ok(PATIENCE, "it to go on", || {
         let runs = place.runs("n1", "pulse");
         if runs > upto && place.runs_below(&first, "only") { Ok(()) } else { Err(format!("{runs} runs")) }
     });
@@ -45,7 +42,7 @@ fn a_name_is_one_agents_until_that_is_gone() {
 
     // When the first one is gone for good, the name is free.
     first.process.kill9();
-    wait::until_ok(SOON, "the second agent to be the node", || {
+    wait::until_ok(PATIENCE, "the second agent to be the node", || {
         let marks = place.marks_below(&second);
         if marks.contains(&"only".to_owned()) { Ok(()) } else { Err(second.process.stderr_tail()) }
     });

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use estimand_testkit::netns::Network;
-use estimand_testkit::wait;
+use estimand_testkit::place::{Agent, INTERVAL, Place};
+use estimand_testkit::plane::Together;
+use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::cluster::Together;
-use crate::place::{Agent, INTERVAL, Place};
-use crate::{SOON, outage};
+use crate::outage;
 
 #[test]
 fn a_node_that_is_cut_off_goes_on_by_itself() {
@@ -47,7 +47,7 @@ fn a_node_that_is_cut_off_goes_on_by_itself() {
     plane.wait_fresh("pulse", &["far", "near"]);
     place.while_it_runs("far", "pulse", INTERVAL * 4);
     let stays = BTreeSet::from(["near".to_owned()]);
-    wait::until_ok(SOON, "only to stay where it is", || {
+    wait::until_ok(PATIENCE, "only to stay where it is", || {
         let nodes = plane.nodes_of("only")?;
         if nodes == stays { Ok(()) } else { Err(format!("{nodes:?}")) }
     });

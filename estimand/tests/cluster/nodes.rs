@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use estimand_testkit::wait;
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Together, text};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::SOON;
-use crate::cluster::Together;
-use crate::place::{Agent, Place};
-use crate::plane::text;
-
 #[test]
-fn what_is_registered_runs_on_every_node_that_it_is_for() {
+fn a_registration_runs_on_every_node_that_it_is_for() {
     let place = Place::new("nodes");
     let services = Together::start(&place);
     let plane = &services.plane;
@@ -70,7 +67,7 @@ fn a_replaced_and_a_deleted_registration_change_what_runs_everywhere() {
     replaced["dataName"] = json!("only");
     replaced["max-Time"] = json!(2);
     plane.replace(&replaced);
-    wait::until_ok(SOON, "the new version to run", || {
+    wait::until_ok(PATIENCE, "the new version to run", || {
         let versions: BTreeSet<String> = plane
             .instances()?
             .iter()

@@ -1,13 +1,10 @@
 //! Everything dies at once, and is started again, the agents first.
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::{Plane, Together, local, text, up};
 use estimand_testkit::process::free_port;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
-
-use crate::SOON;
-use crate::cluster::{Together, local, up};
-use crate::place::{INTERVAL, Place};
-use crate::plane::{Plane, text};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -38,7 +35,9 @@ fn after_a_whole_restart_all_is_as_before() {
     agents.iter_mut().for_each(|agent| agent.process.restart_on_same_port());
     // They go on with what they ran, except for what may run once, of which nobody has told them anything.
     for (node, before) in NODES.into_iter().zip(runs) {
-        wait::until(SOON, "the slots to go on", || (place.runs(node, "pulse") >= before + 3).then_some(()));
+        wait::until(PATIENCE, "the slots to go on", || {
+            (place.runs(node, "pulse") >= before + 3).then_some(())
+        });
     }
     assert_eq!(place.processes("only"), [], "without a manager nothing says that it may");
 
@@ -53,7 +52,7 @@ fn after_a_whole_restart_all_is_as_before() {
         // A run that was under way at the end may be missing; nothing comes twice or in another order, and what
         // was collected without the services is there.
         let last = place.while_it_runs(node, "pulse", INTERVAL);
-        let history = wait::until_ok(SOON, "the history to go on", || {
+        let history = wait::until_ok(PATIENCE, "the history to go on", || {
             let history = services.plane.history("pulse", node)?;
             let end = history.last().map_or(0, |(number, _)| *number);
             if end >= last { Ok(history) } else { Err(format!("it ends with {end}")) }

@@ -1,18 +1,14 @@
-//! Who may do what: roles on every route, tokens from their making to their end, nodes that speak for themselves, and the
+//! Access: roles on every route, tokens from their making to their end, nodes that speak for themselves, and the
 //! trail of it all.
 
-use std::time::Duration;
-
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::answers::problem;
 use crate::fake::Fake;
 use crate::target::Target;
 
-/// Services look for changes of tokens every two seconds.
-const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 const WATCH: &str = "/api/data/watch";
 
 fn create(target: &Target, body: &Value) -> Response {
@@ -32,7 +28,7 @@ fn named_token(target: &Target, name: &str, role: &str, node: Option<&str>) -> S
     let issued = create(target, &body).expect_status(201).json();
     let token = issued["token"].as_str().unwrap().to_owned();
     for http in target.services() {
-        wait::until_ok(KNOWN_WITHIN, "a service to know the token", || {
+        wait::until_ok(PATIENCE, "a service to know the token", || {
             match ask(http, "GET", "/metrics", Some(&token)).status {
                 200 => Ok(()),
                 status => Err(status),
@@ -61,7 +57,7 @@ fn send(http: &Http, method: &str, path: &str, token: Option<&str>, body: &[u8])
     }
 }
 
-/// What a route refuses, it refuses before it looks at anything else, so that empty requests will do.
+/// A route checks the role before it looks at anything else, so that empty requests will do.
 fn every_route_is_guarded_as_it_says(target: &Target) {
     let tokens = ["read", "write", "node", "operate"].map(|role| {
         let node = (role == "node").then_some("n");
@@ -125,7 +121,7 @@ fn a_token_lives_until_it_is_revoked(target: &Target) {
     problem(&ask(&target.registry, "GET", "/api/tokens", Some(&secret)), 401);
     problem(&target.registry.request("DELETE", &path, &[], b""), 404);
     for http in target.services() {
-        wait::until(KNOWN_WITHIN, "a service to know that the token is revoked", || {
+        wait::until(PATIENCE, "a service to know that the token is revoked", || {
             (ask(http, "GET", "/metrics", Some(&secret)).status == 401).then_some(())
         });
     }
@@ -136,7 +132,7 @@ fn a_token_lives_until_it_is_revoked(target: &Target) {
 fn a_token_expires(target: &Target) {
     let body = json!({ "name": target.name("short"), "role": "operate", "validFor": "300ms" });
     let secret = create(target, &body).expect_status(201).json()["token"].as_str().unwrap().to_owned();
-    wait::until(KNOWN_WITHIN, "the token to expire", || {
+    wait::until(PATIENCE, "the token to expire", || {
         let answer = ask(&target.registry, "GET", "/api/tokens", Some(&secret));
         (answer.status == 401 && answer.text().contains("expired at")).then_some(())
     });
@@ -148,20 +144,20 @@ fn a_watch_ends_with_the_token_that_opened_it(target: &Target) {
     let path = format!("{WATCH}?dataName={name}");
     let shown = format!("Bearer {secret}");
     let mut events = target.data.sse(&path, &[("Authorization", &shown)]);
-    events.next_event(KNOWN_WITHIN);
+    events.next_event(PATIENCE);
     let mut others = target.data.sse(&path, &[]);
-    others.next_event(KNOWN_WITHIN);
+    others.next_event(PATIENCE);
     let nobody = Http::new(&format!("http://{}", target.data_address)).showing(None);
     let mut open = nobody.sse(&path, &[]);
-    open.next_event(KNOWN_WITHIN);
+    open.next_event(PATIENCE);
 
     revoke(target, &reader);
-    assert_eq!(events.try_next(KNOWN_WITHIN).unwrap(), None, "it ends in good order");
+    assert_eq!(events.try_next(PATIENCE).unwrap(), None, "it ends in good order");
     problem(&ask(&target.data, "GET", &path, Some(&secret)), 401);
     // Those of others go on.
     target.write(&name, "n", 1);
     for events in [&mut others, &mut open] {
-        assert_eq!(events.next_event(KNOWN_WITHIN).event, "change");
+        assert_eq!(events.next_event(PATIENCE).event, "change");
     }
 }
 
@@ -170,11 +166,11 @@ fn a_watch_ends_when_its_token_expires(target: &Target) {
     let secret = create(target, &body).expect_status(201).json()["token"].as_str().unwrap().to_owned();
     let shown = format!("Bearer {secret}");
     let path = format!("{WATCH}?dataName={}", target.name("watched"));
-    let mut events = wait::until_ok(KNOWN_WITHIN, "the data service to know the token", || {
+    let mut events = wait::until_ok(PATIENCE, "the data service to know the token", || {
         target.data.try_sse(&path, &[("Authorization", &shown)])
     });
-    events.next_event(KNOWN_WITHIN);
-    assert_eq!(events.try_next(KNOWN_WITHIN).unwrap(), None);
+    events.next_event(PATIENCE);
+    assert_eq!(events.try_next(PATIENCE).unwrap(), None);
     let answer = ask(&target.data, "GET", &path, Some(&secret));
     assert!(problem(&answer, 401)["detail"].as_str().unwrap().contains("expired at"), "{answer}");
 }
@@ -204,7 +200,7 @@ fn a_question_that_waits_ends_with_its_token(target: &Target) {
     fake.leave().expect_status(200);
 }
 
-fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
+fn a_malformed_token_is_refused_also_where_none_is_needed(target: &Target) {
     for (shown, says) in [
         ("Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "not known here"),
         ("Basic dTpw", "expected `Authorization: Bearer TOKEN`"),
@@ -216,7 +212,7 @@ fn what_is_no_token_is_refused_also_where_none_is_needed(target: &Target) {
             assert!(answer.text().contains(says), "{answer}");
         }
     }
-    // Whoever stands between may have looked at the other one.
+    // A proxy between may have looked at the other one.
     let own = format!("Authorization: Bearer {}", estimand_testkit::TOKEN);
     for other in [own.as_str(), "Authorization: Bearer estimand_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
         let twice = format!("GET /api/tokens HTTP/1.1\r\nHost: localhost\r\n{own}\r\n{other}\r\n\r\n");
@@ -324,7 +320,7 @@ on_every_target!(
     a_watch_ends_with_the_token_that_opened_it,
     a_watch_ends_when_its_token_expires,
     a_question_that_waits_ends_with_its_token,
-    what_is_no_token_is_refused_also_where_none_is_needed,
+    a_malformed_token_is_refused_also_where_none_is_needed,
     a_node_speaks_for_itself,
     every_change_is_audited,
     pages_of_other_sites_get_nothing,

@@ -1,12 +1,12 @@
-//! What agents ask and say: who is listened to, and what is wrong in what they send.
+//! Requests of agents: the one that is accepted for a node, and errors in what agents send.
 
 use serde_json::{Value, json};
 
 use estimand_testkit::http::Response;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 
 use crate::answers::{fields_of, problem, unknown_input, wrong_field, wrong_input};
-use crate::fake::{Fake, SOON};
+use crate::fake::Fake;
 use crate::target::Target;
 
 on_every_target!(
@@ -65,7 +65,7 @@ fn the_desired_state_is_told_by_revision(target: &Target) {
     let fake = Fake::known(target);
     let name = target.name("desired");
     let registered = target.register(&fake.registration(&name)).json();
-    let slot = wait::until(SOON, "the slot to be desired", || {
+    let slot = wait::until(PATIENCE, "the slot to be desired", || {
         let desired = fake.ask("&revision=0&waitMs=1000").expect_status(200).json();
         assert_eq!(fields_of(&desired).difference(&["dataServer"].into()).count(), 2, "{desired}");
         let slots = desired["slots"].as_array().unwrap();
@@ -73,8 +73,8 @@ fn the_desired_state_is_told_by_revision(target: &Target) {
     });
     assert_eq!(fields_of(&slot), ["epoch", "registration"].into(), "what runs on all nodes has no lease");
     assert_eq!((&slot["registration"], slot["epoch"].as_u64()), (&registered, Some(1 << 24)));
-    // Whoever has it already is told that there is nothing new. Others register meanwhile.
-    wait::until(SOON, "nothing new to be said", || {
+    // An agent that has it already is told that there is nothing new. Others register meanwhile.
+    wait::until(PATIENCE, "nothing new to be said", || {
         let revision = fake.ask("").expect_status(200).json()["revision"].as_u64().unwrap();
         let again = fake.ask(&format!("&revision={revision}"));
         (again.status == 204 && again.body.is_empty()).then_some(())

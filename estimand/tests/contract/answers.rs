@@ -1,4 +1,4 @@
-//! What every refusal must look like, and the small parts of answers that many checks look at.
+//! The shape of every refusal, and the small parts of answers that many checks look at.
 
 use std::collections::BTreeSet;
 

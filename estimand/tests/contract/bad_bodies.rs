@@ -12,10 +12,10 @@ use crate::answers::{problem, wrong_field};
 use crate::target::Target;
 
 on_every_target!(
-    what_is_no_json_is_refused,
+    malformed_json_is_refused,
     another_kind_of_json_is_refused,
     a_key_twice_is_refused,
-    what_no_reader_could_hold_is_refused,
+    json_that_no_reader_could_hold_is_refused,
     deep_nesting_is_refused,
     invalid_utf8_is_refused,
     ten_megabytes_are_refused,
@@ -49,7 +49,7 @@ fn refused_by_all(target: &Target, body: &[u8], says: &str) {
     }
 }
 
-fn what_is_no_json_is_refused(target: &Target) {
+fn malformed_json_is_refused(target: &Target) {
     refused_by_all(target, b"", "empty");
     refused_by_all(target, b" \r\n", "empty");
     refused_by_all(target, b"dataName=a&nodeName=n", "not JSON");
@@ -97,7 +97,7 @@ fn a_key_twice_is_refused(target: &Target) {
 }
 
 /// Its syntax is right, yet a reader that parses it fails, and with it the reading of everything beside it.
-fn what_no_reader_could_hold_is_refused(target: &Target) {
+fn json_that_no_reader_could_hold_is_refused(target: &Target) {
     let name = target.name("unreadable");
     let texts =
         ["1e400", "-1e309", "[{\"a\":1e999}]", "\"\\ud83e\"", "{\"\\udc00\":1}", "[\"\\ud83e\\ud83e\"]"];
@@ -159,7 +159,7 @@ fn ten_megabytes_are_refused(target: &Target) {
 
 fn a_body_cut_short_does_nothing(target: &Target) {
     let name = target.name("short");
-    // What was sent is complete JSON; only the announced length says that there should be more.
+    // The body is complete JSON; only the announced length says that there should be more.
     let write = json!({"dataName": name, "nodeName": "n", "dataValue": 1});
     let registration = json!({"dataName": name, "cmd": "true", "max-Time": 5});
     let authorization = format!("Authorization: Bearer {}\r\n", estimand_testkit::TOKEN);

@@ -12,7 +12,7 @@ on_every_target!(
     names_in_queries_are_checked,
     names_in_paths_are_checked,
     filters_are_checked,
-    what_is_not_there_is_said_to_be_missing,
+    a_missing_value_or_binding_is_not_found,
     unicode_and_percent_signs_do_no_harm,
 );
 
@@ -112,7 +112,7 @@ fn filters_are_checked(target: &Target) {
     wrong_input(&target.data.get(&format!("/api/data/{name}/n?explain=maybe")), "explain", "maybe", "1");
 }
 
-fn what_is_not_there_is_said_to_be_missing(target: &Target) {
+fn a_missing_value_or_binding_is_not_found(target: &Target) {
     let name = target.name("query");
     let missing = |answer: &estimand_testkit::http::Response| {
         let refused = problem(answer, 404);

@@ -15,7 +15,7 @@ on_every_target!(
     an_unknown_field_is_named,
     optional_fields_are_checked,
     all_that_is_wrong_is_said_at_once,
-    what_the_registry_sets_is_not_given,
+    fields_that_the_registry_sets_are_refused,
     too_large_a_registration_is_refused,
 );
 
@@ -204,7 +204,7 @@ fn all_that_is_wrong_is_said_at_once(target: &Target) {
     assert_eq!(fields, ["cmd", "dataName", "extra", "kind", "max-Time"]);
 }
 
-fn what_the_registry_sets_is_not_given(target: &Target) {
+fn fields_that_the_registry_sets_are_refused(target: &Target) {
     for (field, value) in [("version", json!(1)), ("createdAt", json!("2026-01-01T00:00:00Z"))] {
         let error = wrong_field(&register(target, &json!({field: value})), field);
         assert!(error["expected"].as_str().unwrap().contains("PUT"), "{error}");

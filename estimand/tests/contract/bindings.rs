@@ -13,7 +13,7 @@ on_every_target!(
     a_binding_serves_another_names_values,
     a_swap_is_seen_from_one_moment_to_the_next,
     a_binding_is_listed_and_removed,
-    what_contradicts_a_binding_is_refused,
+    a_change_that_contradicts_a_binding_is_refused,
     a_bound_name_takes_no_writes,
     wrong_bindings_are_refused,
 );
@@ -97,7 +97,7 @@ fn a_binding_is_listed_and_removed(target: &Target) {
     assert_eq!(target.write(&stable, "n", 2)["outcome"], "created", "the name is free again");
 }
 
-fn what_contradicts_a_binding_is_refused(target: &Target) {
+fn a_change_that_contradicts_a_binding_is_refused(target: &Target) {
     let (stable, estimator, other) =
         (target.name("capability"), target.name("estimator"), target.name("other"));
     let conflict = |name: &str, to: &str, says: &str| {

@@ -3,24 +3,19 @@
 //! Its node is its own: nobody else's registrations are meant for it, though those for all nodes belong there as
 //! well. It says goodbye at the end, so that nobody waits for what it never confirms.
 
-use std::cell::Cell;
-use std::time::Duration;
-
 use estimand_testkit::http::Response;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
+use std::cell::Cell;
 
 use crate::target::Target;
-
-/// Far longer than anything here takes on a machine that also compiles.
-pub const SOON: Duration = Duration::from_secs(30);
 
 pub struct Fake<'t> {
     target: &'t Target,
     pub node: String,
     pub agent: String,
     pub boot: u64,
-    /// What it says that it follows.
+    /// The revision that it reports to have applied.
     pub applied: Cell<u64>,
 }
 
@@ -108,7 +103,7 @@ impl<'t> Fake<'t> {
     /// Does as an agent does until that gives something.
     #[track_caller]
     pub fn follow_until<T>(&self, what: &str, mut probe: impl FnMut(Vec<Value>) -> Option<T>) -> T {
-        wait::until(SOON, what, || probe(self.follow()))
+        wait::until(PATIENCE, what, || probe(self.follow()))
     }
 
     /// A registration for this node alone.

@@ -1,8 +1,7 @@
 //! Fields: a part of a value, wherever values are read.
 
-use std::time::Duration;
-
 use estimand_testkit::http::{EventReader, Response};
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::answers::{column, problem, wrong_input};
@@ -12,13 +11,11 @@ on_every_target!(
     a_part_of_a_value_is_read_on_its_own,
     values_without_the_part_are_left_out,
     a_missing_part_is_answered_with_what_there_is,
-    what_is_no_pointer_is_refused_everywhere,
+    a_malformed_pointer_is_refused_everywhere,
     a_part_of_the_past_is_read,
     a_part_of_each_value_is_watched,
     one_node_is_watched,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn get(target: &Target, name: &str, node: &str, query: &str) -> Response {
     target.data.get(&format!("/api/data/{name}/{node}?{query}"))
@@ -113,7 +110,7 @@ fn a_missing_part_is_answered_with_what_there_is(target: &Target) {
     assert_eq!(gone["type"], "not-found", "that there is no value is something else");
 }
 
-fn what_is_no_pointer_is_refused_everywhere(target: &Target) {
+fn a_malformed_pointer_is_refused_everywhere(target: &Target) {
     let name = target.name("part");
     target.write(&name, "n", 1);
     for path in [
@@ -154,7 +151,7 @@ fn watch(target: &Target, query: &str) -> EventReader {
 /// The next event, which must be of this kind; its content.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> Value {
-    let event = events.next_event(SOON);
+    let event = events.next_event(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     event.json()
 }

@@ -1,16 +1,14 @@
 //! History: what was kept of the names whose registration asks for it.
 
-use std::time::Duration;
-
 use chrono::{SecondsFormat, Utc};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::answers::{fields_of, problem, wrong_field, wrong_input};
 use crate::target::Target;
 
 on_every_target!(
-    what_was_written_is_kept,
+    written_values_are_kept,
     a_reader_chooses_a_part_of_the_past,
     a_history_is_cut_to_its_bounds,
     a_delete_deletes_the_past_too,
@@ -19,9 +17,6 @@ on_every_target!(
     retention_follows_registrations,
     wrong_questions_are_refused,
 );
-
-/// Longer than histories take to be cut.
-const SOON: Duration = Duration::from_secs(30);
 
 /// A name that keeps so many values of each node.
 fn kept_name(target: &Target, max: u64) -> String {
@@ -47,7 +42,7 @@ fn write_from(target: &Target, name: &str, node: &str, value: u32, hours_ago: i6
     target.put(&json!({"dataName": name, "nodeName": node, "dataValue": value, "collectedAt": at}));
 }
 
-fn what_was_written_is_kept(target: &Target) {
+fn written_values_are_kept(target: &Target) {
     let name = kept_name(target, 1_000);
     let mut written = Vec::new();
     for value in [json!(1), json!("two"), json!({"three": [3, null]})] {
@@ -104,7 +99,7 @@ fn a_history_is_cut_to_its_bounds(target: &Target) {
         write_from(target, &by_age, "n", value, hours_ago);
     }
     let expected = json!([[7, 8, 9], [70, 80, 90], [3]]);
-    wait::until_ok(SOON, "the histories to be cut", || {
+    wait::until_ok(PATIENCE, "the histories to be cut", || {
         let queries = [format!("{by_count}&dataNode=n1"), format!("{by_count}&dataNode=n2"), by_age.clone()];
         let kept = json!(queries.map(|query| past_values(target, &query)));
         if kept == expected { Ok(()) } else { Err(kept) }
@@ -161,13 +156,13 @@ fn retention_follows_registrations(target: &Target) {
     let replacement =
         json!({"dataName": name, "cmd": "true", "max-Time": 5, "history": {"keep": "1h", "max": 9}});
     target.registry.send_json("PUT", "/api/registry", &replacement).expect_status(200);
-    wait::until_ok(SOON, "the new retention", || {
+    wait::until_ok(PATIENCE, "the new retention", || {
         let now = retention()[&name].clone();
         if now == json!({"keep": "1h", "max": 9}) { Ok(()) } else { Err(now) }
     });
     target.write(&name, "n", 1);
     target.registry.request("DELETE", &format!("/api/registry/{name}"), &[], b"").expect_status(204);
-    wait::until(SOON, "the retention to end", || retention().get(&name).is_none().then_some(()));
+    wait::until(PATIENCE, "the retention to end", || retention().get(&name).is_none().then_some(()));
     target.write(&name, "n", 2);
     assert_eq!(past_values(target, &name), [1], "what was kept stays, and no more is kept");
 

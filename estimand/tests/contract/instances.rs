@@ -3,25 +3,25 @@
 use std::thread;
 
 use estimand_testkit::http::Response;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::answers::{column, fields_of, problem, unknown_input, wrong_field, wrong_input};
-use crate::fake::{Fake, SOON};
+use crate::fake::Fake;
 use crate::target::Target;
 
 on_every_target!(
     the_papers_manager_is_told_of_registrations,
     a_deletion_waits_for_those_who_can_confirm,
-    what_nobody_can_confirm_is_named,
-    what_counts_is_the_registry,
+    unconfirmed_nodes_are_named,
+    placement_follows_the_registry_not_the_request,
     a_wrong_registration_is_refused,
     names_given_to_the_manager_are_checked,
     instances_are_found_by_name_and_node,
     wrong_filters_are_refused,
     a_run_by_hand_is_what_the_agent_reports,
     an_agent_may_refuse_a_run,
-    what_cannot_be_run_is_said,
+    a_run_that_cannot_be_is_explained,
 );
 
 fn delete(target: &Target, name: &str) -> Response {
@@ -83,7 +83,7 @@ fn a_deletion_waits_for_those_who_can_confirm(target: &Target) {
     let (gone, told) = thread::scope(|scope| {
         let gone = scope.spawn(|| unregister(target, &name));
         let told = scope.spawn(|| {
-            wait::until(SOON, "the registry to have forgotten it", || match delete(target, &name) {
+            wait::until(PATIENCE, "the registry to have forgotten it", || match delete(target, &name) {
                 answer if answer.status == 409 => None,
                 answer => Some(answer),
             })
@@ -101,7 +101,7 @@ fn a_deletion_waits_for_those_who_can_confirm(target: &Target) {
     assert_eq!(instances(target, &format!("dataName={name}")), Vec::<Value>::new());
 }
 
-fn what_nobody_can_confirm_is_named(target: &Target) {
+fn unconfirmed_nodes_are_named(target: &Target) {
     let fake = Fake::known(target);
     let name = running(target, &fake, "lost");
     // It says nothing any more, and is lost after a while.
@@ -113,16 +113,16 @@ fn what_nobody_can_confirm_is_named(target: &Target) {
     assert!(!answer["ended"].as_array().unwrap().contains(&json!(fake.node)), "{answer}");
 }
 
-fn what_counts_is_the_registry(target: &Target) {
+fn placement_follows_the_registry_not_the_request(target: &Target) {
     let (fake, name) = (Fake::known(target), target.name("registered"));
     let refused = problem(&target.manager.send_json("POST", "/api/mng", &fake.registration(&name)), 404);
     assert!(refused["detail"].as_str().unwrap().contains(&name), "{refused}");
     target.register(&fake.registration(&name));
-    // What is sent beside the name is not what is registered.
+    // The fields beside the name are not those that are registered.
     let other = json!({"dataName": name, "cmd": "false", "max-Time": 1, "nodes": "nowhere"});
     let answer = target.manager.send_json("POST", "/api/mng", &other).expect_status(200).json();
     assert_eq!(answer["nodes"], json!([fake.node]));
-    let asked = wait::until(SOON, "the slot to be desired", || {
+    let asked = wait::until(PATIENCE, "the slot to be desired", || {
         let desired = fake.ask("").expect_status(200).json();
         let slots = desired["slots"].as_array().unwrap();
         slots.iter().find(|slot| slot["registration"]["dataName"] == name.as_str()).cloned()
@@ -184,7 +184,7 @@ fn instances_are_found_by_name_and_node(target: &Target) {
         let query = format!("dataName={elsewhere}&{parameter}={}", one.node);
         assert_eq!(instances(target, &query), Vec::<Value>::new());
     }
-    // What belongs there and was not told of yet is there as well.
+    // An instance that belongs there and was not reported yet is there as well.
     let pending = &instances(target, &format!("dataName={}", names[1]))[0];
     assert_eq!((&pending["doing"], &pending["runs"]), (&json!("pending"), &json!(0)));
     let of_node = column(&instances(target, &format!("dataNode={}", one.node)), "dataName");
@@ -250,7 +250,7 @@ fn an_agent_may_refuse_a_run(target: &Target) {
     assert!(["it is Sunday", &name, &fake.node].iter().all(|part| detail.contains(part)), "{detail}");
 }
 
-fn what_cannot_be_run_is_said(target: &Target) {
+fn a_run_that_cannot_be_is_explained(target: &Target) {
     let fake = Fake::known(target);
     let (name, nobody) = (running(target, &fake, "by_hand"), target.name("nobody"));
     let unknown = target.name("unknown");

@@ -15,7 +15,7 @@ on_every_target!(
     node_names_in_paths_are_checked,
     requests_about_nodes_have_no_parameters,
     a_slash_at_the_end_changes_nothing,
-    what_is_not_offered_is_said,
+    methods_that_are_not_offered_are_refused,
 );
 
 fn request(target: &Target, method: &str, path: &str) -> estimand_testkit::http::Response {
@@ -139,7 +139,7 @@ fn a_slash_at_the_end_changes_nothing(target: &Target) {
     request(target, "DELETE", &fake.path("/")).expect_status(204);
 }
 
-fn what_is_not_offered_is_said(target: &Target) {
+fn methods_that_are_not_offered_are_refused(target: &Target) {
     for (method, path, allowed) in [
         ("POST", "/api/nodes", "GET"),
         ("DELETE", "/api/nodes", "GET"),

@@ -93,7 +93,7 @@ fn collect(value: &Value, references: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn what_is_pinned_is_what_is_served() {
+fn the_pinned_document_is_the_served_one() {
     let served = target::SQLITE_UP.data.get("/openapi.json").expect_status(200);
     insta::assert_snapshot!("openapi", served.text());
 }

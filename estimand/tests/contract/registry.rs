@@ -10,11 +10,11 @@ on_every_target!(
     everything_optional_comes_back,
     a_gap_and_a_phase_come_back,
     a_taken_name_is_refused,
-    what_is_not_registered_is_not_found,
+    an_unregistered_name_is_not_found,
     versions_only_grow,
     the_same_again_is_no_change,
     a_version_guards_against_overwriting,
-    what_a_get_returned_may_be_put_back,
+    a_read_registration_may_be_put_back,
     every_change_is_in_the_audit_trail,
     inputs_form_no_cycle,
     a_command_keeps_its_form,
@@ -82,7 +82,7 @@ fn a_gap_and_a_phase_come_back(target: &Target) {
         (json!({"gap": 2.5}), json!({"gap": 2.5})),
         (json!({"gap": "250ms"}), json!({"gap": 0.25})),
         (json!({"max-Time": 60, "phase": "aligned"}), json!({"max-Time": 60, "phase": "aligned"})),
-        // What is so by default is not said.
+        // Defaults are not printed.
         (json!({"max-Time": 60, "phase": "staggered"}), json!({"max-Time": 60})),
         (json!({"gap": 1, "phase": "staggered"}), json!({"gap": 1})),
     ] {
@@ -94,7 +94,7 @@ fn a_gap_and_a_phase_come_back(target: &Target) {
         for field in ["max-Time", "gap", "schedule", "phase"] {
             assert_eq!(one.get(field), back.get(field), "{field} of {body}");
         }
-        // What was given is what is there: sent again, it changes nothing.
+        // Sent again as it was read, it changes nothing.
         assert_eq!(put(target, &body).expect_status(200).json(), one);
     }
     // A change of nothing but the timing is a change.
@@ -119,7 +119,7 @@ fn a_taken_name_is_refused(target: &Target) {
     assert_eq!(get(target, &name).json(), before);
 }
 
-fn what_is_not_registered_is_not_found(target: &Target) {
+fn an_unregistered_name_is_not_found(target: &Target) {
     let name = target.name("registered");
     for answer in [get(target, &name), put(target, &simple(&name)), delete(target, &name)] {
         let refused = problem(&answer, 404);
@@ -178,7 +178,7 @@ fn a_version_guards_against_overwriting(target: &Target) {
     assert_eq!(change(7, 2).expect_status(200).json()["version"], 3);
 }
 
-fn what_a_get_returned_may_be_put_back(target: &Target) {
+fn a_read_registration_may_be_put_back(target: &Target) {
     let name = target.name("registered");
     target.register(&simple(&name));
     let mut edited = get(target, &name).json();

@@ -1,4 +1,4 @@
-//! What every service has beside its own paths: health, figures, errors of one shape.
+//! Common to every service: health, figures, errors of one shape.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ on_every_target!(
     a_number_is_a_gauge,
     unknown_paths_and_methods_are_problems,
     a_request_keeps_its_name,
-    what_is_no_http_is_refused,
+    malformed_http_is_refused,
 );
 
 fn services_are_alive_and_ready(target: &Target) {
@@ -116,7 +116,7 @@ fn a_request_keeps_its_name(target: &Target) {
     }
 }
 
-fn what_is_no_http_is_refused(target: &Target) {
+fn malformed_http_is_refused(target: &Target) {
     for http in target.services() {
         http.raw(b"NOT HTTP AT ALL\r\n\r\n").expect_status(400);
         let endless = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(300_000));

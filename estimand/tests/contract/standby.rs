@@ -1,11 +1,11 @@
 //! A manager that does not lead: it is alive and ready, and sends everybody to the one that leads.
 
-use estimand_testkit::process::Estimand;
-use estimand_testkit::wait;
+use estimand_testkit::process;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::answers::problem;
-use crate::fake::{Fake, SOON};
+use crate::fake::Fake;
 use crate::target::{self, Target};
 
 #[test]
@@ -23,10 +23,10 @@ fn a_manager_that_stands_by_says_who_leads(target: &Target) {
     let (registry, data) = (base(&target.registry_address), base(&target.data_address));
     let args = ["manager", "--registry", &registry, "--data-service", &data];
     // Ready although it stands by: nobody should start another one instead of it.
-    let standby = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).store(&target.store).start();
+    let standby = process::estimand().args(args).store(&target.store).start();
     let http = standby.http();
     let leader = base(&target.manager_address);
-    wait::until_ok(SOON, "the one that leads to be known", || {
+    wait::until_ok(PATIENCE, "the one that leads to be known", || {
         let refused = problem(&http.get("/api/nodes"), 503);
         let detail = refused["detail"].as_str().unwrap();
         if detail.contains(&leader) { Ok(()) } else { Err(detail.to_owned()) }
@@ -57,7 +57,7 @@ fn a_manager_that_stands_by_says_who_leads(target: &Target) {
     for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
         http.get(path).expect_status(200);
     }
-    // What is wrong is wrong whoever leads, and nothing of all this has reached the one that does.
+    // Invalid input is rejected by a standby too, and nothing of all this has reached the one that does.
     problem(&http.get("/api/nodes/a%20b"), 400);
     assert_eq!(target.manager.get(&fake.path("")).json()["cordoned"], false);
 }

@@ -1,8 +1,6 @@
 //! States: a value that was not renewed stays, and says so. Each change of state is an event and a revision.
 
-use std::time::Duration;
-
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::answers::problem;
@@ -19,15 +17,13 @@ on_every_target!(
     readers_choose_states,
 );
 
-const SOON: Duration = Duration::from_secs(20);
-
 fn state(target: &Target, name: &str, node: &str) -> String {
     target.one(name, node)["state"].as_str().unwrap().to_owned()
 }
 
 #[track_caller]
 fn wait_for_state(target: &Target, name: &str, expected: &str) {
-    wait::until_ok(SOON, "a state", || {
+    wait::until_ok(PATIENCE, "a state", || {
         let state = state(target, name, "n");
         if state == expected { Ok(()) } else { Err(state) }
     });
@@ -92,7 +88,7 @@ fn a_clock_that_runs_ahead_keeps_nothing_fresh(target: &Target) {
         "what the node said is kept"
     );
     wait_for_state(target, &name, "stale");
-    wait::until(SOON, "the value to be older than a reader wants it", || {
+    wait::until(PATIENCE, "the value to be older than a reader wants it", || {
         target.values(&format!("dataName={name}&maxAge=100ms")).is_empty().then_some(())
     });
 }

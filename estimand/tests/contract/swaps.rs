@@ -1,8 +1,7 @@
 //! Swaps: what a binding served before, rolling back to it, parts of values under a bound name, and gaps.
 
-use std::time::Duration;
-
 use estimand_testkit::http::Response;
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::answers::{fields_of, problem, wrong_field, wrong_input};
@@ -18,8 +17,6 @@ on_every_target!(
     a_gap_is_said,
     wrong_swaps_are_refused,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn put(target: &Target, name: &str, body: &Value) -> Response {
     target.data.send_json("PUT", &format!("/api/bindings/{name}"), body)
@@ -63,7 +60,7 @@ fn a_binding_serves_a_part_of_each_value(target: &Target) {
     let says = |words: &str| missing["detail"].as_str().unwrap().contains(words);
     assert!(missing["type"] == "not-found" && says(&estimator) && says("/value"), "{missing}");
 
-    // What has the part only now is there from then on, and what has it no more is gone.
+    // A value with the part is there from then on, and one without it is gone.
     target.write(&estimator, "n2", json!({"value": 0.75}));
     assert_eq!(target.values(&format!("dataName={stable}")), [0.5, 0.75]);
     target.write(&estimator, "n1", json!("down"));
@@ -87,7 +84,7 @@ fn a_bound_part_is_watched(target: &Target) {
     put(target, &stable, &json!({"to": one, "field": "/value"})).expect_status(200);
     let mut events = target.data.sse(&format!("/api/data/watch?dataName={stable}"), &[]);
     let mut next = |kind: &str| {
-        let event = events.next_event(SOON);
+        let event = events.next_event(PATIENCE);
         assert_eq!(event.event, kind, "{event:?}");
         let content = event.json();
         json!([content["dataName"], content["nodeName"], content["dataValue"], content["values"]])
@@ -137,7 +134,7 @@ fn every_swap_is_kept(target: &Target) {
     assert!(!fields_of(&first).contains("before"), "{first}");
     let second = put(target, &stable, &json!({"to": two, "field": "/value"})).expect_status(200).json();
     assert_eq!(second["before"], json!({"to": one}));
-    // What is so already is no swap.
+    // A binding that changes nothing is no swap.
     put(target, &stable, &json!({"to": two, "field": "/value"})).expect_status(200);
     roll_back(target, &stable).expect_status(200);
     unbind(target, &stable);

@@ -3,17 +3,16 @@
 //! The processes die with the test process. Their folders lie below cargo's own folder for tests, named
 //! after the process that made them; the next run removes what earlier ones left.
 
+use estimand_testkit::databases;
+use estimand_testkit::http::{Http, Response};
+use estimand_testkit::plane::{Apart, Plane};
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::{self, PATIENCE};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
-use std::time::Duration;
-
-use estimand_testkit::databases;
-use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::{Builder, Estimand, free_port};
-use estimand_testkit::wait;
-use serde_json::{Value, json};
 
 /// A test of each check on each target.
 macro_rules! on_every_target {
@@ -44,8 +43,6 @@ pub static POSTGRES_ALONE: LazyLock<Target> =
     LazyLock::new(|| Target::alone("postgres-alone", Store::Postgres));
 pub static MARIADB_UP: LazyLock<Target> = LazyLock::new(|| Target::up("mariadb-up", Store::Mariadb));
 pub static MARIADB_ALONE: LazyLock<Target> = LazyLock::new(|| Target::alone("mariadb-alone", Store::Mariadb));
-
-const LEADS_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
 enum Store {
@@ -86,44 +83,34 @@ impl Target {
     fn up(name: &str, store: Store) -> Self {
         let folder = folder(name);
         let url = store.url(&folder);
-        let up = start(&["up"], &url, &folder.join("up"));
-        let base = up.base_url().to_owned();
-        Target::new([&base, &base, &base], url, vec![up])
+        let up = process::estimand().store(&url).data_dir(folder.join("up")).start();
+        Target::new(Plane::of(&up), url, vec![up])
     }
 
     /// Each service in a process of its own, over one store.
     fn alone(name: &str, store: Store) -> Self {
         let folder = folder(name);
         let url = store.url(&folder);
-        let data = start(&["data"], &url, &folder.join("data"));
-        let data_base = data.base_url().to_owned();
-        // Each is told of the other, so that one of the addresses must be known before.
-        let port = free_port();
-        let manager_base = format!("http://127.0.0.1:{port}");
-        let args = ["registry", "--data-service", &data_base, "--manager", &manager_base];
-        let registry = start(&args, &url, &folder.join("registry"));
-        let registry_base = registry.base_url().to_owned();
-        let args = ["manager", "--registry", &registry_base, "--data-service", &data_base];
-        let manager = builder(&args, &url, &folder.join("manager")).port(port).start();
-        Target::new([&data_base, &registry_base, &manager_base], url, vec![data, registry, manager])
+        let Apart { registry, data, manager, plane } =
+            Apart::start_with(|name, service| service.store(&url).data_dir(folder.join(name)));
+        Target::new(plane, url, vec![data, registry, manager])
     }
 
-    fn new([data, registry, manager]: [&str; 3], store: String, processes: Vec<Estimand>) -> Self {
-        let address = |base: &str| base.trim_start_matches("http://").to_owned();
-        let manager_address = address(manager);
-        let manager = Http::new(manager);
+    fn new(plane: Plane, store: String, processes: Vec<Estimand>) -> Self {
         // It is ready also while it stands by.
-        wait::until_ok(LEADS_WITHIN, "the manager to lead", || match manager.get("/api/nodes") {
+        wait::until_ok(PATIENCE, "the manager to lead", || match plane.manager.get("/api/nodes") {
             answer if answer.status == 200 => Ok(()),
             answer => Err(answer.to_string()),
         });
+        let address = |http: &Http| http.authority().to_owned();
+        let Plane { registry, data, manager } = plane;
         Target {
-            data: Http::new(data),
-            registry: Http::new(registry),
+            data_address: address(&data),
+            registry_address: address(&registry),
+            manager_address: address(&manager),
+            data,
+            registry,
             manager,
-            data_address: address(data),
-            registry_address: address(registry),
-            manager_address,
             store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
@@ -159,7 +146,7 @@ impl Target {
         self.data.get(&format!("/api/data/{name}/{node}")).expect_status(200).json()
     }
 
-    /// What a query returns.
+    /// The result of a query.
     #[track_caller]
     pub fn query(&self, query: &str) -> Vec<Value> {
         let answer = self.data.get(&format!("/api/data?{query}")).expect_status(200);
@@ -182,15 +169,6 @@ impl Target {
     pub fn register(&self, registration: &Value) -> Response {
         self.registry.send_json("POST", "/api/registry", registration).expect_status(201)
     }
-}
-
-fn start(args: &[&str], store: &str, folder: &Path) -> Estimand {
-    builder(args, store, folder).start()
-}
-
-fn builder(args: &[&str], store: &str, folder: &Path) -> Builder {
-    let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args);
-    builder.store(store).data_dir(folder)
 }
 
 /// An empty folder for a target.

@@ -1,11 +1,10 @@
 //! Watching: first the snapshot, then each change, and no gap and no repetition across connections.
 
+use estimand_testkit::http::{Event, EventReader};
+use estimand_testkit::wait::PATIENCE;
+use serde_json::{Value, json};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
-
-use estimand_testkit::http::{Event, EventReader};
-use serde_json::{Value, json};
 
 use crate::answers::{column, revision_of, unknown_input, wrong_field, wrong_input};
 use crate::target::Target;
@@ -25,8 +24,6 @@ on_every_target!(
     wrong_watches_are_refused,
 );
 
-const SOON: Duration = Duration::from_secs(20);
-
 fn watch(target: &Target, names: &str) -> EventReader {
     target.data.sse(&format!("/api/data/watch?dataName={names}"), &[])
 }
@@ -38,7 +35,7 @@ fn resume(target: &Target, names: &str, id: &str) -> EventReader {
 /// The next event, which must be of this kind; its id and its content.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> (String, Value) {
-    let event: Event = events.next_event(SOON);
+    let event: Event = events.next_event(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     let content = event.json();
     let id = event.id.clone().unwrap_or_else(|| panic!("no id: {event:?}"));
@@ -142,7 +139,7 @@ fn a_watch_begun_amid_writes_misses_nothing(target: &Target) {
                 assert_eq!(now, last + 1);
                 last = now;
             }
-            // Whoever resumes from what a read said misses nothing either.
+            // A watch that resumes from the revision of a read misses nothing either.
             let read = target.data.get(&format!("/api/data/{name}/n")).expect_status(200);
             let mut events = resume(target, &name, &revision_of(&read).to_string());
             let first = next(&mut events, "change").1["dataValue"].as_u64().unwrap();
@@ -195,7 +192,7 @@ fn a_swap_begins_anew(target: &Target) {
 
     target.data.request("DELETE", &path, &[], b"").expect_status(204);
     assert_eq!(snapshot(&mut events, Some("rebound")).1, Vec::<Value>::new());
-    // Who was away during the swap is told of it too.
+    // A watcher that was away during the swap is told of it too.
     assert_eq!(snapshot(&mut resume(target, &stable, &before), Some("rebound")).1, Vec::<Value>::new());
 }
 
@@ -258,7 +255,7 @@ fn everything_is_watched_with_a_star(target: &Target) {
     target.write(&later, "n", 2);
     // Other checks write at the same time; theirs are heard as well.
     loop {
-        let event = events.next_event(SOON);
+        let event = events.next_event(PATIENCE);
         if event.json()["dataName"] == *later {
             assert_eq!((event.event.as_str(), &event.json()["dataValue"]), ("change", &json!(2)));
             break;

@@ -6,14 +6,11 @@
 //! acknowledged, so they fall anywhere in what the service is doing. `ESTIMAND_LONG` runs more rounds.
 #![allow(clippy::unwrap_used)]
 
-mod load;
-
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{Kind, Server};
-use estimand_testkit::process::{Estimand, free_port};
-
-use load::Load;
+use estimand_testkit::load::Load;
+use estimand_testkit::process::{self, Estimand, free_port};
 
 const ROUNDS: usize = 50;
 /// MariaDB takes seconds to come back after each kill.
@@ -29,7 +26,7 @@ fn rounds(short: usize) -> usize {
 }
 
 fn service(store: Option<String>) -> Estimand {
-    let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(["up"]).port(free_port());
+    let builder = process::estimand().args(["up"]).port(free_port());
     match store {
         Some(url) => builder.store(url).start(),
         None => builder.start(),

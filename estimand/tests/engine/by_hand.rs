@@ -72,7 +72,7 @@ fn a_run_by_hand_is_never_beside_a_scheduled_one() {
     plane.end();
 }
 
-/// What is registered no more does not run by hand either.
+/// A deleted registration does not run by hand either.
 #[test]
 fn a_deletion_ends_a_run_by_hand() {
     let plane = Plane::up("deleted-by-hand");

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane, SOON};
+use crate::plane::{NODE, Plane};
 
-/// What a reader saw, each change once: the value and its state.
+/// The changes that a reader saw, each once: the value and its state.
 type Seen = Vec<(Value, String)>;
 
 /// Reads a value again and again while `work` is done. There must be one at any time.
@@ -73,7 +73,7 @@ fn a_replacement_shows_no_gap_and_no_way_back() {
     assert_eq!(values(&seen), ["v0", "v1", "v2", "v3", "v4"], "{seen:?}");
     assert!(seen.iter().all(|(_, state)| state == "fresh"), "{seen:?}");
     // The old ones are gone.
-    wait::until(SOON, "the stream to be gone", || {
+    wait::until(PATIENCE, "the stream to be gone", || {
         plane.running().iter().all(|process| !process.cmdline.iter().any(|word| word == "hang")).then_some(())
     });
     plane.end();
@@ -127,7 +127,7 @@ fn a_replacement_that_hangs_harms_nobody() {
 
 /// A deletion is answered when nothing is left: looked at once, without waiting.
 #[test]
-fn what_was_deleted_is_gone() {
+fn runs_of_a_deleted_registration_end() {
     let plane = Plane::up("deleted");
     let long = || json!({"timeout": 600, "max-Time": 600});
     plane.register("ticks", &["print:1"], json!({"max-Time": 0.02}));
@@ -144,7 +144,9 @@ fn what_was_deleted_is_gone() {
     );
     plane.until_is("ticks", 1);
     for name in ["hangs", "deaf", "keeps", "daemon", "floods", "stream", "bomb"] {
-        wait::until(SOON, &format!("`{name}` to run"), || (!plane.running_of(name).is_empty()).then_some(()));
+        wait::until(PATIENCE, &format!("`{name}` to run"), || {
+            (!plane.running_of(name).is_empty()).then_some(())
+        });
     }
     for name in ["ticks", "hangs", "deaf", "keeps", "daemon", "floods", "stream", "bomb"] {
         plane.unregister(name);
@@ -152,7 +154,7 @@ fn what_was_deleted_is_gone() {
         assert_eq!(plane.instance(name), None);
     }
     assert_eq!(plane.running(), []);
-    // What was collected stays until somebody deletes it.
+    // Collected values stay until somebody deletes them.
     assert_eq!(plane.read("ticks").unwrap()["dataValue"], 1);
     plane.end();
 }
@@ -204,7 +206,7 @@ fn the_last_of_many_replacements_runs() {
     let told = |process: &estimand_testkit::processes::Process| {
         process.cmdline.iter().any(|word| word == "print:version-20")
     };
-    wait::until_ok(SOON, "all others to be gone", || match plane.running() {
+    wait::until_ok(PATIENCE, "all others to be gone", || match plane.running() {
         running if running.iter().all(told) => Ok(()),
         running => Err(format!("{running:?}")),
     });
@@ -224,7 +226,7 @@ fn a_stream_may_become_runs_and_back() {
     let (seen, ()) = reading(&plane, "fact", || {
         plane.replace("fact", &["print:run"], json!({"max-Time": 0.2}));
         plane.until_is("fact", "run");
-        wait::until(SOON, "the stream to be gone", || {
+        wait::until(PATIENCE, "the stream to be gone", || {
             (!estimand_testkit::processes::is_alive(stream.pid)).then_some(())
         });
         plane.replace("fact", &["print:again", "hang"], json!({"mode": "stream"}));

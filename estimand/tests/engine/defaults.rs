@@ -1,25 +1,21 @@
-//! What a fresh `up` measures without being asked, and that it is asked only once.
-
-use std::time::Duration;
+//! The default registrations of a fresh `up`, which are made only once.
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{Estimand, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::process::{self, Estimand, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-/// Some of the collectors look twice, a moment apart, and an estimator may be among what is built meanwhile.
-const SOON: Duration = Duration::from_secs(60);
 /// Measured on every machine.
 const EVERYWHERE: [&str; 6] = ["cpu", "memory", "load", "network", "processes", "system"];
 /// Where there is something to measure.
 const PERHAPS: [&str; 5] = ["disk", "disk_io", "cgroup", "gpu", "hdfs"];
 const NODE: &str = "fresh";
-/// What the log says when each of them was registered or left alone.
+/// Logged when each of them was registered or left alone.
 const DONE: &str = "the default collectors are registered";
 
 fn up() -> Estimand {
     let args = ["up", "--defaults", "standard", "--node", NODE];
-    Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).port(free_port()).start()
+    process::estimand().args(args).port(free_port()).start()
 }
 
 fn value(http: &Http, name: &str) -> Option<Value> {
@@ -45,12 +41,12 @@ fn a_fresh_node_tells_what_it_is_without_being_asked() {
     let up = up();
     let http = up.http();
     for name in EVERYWHERE {
-        wait::until_ok(SOON, &format!("a value of `{name}`"), || {
+        wait::until_ok(PATIENCE, &format!("a value of `{name}`"), || {
             value(&http, name).ok_or_else(|| shown(instance(&http, name)))
         });
     }
     for name in PERHAPS {
-        wait::until_ok(SOON, &format!("`{name}` to say something"), || match instance(&http, name) {
+        wait::until_ok(PATIENCE, &format!("`{name}` to say something"), || match instance(&http, name) {
             Some(slot) if slot["doing"] == "unavailable" && slot["note"].is_string() => Ok(()),
             Some(_) if value(&http, name).is_some() => Ok(()),
             other => Err(shown(other)),
@@ -71,18 +67,18 @@ fn a_fresh_node_tells_what_it_is_without_being_asked() {
 }
 
 #[test]
-fn what_somebody_changed_or_deleted_stays_so() {
+fn defaults_that_were_changed_or_deleted_stay_so() {
     let mut up = up();
     let http = up.http();
     let all = EVERYWHERE.len() + PERHAPS.len();
-    wait::until(SOON, "the default registrations", || (registered(&http).len() == all).then_some(()));
+    wait::until(PATIENCE, "the default registrations", || (registered(&http).len() == all).then_some(()));
     http.request("DELETE", "/api/registry/load", &[], b"").expect_status(204);
     let slower = json!({ "dataName": "cpu", "cmd": "cpu", "mode": "builtin", "max-Time": 60 });
     http.send_json("PUT", "/api/registry", &slower).expect_status(200);
     assert!(up.terminate().success());
     up.restart_on_same_port();
     let http = up.http();
-    wait::until(SOON, "the defaults to be done with", || up.stderr_tail().contains(DONE).then_some(()));
+    wait::until(PATIENCE, "the defaults to be done with", || up.stderr_tail().contains(DONE).then_some(()));
     assert!(!registered(&http).contains(&"load".to_owned()));
     assert_eq!(http.get("/api/registry/cpu").json()["max-Time"], 60);
 }

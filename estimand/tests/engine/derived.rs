@@ -1,11 +1,12 @@
-//! What the agent measures and computes itself: built-in collectors, expressions, built-in estimators; and values that
-//! are not what was declared.
+//! Values that the agent measures and computes itself: built-in collectors, expressions, built-in estimators; and values
+//! that are not what was declared.
 #![allow(clippy::needless_pass_by_value)]
 
-use estimand_testkit::{processes, wait};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane, SOON};
+use crate::plane::{NODE, Plane};
 
 fn builtin(plane: &Plane, name: &str, params: Value) {
     plane.register_cmd(name, json!(name), json!({ "mode": "builtin", "params": params }));
@@ -31,7 +32,7 @@ fn put(plane: &Plane, name: &str, node: &str, value: Value) {
 #[track_caller]
 fn until_on(plane: &Plane, name: &str, node: &str, expected: impl Into<Value>) -> Value {
     let expected = expected.into();
-    wait::until_ok(SOON, &format!("`{name}` of {node} to be {expected}"), || {
+    wait::until_ok(PATIENCE, &format!("`{name}` of {node} to be {expected}"), || {
         let value = plane.read_of(name, node);
         match value {
             Some(value) if value["dataValue"].as_f64() == expected.as_f64() => Ok(value),
@@ -60,7 +61,7 @@ fn collectors_of_the_box_need_no_process() {
 }
 
 #[test]
-fn what_is_not_there_is_no_failure() {
+fn missing_hardware_is_no_failure() {
     let plane = Plane::up("nothere");
     builtin(&plane, "gpu", json!({ "library": plane.file("none/libnvidia-ml.so") }));
     let slot = plane.until_instance("gpu", "to be unavailable", |slot| slot["doing"] == "unavailable");
@@ -105,7 +106,7 @@ fn one_replica_computes_for_all_nodes_and_a_chain_is_seen_whole() {
     }
     put(&plane, "fps", "n1", json!(20));
     until_on(&plane, "share", "n1", 0.5);
-    // What was computed together is there together.
+    // Values that were computed together are there together.
     let all = plane.http.get("/api/data?dataName=doubled,share").expect_status(200).json();
     let of = |name: &str, node: &str| {
         let found = all.as_array().unwrap().iter().find(|v| v["dataName"] == name && v["nodeName"] == node);
@@ -126,7 +127,7 @@ fn a_round_over_very_many_nodes_arrives_whole() {
         plane.http.send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
     }
     expression(&plane, "doubled", &["x"], "x * 2", json!({ "replicas": 1, "max-Time": 3600 }));
-    let values = wait::until_ok(SOON, "a result for each", || {
+    let values = wait::until_ok(PATIENCE, "a result for each", || {
         let values = plane.http.get("/api/data?dataName=doubled").expect_status(200).json();
         let values = values.as_array().unwrap().clone();
         if values.len() == NODES { Ok(values) } else { Err(format!("{} of {NODES}", values.len())) }
@@ -154,7 +155,7 @@ fn a_failing_expression_leaves_the_last_good_value_and_says_where() {
 }
 
 #[test]
-fn what_is_not_fresh_is_not_computed_with() {
+fn a_value_that_is_not_fresh_is_not_computed_with() {
     let plane = Plane::up("exprstale");
     let body = json!({ "dataName": "x", "nodeName": NODE, "dataValue": 4, "validFor": 1.5 });
     plane.http.send_json("PUT", "/api/data", &body).expect_status(201);
@@ -203,7 +204,7 @@ fn an_estimator_of_the_box_is_an_input_away() {
 }
 
 #[test]
-fn what_no_agent_would_run_is_refused_when_it_is_registered() {
+fn a_registration_that_no_agent_would_run_is_refused() {
     let plane = Plane::up("refused");
     put(&plane, "x", NODE, json!(1));
     let check = |cmd: &str, more: Value, field: &str, words: &str| {

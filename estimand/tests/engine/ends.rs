@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use estimand_testkit::{processes, wait};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
-use crate::plane::{Agent, Plane, SOON};
+use crate::plane::{Agent, Plane};
 
 /// After the agent was killed.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
@@ -21,7 +22,7 @@ fn run_all_kinds(plane: &Plane) {
     plane.register("daemon", &["ignore-term", "daemonize", "hang"], long());
     plane.register("stream", &["ignore-term", "stream:100ms"], json!({"mode": "stream"}));
     for (name, count) in [("hangs", 1), ("deaf", 2), ("daemon", 2), ("stream", 1)] {
-        wait::until(SOON, &format!("{count} processes of `{name}`"), || {
+        wait::until(PATIENCE, &format!("{count} processes of `{name}`"), || {
             (plane.running_of(name).len() >= count).then_some(())
         });
     }
@@ -68,14 +69,14 @@ fn a_killed_launcher_is_replaced() {
         let launcher = plane.launcher();
         processes::kill9(launcher);
         let is_gone = || before.iter().all(|process| !processes::is_alive(process.pid)).then_some(());
-        wait::until(SOON, "all that it ran to be gone", is_gone);
+        wait::until(PATIENCE, "all that it ran to be gone", is_gone);
         let last = plane.read("ticks").unwrap();
-        wait::until(SOON, "another launcher", || (plane.launcher() != launcher).then_some(()));
+        wait::until(PATIENCE, "another launcher", || (plane.launcher() != launcher).then_some(()));
         plane.until_value("ticks", "renewed", |value| {
             value["collectedAt"].as_str() > last["collectedAt"].as_str()
         });
         plane.until_runs("stream", "stream:100ms");
-        // What was due once in ten minutes was lost with the launcher, and says so.
+        // A run that is due once in ten minutes was lost with the launcher, and says so.
         plane.until_error("hangs", "the launcher died");
         plane.end();
     }

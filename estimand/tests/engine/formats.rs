@@ -1,5 +1,6 @@
 //! From what is printed to what is read, for each format; and what is no value says why.
 
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
@@ -53,16 +54,12 @@ fn an_answer_for_many_nodes_is_a_value_of_each() {
     std::fs::write(&flag, "").unwrap();
     for node in ["node-1", "elsewhere"] {
         let state = || (plane.read_of("load", node)?["state"] == "failed").then_some(());
-        estimand_testkit::wait::until(
-            crate::plane::SOON,
-            &format!("the value of {node} to be failed"),
-            state,
-        );
+        estimand_testkit::wait::until(PATIENCE, &format!("the value of {node} to be failed"), state);
     }
     plane.end();
 }
 
-/// What prints nothing says nothing: no value, and no failure.
+/// A run that prints nothing is neither a value nor a failure.
 #[test]
 fn empty_output_says_nothing() {
     let plane = Plane::up("nothing");
@@ -80,7 +77,7 @@ fn empty_output_says_nothing() {
 }
 
 #[test]
-fn what_is_no_value_says_why() {
+fn output_that_is_no_value_is_explained() {
     let plane = Plane::up("no-value");
     let cases: &[(&str, &str, &[&str], &str)] = &[
         ("json_text", "json", &["print:up"], "JSON"),

@@ -1,4 +1,4 @@
-//! What a registration bounds holds for all that its runs start.
+//! The limits of a registration hold for every process that its runs start.
 
 use serde_json::json;
 

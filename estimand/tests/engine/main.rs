@@ -1,7 +1,7 @@
-//! What is registered runs, at its time, in surroundings that are documented; and whatever an executable does,
+//! Registrations run, at their time, in surroundings that are documented; and however an executable misbehaves,
 //! nothing else notices. Seen from outside: real processes, the REST interface and the process table.
 //!
-//! What runs is mostly the testkit's mock, which does as it is told. Each test has a plane of its own, and in
+//! The executable is mostly the testkit's mock, which does as it is told. Each test has a plane of its own, and in
 //! the end nothing may be left of it in the process table.
 #![allow(clippy::unwrap_used)]
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_testkit::{processes, wait};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::plane::{Agent, Plane};
@@ -18,7 +19,6 @@ const GOOD: usize = 50;
 const WATCHED: u64 = 30;
 const WATCHED_WITHOUT_CGROUPS: u64 = 15;
 const WARM: u64 = 5;
-const DEADLINE: Duration = Duration::from_secs(120);
 /// How many ticks of all good ones may come to nothing: none does on a machine that has the time, and on one that also
 /// compiles some do now and then. A slot that is starved loses about as many as it is watched for seconds, and a single
 /// second in which nobody is served costs each of them one.
@@ -26,7 +26,7 @@ const MOST_MISSED: u64 = 45;
 /// Between two values of a good one; a missed tick makes it 2 s.
 const MOST_BETWEEN: TimeDelta = TimeDelta::seconds(4);
 const TICK_AND_A_HALF: TimeDelta = TimeDelta::milliseconds(1_500);
-/// What the agent may have grown while it was flooded: far less than one of the floods.
+/// The memory that the agent may have gained while it was flooded: far less than one of the floods.
 const MOST_GROWTH: u64 = 8 << 20;
 
 /// One that turns bad.
@@ -34,7 +34,7 @@ struct Bad {
     name: &'static str,
     words: &'static [&'static str],
     more: Value,
-    /// What its slot says then; nothing for one that does harm, but still gives a value.
+    /// The error of its slot then; nothing for one that does harm, but still gives a value.
     error: Option<&'static str>,
     value: Value,
 }
@@ -115,7 +115,7 @@ fn streams() -> Vec<Bad> {
 }
 
 #[test]
-fn whatever_one_does_the_others_miss_nothing() {
+fn one_misbehaving_slot_costs_the_others_nothing() {
     live_with_all_of_them(Agent::Beside, WATCHED);
     live_with_all_of_them(Agent::WithoutCgroups, WATCHED_WITHOUT_CGROUPS);
 }
@@ -234,7 +234,7 @@ fn check_asked(plane: &Plane, watched: u64) {
 
 /// Waits until a good one has counted so far.
 fn until_counted(plane: &Plane, far: u64) {
-    wait::until(DEADLINE, &format!("a good one to count up to {far}"), || {
+    wait::until(PATIENCE, &format!("a good one to count up to {far}"), || {
         (count(plane) >= far).then_some(())
     });
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, mock};
@@ -20,7 +21,7 @@ fn sha256(path: &Path) -> String {
 fn install(plane: &Plane, name: &str, more: &[u8]) -> String {
     let (beside, path) = (plane.file("beside"), plane.file(name));
     fs::copy(mock(), &beside).unwrap();
-    // What follows a program in its file does not concern it.
+    // Bytes behind a program in its file do not concern it.
     fs::OpenOptions::new().append(true).open(&beside).unwrap().write_all(more).unwrap();
     fs::rename(beside, &path).unwrap();
     sha256(Path::new(&path))
@@ -65,11 +66,11 @@ fn a_program_that_is_replaced_is_not_run_until_it_is_back() {
     let changed = || {
         let mut file = fs::OpenOptions::new().write(true).open(plane.file("program"))?;
         file.write_all(&bytes)?;
-        // Whoever changes a file may set this time back, but not the one of the change itself.
+        // An attacker who changes a file may set this time back, but not the one of the change itself.
         file.set_modified(long_ago)
     };
     // While it runs it cannot be written to.
-    estimand_testkit::wait::until_ok(crate::plane::SOON, "the program to be written to", changed);
+    estimand_testkit::wait::until_ok(PATIENCE, "the program to be written to", changed);
     until_refused(&plane, "pinned", &sha256(Path::new(&plane.file("program"))), &right);
     plane.end();
 }

@@ -1,20 +1,20 @@
 //! A plane with one node, what it is told, and what it says.
 //!
-//! Whatever runs in its slots carries a mark among its arguments, by which it is found in the process table.
+//! Every process in its slots carries a mark among its arguments, by which it is found in the process table.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::mock;
+use estimand_testkit::plane::Plane as Services;
+use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::processes::{self, Process};
-use estimand_testkit::{mock, wait};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 pub const NODE: &str = "node-1";
-/// Far longer than anything here takes on a machine that also compiles.
-pub const SOON: Duration = Duration::from_secs(30);
 
 /// Where the agent is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Plane {
         }
         node.extend(more.iter().map(|&option| option.to_owned()));
         // A certain port, so that a start after a kill finds it free.
-        let services = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(["up"]).port(free_port());
+        let services = process::estimand().args(["up"]).port(free_port());
         let (services, beside) = match agent {
             Agent::Within => (services.args(node).start(), None),
             Agent::Beside | Agent::WithoutCgroups => {
@@ -61,7 +61,7 @@ impl Plane {
                 if agent == Agent::WithoutCgroups {
                     args.push("--no-cgroups".to_owned());
                 }
-                let beside = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).without_http();
+                let beside = process::estimand().args(args).without_http();
                 (services, Some(beside.start()))
             }
         };
@@ -80,7 +80,9 @@ impl Plane {
         let is_it = |process: &Process| {
             process.ppid == agent && process.cmdline.iter().any(|arg| arg == "slot-launcher")
         };
-        wait::until(SOON, "the launcher", || Some(processes::descendants(agent).into_iter().find(is_it)?.pid))
+        wait::until(PATIENCE, "the launcher", || {
+            Some(processes::descendants(agent).into_iter().find(is_it)?.pid)
+        })
     }
 
     /// A file in the plane's own folder, in which executables are allowed.
@@ -156,7 +158,7 @@ impl Plane {
     /// Waits for a value that is as it should be, and returns it.
     #[track_caller]
     pub fn until_value(&self, name: &str, what: &str, mut right: impl FnMut(&Value) -> bool) -> Value {
-        wait::until_ok(SOON, &format!("`{name}` to be {what}"), || match self.read(name) {
+        wait::until_ok(PATIENCE, &format!("`{name}` to be {what}"), || match self.read(name) {
             Some(value) if right(&value) => Ok(value),
             Some(value) => Err(format!("{value}\nand its slot: {:?}", self.instance(name))),
             None => Err(format!("no value; its slot: {:?}", self.instance(name))),
@@ -170,7 +172,7 @@ impl Plane {
         self.until_value(name, &expected.to_string(), |value| value["dataValue"] == expected)
     }
 
-    /// What the manager knows of the slot.
+    /// The slot as the manager reports it.
     pub fn instance(&self, name: &str) -> Option<Value> {
         let answer = self.http.get(&format!("/api/mng/instances?dataName={name}&dataNode={NODE}"));
         // A manager on a machine that is short of everything may have to pause.
@@ -182,11 +184,8 @@ impl Plane {
     }
 
     #[track_caller]
-    pub fn until_instance(&self, name: &str, what: &str, mut right: impl FnMut(&Value) -> bool) -> Value {
-        wait::until_ok(SOON, &format!("the slot of `{name}` {what}"), || match self.instance(name) {
-            Some(instance) if right(&instance) => Ok(instance),
-            other => Err(format!("{other:?}")),
-        })
+    pub fn until_instance(&self, name: &str, what: &str, right: impl FnMut(&Value) -> bool) -> Value {
+        Services::of(&self.services).until_instance(name, NODE, what, right)
     }
 
     /// Waits until the slot says what is wrong with its last run.
@@ -197,7 +196,7 @@ impl Plane {
         })
     }
 
-    /// What was kept of a name that is registered with a history.
+    /// The history of a name that is registered with one.
     #[track_caller]
     pub fn history(&self, name: &str) -> Vec<Value> {
         let answer = self.http.get(&format!("/api/data/history?dataName={name}&dataNode={NODE}"));
@@ -209,7 +208,7 @@ impl Plane {
         self.http.request("POST", &format!("/api/mng/instances/{name}/{NODE}/run"), &[], b"")
     }
 
-    /// What runs in slots and carries the mark.
+    /// The processes that carry the mark.
     pub fn running(&self) -> Vec<Process> {
         processes::with_argument(&self.mark)
     }
@@ -223,7 +222,7 @@ impl Plane {
     #[track_caller]
     pub fn until_runs(&self, name: &str, word: &str) -> Process {
         let told = |process: &Process| process.cmdline.iter().any(|told| told == word);
-        wait::until(SOON, &format!("`{name}` to run with {word:?}"), || {
+        wait::until(PATIENCE, &format!("`{name}` to run with {word:?}"), || {
             self.running_of(name).into_iter().find(told)
         })
     }
@@ -273,7 +272,7 @@ impl Drop for Plane {
 
 /// The program that does as it is told.
 pub fn mock() -> PathBuf {
-    mock::path_of("engine-mock")
+    mock::of_estimand()
 }
 
 fn registration(name: &str, cmd: Value, more: Value) -> Value {

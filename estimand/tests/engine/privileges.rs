@@ -1,10 +1,10 @@
-//! What the operator of a node keeps from whatever is registered: the agent's power, its files and its processes.
+//! Registered programs are kept from the agent's privileges, its files and its processes.
 //! Most of it takes root; what does not is looked at in any case.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use estimand_testkit::process::Estimand;
+use estimand_testkit::process;
 use serde_json::{Value, json};
 
 use crate::plane::{Agent, NODE, Plane};
@@ -79,7 +79,7 @@ echo "{\"user\": \"$(id -un)\", \"name\": \"$USER $LOGNAME\", \"broken\": \"$bro
         assert_eq!(said(&plane, "as_nobody", script, &params), expected, "{way:?}");
         let folder = agent.join("slots/as_nobody").metadata().unwrap();
         assert_eq!((folder.mode() & 0o777, folder.uid() != 0), (0o700, true));
-        // Whatever ends slots ends those of other users, too.
+        // Slots of other users are ended in the same way.
         let hangs = plane.script("hangs", &format!("trap '' TERM; sleep 1000 & : mark:{}", plane.mark));
         plane.register_cmd(
             "hangs",
@@ -105,7 +105,7 @@ fn a_setuid_program_is_an_ordinary_one() {
 }
 
 #[test]
-fn what_a_user_may_not_execute_is_said_with_the_user() {
+fn a_program_that_a_user_may_not_execute_is_named_with_the_user() {
     if !is_root() {
         return;
     }
@@ -130,7 +130,7 @@ fn digest_of(script: &str) -> String {
 fn an_agent_that_cannot_do_as_it_was_told_does_not_start() {
     let check = |options: &[&str], data_dir: &str, part: &str| {
         let args = ["up", "--node", NODE].iter().chain(options).copied();
-        let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args);
+        let builder = process::estimand().args(args);
         let place = tempfile::tempdir().unwrap();
         let closed = place.path().join("closed");
         fs::create_dir(&closed).unwrap();

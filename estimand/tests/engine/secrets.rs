@@ -3,14 +3,14 @@
 use std::fs;
 
 use estimand_testkit::process::{self, Estimand};
-use estimand_testkit::{processes, wait};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, SOON};
+use crate::plane::NODE;
 
-/// Whatever it says, it is found nowhere else.
+/// It occurs nowhere else.
 const SECRET: &str = "hush-4711-only-for-the-collector";
-const BINARY: &str = env!("CARGO_BIN_EXE_estimand");
 
 struct World {
     services: Estimand,
@@ -23,7 +23,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let builder = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Estimand::builder(BINARY).args(args).env("ESTIMAND_LOG", "debug")
+            process::estimand().args(args).env("ESTIMAND_LOG", "debug")
         };
         let services = builder(&["up", "--no-agent", "--defaults", "none"]).start();
         let allowed = folder.path().display().to_string();
@@ -50,7 +50,7 @@ impl World {
 
     #[track_caller]
     fn until_is(&self, expected: &str, version: u64) {
-        wait::until_ok(SOON, "the value", || {
+        wait::until_ok(PATIENCE, "the value", || {
             let instances = self.services.http().get("/api/mng/instances").text().to_owned();
             let value = self.services.http().get(&format!("/api/data/uses/{NODE}?explain=1"));
             let value = if value.status == 200 { value.json() } else { Value::Null };
@@ -92,9 +92,9 @@ impl World {
         }
     }
 
-    /// What a client command says.
+    /// The output of a client command.
     fn command(&self, args: &[&str]) -> String {
-        let mut command = process::command(BINARY);
+        let mut command = process::command(process::binary());
         let output = command.args(["--server", self.services.base_url()]).args(args).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
@@ -132,7 +132,7 @@ fn a_secret_reaches_its_executable_and_nobody_else() {
     world.until_is(&right, 1);
     world.is_told_nobody();
 
-    // What is read can be written again, with a change.
+    // A registration as read can be written again, with a change.
     let mut shown = world.services.http().get("/api/registry/uses").json();
     assert_eq!(
         (&shown["env"], &shown["secrets"]),
@@ -172,7 +172,7 @@ fn a_secret_reaches_its_executable_and_nobody_else() {
 }
 
 #[test]
-fn what_becomes_a_secret_was_one_all_the_time() {
+fn a_parameter_that_becomes_a_secret_was_one_all_the_time() {
     let world = World::new();
     let registration = |value: &str, secrets: Value| {
         json!({

@@ -1,9 +1,9 @@
-//! What an executable finds when it is run, and what becomes of a run that gives no value.
+//! The surroundings of a run, and runs that give no value.
 
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane, SOON};
+use crate::plane::{NODE, Plane};
 
 /// An executable gets a documented environment, a folder of its own and nothing to read; nothing of the agent's own.
 #[test]
@@ -18,7 +18,7 @@ fn surroundings_are_as_documented() {
     plane.register("stdin", &["stdin", "print:end"], json!({}));
     plane.register("args", &["args", "--", "two words", "$HOME", "*"], json!({}));
     plane.register("found", &["print:1"], json!({}));
-    plane.register_cmd("by_name", json!("engine-mock print:by-name"), json!({}));
+    plane.register_cmd("by_name", json!("estimand-mock print:by-name"), json!({}));
 
     let value = plane.until_value("env", "there", |_| true);
     let mut found = value["dataValue"].clone();
@@ -52,7 +52,7 @@ fn surroundings_are_as_documented() {
     plane.end();
 }
 
-/// What lies outside the allowed folders is never run, and the slot says so.
+/// An executable outside the allowed folders is never run, and the slot says so.
 #[test]
 fn only_what_is_allowed_runs() {
     let plane = Plane::up("allowed");
@@ -134,7 +134,7 @@ fn a_run_has_its_time_and_no_more() {
     plane.end();
 }
 
-/// What comes no more turns stale, after three intervals.
+/// A value that is no longer renewed turns stale, after three intervals.
 #[test]
 fn a_value_holds_for_three_intervals() {
     let plane = Plane::up("stale");
@@ -153,6 +153,6 @@ fn a_value_holds_for_three_intervals() {
     assert_eq!((&slot["failures"], slot.get("lastError")), (&json!(0), None::<&Value>), "{slot}");
     assert_eq!(plane.read("slow").unwrap()["state"], "fresh");
     let runs = slot["runs"].as_u64();
-    wait::until(SOON, "more runs", || (plane.instance("quick")?["runs"].as_u64() > runs).then_some(()));
+    wait::until(PATIENCE, "more runs", || (plane.instance("quick")?["runs"].as_u64() > runs).then_some(()));
     plane.end();
 }

@@ -1,14 +1,14 @@
 //! When things run, end to end. The timetable itself is tested with a clock of its own.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, SOON};
+use crate::plane::Plane;
 
 /// When runs of a name began and ended, from what is kept of it; the count is its value.
 fn runs(plane: &Plane, name: &str, enough: usize) -> Vec<Value> {
-    wait::until(SOON, &format!("{enough} runs of `{name}`"), || {
+    wait::until(PATIENCE, &format!("{enough} runs of `{name}`"), || {
         let past = plane.history(name);
         (past.len() >= enough).then_some(past)
     })

@@ -5,21 +5,21 @@ use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::process::{Estimand, estimand, free_port};
+use estimand_testkit::processes;
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::{processes, wait};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
-use crate::cluster::estimand;
 use crate::figures::{Times, mebibytes};
-use crate::{SOON, long_or, pass, put};
+use crate::{long_or, pass, put};
 
-/// What a reader's p99 may become among all this: generous, since the machine does more than this.
+/// A reader's p99 among all this: generous, since the machine does more than this.
 const WORSE: u32 = 25;
 /// Below this nobody calls a read slow, whatever it was before.
 const FAST: Duration = Duration::from_millis(40);
 const READS: usize = 300;
-/// What an idle watcher may cost at most, with its connection, its task and its buffers.
+/// The most that an idle watcher may cost, with its connection, its task and its buffers.
 const WATCHER_BYTES: u64 = 64 << 10;
 
 fn service() -> Estimand {
@@ -42,7 +42,7 @@ fn connect(up: &Estimand) -> TcpStream {
     TcpStream::connect(up.base_url().strip_prefix("http://").unwrap()).unwrap()
 }
 
-/// Whether the service has closed the connection; what it said before goes to `said`.
+/// True if the service has closed the connection; its bytes before that go to `said`.
 fn is_closed(mut stream: &TcpStream, said: &mut Vec<u8>) -> bool {
     stream.set_nonblocking(true).unwrap();
     let mut bytes = [0; 4096];
@@ -71,7 +71,7 @@ fn drip(stream: &mut TcpStream, text: &[u8]) -> String {
 }
 
 #[test]
-fn who_sends_byte_by_byte_is_cut_off_in_time() {
+fn a_client_that_sends_byte_by_byte_is_cut_off_in_time() {
     let up = service();
     let before = reads(&up);
     let files = processes::open_files(up.pid());
@@ -101,7 +101,7 @@ fn who_sends_byte_by_byte_is_cut_off_in_time() {
             assert!(said.is_empty() || said.contains(" 408 "), "client {place} was told {said}");
         }
     });
-    wait::until_ok(SOON, "their connections to be gone", || match processes::open_files(up.pid()) {
+    wait::until_ok(PATIENCE, "their connections to be gone", || match processes::open_files(up.pid()) {
         now if now <= files + 8 => Ok(()),
         now => Err(format!("{files} became {now}")),
     });
@@ -122,14 +122,14 @@ fn half_open_connections_cost_a_socket_each() {
             stream
         })
         .collect();
-    wait::until(SOON, "the answers", || deaf.iter().all(|one| one.peek(&mut [0]).is_ok()).then_some(()));
+    wait::until(PATIENCE, "the answers", || deaf.iter().all(|one| one.peek(&mut [0]).is_ok()).then_some(()));
     proxy.pause_only(Way::ToClient);
     check_unharmed("among half-open connections", &before, &reads(&up));
     let cost = up.rss_bytes().saturating_sub(memory) / silent.len() as u64;
     println!("{} connections that say nothing: {} KiB each", silent.len(), cost >> 10);
     assert!(cost < WATCHER_BYTES, "{cost} bytes each");
-    // Who has said nothing for longer than a head may take is not waited for.
-    wait::until(SOON, "the silent ones to be cut off", || {
+    // A client that sends nothing for longer than a head may take is not waited for.
+    wait::until(PATIENCE, "the silent ones to be cut off", || {
         silent.iter().all(|stream| is_closed(stream, &mut Vec::new())).then_some(())
     });
 }
@@ -146,7 +146,7 @@ fn thousands_of_watchers_harm_nobody() {
     let mut watchers: Vec<_> = (0..count)
         .map(|_| {
             let mut watch = http.sse("/api/data/watch?dataName=rare", &[]);
-            assert_eq!(watch.next_event(SOON).event, "snapshot");
+            assert_eq!(watch.next_event(PATIENCE).event, "snapshot");
             watch
         })
         .collect();
@@ -157,7 +157,7 @@ fn thousands_of_watchers_harm_nobody() {
     // They are there: each is told.
     put(&http, "rare", 7).expect_status(201);
     for watch in &mut watchers {
-        assert_eq!(watch.next_event(SOON).json()["dataValue"], 7);
+        assert_eq!(watch.next_event(PATIENCE).json()["dataValue"], 7);
     }
 }
 
@@ -172,7 +172,7 @@ fn watchers_that_never_read_cost_a_socket_each() {
             stream
         })
         .collect();
-    wait::until(SOON, "the watches to begin", || {
+    wait::until(PATIENCE, "the watches to begin", || {
         deaf.iter().all(|one| one.peek(&mut [0]).is_ok()).then_some(())
     });
     let before = reads(&up);
@@ -194,7 +194,7 @@ fn watchers_that_never_read_cost_a_socket_each() {
     assert!(grown < 96 << 20, "{} MiB", mebibytes(grown));
     check_unharmed("with watchers that never read", &before, &reads(&up));
     let mut watch = http.sse("/api/data/watch?dataName=late", &[]);
-    watch.next_event(SOON);
+    watch.next_event(PATIENCE);
     put(&http, "late", 1).expect_status(201);
-    assert_eq!(watch.next_event(SOON).event, "change");
+    assert_eq!(watch.next_event(PATIENCE).event, "change");
 }

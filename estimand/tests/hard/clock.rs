@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Together, up};
 use estimand_testkit::process::{Builder, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use tempfile::TempDir;
 
-use crate::cluster::{Together, up};
-use crate::place::{Agent, Place};
-use crate::{SOON, pass, side_by_side};
+use crate::{pass, side_by_side};
 
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
@@ -66,9 +66,9 @@ fn jumps(place: &Place, services: &Together, clock: &Clock, what: &str) {
         pass(Duration::from_secs(4));
         let runs = place.runs("n1", "pulse") - before;
         assert!((2..=12).contains(&runs), "{what} by {by}: {runs} runs in 4 seconds, at 2 a second");
-        // What is collected now comes, in order, and is fresh.
+        // Values collected now come, in order, and are fresh.
         let last = plane.last_number("flow", "n1");
-        wait::until_ok(SOON, &format!("{what} by {by}: values to come"), || {
+        wait::until_ok(PATIENCE, &format!("{what} by {by}: values to come"), || {
             let value = plane.value("flow", "n1")?;
             let number = value["dataValue"].as_u64().unwrap_or(0);
             if number > last + 3 && value["state"] == "fresh" {
@@ -114,7 +114,7 @@ fn a_jumping_clock_of_the_services_changes_nothing() {
     jumps(&place, &services, &clock, "the services' clock");
     check_order(&services);
 
-    // What nobody renews turns stale within its time, wherever the clock has jumped meanwhile.
+    // A value that is not renewed turns stale within its time, wherever the clock has jumped meanwhile.
     services.plane.wait_fresh("pulse", &["n1"]);
     agent.process.pause();
     clock.shift("-1h");

@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{self, Server};
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::load::Load;
+use estimand_testkit::process::{Estimand, estimand, free_port};
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
-use crate::cluster::estimand;
-use crate::load::Load;
-use crate::{SOON, expect_refused, is_long, long_or, put, side_by_side, until_taken};
+use crate::{expect_refused, is_long, long_or, put, side_by_side, until_taken};
 
 /// A service whose connections to the database go through a proxy.
 fn behind_proxy(server: &Server) -> (Proxy, Estimand) {
@@ -100,7 +99,7 @@ fn a_slow_database_is_shared_by_those_who_wait() {
     println!("{reads} reads were answered with a slow database");
     load.check(&up.http());
     proxy.set_latency(Duration::ZERO);
-    wait::until(SOON, "the delay to be over", || {
+    wait::until(PATIENCE, "the delay to be over", || {
         let began = Instant::now();
         put(&up.http(), "quick", 1);
         (began.elapsed() < Duration::from_millis(300)).then_some(())

@@ -4,13 +4,14 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::free_port;
-use estimand_testkit::{processes, wait};
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::Together;
+use estimand_testkit::process::{estimand, free_port};
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
-use crate::cluster::{Together, estimand};
-use crate::place::Place;
-use crate::{SOON, long_or, pass, put, side_by_side};
+use crate::{long_or, pass, put, side_by_side};
 
 /// How many descriptors are left when it gets tight.
 const LEFT: usize = 12;
@@ -42,12 +43,12 @@ fn connections_beyond_the_descriptors_wait_and_harm_nobody() {
     up.limit_open_files(most as u64);
     let address = address(up.base_url()).to_owned();
     let crowd: Vec<TcpStream> = (0..CONNECTIONS).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    wait::until_ok(SOON, "the descriptors to be used up", || match processes::open_files(up.pid()) {
+    wait::until_ok(PATIENCE, "the descriptors to be used up", || match processes::open_files(up.pid()) {
         open if open >= most => Ok(()),
         open => Err(format!("{open} of {most} are open")),
     });
 
-    // Who is connected is served, with reads and with durable writes.
+    // Connected clients are served, with reads and with durable writes.
     let (began, used) = (Instant::now(), up.cpu_time());
     let mut number = 0;
     while began.elapsed() < Duration::from_secs(long_or(30, 4)) {
@@ -63,7 +64,7 @@ fn connections_beyond_the_descriptors_wait_and_harm_nobody() {
 
     // When the crowd has gone, the next one is served at once, and nobody had to do anything.
     drop(crowd);
-    wait::until_ok(SOON, "a new connection to be served", || {
+    wait::until_ok(PATIENCE, "a new connection to be served", || {
         let http = Http::new(up.base_url()).with_deadline(Duration::from_secs(5));
         http.try_request("GET", "/api/data/meanwhile/n", &[], b"")
             .map(|answer| assert_eq!(answer.status, 200))
@@ -94,7 +95,7 @@ fn an_agent_without_descriptors_goes_on_when_it_has_some() {
 
     agent.process.limit_open_files(1024);
     let runs = place.runs("n1", "pulse");
-    wait::until_ok(SOON, "its slots to run", || match place.runs("n1", "pulse") {
+    wait::until_ok(PATIENCE, "its slots to run", || match place.runs("n1", "pulse") {
         now if now > runs + 2 => Ok(()),
         now => Err(format!("{runs} became {now}; {}", agent.process.stderr_tail())),
     });

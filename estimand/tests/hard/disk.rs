@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::load::Load;
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::Apart;
+use estimand_testkit::process::{Estimand, estimand, free_port};
 use estimand_testkit::proxy::Proxy;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::cluster::{Apart, estimand};
-use crate::load::Load;
-use crate::place::Place;
-use crate::{SOON, expect_refused, long_or, pass, put, side_by_side, until_taken};
+use crate::{expect_refused, long_or, pass, put, side_by_side, until_taken};
 
 /// By when a commit meets what is refused, if any does.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ fn service(disk: &Disk) -> Estimand {
 /// Writes new values, each of which needs room, until one is refused; gives how many were acknowledged.
 fn write_until_refused(http: &Http, prefix: &str) -> usize {
     let mut acknowledged = 0;
-    wait::until_ok(SOON, "a write to be refused", || {
+    wait::until_ok(PATIENCE, "a write to be refused", || {
         let answer = put(http, &format!("{prefix}{acknowledged}"), "x".repeat(LARGE));
         if answer.status < 300 {
             acknowledged += 1;
@@ -83,7 +83,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
             let acknowledged = write_until_refused(&http, &prefix);
             // A rolled back transaction may leave some room.
             full.grow();
-            let answer = wait::until_ok(SOON, "a registration to be refused", || {
+            let answer = wait::until_ok(PATIENCE, "a registration to be refused", || {
                 let name = format!("reg_{}", fastrand::u32(..));
                 match http.send_json("POST", "/api/registry", &registration(&name)) {
                     answer if answer.status == 201 => Err("it was taken"),
@@ -113,7 +113,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
         let base = up.base_url().to_owned();
         let starting = scope.spawn(|| up.restart_on_same_port());
         let look = Http::new(&base).with_deadline(Duration::from_secs(2));
-        wait::until(SOON, "the service to come up on a full disk", || {
+        wait::until(PATIENCE, "the service to come up on a full disk", || {
             (starting.is_finished() || look.try_request("GET", "/healthz", &[], b"").is_ok()).then_some(())
         });
         drop(full);
@@ -127,9 +127,9 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
 
 /// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then.
 fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
-    wait::until_ok(SOON * 2, "a commit to break off", || {
+    wait::until_ok(PATIENCE * 2, "a commit to break off", || {
         let refusing = disk.refuse_data(up.data_dir());
-        // What is written to blocks before the first that is refused is taken; then others are refused.
+        // Blocks before the first refused one are written; then others are refused.
         wait::poll(REFUSED_AT_ONCE, || has_broken_commits(up).then_some(()).ok_or(()))
             .map(|()| refusing)
             .map_err(|()| up.stderr_tail())
@@ -144,7 +144,7 @@ fn has_broken_commits(up: &Estimand) -> bool {
         .is_some_and(|count: u64| count > 0)
 }
 
-/// What was acknowledged before `trouble`, in which the service ends, is there when it is started again.
+/// Writes acknowledged before `trouble`, in which the service ends, is there when it is started again.
 fn nothing_is_lost_in(load: &Load, up: &mut Estimand, trouble: impl FnOnce(&mut Estimand)) {
     let down = load.hold();
     let acknowledged = load.acknowledged();
@@ -178,7 +178,7 @@ fn a_disk_that_fails_under_the_store_loses_nothing() {
     load.check(&up.http());
 }
 
-/// What it refused is in the kernel's memory still, where a store that is opened again finds it; but not on disk.
+/// A refused write is in the kernel's memory still, where a store that is opened again finds it; but not on disk.
 fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
     let disk = Disk::in_file(64);
     let mut up = service(&disk);
@@ -211,14 +211,9 @@ fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
 /// Nobody takes what the agent has, and its disk is full: it goes on, within bounds, and what it holds comes in order.
 fn a_full_disk_under_the_spool_holds_up_nothing() {
     let place = Place::new("spool");
-    let mut proxy = None;
-    let services = Apart::start_with(&place, |data| {
-        let made = Proxy::to(data);
-        let url = made.url();
-        proxy = Some(made);
-        Some(url)
-    });
-    let proxy = proxy.unwrap();
+    let port = free_port();
+    let proxy = Proxy::to(([127, 0, 0, 1], port).into());
+    let services = Apart::start_behind(&place, port, &proxy.url());
     let disk = Disk::in_memory("16m");
     let mut agent = place.builder("n1", &[services.manager.base_url()]).data_dir(disk.path()).start();
     let plane = &services.plane;
@@ -234,12 +229,12 @@ fn a_full_disk_under_the_spool_holds_up_nothing() {
     proxy.refuse();
     let full = disk.fill();
     pass(Duration::from_secs(long_or(60, 6)));
-    // Whatever was begun before is done now.
+    // Writes that were begun before are done now.
     assert!(agent.exited().is_none(), "{}", agent.stderr_tail());
     let grown = agent.rss_bytes().saturating_sub(before);
     let last = plane.last_number("flow", "n1");
     proxy.accept();
-    wait::until_ok(SOON, "what waited to be delivered, on a disk that is still full", || {
+    wait::until_ok(PATIENCE, "what waited to be delivered, on a disk that is still full", || {
         match plane.last_number("flow", "n1") {
             now if now > last + 10 => Ok(()),
             now => Err(format!("{last} became {now}; {}", agent.stderr_tail())),

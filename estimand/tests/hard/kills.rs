@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{Kind, Server};
-use estimand_testkit::process::{Estimand, free_port};
-use estimand_testkit::wait;
+use estimand_testkit::load::Load;
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::{Apart, Plane};
+use estimand_testkit::process::Estimand;
+use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{estimand, local};
-use crate::load::Load;
-use crate::place::{Agent, Place};
-use crate::plane::Plane;
-use crate::{SOON, long_or};
+use crate::long_or;
 
 const NODES: [&str; 2] = ["n1", "n2"];
 /// After a kill, until ready again: a fraction of a second on a machine that does nothing else.
@@ -23,7 +22,7 @@ const VICTIMS: usize = 6;
 /// How many names come and go.
 const NAMES: usize = 6;
 
-/// What became of the last change of a name.
+/// The outcome of the last change of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     There,
@@ -56,20 +55,11 @@ impl World {
             (postgres.join().unwrap(), mariadb)
         });
         let store = postgres.fresh_url();
-        let manager_port = free_port();
-        let data = estimand().args(["data"]).port(free_port()).store(mariadb.fresh_url()).start();
-        let registry = estimand()
-            .args(["registry", "--data-service", data.base_url(), "--manager", &local(manager_port)])
-            .port(free_port())
-            .store(&store)
-            .start();
-        let manager = estimand()
-            .args(["manager", "--registry", registry.base_url(), "--data-service", data.base_url()])
-            .port(manager_port)
-            .store(&store)
-            .start();
+        let Apart { registry, data, manager, plane } = Apart::start_with(|name, service| match name {
+            "data" => service.store(mariadb.fresh_url()),
+            _ => service.store(&store),
+        });
         let agents = NODES.map(|node| place.agent(node, manager.base_url()));
-        let plane = Plane::at(registry.base_url(), data.base_url(), manager.base_url());
         let (names, starts) = (BTreeMap::new(), BTreeMap::new());
         World { place, postgres, mariadb, registry, data, manager, agents, plane, names, starts }
     }
@@ -122,9 +112,11 @@ impl World {
                 self.plane.wait_fresh(name, &NODES);
                 continue;
             }
-            wait::until_ok(SOON, &format!("nothing to run of {name}"), || match self.place.processes(name) {
-                left if left.is_empty() => Ok(()),
-                left => Err(format!("{left:?}")),
+            wait::until_ok(PATIENCE, &format!("nothing to run of {name}"), || {
+                match self.place.processes(name) {
+                    left if left.is_empty() => Ok(()),
+                    left => Err(format!("{left:?}")),
+                }
             });
         }
         self.plane.wait_fresh("pulse", &NODES);
@@ -150,7 +142,7 @@ fn strike(who: &'static str, server: &Server) -> &'static str {
 }
 
 #[test]
-fn whatever_is_killed_nothing_acknowledged_is_lost() {
+fn nothing_acknowledged_is_lost_whatever_is_killed() {
     let mut world = World::start();
     world.plane.register(&world.place.counting("pulse"));
     world.plane.register(&world.place.single("only"));

@@ -7,19 +7,6 @@
 //! `ESTIMAND_LONG` makes them long.
 #![allow(clippy::unwrap_used)]
 
-// These stories take place where the others do, and don't need all of it.
-#[path = "../cluster/cluster.rs"]
-#[allow(dead_code)]
-mod cluster;
-#[path = "../crash/load.rs"]
-mod load;
-#[path = "../cluster/place.rs"]
-#[allow(dead_code)]
-mod place;
-#[path = "../cluster/plane.rs"]
-#[allow(dead_code)]
-mod plane;
-
 mod figures;
 
 mod clients;
@@ -38,11 +25,8 @@ mod soak;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
-
-/// By when something has happened on a machine that does much else.
-const SOON: Duration = Duration::from_secs(60);
 
 fn is_long() -> bool {
     std::env::var_os("ESTIMAND_LONG").is_some()
@@ -71,7 +55,7 @@ fn side_by_side(stories: &[(&str, fn())]) {
 /// Lets time pass, where that is what a story is about.
 fn pass(span: Duration) {
     let began = Instant::now();
-    wait::until(span + SOON, "time to pass", || (began.elapsed() >= span).then_some(()));
+    wait::until(span + PATIENCE, "time to pass", || (began.elapsed() >= span).then_some(()));
 }
 
 fn put(http: &Http, name: &str, value: impl Into<Value>) -> Response {
@@ -88,7 +72,7 @@ fn expect_refused(answer: &Response) {
 /// Waits until a write is taken.
 #[track_caller]
 fn until_taken(http: &Http, name: &str) {
-    wait::until_ok(SOON, "a write to be taken", || match put(http, name, 1) {
+    wait::until_ok(PATIENCE, "a write to be taken", || match put(http, name, 1) {
         answer if answer.status < 300 => Ok(()),
         answer => Err(answer.to_string()),
     });

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use estimand_testkit::{processes, wait};
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::Together;
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
 
-use crate::cluster::Together;
-use crate::place::{Agent, Place};
-use crate::{SOON, long_or};
+use crate::long_or;
 
 /// Enough for the agent, its launcher and what is modest.
 const ROOM_BYTES: u64 = 192 << 20;
@@ -49,7 +50,7 @@ fn launcher_of(agent: &Agent) -> u32 {
 }
 
 #[test]
-fn what_eats_all_memory_is_what_the_kernel_ends() {
+fn the_kernel_ends_the_run_that_eats_all_memory() {
     let place = Place::new("memory");
     let services = Together::start(&place);
     let mut agent = place.agent("n1", services.url());
@@ -65,7 +66,7 @@ fn what_eats_all_memory_is_what_the_kernel_ends() {
     greedy["cmd"] = place.command("greedy", &["eat-memory"]);
     plane.register(&greedy);
     let times = long_or(50, 5);
-    let failed = wait::until_ok(SOON * 2, "the greedy one to be killed again and again", || {
+    let failed = wait::until_ok(PATIENCE * 2, "the greedy one to be killed again and again", || {
         let instances = plane.instances()?;
         let it =
             instances.into_iter().find(|one| one["dataName"] == "greedy").ok_or("it is not there yet")?;
@@ -81,7 +82,7 @@ fn what_eats_all_memory_is_what_the_kernel_ends() {
 
     // The one that lives long was not ended for another's hunger, and the other one misses nothing for long.
     let calm = plane.last_number("calm", "n1");
-    wait::until_ok(SOON, "the calm one to go on", || match plane.last_number("calm", "n1") {
+    wait::until_ok(PATIENCE, "the calm one to go on", || match plane.last_number("calm", "n1") {
         now if now > calm + 3 => Ok(()),
         now => Err(format!("{calm} became {now}")),
     });
@@ -89,5 +90,5 @@ fn what_eats_all_memory_is_what_the_kernel_ends() {
     plane.check_history("flow", "n1", flow + 3);
     assert_eq!(plane.unregister("greedy").status, 204);
     drop(agent);
-    wait::until(SOON, "nothing to be left in the room", || fs::remove_dir(&room.0).ok());
+    wait::until(PATIENCE, "nothing to be left in the room", || fs::remove_dir(&room.0).ok());
 }

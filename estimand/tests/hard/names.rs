@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use estimand_testkit::databases;
 use estimand_testkit::http::Http;
 use estimand_testkit::netns::Network;
-use estimand_testkit::process::{Builder, Estimand, free_port};
+use estimand_testkit::place::{Agent, Place};
+use estimand_testkit::plane::Together;
+use estimand_testkit::process::{self, Builder, Estimand, free_port};
 use estimand_testkit::proxy::Proxy;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use tempfile::TempDir;
 
-use crate::cluster::Together;
-use crate::place::{Agent, Place};
-use crate::{SOON, expect_refused, put, side_by_side};
+use crate::{expect_refused, put, side_by_side};
 
 const PORT: u16 = 53;
 /// Nobody waits for a name at the end; on a machine that does much else.
@@ -70,7 +70,7 @@ impl NameServer {
 
     fn until_asked(&self) {
         let before = self.asked.load(Ordering::Acquire);
-        wait::until(SOON, "the name server to be asked", || {
+        wait::until(PATIENCE, "the name server to be asked", || {
             (self.asked.load(Ordering::Acquire) > before).then_some(())
         });
     }
@@ -82,7 +82,7 @@ impl NameServer {
         let text = format!(
             "#!/bin/sh\nexec unshare --mount sh -c '{SETUP}' '{}' '{}' \"$@\"\n",
             self.folder.path().join("resolv.conf").display(),
-            env!("CARGO_BIN_EXE_estimand")
+            process::binary().display()
         );
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -147,7 +147,7 @@ fn an_agent_goes_on_while_names_are_not_answered() {
     let start = || {
         let args: Vec<_> =
             ["agent", "--node", "n1", "--server", &by_name, "--allow"].map(str::to_owned).into();
-        let mock = estimand_testkit::mock::path_of("cluster-mock");
+        let mock = estimand_testkit::mock::of_estimand();
         names
             .estimand()
             .args(args)
@@ -166,7 +166,7 @@ fn an_agent_goes_on_while_names_are_not_answered() {
     names.until_asked();
     let before = place.runs("n1", "pulse");
     // A run that is cut off has counted and says nothing: so until one is over.
-    wait::until(SOON, "the slot to go on", || {
+    wait::until(PATIENCE, "the slot to go on", || {
         (place.runs("n1", "pulse") > before + 3 && place.processes("pulse").is_empty()).then_some(())
     });
     let began = Instant::now();
@@ -193,7 +193,7 @@ fn a_service_whose_database_has_an_unanswered_name_says_so_and_waits() {
     std::thread::scope(|scope| {
         let starting = scope.spawn(|| up.start());
         names.until_asked();
-        wait::until_ok(SOON, "it to answer at all", || http.try_request("GET", "/healthz", &[], b""));
+        wait::until_ok(PATIENCE, "it to answer at all", || http.try_request("GET", "/healthz", &[], b""));
         let ready = http.get("/readyz");
         assert_eq!(ready.status, 503, "{ready}");
         names.answer(true);

@@ -1,4 +1,4 @@
-//! What a network does between agents and the data service: each request arrives late, again, and after later ones.
+//! A bad network between agents and the data service: each request arrives late, again, and after later ones.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use estimand_testkit::place::{INTERVAL, Place};
+use estimand_testkit::plane::Apart;
+use estimand_testkit::process::free_port;
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::cluster::Apart;
-use crate::place::{INTERVAL, Place};
-use crate::{SOON, long_or, pass, side_by_side};
+use crate::{long_or, pass, side_by_side};
 
 /// How many requests are kept for being sent again, the oldest first.
 const KEPT: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Carries HTTP requests, and sends each write again when later ones have been answered.
 struct Replayer {
@@ -89,7 +90,7 @@ fn carry(
 }
 
 fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
     stream.write_all(request)?;
     message(stream)
 }
@@ -113,7 +114,10 @@ fn message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 #[test]
 fn a_network_that_delays_repeats_and_carries_one_way_changes_nothing() {
     side_by_side(&[
-        ("what_arrives_again_and_late_changes_nothing", what_arrives_again_and_late_changes_nothing as fn()),
+        (
+            "requests_that_arrive_again_and_late_change_nothing",
+            requests_that_arrive_again_and_late_change_nothing as fn(),
+        ),
         (
             "a_line_that_carries_one_way_only_loses_and_doubles_nothing",
             a_line_that_carries_one_way_only_loses_and_doubles_nothing as fn(),
@@ -121,16 +125,11 @@ fn a_network_that_delays_repeats_and_carries_one_way_changes_nothing() {
     ]);
 }
 
-fn what_arrives_again_and_late_changes_nothing() {
+fn requests_that_arrive_again_and_late_change_nothing() {
     let place = Place::new("replay");
-    let mut replayer = None;
-    let services = Apart::start_with(&place, |data| {
-        let made = Replayer::to(data);
-        let url = format!("http://{}", made.address);
-        replayer = Some(made);
-        Some(url)
-    });
-    let replayer = replayer.unwrap();
+    let port = free_port();
+    let replayer = Replayer::to(([127, 0, 0, 1], port).into());
+    let services = Apart::start_behind(&place, port, &format!("http://{}", replayer.address));
     let _agent = place.agent("n1", services.manager.base_url());
     let plane = &services.plane;
     plane.register(&place.counting("pulse"));
@@ -140,7 +139,7 @@ fn what_arrives_again_and_late_changes_nothing() {
     // Nobody ever sees a value go back.
     let wanted = long_or(500, 20);
     let mut highest = 0;
-    wait::until_ok(SOON * 5, "so many requests to have come again", || {
+    wait::until_ok(PATIENCE * 5, "so many requests to have come again", || {
         let number = plane.value("flow", "n1")?["dataValue"].as_u64().unwrap();
         assert!(number >= highest, "{number} after {highest}");
         highest = number;
@@ -155,14 +154,9 @@ fn what_arrives_again_and_late_changes_nothing() {
 
 fn a_line_that_carries_one_way_only_loses_and_doubles_nothing() {
     let place = Place::new("oneway");
-    let mut proxy = None;
-    let services = Apart::start_with(&place, |data| {
-        let made = Proxy::to(data);
-        let url = made.url();
-        proxy = Some(made);
-        Some(url)
-    });
-    let proxy = proxy.unwrap();
+    let port = free_port();
+    let proxy = Proxy::to(([127, 0, 0, 1], port).into());
+    let services = Apart::start_behind(&place, port, &proxy.url());
     let _agent = place.agent("n1", services.manager.base_url());
     let plane = &services.plane;
     plane.register(&place.counting("pulse"));
@@ -172,7 +166,7 @@ fn a_line_that_carries_one_way_only_loses_and_doubles_nothing() {
         let way = [Way::ToClient, Way::ToServer][round % 2];
         proxy.pause_only(way);
         place.while_it_runs("n1", "pulse", INTERVAL * 6);
-        // What was held comes now, if its connection is still there; else it is sent again.
+        // The held bytes come now, if its connection is still there; else it is sent again.
         if round % 4 >= 2 {
             proxy.cut();
         }

@@ -1,17 +1,16 @@
-//! Whatever a program can make of the description of the interface is answered as that says.
+//! Requests made from the description of the interface are answered as it says.
 //!
 //! Requests are made by `schemathesis`, which comes from PyPI: only with `ESTIMAND_LONG`.
 
 use std::process::Command;
 
 use estimand_testkit::TOKEN;
-use estimand_testkit::process::free_port;
+use estimand_testkit::process::{estimand, free_port};
 
-use crate::cluster::estimand;
 use crate::is_long;
 
 const VERSION: &str = "schemathesis==4.32.5";
-/// What of its checks is otherwise, and the reasons: `schemathesis.toml` and `unsayable.py`.
+/// The checks that differ, and the reasons: `schemathesis.toml` and `unsayable.py`.
 const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hard/openapi");
 /// For how long requests are made, and after how long something hangs.
 const SECONDS: &str = "240";

@@ -1,6 +1,6 @@
 //! More writes than can be stored, for some time.
 //!
-//! What is sustainable is measured first, in the same run, with a database that takes its time for a commit: so the
+//! The sustainable rate is measured first, in the same run, with a database that takes its time for a commit: so the
 //! bound is the database's, not that of a machine which also has to make all these writes. All values are there before, so
 //! that whatever memory grows by is not what is known; and twice as many writers must find as much room as half of them.
 
@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::free_port;
+use estimand_testkit::process::{estimand, free_port};
 use estimand_testkit::proxy::Proxy;
 use estimand_testkit::{databases, processes};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use crate::cluster::estimand;
 use crate::figures::{Times, mebibytes};
 use crate::{long_or, put};
 
@@ -27,10 +26,10 @@ const TOO_MANY: usize = 1_600;
 const FAR_TOO_MANY: usize = 2 * TOO_MANY;
 const VALUE_BYTES: usize = 60 << 10;
 const LATENCY: Duration = Duration::from_millis(150);
-/// What a reader's p99 may become; the machine has to make all these writes, too.
+/// How much worse a reader's p99 may become; the machine has to make all these writes, too.
 const WORSE: u32 = 25;
 const FAST: Duration = Duration::from_millis(250);
-/// What writes may take, however many there are (invariant 8 of ARCHITECTURE.md), and what allocators add to it.
+/// The memory that writes may take, however many there are (invariant 8 of ARCHITECTURE.md), and what allocators add to it.
 const MOST_GROWTH: u64 = (256 + 64) << 20;
 /// A connection's own buffers, its task, and a socket.
 const CONNECTION_BYTES: u64 = 64 << 10;
@@ -181,7 +180,7 @@ fn more_writes_than_can_be_stored_harm_no_reader_and_lose_nothing() {
             now.p99().as_secs_f64() / before.p99().as_secs_f64()
         );
         assert!(refused > 0, "all of {stored} were stored: that was no overload");
-        // Who is refused is told so, and not cut off.
+        // A refused client gets an answer, and is not cut off.
         assert!(broken * 100 <= refused, "{broken} connections broken, {refused} refused");
         let most = MOST_GROWTH + writers as u64 * CONNECTION_BYTES;
         assert!(grown < most, "{} MiB", mebibytes(grown));

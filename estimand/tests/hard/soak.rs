@@ -8,15 +8,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use estimand_testkit::load::Load;
+use estimand_testkit::place::Place;
+use estimand_testkit::plane::{Plane, Together};
 use estimand_testkit::processes;
+use estimand_testkit::wait::PATIENCE;
 use serde_json::json;
 
-use crate::cluster::Together;
 use crate::figures::mebibytes;
-use crate::load::Load;
-use crate::place::Place;
-use crate::plane::Plane;
-use crate::{SOON, is_long};
+use crate::is_long;
 
 const WRITES: u64 = 50_000_000;
 const RUNS: u64 = 1_000_000;
@@ -33,7 +33,7 @@ const NOISE: usize = 24 + 3 * SLOTS;
 /// How often there is a look at them in a round.
 const LOOKS: usize = 20;
 
-/// What a process holds.
+/// The resources that a process holds.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     rss: u64,
@@ -77,7 +77,7 @@ struct Goals {
     runs: u64,
 }
 
-/// What has been done, as parts of the goals.
+/// Progress, as parts of the goals.
 #[derive(Clone, Copy)]
 struct Done {
     writes: f64,
@@ -161,7 +161,7 @@ fn nothing_grows_in_the_long_run() {
         let name = format!("guest_{}", rounds % 50);
         plane.register(&place.counting(&name));
         let mut watch = services.up.http().sse("/api/data/watch?dataName=*", &[]);
-        watch.next_event(SOON);
+        watch.next_event(PATIENCE);
         for _ in 0..LOOKS {
             load.wait_for_progress(5);
             let done = goals.of(load.values() + bulk.values(), runs(plane));

@@ -1,4 +1,4 @@
-//! What the data service should know and answer, in a map.
+//! The values and answers expected of the data service, in a map.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Kept {
     lost: bool,
 }
 
-/// What an operation should be answered.
+/// The expected answer to an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Written(&'static str),

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Which data name, which node; a case gives them their real names.
+/// A data name and a node by number; a case gives them their real names.
 pub type Name = usize;
 pub type Node = usize;
 
-/// What a binding serves: whose values, and which part of each.
+/// The target of a binding: a data name, and the part of its values.
 pub type Target = (Name, Option<&'static str>);
 
 pub const NAMES: usize = 4;

@@ -1,10 +1,10 @@
 //! The service under test: plays operations on it and compares what it answers and shows with the model.
 //!
-//! What is shown is compared by content with the model, and across a restart byte by byte with what was
+//! The values served are compared by content with the model, and across a restart byte by byte with what was
 //! shown before it. Revisions are compared with all that were ever seen: they only grow.
 
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::process::{self, Estimand, free_port};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub struct Plane {
 
 impl Plane {
     pub fn start(store: Option<String>) -> Self {
-        let builder = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(["data"]).port(free_port());
+        let builder = process::estimand().args(["data"]).port(free_port());
         let process = match store {
             Some(url) => builder.store(url).start(),
             None => builder.start(),

@@ -1,4 +1,4 @@
-//! What the kernel itself says of the machine, to compare plugins' values with.
+//! The kernel's own figures of the machine, to compare plugins' values with.
 
 use std::fs;
 

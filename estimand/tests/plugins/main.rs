@@ -3,8 +3,8 @@
 //! what is expected of it. Most of them measure this machine; where there is a figure of the kernel's own, the
 //! value has to agree with it.
 //!
-//! What depends on the machine (no sensors, no RAID, not root) is a set of outcomes that are all right, never a
-//! plugin that is left out. Plugins that ask a server ask one that the test runs on the loopback interface.
+//! A plugin that depends on the machine (no sensors, no RAID, not root) has several right outcomes, and is never
+//! left out. Plugins that ask a server ask one that the test runs on the loopback interface.
 #![allow(clippy::unwrap_used)]
 
 mod kernel;

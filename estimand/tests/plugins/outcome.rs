@@ -1,4 +1,4 @@
-//! What is expected of a plugin, and whether that is what came.
+//! The expected outcomes of a plugin, and the comparison with its real one.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl fmt::Display for Plugin {
 }
 
 impl Plugin {
-    /// What the kernel says now of all that the value is compared with.
+    /// The kernel's figures now, with which the value is compared.
     pub fn expected_figures(&self) -> Vec<f64> {
         let checks = self.outcomes.iter().flat_map(|outcome| match outcome {
             Outcome::Value(checks) => *checks,
@@ -88,7 +88,7 @@ impl Plugin {
             .collect()
     }
 
-    /// Whether one of the outcomes is what came; the reasons why none is.
+    /// Ok if one of the outcomes came; else the reasons why none did.
     pub fn judge(&self, instance: &Value, value: Option<&Value>, before: &[f64]) -> Result<(), String> {
         let mut before = before.iter().copied();
         let mut reasons = Vec::new();
@@ -127,7 +127,7 @@ impl Outcome {
             }
             (Outcome::Nothing, None, None) => Ok(()),
             (expected, ..) => {
-                // What is not compared has to be passed over, or the next outcome would get its figures.
+                // Figures that are not compared have to be passed over, or the next outcome would get its figures.
                 if let Outcome::Value(checks) = expected {
                     let figures = checks.iter().filter(|check| matches!(check, Check::Agrees(..))).count();
                     before.by_ref().take(figures).for_each(drop);

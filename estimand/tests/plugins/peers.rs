@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use estimand_testkit::process::free_port;
 
-/// What an HTTP server says of the one page that it has.
+/// The one page of an HTTP server.
 pub const PAGE: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: close\r\n\r\nHello\n";
 const NO_PAGE: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// A peer that says nothing for so long is given up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Peers {
     /// By the word that stands for the port.
@@ -57,7 +57,7 @@ impl Peers {
                     return;
                 }
                 let Ok(mut stream) = stream else { continue };
-                let _ = stream.set_read_timeout(Some(PATIENCE));
+                let _ = stream.set_read_timeout(Some(READ_TIMEOUT));
                 answer(&mut stream);
             }
         });
@@ -127,7 +127,7 @@ fn http(stream: &mut TcpStream) {
     say(stream, if is_root { PAGE } else { NO_PAGE }.as_bytes());
 }
 
-/// What the time protocol says: 70 years more than the time of Unix has.
+/// The offset of the time protocol: 70 years more than the time of Unix has.
 fn seconds_since_1900() -> u32 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     u32::try_from(since_1970 + 2_208_988_800).unwrap_or(u32::MAX)

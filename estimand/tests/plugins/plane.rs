@@ -1,10 +1,8 @@
 //! One `estimand up` whose agent may run the plugins, and a folder for what they leave and look at.
 
-use std::time::Duration;
-
-use estimand_testkit::http::Http;
-use estimand_testkit::process::Estimand;
-use estimand_testkit::wait;
+use estimand_testkit::plane::Plane as Services;
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -12,14 +10,12 @@ use crate::outcome::{Package, Plugin};
 use crate::peers::Peers;
 
 const NODE: &str = "node-1";
-/// For what takes seconds, on a machine that also compiles.
-const SOON: Duration = Duration::from_secs(120);
-/// What the file has that plugins look at.
+/// The text of the file that plugins look at.
 pub const FILE: &str = "root was here\n";
 
 pub struct Plane<'a> {
     services: Estimand,
-    http: Http,
+    client: Services,
     folder: TempDir,
     peers: &'a Peers,
 }
@@ -33,9 +29,9 @@ impl<'a> Plane<'a> {
         for package in [Package::Nagios, Package::Munin, Package::Prometheus] {
             args.extend(["--allow", package.folder()]);
         }
-        let services = Estimand::builder(env!("CARGO_BIN_EXE_estimand")).args(args).start();
-        let http = services.http();
-        Plane { services, http, folder, peers }
+        let services = process::estimand().args(args).start();
+        let client = Services::of(&services);
+        Plane { services, client, folder, peers }
     }
 
     /// Registers the plugin as the one at this place of the table, and says under which data name.
@@ -64,7 +60,7 @@ impl<'a> Plane<'a> {
 
     #[track_caller]
     fn post(&self, registration: &Value) {
-        self.http.send_json("POST", "/api/registry", registration).expect_status(201);
+        self.client.register(registration);
     }
 
     fn fill(&self, text: &str) -> String {
@@ -74,14 +70,7 @@ impl<'a> Plane<'a> {
     /// Waits until it has run, and returns what is known of its slot.
     #[track_caller]
     pub fn until_ran(&self, name: &str) -> Value {
-        wait::until_ok(SOON, &format!("`{name}` to run"), || {
-            let answer = self.http.get(&format!("/api/mng/instances?dataName={name}&dataNode={NODE}"));
-            let instances = answer.expect_status(200).json();
-            match instances.get(0) {
-                Some(instance) if instance["runs"].as_u64() >= Some(1) => Ok(instance.clone()),
-                other => Err(format!("{other:?}")),
-            }
-        })
+        self.client.until_instance(name, NODE, "to have run", |one| one["runs"].as_u64() >= Some(1))
     }
 
     /// Waits for a value that can only come after those of all that has run by now, for values are delivered in
@@ -91,12 +80,12 @@ impl<'a> Plane<'a> {
         let last = "the_last";
         let cmd = format!("{}/check_dummy 0", Package::Nagios.folder());
         self.post(&json!({"dataName": last, "cmd": cmd, "format": "nagios", "max-Time": 300}));
-        wait::until(SOON, "the last value", || self.value(last));
+        wait::until(PATIENCE, "the last value", || self.value(last));
     }
 
     /// The value, if there is one.
     pub fn value(&self, name: &str) -> Option<Value> {
-        let answer = self.http.get(&format!("/api/data/{name}/{NODE}"));
+        let answer = self.client.data.get(&format!("/api/data/{name}/{NODE}"));
         match answer.status {
             404 => None,
             _ => Some(answer.expect_status(200).json()["dataValue"].take()),

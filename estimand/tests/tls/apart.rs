@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use estimand_client::{CertificateFiles, Client, Credentials, Options, Trust};
-use estimand_testkit::process::{Builder, Estimand, free_port};
-use estimand_testkit::{databases, wait};
+use estimand_testkit::databases;
+use estimand_testkit::process::{self, Builder, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::SOON;
-use crate::plane::{BINARY, authority, estimand, succeeds};
+use crate::plane::{authority, estimand, succeeds};
 
 fn service(pki: &Path, store: &str, args: &[&str]) -> Builder {
     let args = args.iter().map(|&arg| arg.to_owned()).chain(["--tls".to_owned(), pki.display().to_string()]);
-    Estimand::builder(BINARY).args(args).store(store).without_token()
+    process::estimand().args(args).store(store).without_token()
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn services_that_run_apart_need_no_token() {
     };
     let registry = client(&registry_at);
     // The command line finds the key beside the certificate.
-    let mut command = std::process::Command::new(BINARY);
+    let mut command = std::process::Command::new(process::binary());
     command.args(["token", "--server", &registry_at, "--authority"]).arg(pki.join("authority.pem"));
     command.args(["--certificate", shown["certificate"].as_str().unwrap()]);
     command.args(["create", "n1", "--role", "join"]);
     let token = succeeds(command.env_remove("ESTIMAND_TOKEN").output().unwrap());
-    let agent = Estimand::builder(BINARY)
+    let agent = process::estimand()
         .args(["agent", "--server", &manager_at, "--node", "n1"])
         .env("ESTIMAND_JOIN", token.trim())
         .without_http()
@@ -69,7 +69,7 @@ fn services_that_run_apart_need_no_token() {
         json!({ "dataName": "load", "mode": "builtin", "cmd": "load", "max-Time": 0.2, "history": "1h" });
     runtime.block_on(registry.register_map(asked.as_object().unwrap().clone())).unwrap();
     let data = client(data.base_url());
-    wait::until_ok(SOON, "a value", || {
+    wait::until_ok(PATIENCE, "a value", || {
         let found = runtime.block_on(data.value(&"load".parse().unwrap(), &"n1".parse().unwrap()));
         match found.map_err(|error| error.to_string())? {
             Some(_) => Ok(()),

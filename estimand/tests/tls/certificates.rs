@@ -38,7 +38,7 @@ fn only_what_is_valid_now_and_of_our_authority_is_let_in() {
     assert_eq!(answer.0, StatusCode::OK, "{}", answer.1);
     let service = issue(&plane, &ours, "estimand:service:other", "service", now);
     assert_eq!(plane.http(Some(&service)).send(Method::GET, "/api/tokens", None).0, StatusCode::OK);
-    // What was issued without asking the service is revoked there all the same.
+    // A certificate issued without the service is revoked there all the same.
     let mut command = plane.command(&["token", "revoke", "--of-certificate"]);
     succeeds(command.arg(&good.certificate).output().unwrap());
     let answer = plane.http(Some(&good)).send(Method::GET, "/healthz", None);
@@ -49,7 +49,7 @@ fn only_what_is_valid_now_and_of_our_authority_is_let_in() {
         ("theirs", &theirs, now),
     ] {
         let wrong = issue(&plane, authority, "estimand:operator:alice", name, at);
-        // What is shown must be good, also where nothing need be shown.
+        // A certificate must be valid, also where none is needed.
         let answer = plane.http(Some(&wrong)).try_send(Method::GET, "/healthz", None, None);
         assert!(answer.is_err(), "{name}: {answer:?}");
     }

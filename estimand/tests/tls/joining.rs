@@ -5,11 +5,10 @@ use estimand_client::{Client, Credentials, Options};
 use estimand_pki::Certificate;
 use estimand_testkit::netns::Network;
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::SOON;
 use crate::plane::{Plane, read, refused, succeeds};
 
 #[test]
@@ -109,7 +108,7 @@ fn a_node_that_did_not_hear_the_answer_joins_all_the_same() {
     proxy.pause_only(Way::ToClient);
     let (asker, asked) = (client.clone(), request.clone());
     let asking = plane.runtime().spawn(async move { asker.sign_certificate(&node, &asked).await });
-    wait::until(SOON, "the token to be used", || {
+    wait::until(PATIENCE, "the token to be used", || {
         let trail = plane.http(None).operator(Method::GET, "/api/audit", None).1;
         trail.contains(r#""action":"used""#).then_some(())
     });
@@ -189,7 +188,7 @@ fn a_revoked_certificate_ends_at_once() {
         open
     });
     succeeds(plane.command(&["token", "revoke", &name]).output().unwrap());
-    // What is open.
+    // Public routes.
     plane.wait(async { while watch.chunk().await.unwrap().is_some() {} });
     // On the connection that is there, on others, and with a token beside it.
     for http in [&node, &plane.http(Some(&plane.shown_by("n1")))] {
@@ -212,7 +211,7 @@ fn a_certificate_is_renewed_while_its_node_is_at_work() {
     let certificate = || Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap();
     let first = certificate();
     let over = first.not_after + chrono::TimeDelta::seconds(6);
-    wait::until_ok(SOON * 2, "two lives of a certificate to pass", || {
+    wait::until_ok(PATIENCE * 2, "two lives of a certificate to pass", || {
         seen = plane.wait_value("n1", Some(&seen));
         match chrono::Utc::now() > over {
             true => Ok(()),
@@ -239,7 +238,7 @@ fn an_agent_with_an_expired_certificate_says_what_to_do() {
     let mut agent = plane.agent("n1", Some(&plane.join_token("n1", &[]))).start();
     agent.kill9();
     let end = Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap().not_after;
-    wait::until(SOON, "its certificate to expire", || (chrono::Utc::now() > end).then_some(()));
+    wait::until(PATIENCE, "its certificate to expire", || (chrono::Utc::now() > end).then_some(()));
     let failure = plane.agent("n1", None).try_start().err().unwrap();
     assert!(failure.contains("expired at") && failure.contains("estimand agent --join TOKEN"), "{failure}");
     let other = plane.agent("n2", None).data_dir(plane.agent_folder("n1")).try_start().err().unwrap();

@@ -11,8 +11,3 @@ mod certificates;
 mod joining;
 mod replacing;
 mod wire;
-
-use std::time::Duration;
-
-/// By when something has happened on a machine that does much else.
-const SOON: Duration = Duration::from_secs(30);

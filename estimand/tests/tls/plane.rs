@@ -6,15 +6,12 @@ use std::process::{Command, Output};
 
 use estimand_api::access::Token;
 use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
+use estimand_testkit::TOKEN;
 use estimand_testkit::process::{self, Builder, Estimand};
-use estimand_testkit::{TOKEN, wait};
+use estimand_testkit::wait::{self, PATIENCE};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::SOON;
-
-pub const BINARY: &str = env!("CARGO_BIN_EXE_estimand");
 
 pub struct Plane {
     pub folder: TempDir,
@@ -34,7 +31,7 @@ impl Plane {
         let at = address.to_string();
         succeeds(estimand(&["pki", "issue", "plane", "--service", "--dir", &pki, "--address", &at]));
         let args = [&["up", "--no-agent", "--tls", &pki], more].concat();
-        let services = Estimand::builder(BINARY).args(args).listen_host(address).start();
+        let services = process::estimand().args(args).listen_host(address).start();
         Plane::of(folder, services)
     }
 
@@ -65,7 +62,7 @@ impl Plane {
         Some(Trust::Authority(self.pki().join("authority.pem")))
     }
 
-    /// What the operator of all tests shows.
+    /// A client with the operator token of all tests.
     pub fn operator(&self) -> Client {
         let token = Some(Token::parse(TOKEN).unwrap());
         self.client(Credentials { token, trust: self.trust(), identity: None })
@@ -80,7 +77,7 @@ impl Plane {
     pub fn http(&self, shown: Option<&CertificateFiles>) -> Http<'_> {
         let authority = std::fs::read(self.pki().join("authority.pem")).unwrap();
         let roots = reqwest::Certificate::from_pem_bundle(&authority).unwrap();
-        let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only(roots).timeout(SOON);
+        let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only(roots).timeout(PATIENCE);
         if let Some(shown) = shown {
             let pem =
                 [std::fs::read(&shown.key).unwrap(), std::fs::read(&shown.certificate).unwrap()].concat();
@@ -99,7 +96,7 @@ impl Plane {
 
     /// The command line as the operator uses it.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = process::command(BINARY);
+        let mut command = process::command(process::binary());
         command.args(args).env("ESTIMAND_SERVER", self.url());
         command.env("ESTIMAND_AUTHORITY", self.pki().join("authority.pem"));
         command
@@ -108,7 +105,7 @@ impl Plane {
     /// An agent with a folder that stays, which shows no token of its own.
     pub fn agent(&self, node: &str, join: Option<&str>) -> Builder {
         let args = ["agent", "--server", self.url(), "--node", node];
-        let builder = Estimand::builder(BINARY).args(args).without_http().without_token();
+        let builder = process::estimand().args(args).without_http().without_token();
         let builder = builder.env("ESTIMAND_JOIN", join.unwrap_or_default());
         builder.data_dir(self.agent_folder(node))
     }
@@ -117,7 +114,7 @@ impl Plane {
         self.folder.path().join(format!("agent-{node}"))
     }
 
-    /// What an agent that has joined shows.
+    /// The certificate of an agent that has joined.
     pub fn shown_by(&self, node: &str) -> CertificateFiles {
         CertificateFiles::beside(self.agent_folder(node).join("node.pem"))
     }
@@ -128,7 +125,7 @@ impl Plane {
         assert_eq!(answer.0, StatusCode::CREATED, "{}", answer.1);
     }
 
-    /// What every node measures by itself, five times a second.
+    /// A built-in collector for every node, five times a second.
     #[track_caller]
     pub fn register_load(&self) {
         self.register(&json!({ "dataName": "load", "mode": "builtin", "cmd": "load", "max-Time": 0.2 }));
@@ -137,7 +134,7 @@ impl Plane {
     /// Waits until a value of that node is another than before, and returns when it was received.
     #[track_caller]
     pub fn wait_value(&self, node: &str, before: Option<&str>) -> String {
-        wait::until_ok(SOON, &format!("a new value of {node}"), || {
+        wait::until_ok(PATIENCE, &format!("a new value of {node}"), || {
             let path = format!("/api/data/load/{node}");
             let (status, text) = self.http(None).operator(Method::GET, &path, None);
             let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -199,10 +196,10 @@ pub fn authority() -> TempDir {
 }
 
 pub fn estimand(args: &[&str]) -> Output {
-    Command::new(BINARY).args(args).output().unwrap()
+    Command::new(process::binary()).args(args).output().unwrap()
 }
 
-/// What it printed.
+/// The standard output of a program that succeeded.
 #[track_caller]
 pub fn succeeds(done: Output) -> String {
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -210,7 +207,7 @@ pub fn succeeds(done: Output) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// What went wrong, of a request that must not be answered.
+/// The error of a request that must not be answered.
 #[track_caller]
 pub fn refused<T>(answer: Result<T, Error>) -> Error {
     match answer {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use estimand_api::identity::Identity;
 use estimand_client::CertificateFiles;
 use estimand_pki::Authority;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 use reqwest::Method;
 
-use crate::SOON;
 use crate::plane::{Plane, estimand, read, succeeds};
 
 const METRIC: &str = "estimand_tls_certificate_expires_timestamp_seconds ";
@@ -48,18 +47,18 @@ fn a_certificate_is_replaced_under_load_and_no_request_fails() {
         let before = expires(&plane);
         let args = ["pki", "issue", "plane", "--service", "--dir", &pki, "--valid-for", days];
         succeeds(estimand(&args));
-        wait::until(SOON, "the new certificate to be read", || (expires(&plane) > before).then_some(()));
+        wait::until(PATIENCE, "the new certificate to be read", || (expires(&plane) > before).then_some(()));
         let so_far = answered.load(Ordering::Relaxed);
-        wait::until(SOON, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
+        wait::until(PATIENCE, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
     }
-    // What does not belong together changes nothing.
+    // A key and a certificate that do not match change nothing.
     let before = expires(&plane);
     std::fs::write(plane.pki().join("service.key"), estimand_pki::new_key().unwrap()).unwrap();
-    wait::until(SOON, "a word about it", || {
+    wait::until(PATIENCE, "a word about it", || {
         plane.services.stderr_tail().contains("the new certificates cannot be used").then_some(())
     });
     let so_far = answered.load(Ordering::Relaxed);
-    wait::until(SOON, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
+    wait::until(PATIENCE, "requests", || (answered.load(Ordering::Relaxed) > so_far + 20).then_some(()));
     assert_eq!(expires(&plane).to_bits(), before.to_bits());
     stop.store(true, Ordering::Relaxed);
     for task in load {
@@ -87,7 +86,7 @@ fn an_authority_is_replaced_and_nothing_is_started_again() {
     Authority::init(&new, now).unwrap();
     let [before, after] = [&plane.pki(), &new].map(|folder| read(&folder.join("authority.pem")));
     let believes = |expected: &str| {
-        wait::until(SOON, "the node to believe that", || {
+        wait::until(PATIENCE, "the node to believe that", || {
             (read(&plane.agent_folder("n1").join("authority.pem")) == expected).then_some(())
         });
     };
@@ -107,7 +106,7 @@ fn an_authority_is_replaced_and_nothing_is_started_again() {
     // The old one is forgotten.
     std::fs::write(plane.pki().join("authority.pem"), &after).unwrap();
     believes(&after);
-    wait::until(SOON, "what the old authority signed to be refused", || {
+    wait::until(PATIENCE, "what the old authority signed to be refused", || {
         plane.http(Some(&shown)).try_send(Method::GET, "/healthz", None, None).is_err().then_some(())
     });
     let seen = plane.wait_value("n1", Some(&seen));

@@ -1,4 +1,4 @@
-//! What goes over the wire: no plain HTTP to a TLS port, no token in clear, and connections that never get anywhere.
+//! The wire: no plain HTTP to a TLS port, no token in clear, and connections that never get anywhere.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,9 +9,9 @@ use estimand_api::access::Token;
 use estimand_client::{Client, Credentials, Options};
 use estimand_testkit::TOKEN;
 use estimand_testkit::netns::Network;
+use estimand_testkit::wait::PATIENCE;
 use reqwest::{Method, StatusCode};
 
-use crate::SOON;
 use crate::plane::{Plane, estimand, refused};
 
 fn address(plane: &Plane) -> SocketAddr {
@@ -22,7 +22,7 @@ fn address(plane: &Plane) -> SocketAddr {
 fn plain_http_is_not_answered_on_a_tls_port() {
     let plane = Plane::start(&[]);
     let mut stream = TcpStream::connect(address(&plane)).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     // An alert of TLS, then the end.
@@ -53,7 +53,7 @@ fn a_token_does_not_go_over_the_network_as_it_is() {
     for scheme in ["http", "https"] {
         let (address, heard) = listen(here);
         let credentials = Credentials { token: Some(Token::parse(TOKEN).unwrap()), ..Credentials::default() };
-        let options = Options { attempts: 1, credentials, read_timeout: SOON, ..Options::default() };
+        let options = Options { attempts: 1, credentials, read_timeout: PATIENCE, ..Options::default() };
         let client = Client::with_options(&format!("{scheme}://{address}"), options).unwrap();
         assert_eq!(client.withholds_token(), scheme == "http");
         refused(plane.wait(client.nodes()));
@@ -86,7 +86,7 @@ fn handshakes_that_hang_hold_nobody_up() {
     assert!(asked.elapsed() < Duration::from_secs(3) + made, "{:?}", asked.elapsed());
     // They are ended, all of them.
     for stream in &mut hanging {
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
             Ok(_) => {}
@@ -96,7 +96,7 @@ fn handshakes_that_hang_hold_nobody_up() {
 }
 
 #[test]
-fn what_others_can_reach_is_not_served_without_tls() {
+fn an_address_that_others_reach_is_not_served_without_tls() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().display().to_string();
     let done = estimand(&["up", "--no-agent", "--listen", "0.0.0.0:0", "--data-dir", &folder]);

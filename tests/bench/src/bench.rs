@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::report::Report;
 use crate::served::Served;
 
-/// What most parts measure with.
+/// The means of most parts.
 const KEYS: Keys = Keys { names: 5_000, nodes: 100 };
 
 pub struct Bench {

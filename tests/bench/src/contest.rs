@@ -15,7 +15,7 @@ pub struct Plan {
     pub time: Duration,
 }
 
-/// What one side did in one round.
+/// The work of one side in one round.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub per_second: f64,
@@ -73,7 +73,7 @@ impl Rounds {
         Spread::of(self.0.iter().map(|sample| sample.generator_busy)).median
     }
 
-    /// What was done for each one of the other side, round by round.
+    /// The ratio of the two sides, round by round.
     pub fn against(&self, other: &Rounds) -> Spread {
         let pairs = self.0.iter().zip(&other.0);
         Spread::of(pairs.map(|(ours, theirs)| ours.per_second / theirs.per_second))

@@ -36,7 +36,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// What a share of all latencies did not exceed, to the width of a bucket; zero if there were none.
+    /// The latency that a share of all did not exceed, to the width of a bucket; zero if there were none.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.total as f64 * share).ceil() as u64;
         let mut seen = 0;

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 const LOOK_AT_ALL_EVERY: Duration = Duration::from_millis(5);
 
-/// What was written under one name.
+/// The values written under one name.
 pub struct Inputs {
     name: &'static str,
     /// By node.

@@ -22,7 +22,7 @@ pub struct Keys {
     pub nodes: u32,
 }
 
-/// What a database is asked to store.
+/// The rows that a database is asked to store.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub id: String,

@@ -41,7 +41,7 @@ struct Connection {
     sent: usize,
     began: Instant,
     reply: Reply,
-    /// Whether `epoll` tells when more can be sent.
+    /// True if `epoll` tells when more can be sent.
     is_stuck: bool,
 }
 

@@ -107,7 +107,7 @@ impl Scraper {
         Ok(Scraper { enough: Some(enough), thread: Some(thread) })
     }
 
-    /// Whether each page so far came.
+    /// True if each page so far came.
     pub fn is_well(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }

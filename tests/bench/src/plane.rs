@@ -37,7 +37,7 @@ pub struct Agent {
     pub launcher: u32,
 }
 
-/// What a heartbeat said.
+/// A heartbeat as the manager reports it.
 #[derive(Debug)]
 pub struct Beat {
     /// When the manager took it, in microseconds since 1970.

@@ -11,7 +11,7 @@ const MAX_HEAD: usize = 16 * 1024;
 pub struct Reply {
     /// The beginning of a head that has not arrived whole.
     head: Vec<u8>,
-    /// What is missing of the body, once the head is known.
+    /// The missing length of the body, once the head is known.
     body_left: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ fn content_length(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(value).ok().map(str::trim)
 }
 
-/// What fails is answered sooner or later than what succeeds, so a run with failures measures nothing.
+/// A failure is answered sooner or later than a success, so a run with failures measures nothing.
 fn check_status(response: &[u8]) -> anyhow::Result<()> {
     if !response.starts_with(b"HTTP/1.1 2") {
         let shown = &response[..response.len().min(1_000)];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn a_malformed_answer_is_refused() {
         let refuses = |bytes: &[u8]| Reply::default().take(bytes).unwrap_err().to_string();
         assert!(refuses(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").contains("503 Busy"));
         assert!(refuses(b"HTTP/1.1 200 OK\r\n\r\n").contains("without a content-length"));

@@ -1,4 +1,4 @@
-//! What is printed: a table that grows while it is measured, or JSON at the end.
+//! The output: a table that grows while it is measured, or JSON at the end.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub struct Report {
     timings: Vec<Timing>,
     figures: Vec<Figure>,
     spreads: Vec<Spreading>,
-    /// Whether rows are printed as soon as they are known.
+    /// True if rows are printed as soon as they are known.
     #[serde(skip)]
     as_table: bool,
 }
 
-/// What Estimand does for each one of what somebody else does.
+/// Estimand's work for each unit of another program's.
 #[derive(Debug, Serialize)]
 struct Ratio {
     what: String,
@@ -29,7 +29,7 @@ struct Ratio {
     ratio: Spread,
     /// By processor time instead of requests a second.
     cpu_ratio: Option<Spread>,
-    /// What the ratio is meant to reach.
+    /// The goal of the ratio.
     target: Option<f64>,
     ours_per_second: f64,
     theirs_per_second: f64,
@@ -87,14 +87,14 @@ impl Report {
         self.about.push(remark);
     }
 
-    /// What comes next, if nothing in it is compared.
+    /// The title of the next part, if nothing in it is compared.
     pub fn part_alone(&self, name: &str) {
         if self.as_table {
             println!("\n{name}");
         }
     }
 
-    /// What comes next.
+    /// The title of the next part.
     pub fn part(&self, name: &str) {
         if self.as_table {
             println!(

@@ -16,11 +16,11 @@ use anyhow::{Context, ensure};
 use crate::contest::Sample;
 use crate::histogram::Histogram;
 
-/// What is run.
+/// The program of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     pub path: &'a CStr,
-    /// What it prints; none: it has no pipes, and its output is not looked at.
+    /// Its output; none: it has no pipes, and its output is not looked at.
     pub prints: Option<&'a [u8]>,
 }
 
@@ -83,7 +83,7 @@ fn read_all(pipe: &mut PipeReader, bytes: &mut [u8]) -> anyhow::Result<usize> {
     }
 }
 
-/// What is done in the child before the program takes over.
+/// The steps in the child before the program takes over.
 struct Actions(libc::posix_spawn_file_actions_t);
 
 impl Actions {

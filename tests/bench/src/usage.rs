@@ -1,5 +1,5 @@
-//! What a process uses, read from `/proc`: its processor time, that of the children it has taken leave of, and
-//! its memory.
+//! The resources that a process uses, read from `/proc`: its processor time, that of the children it has taken leave of,
+//! and its memory.
 
 use std::fs;
 use std::ops::Sub;
@@ -17,14 +17,14 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What a process has used so far.
+    /// The use of a process so far.
     pub fn of(pid: u32) -> anyhow::Result<Self> {
         let path = format!("/proc/{pid}/stat");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         Self::parse(&text).with_context(|| format!("{path} is not as expected"))
     }
 
-    /// What a process and all processes below it have used so far, with those that have ended.
+    /// The use of a process and all processes below it so far, with those that have ended.
     pub fn of_all_below(pid: u32) -> anyhow::Result<Duration> {
         let own = Cpu::of(pid)?.total();
         // One that ended just now is among the ended children of its parent the next time.

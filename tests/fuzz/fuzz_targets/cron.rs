@@ -19,12 +19,12 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     assert_eq!(CronExpr::parse(expr.as_str()).as_ref(), Ok(&expr));
     let mut at =
         second.parse().ok().and_then(|second| DateTime::from_timestamp(second, 0)).unwrap_or_default();
-    // What has parsed fires.
+    // A schedule that was parsed fires.
     assert!(expr.next_fire(DateTime::UNIX_EPOCH).is_some());
     for _ in 0..FIRES {
         let Some(next) = expr.next_fire(at) else { return };
         assert!(next > at);
-        // Whoever asks on the way is told the same.
+        // A question on the way has the same answer.
         let seconds = next.timestamp() - at.timestamp();
         for between in [at.timestamp() + seconds / 2, next.timestamp() - 1] {
             let between: Option<DateTime<Utc>> = DateTime::from_timestamp(between, 0);

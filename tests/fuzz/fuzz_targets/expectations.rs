@@ -1,4 +1,4 @@
-//! What registrations expect of values: the first line is an object of `schema`, `range` and `unit`, the rest a value.
+//! The expectations of registrations: the first line is an object of `schema`, `range` and `unit`, the rest a value.
 
 #![no_main]
 

@@ -18,7 +18,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         }
         Err(problem) => {
             assert_refused(&problem);
-            // Whatever is refused, it is known why.
+            // Every refusal has a reason.
             assert!(!problem.detail.contains("is not a write of a value"), "{problem:?}");
             assert!(batch.is_err() || batch.is_ok_and(|writes| writes.len() != 1));
         }

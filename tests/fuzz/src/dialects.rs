@@ -1,4 +1,4 @@
-//! What holds for every dialect, whatever a program prints, all at once or line by line.
+//! Checks of every dialect, for any output of a program, all at once or line by line.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub fn feed_exit(format: Format, data: &[u8], exit: i32) {
     }
 }
 
-/// What a dialect makes of a run that ended well.
+/// A dialect's result for a run that ended well.
 pub fn read_whole(format: Format, data: &[u8]) -> Result<Reading, String> {
     read(of(format), data, 0)
 }

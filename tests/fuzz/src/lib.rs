@@ -1,4 +1,4 @@
-//! What the targets hold every parser to, beyond "no panic".
+//! The checks of every parser beyond "no panic".
 //!
 //! A target is one file in `fuzz_targets/` and names what it feeds; what must hold of the answer is said here, once.
 //! An assertion that fails is a crash for the fuzzer, which then keeps the input. Nothing here depends on a clock
@@ -38,7 +38,7 @@ pub fn assert_line(message: &str) {
     assert!(!message.contains(char::is_control), "{message:?}");
 }
 
-/// What a service answers to wrong input: it is the input's fault, it says where, and it is one JSON document.
+/// A service's answer to wrong input: it is the input's fault, it says where, and it is one JSON document.
 #[track_caller]
 pub fn assert_refused(problem: &Problem) {
     assert!(matches!(problem.status, 400 | 413), "{problem:?}");
@@ -61,7 +61,7 @@ pub fn two_texts(data: &[u8]) -> Option<(&str, &str)> {
     text(data)?.split_once('\n')
 }
 
-/// Whether a JSON text is one for the parser that people know, as far as syntax goes.
+/// True if a text is JSON for the parser that people know, as far as syntax goes.
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
 }

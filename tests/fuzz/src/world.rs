@@ -6,7 +6,7 @@ use std::time::Duration;
 use estimand_expressions::{Fact, Sample, Scope};
 use serde_json::{Value, json};
 
-/// What the expressions see.
+/// The inputs of the expressions.
 pub struct World {
     facts: BTreeMap<&'static str, Value>,
     cluster: Vec<(&'static str, Value, &'static str)>,

@@ -18,7 +18,7 @@ use crate::wait;
 const RELEASE_DEADLINE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "estimand-disk-";
 const CHUNK: [u8; 4096] = [7; 4096];
-/// What a file system in a file counts in.
+/// The unit of a file system in a file.
 const BLOCK: u64 = 4096;
 
 /// A mounted file system with nothing in it.
@@ -94,7 +94,7 @@ impl Disk {
         Refusing(self)
     }
 
-    /// What is on it now is what there will be after a power cut. Whoever writes to it should stand still meanwhile.
+    /// Its present content is what a power cut will leave. Its writers should stand still meanwhile.
     #[track_caller]
     pub fn note(&self) {
         fs::copy(self.image(), self.noted()).expect("the image can be copied");
@@ -161,7 +161,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Whoever still has files open on it keeps them until they are closed.
+        // Files that are still open on it stay until they are closed.
         let _ = Command::new("umount").arg("-l").arg(self.path()).output();
     }
 }
@@ -272,7 +272,7 @@ mod tests {
 
     /// The trap for whoever syncs twice: what was refused looks as if it were there, until the power is cut.
     #[test]
-    fn what_was_refused_is_not_there_after_a_power_cut() {
+    fn a_refused_write_is_not_there_after_a_power_cut() {
         let disk = Disk::in_file(32);
         let (path, mut open) = with_a_file(&disk);
         let refusing = disk.refuse_data(&disk.path());

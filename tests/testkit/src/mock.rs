@@ -3,7 +3,7 @@
 //! Its arguments are words, done in order: `mock ignore-term print:42 hang` can't be ended by SIGTERM,
 //! prints 42 and stays. `mock help` lists the words. Each package whose tests need it makes an example
 //! program of [`main`] in three lines, which cargo builds beside the tests and [`path`] finds.
-//! Whatever a word leaves running is the same program again, with the marks of the first among its
+//! A process that a word leaves running is the same program again, with the marks of the first among its
 //! arguments: see [`processes`](crate::processes). A mock that is told something wrong does nothing at all.
 
 mod acts;
@@ -22,7 +22,7 @@ use words::Act;
 
 /// As the shell's own programs have it for a wrong command line.
 const EXIT_USAGE: u8 = 64;
-/// What it had to do couldn't be done, for instance because nobody reads its output any more.
+/// A word could not be carried out, for instance because nobody reads its output any more.
 const EXIT_FAILED: u8 = 74;
 
 /// The whole program: does what its arguments say.
@@ -68,6 +68,12 @@ pub fn path_of(name: &str) -> PathBuf {
              examples/{name}.rs; with `--test`, `--lib` or `--bin`, add `--example {name}` or `cargo build --examples` first"
         ),
     }
+}
+
+/// The example program of the package of the binary under test.
+#[track_caller]
+pub fn of_estimand() -> PathBuf {
+    path_of("estimand-mock")
 }
 
 /// Tests are in `target/PROFILE/deps`, programs in `target/PROFILE`.

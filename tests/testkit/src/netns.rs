@@ -23,7 +23,7 @@ pub(crate) const ENTER: &str = "nsenter";
 const MAX_SUBNETS_TRIED: usize = 100;
 const OWN_HOST_PART: u8 = 1;
 const LAST_HOST_PART: u8 = 254;
-/// What the bridge does with frames of a port, by the numbers of the spanning tree protocol.
+/// The bridge's treatment of frames of a port, by the numbers of the spanning tree protocol.
 const DROPPED: &str = "0";
 const FORWARDED: &str = "3";
 
@@ -205,7 +205,7 @@ impl Drop for Bridge {
     }
 }
 
-/// What [`ENTER`] is told before the program.
+/// The arguments of [`ENTER`] before the program.
 pub(crate) fn enter_args(namespace: &str) -> [String; 2] {
     [format!("--net=/run/netns/{namespace}"), "--".to_owned()]
 }

@@ -24,11 +24,11 @@ use crate::{processes, spawner, wait};
 use output::Output;
 
 pub use crate::ports::free_port;
-pub use command::command;
+pub use command::{binary, command, estimand};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-/// What a process that failed may take to be gone.
+/// For a process that failed to be gone.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 const GREETING: &str = "listening on ";
 
@@ -53,7 +53,7 @@ pub struct Estimand {
     child: Option<Child>,
     /// How it ended, if that was found by looking.
     ended: Option<ExitStatus>,
-    /// What it said first.
+    /// Its first line of output.
     greeting: String,
     output: Output,
 }
@@ -147,7 +147,7 @@ impl Builder {
 }
 
 impl Estimand {
-    /// `bin` is the path of the binary: in its own crate's tests, `env!("CARGO_BIN_EXE_estimand")`.
+    /// `bin` is the path of the binary, for a test that takes another one than [`estimand`] does.
     pub fn builder(bin: impl AsRef<Path>) -> Builder {
         Builder {
             bin: bin.as_ref().to_owned(),

@@ -24,7 +24,7 @@ pub struct Process {
     pub cmdline: Vec<String>,
 }
 
-/// What the kernel's one line about a process says, as far as tests need it.
+/// The kernel's one line about a process, as far as tests need it.
 pub(crate) struct Stat {
     pub(crate) pid: u32,
     pub(crate) ppid: u32,
@@ -103,7 +103,7 @@ pub fn kill9(pid: u32) {
     signal_to(pid, Signal::KILL);
 }
 
-/// Whether `pid` runs: not if it is dead and only not yet waited for.
+/// True if `pid` runs: not if it is dead and only not yet waited for.
 pub fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| !stat.is_zombie)
 }

@@ -21,7 +21,7 @@ use state::{State, Switchboard};
 
 pub use state::Way;
 
-/// What the kernel keeps of connections that nobody has accepted yet.
+/// The kernel's queue of connections that nobody has accepted yet.
 const BACKLOG: i32 = 128;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);

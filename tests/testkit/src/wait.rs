@@ -8,6 +8,9 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The one patience of the tests: far longer than anything takes that should take a moment, on a machine that also
+/// compiles. A test that asserts how long something takes has a constant of its own for that.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The first pause; each one after it is longer, up to `LONGEST_PAUSE`.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(25);

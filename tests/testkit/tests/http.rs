@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use estimand_testkit::http::Http;
+use estimand_testkit::wait::PATIENCE;
 
-const SOON: Duration = Duration::from_secs(20);
 const AT_ONCE: Duration = Duration::from_millis(30);
 
 /// Serves each connection in turn by `serve`, which gets its number from 0.
@@ -62,7 +62,7 @@ fn opens_a_new_connection_when_the_server_closed_the_old() {
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}").unwrap();
     });
     assert_eq!(http.get("/").text(), "0");
-    estimand_testkit::wait::until(SOON, "an answer on a new connection", || {
+    estimand_testkit::wait::until(PATIENCE, "an answer on a new connection", || {
         http.try_request("GET", "/", &[], b"").ok().filter(|answer| answer.text() == "1")
     });
     server.join().unwrap();
@@ -138,10 +138,10 @@ fn events_come_whole_however_they_are_cut() {
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     });
     let mut events = http.sse("/watch", &[("Last-Event-ID", "6")]);
-    let first = events.next_event(SOON);
+    let first = events.next_event(PATIENCE);
     assert_eq!((first.id.as_deref(), first.event.as_str()), (Some("7"), "value"));
     assert_eq!(first.json(), serde_json::json!({"a": 1}));
-    let second = events.next_event(SOON);
+    let second = events.next_event(PATIENCE);
     assert_eq!((second.id, second.event.as_str(), second.data.as_str()), (None, "message", "x\ny"));
     assert_eq!(events.try_next(AT_ONCE).unwrap_err().kind(), ErrorKind::TimedOut);
     drop(events);

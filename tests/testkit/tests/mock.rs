@@ -7,10 +7,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use estimand_testkit::{mock, processes, wait};
+use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::{mock, processes};
 use tempfile::TempDir;
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// Runs of the mock under one mark; whatever they leave is killed in the end.
 struct Runs {
@@ -55,7 +54,7 @@ impl Drop for Runs {
     }
 }
 
-/// What the words print, if they do nothing else and end with 0.
+/// The output of words that do nothing else and end with 0.
 #[track_caller]
 fn printed(words: &[&str]) -> String {
     let output = Runs::new().output(words);
@@ -144,7 +143,7 @@ fn hangs_until_it_is_ended() {
     let by = Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(by.success());
     assert_eq!(child.wait().unwrap().signal(), Some(15));
-    processes::none_with(&runs.mark, SOON);
+    processes::none_with(&runs.mark, PATIENCE);
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn ignores_sigterm_and_does_the_rest() {
     for process in runs.left() {
         assert!(Command::new("kill").arg(process.pid.to_string()).status().unwrap().success());
     }
-    // What it prints after the signal was taken is printed by one whom it did not end.
+    // Output after the signal was taken comes from a process that the signal did not end.
     (2..12).for_each(|number| assert_eq!(line(&mut stdout), number.to_string()));
     assert!(runs.left().len() == 2 && child.try_wait().unwrap().is_none());
     child.kill().unwrap();
@@ -239,7 +238,7 @@ fn forks_without_end() {
         let all = runs.left();
         all.into_iter().filter(|one| one.cmdline[0] == mock::path().to_str().unwrap()).collect::<Vec<_>>()
     };
-    let found = wait::until(SOON, "the bomb to be where it is stopped", || {
+    let found = wait::until(PATIENCE, "the bomb to be where it is stopped", || {
         Some(bombs()).filter(|bombs| bombs.len() == COPIES)
     });
     // Not one that forks many times: its children fork as well.
@@ -249,10 +248,10 @@ fn forks_without_end() {
     let victim = found.last().unwrap().pid;
     processes::kill9(victim);
     let filled = || bombs().iter().filter(|bomb| bomb.pid != victim).count() >= COPIES - 1;
-    wait::until(SOON, "the others to go on", || filled().then_some(()));
+    wait::until(PATIENCE, "the others to go on", || filled().then_some(()));
     child.kill().unwrap();
     child.wait().unwrap();
-    processes::none_with(&runs.mark, SOON);
+    processes::none_with(&runs.mark, PATIENCE);
 }
 
 #[test]
@@ -336,7 +335,7 @@ fn knows_whether_it_is_alone() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_alone());
-    // Whoever leaves something running has not ended.
+    // A mock that leaves something running has not ended.
     let (mut child, _stdout) = runs.spawn(&[&word, "daemonize"]);
     assert!(child.wait().unwrap().success());
     assert!(!is_alone());

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use estimand_testkit::netns::{Host, Network};
 use estimand_testkit::process::Estimand;
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 
-const SOON: Duration = Duration::from_secs(30);
 /// How long silence is listened to. Less than the three seconds after which the kernel gives up on an ARP request.
 const SILENCE: Duration = Duration::from_millis(1_500);
 
@@ -107,7 +106,7 @@ fn nothing_is_left_of_a_network() {
 }
 
 #[test]
-fn what_a_killed_test_process_left_is_removed() {
+fn leftovers_of_a_killed_test_process_are_removed() {
     // No process has such an id: it is beyond what the kernel gives.
     let pid = fastrand::u32(0x800_0000..0x1000_0000);
     let (namespace, interface) = (format!("ek{pid:x}n0-node-1"), format!("ek{pid:x}s0"));
@@ -115,7 +114,7 @@ fn what_a_killed_test_process_left_is_removed() {
         assert!(Command::new("ip").args(args).status().unwrap().success());
     }
     let _network = Network::new();
-    wait::until(SOON, "the leftovers to be gone", || {
+    wait::until(PATIENCE, "the leftovers to be gone", || {
         let gone = !Path::new("/run/netns").join(&namespace).exists() && !interfaces().contains(&interface);
         gone.then_some(())
     });

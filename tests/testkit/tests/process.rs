@@ -71,7 +71,7 @@ fn listens_where_the_builder_says() {
 
 /// The mock serves nothing, and is told by `--` that the data folder is none of its words.
 #[test]
-fn what_serves_no_http_is_ready_with_its_first_line() {
+fn a_process_without_http_is_ready_with_its_first_line() {
     let words = ["print:here I am", "args", "hang", "--"];
     let mut agent = Estimand::builder(mock::path()).args(words).without_http().start();
     assert_eq!(agent.greeting(), "here I am");
@@ -93,7 +93,7 @@ fn what_serves_no_http_is_ready_with_its_first_line() {
 }
 
 #[test]
-fn what_serves_no_http_and_says_nothing_has_failed() {
+fn a_process_without_http_that_says_nothing_has_failed() {
     let mute = Estimand::builder(mock::path()).args(["exit:3", "--"]).without_http();
     let failure = mute.try_start().err().unwrap();
     assert!(failure.contains("wrote no line") && failure.contains("exit status: 3"), "{failure}");

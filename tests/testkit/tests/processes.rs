@@ -5,9 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use estimand_testkit::{mock, processes, wait};
-
-const SOON: Duration = Duration::from_secs(30);
+use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::{mock, processes};
 
 fn start(mark: &str, words: &[&str]) -> Child {
     let mut command = Command::new(mock::path());
@@ -22,8 +21,9 @@ fn start(mark: &str, words: &[&str]) -> Child {
 fn finds_processes_by_a_mark_and_by_their_parents() {
     let mark = processes::unique_mark("processes-test");
     let mut child = start(&mark, &["orphan", "orphan", "print:on", "hang"]);
-    let found =
-        wait::until(SOON, "all three", || Some(processes::with_argument(&mark)).filter(|all| all.len() == 3));
+    let found = wait::until(PATIENCE, "all three", || {
+        Some(processes::with_argument(&mark)).filter(|all| all.len() == 3)
+    });
     let main = found.iter().find(|process| process.pid == child.id()).unwrap();
     assert_eq!(main.ppid, std::process::id());
     assert_eq!(
@@ -38,7 +38,7 @@ fn finds_processes_by_a_mark_and_by_their_parents() {
     assert!(below.len() == 2 && processes::descendants(std::process::id()).contains(&below[0]));
 
     processes::kill9_all_with(&mark);
-    processes::none_with(&mark, SOON);
+    processes::none_with(&mark, PATIENCE);
     assert!(!processes::is_alive(child.id()), "dead, though nobody has waited for it");
     child.wait().unwrap();
 }
@@ -62,7 +62,7 @@ fn measures_what_a_process_uses() {
     let mut busy = Command::new(mock::path());
     let mut busy = busy.arg("flood-stdout").stdout(Stdio::null()).spawn().unwrap();
     assert!(processes::rss_bytes(idle.id()) > 20 << 20);
-    wait::until(SOON, "the busy one to have used some time", || {
+    wait::until(PATIENCE, "the busy one to have used some time", || {
         (processes::cpu_time(busy.id()) > Duration::from_millis(300)).then_some(())
     });
     assert!(processes::cpu_time(idle.id()) < processes::cpu_time(busy.id()));

@@ -7,9 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::proxy::{Proxy, Way};
-use estimand_testkit::wait;
+use estimand_testkit::wait::{self, PATIENCE};
 
-const SOON: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_millis(200);
 
 /// A server that sends everything back, and ends a connection when the client does.
@@ -26,7 +25,7 @@ fn echo() -> SocketAddr {
 
 fn client(proxy: &Proxy) -> TcpStream {
     let stream = TcpStream::connect(proxy.address()).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
@@ -48,7 +47,7 @@ fn expect_silence(mut stream: &TcpStream) {
     stream.set_read_timeout(Some(SILENCE)).unwrap();
     let error = stream.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
 }
 
 #[track_caller]
@@ -72,7 +71,7 @@ fn carries_every_byte_both_ways_and_the_end() {
         (&stream).read_to_end(&mut read).unwrap();
     });
     assert!(read == sent);
-    wait::until(SOON, "the connection to be over", || (proxy.connections() == 0).then_some(()));
+    wait::until(PATIENCE, "the connection to be over", || (proxy.connections() == 0).then_some(()));
 }
 
 #[test]
@@ -169,7 +168,7 @@ fn one_way_is_held_while_the_other_goes_on() {
     let proxy = Proxy::to(listener.local_addr().unwrap());
     let client = client(&proxy);
     let (server, _) = listener.accept().unwrap();
-    server.set_read_timeout(Some(SOON)).unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
     for (way, mut from, mut to) in [(Way::ToServer, &client, &server), (Way::ToClient, &server, &client)] {
         proxy.pause_only(way);
         to.write_all(b"other way").unwrap();

@@ -14,7 +14,7 @@ const fn plugin(command: &'static str, outcomes: &'static [Outcome]) -> Plugin {
 }
 
 const OK: &str = "\"ok\"";
-/// Whatever it says, as long as it says it.
+/// Any value.
 const SAYS_SOMETHING: Outcome = Value(&[Says("/text", " ")]);
 const IS_UNKNOWN: Outcome = Failure(&["it ended with exit 3, unknown: "]);
 
@@ -83,7 +83,7 @@ fn machine() -> Vec<Plugin> {
     ]
 }
 
-/// What samples twice, a second apart.
+/// Plugins that sample twice, a second apart.
 fn rates() -> Vec<Plugin> {
     vec![
         plugin(
@@ -104,7 +104,7 @@ fn rates() -> Vec<Plugin> {
     ]
 }
 
-/// What asks for hardware that most machines have not.
+/// Plugins for hardware that most machines have not.
 fn hardware() -> Vec<Plugin> {
     vec![
         plugin(
@@ -143,7 +143,7 @@ fn hardware() -> Vec<Plugin> {
     ]
 }
 
-/// What cannot work as it is called here.
+/// Plugins that cannot work as they are called here.
 fn failures() -> Vec<Plugin> {
     vec![
         plugin("check_statusfile {folder}/none", &[Failure(&["unknown: UNKNOWN: ", "does not exist"])]),

@@ -140,7 +140,7 @@ fn odd() -> Vec<Plugin> {
             env: &[("MUNIN_LIBDIR", "/usr/share/munin"), ("target", "http://127.0.0.1:{http}/")],
             ..plugin("http_loadtime", &[Value(&[]), Failure(&["exit"])])
         },
-        // What describes the graph is no value.
+        // The description of a graph is no value.
         plugin("cpu config", &[Nothing]),
         Plugin {
             env: &[("MUNIN_LIBDIR", "/usr/share/munin"), ("MUNIN_CAP_DIRTYCONFIG", "1")],

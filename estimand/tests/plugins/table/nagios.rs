@@ -25,7 +25,7 @@ pub fn plugins() -> Vec<Plugin> {
     machine().into_iter().chain(words()).chain(servers()).collect()
 }
 
-/// What looks at this machine.
+/// Plugins that look at this machine.
 fn machine() -> Vec<Plugin> {
     vec![
         plugin(
@@ -131,7 +131,7 @@ fn machine() -> Vec<Plugin> {
     ]
 }
 
-/// What looks at files, and at what it is told.
+/// Plugins that look at files, or at their arguments.
 fn words() -> Vec<Plugin> {
     vec![
         plugin(
@@ -199,7 +199,7 @@ fn words() -> Vec<Plugin> {
     ]
 }
 
-/// What asks a server.
+/// Plugins that ask a server.
 fn servers() -> Vec<Plugin> {
     vec![
         plugin(

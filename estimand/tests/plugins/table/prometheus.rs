@@ -58,7 +58,7 @@ pub fn plugins() -> Vec<Plugin> {
                 Is("/pacman_updates_pending/type", "\"unknown\""),
             ])],
         ),
-        // What is said of metrics of which there is none.
+        // Descriptions of metrics that have no sample.
         plugin("fstab-check.sh", &[Nothing, Value(&[Is("/node_fstab_mount_status/type", "\"gauge\"")])]),
         plugin("inotify-instances", &[Nothing, Value(&[Is("/inotify_instances/type", "\"gauge\"")])]),
         plugin("multipathd_info", &[Nothing, Value(&[])]),

@@ -110,7 +110,7 @@ struct Loaded<'a> {
     plane: &'a Plane,
     agent: Agent,
     cores: Cores,
-    /// Whether each of its runs gives a value.
+    /// True if each of its runs gives a value.
     delivers: bool,
 }
 

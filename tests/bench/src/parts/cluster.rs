@@ -24,7 +24,7 @@ use crate::served::program;
 const REAL_AGENTS: usize = 5;
 const REGISTRATIONS: usize = 30;
 const FLEETS: [usize; 2] = [1_000, 10_000];
-/// What each simulated agent runs all the time.
+/// The slots that each simulated agent runs all the time.
 const SLOTS: usize = 10;
 const FLEET_REGISTRATIONS: usize = 10;
 /// Until nothing of the joining is left: the longest that a question waits, and a heartbeat.
@@ -141,7 +141,7 @@ fn simulated(bench: &mut Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the manager uses for them, who speak to it as often as it tells them to.
+/// The manager's use for them; they speak to it as often as it tells them to.
 fn manager_takes(bench: &mut Bench, services: &Services, fleet: &Fleet, empty: u64) -> anyhow::Result<()> {
     let failed_before = fleet.failures().0;
     let (began, cpu, answered) = (Instant::now(), services.manager.cpu_time(), fleet.answered());

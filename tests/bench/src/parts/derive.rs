@@ -1,4 +1,4 @@
-//! What an agent computes from others' values: how many changes it keeps up with, and how soon a result can be read.
+//! Values that an agent computes from others: how many changes it keeps up with, and how soon a result can be read.
 //!
 //! One agent evaluates one expression for a thousand and for ten thousand nodes that exist by name only; their values
 //! come from here. A result counts when it is read and is that of the last value, so nothing that was left out
@@ -28,7 +28,7 @@ const NODES: [usize; 2] = [1_000, 10_000];
 const BATCH: usize = 1_000;
 /// Samples of how soon a result is readable.
 const SAMPLES: usize = 1_000;
-/// What else changes meanwhile.
+/// The other changes meanwhile.
 const BACKGROUND_PER_SECOND: usize = 1_000;
 const BACKGROUND_EVERY: Duration = Duration::from_millis(10);
 /// Theirs are other values than those that are waited for.
@@ -129,7 +129,7 @@ fn expression(name: &str, text: &str, inputs: &[&str]) -> Value {
     })
 }
 
-/// What one round of writing came to, by the second until the last result was readable unless it says otherwise.
+/// The result of one round of writing, by the second until the last result was readable unless it says otherwise.
 struct Round {
     /// Until the last of them was acknowledged.
     written: f64,
@@ -159,7 +159,7 @@ fn throughput(
             Ok(Instant::now())
         })?;
         let inputs = &rig.inputs;
-        // What is expected is worked out once: there may be a sum in it.
+        // The expected result is worked out once: there may be a sum in it.
         let expected: Vec<f64> = (0..inputs.nodes()).map(|node| result(inputs, node)).collect();
         let http = &rig.http;
         let readable = cores

@@ -22,7 +22,7 @@ const NODE: &str = "bench";
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 /// After all have run once, until nothing of the beginning is left.
 const SETTLE: Duration = Duration::from_secs(3);
-/// What a start reported and what its program printed belong together if they are not further apart.
+/// A reported start and its program's output belong together if they are not further apart.
 const SAME_RUN_US: i64 = 500_000;
 const STREAMS: usize = 200;
 const STREAM_S: i64 = 1;

@@ -1,4 +1,4 @@
-//! What 500,000 values cost: how fast they come in, what they take in memory and on disk, and how long a
+//! The cost of 500,000 values: how fast they come in, what they take in memory and on disk, and how long a
 //! killed service takes to be ready again with all of them.
 
 use std::fs;

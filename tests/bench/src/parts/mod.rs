@@ -1,4 +1,4 @@
-//! What is measured, a file a part. Each part can run alone; those on values in SQLite share one filled service.
+//! The measurements, a file a part. Each part can run alone; those on values in SQLite share one filled service.
 
 pub mod agent;
 pub mod batches;

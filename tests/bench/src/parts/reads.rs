@@ -48,7 +48,7 @@ fn one_value(bench: &mut Bench, keys: Keys) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the generator could do if the fastest server took no time.
+/// The generator's own limit, if the fastest server took no time.
 fn ceiling(bench: &mut Bench, bare: &Rounds) {
     let busy = bare.generator_busy();
     let what = format!("  the generator's own ceiling, being {:.0} % busy", busy * 100.0);

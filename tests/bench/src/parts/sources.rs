@@ -1,4 +1,4 @@
-//! What it costs to know how a node is: the default collectors, beside what people use for that elsewhere.
+//! The cost of knowing how a node is: the default collectors, beside what people use for that elsewhere.
 //!
 //! Everybody measures the same machine at the same time and on the same core, and is read once a round: processor
 //! time of the process and of all below it, and what they hold in memory. Who asks or stores what was measured has the
@@ -221,7 +221,7 @@ impl Intervals {
 }
 
 impl Contender {
-    /// What it has used so far.
+    /// Its use so far.
     fn look(&self) -> anyhow::Result<(Instant, Duration)> {
         if let Running::Exporter(_, scraper, _) = &self.running {
             ensure!(scraper.is_well(), "{} is not asked any more", self.what);
@@ -256,7 +256,7 @@ impl Running {
             Running::Agent(both) => values(&both.0.http()),
             Running::Exporter(_, _, http) => {
                 let page = String::from_utf8(http.get("/metrics").expect_status(200).body)?;
-                // What it says of itself does not count.
+                // Its values about itself do not count.
                 Ok(page.lines().filter(|line| line.starts_with("node_")).count())
             }
             Running::Collectd(_, folder) => columns(folder),

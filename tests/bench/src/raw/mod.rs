@@ -4,7 +4,7 @@
 pub mod server;
 pub mod sqlite;
 
-/// What one write changes in `t_data`, after the key.
+/// The columns that one write changes in `t_data`, after the key.
 pub const COLUMNS: [&str; 12] = [
     "data_name",
     "node_name",

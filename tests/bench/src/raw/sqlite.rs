@@ -12,7 +12,7 @@ use crate::histogram::Histogram;
 use crate::keys::{Keys, Row};
 
 const TABLES: &str = include_str!("../../../../lib/store/migrations/sqlite/2026-01-01-000000_first/up.sql");
-/// What the service sets on its own connection, so that both do the same work.
+/// The service's settings of its own connection, so that both do the same work.
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; \
      PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864;";
 

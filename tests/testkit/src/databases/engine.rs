@@ -1,4 +1,4 @@
-//! What differs between the database engines: where their programs are, how a data folder is made,
+//! The differences between the database engines: where their programs are, how a data folder is made,
 //! how the server is started and stopped, and how its own client asks it something.
 //!
 //! Commands are built here and run elsewhere. Durability is as in production: nothing here turns off

@@ -1,6 +1,6 @@
 //! The loop device of an image, and how much of it takes anything.
 //!
-//! What lies past a device's end fails, reads and writes alike, so a device that is made shorter while it is mounted
+//! Access past a device's end fails, reads and writes alike, so a device that is made shorter while it is mounted
 //! fails as a broken one does: each request by itself, from that moment on.
 //!
 //! When ext4 gives its journal up, it tells an `fsync` that comes right then that all is well, and what it was asked for is

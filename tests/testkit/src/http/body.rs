@@ -13,7 +13,7 @@ pub(super) enum Body {
     /// So many bytes are still to come.
     Counted(usize),
     Chunked(Chunk),
-    /// Whatever comes until the server closes the connection.
+    /// All bytes until the server closes the connection.
     ToTheEnd,
     Done,
 }

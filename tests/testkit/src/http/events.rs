@@ -1,6 +1,6 @@
 //! Reads server-sent events from a response, one at a time.
 //!
-//! What is yielded is what was sent: an id belongs to the event that carried it, and no reader
+//! Events are yielded as they were sent: an id belongs to the event that carried it, and no reader
 //! reconnects by itself. Comments only keep a stream alive: they are passed over, and don't extend
 //! the deadline.
 

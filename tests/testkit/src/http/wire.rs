@@ -30,7 +30,7 @@ impl Wire {
         Err(last)
     }
 
-    /// Whether the server has neither closed this connection nor sent something unasked.
+    /// True if the server has neither closed this connection nor sent something unasked.
     pub(super) fn is_reusable(&self) -> bool {
         let mut byte = [0];
         let quiet = self.stream.set_nonblocking(true).is_ok()

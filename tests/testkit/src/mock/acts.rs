@@ -20,7 +20,7 @@ pub(super) struct Mock {
     memory: Vec<Vec<u8>>,
 }
 
-/// What comes after a word.
+/// The step after a word.
 pub(super) enum Next {
     GoOn,
     Exit(u8),
@@ -79,7 +79,7 @@ impl Mock {
         Ok(Next::GoOn)
     }
 
-    /// What the mock knows about itself.
+    /// The mock's report about itself.
     fn told(&self, act: &Act) -> io::Result<String> {
         Ok(match act {
             Act::Args => serde_json::Value::from(self.args.clone()).to_string(),

@@ -1,4 +1,4 @@
-//! What the mock writes: at once and unbuffered, so that what a word prints is out before the next begins.
+//! Output of the mock: at once and unbuffered, so that what a word prints is out before the next begins.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};

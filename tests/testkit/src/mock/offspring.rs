@@ -1,4 +1,4 @@
-//! What the mock leaves behind: processes of the same program, told by words like the first.
+//! Processes that the mock leaves behind: instances of the same program, told by words like the first.
 //!
 //! They are started anew rather than forked, so that the process table says of each what it does. They
 //! carry the marks of the first, and have its pipes and its session unless a word says otherwise.

@@ -1,4 +1,4 @@
-//! What runs leave in files for a test to check: how many there were, and whether two were at once.
+//! Traces of runs in files for a test to check: how many there were, and whether two were at once.
 //!
 //! Both rest on the kernel's file locks, which a process loses when it dies, however it dies: a run that
 //! is killed in the middle neither loses a count nor looks like one that still goes on.

@@ -1,9 +1,31 @@
-//! Programs that use a client, the commands of the binary under test above all.
+//! The binary under test, and programs that use a client: its commands above all.
 
+use std::env;
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// It shows the token of all tests, hears nothing of the test's own environment that it would listen to, and is told nothing.
+use super::{Builder, Estimand};
+
+/// The binary under test. Cargo builds it beside the tests of its own package.
+#[track_caller]
+pub fn binary() -> PathBuf {
+    let own = env::current_exe().expect("this program has a path");
+    // Tests are in `target/PROFILE/deps`, programs in `target/PROFILE`.
+    let found =
+        own.ancestors().skip(1).take(2).map(|folder| folder.join("estimand")).find(|path| path.is_file());
+    found.unwrap_or_else(|| {
+        panic!("no `estimand` beside {}: `cargo build -p estimand` makes it", own.display())
+    })
+}
+
+/// How to start the binary under test.
+#[track_caller]
+pub fn estimand() -> Builder {
+    Estimand::builder(binary())
+}
+
+/// A program that shows the token of all tests, and gets neither input nor the settings of the test's own environment.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command

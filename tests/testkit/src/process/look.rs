@@ -1,4 +1,4 @@
-//! Whether a service is ready, as it says at `/readyz`. Over TLS `curl` asks, and whose certificate is shown there is for
+//! The readiness of a service, from `/readyz`. Over TLS `curl` asks, and the certificate shown there is for
 //! tests to check.
 
 use std::time::Duration;

@@ -75,7 +75,7 @@ impl Tail {
         thread::Builder::new().name("output".into()).spawn(read).expect("a thread can be started");
     }
 
-    /// What is kept. If the process has `ended`, what it wrote last may still be in the pipe.
+    /// The kept text. If the process has `ended`, its last output may still be in the pipe.
     fn text(&self, ended: bool) -> String {
         if ended && Arc::strong_count(&self.0) > 1 {
             let _ = wait::poll(LAST_WORDS, || if self.lock().at_end { Ok(()) } else { Err(()) });

@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Chunks that are held for one way; whoever sends more has to wait, as with a full socket.
 const MAX_HELD: usize = 64;
 
-/// What was read, and when it is to be written.
+/// Bytes that were read, and the instant at which they are to be written.
 type Chunk = (Vec<u8>, Instant);
 
 /// Returns when both ways are at their end.

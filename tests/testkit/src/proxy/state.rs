@@ -1,4 +1,4 @@
-//! What the test has ordered and which connections are open, and the waiting of all threads for either.
+//! The orders of the test and the open connections, and the waiting of all threads for either.
 
 use std::collections::HashMap;
 use std::io;

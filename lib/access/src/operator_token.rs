@@ -12,7 +12,7 @@ use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::names::DataName;
 use estimand_store::Error;
 
-use crate::{Access, book, digest};
+use crate::{Access, digest, tokens};
 
 /// What the token is called.
 const NAME: &str = "operator";
@@ -33,7 +33,7 @@ pub fn read(place: &Path) -> Option<Token> {
 }
 
 /// Makes a token and keeps it there. Whoever calls this has the turn.
-pub async fn operator(access: &Access, place: &Path) -> Result<(), Error> {
+pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
     let token = digest::random_token();
     if let Err(error) = write(place, &token) {
         tracing::error!(file = %place.display(), %error, "the operator's token cannot be kept; \
@@ -41,11 +41,11 @@ pub async fn operator(access: &Access, place: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let now = access.0.clock.now_micros();
-    let old = access.0.book.load().live(NAME, now).cloned();
+    let old = access.0.tokens.load().live(NAME, now).cloned();
     let over = old.map(|old| (estimand_store::TokenRow { revoked_at: Some(now), ..old }, "revoked"));
     let Ok(name) = DataName::parse(NAME) else { return Ok(()) };
     let new = NewToken { name, role: Grant::Operate, node: None, valid_for: None };
-    let made = (book::row_of(&new, &token, BY, now), "created");
+    let made = (tokens::row_of(&new, &token, BY, now), "created");
     access.store(over.into_iter().chain([made]).collect(), BY).await
 }
 

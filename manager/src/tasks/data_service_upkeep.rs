@@ -123,9 +123,10 @@ impl DataServiceUpkeep {
         let names: BTreeSet<_> = values.into_iter().map(|value| value.data_name).collect();
         for name in names {
             match within(ANSWER_WITHIN, self.data_service.delete(&name, Some(node))).await {
+                Ok(_) => {}
                 // It was bound to another name since, and has no values of its own.
                 Err(PeerError::Client(error)) if error.status() == Some(409) => {}
-                other => drop(other?),
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -199,7 +199,7 @@ impl Services {
             let alone = store.is_sqlite();
             let mut settings = estimand_manager::Settings::default();
             if alone {
-                settings.lead.ttl = LEAD_ALONE;
+                settings.leadership.ttl = LEAD_ALONE;
             }
             let options = estimand_manager::ManagerOptions {
                 store: store.clone(),

@@ -1,69 +1,52 @@
 //! The manager: which nodes there are, and which instance belongs on which of them.
 //!
-//! It runs nothing itself: agents ask what they should run, and say how they are. Everything is decided from
-//! what is registered and what agents say; whoever tells the manager of a change only makes it look sooner.
-//! One of several managers over one store leads, the others stand by; what a leader knows is rebuilt from
-//! the registry, the store and the agents when another one takes over.
+//! It runs nothing itself: agents ask for what they should run, and report how they are. Everything is decided from
+//! what is registered and what agents report; a notice of a change only makes the manager look sooner. One of
+//! several managers over one store leads, the others stand by; the state of a leader is rebuilt from the registry,
+//! the store and the agents when another one takes over.
 //!
-//! `cluster` is the pure core: it decides. Everything else here is the shell around it: `lead` and `term` (who
-//! may decide), `reign` (what exists while one does), `reader`, `pace` and `upkeep` (the tasks), and the
-//! handlers. What must hold: nothing is answered on behalf of a lead that is over.
+//! `core` is pure: it decides. Around it: `leadership` (what exists while this process leads, behind one lock, and
+//! until when that is), `tasks` (leading, reading the registry, looking at the cluster, keeping the data service up
+//! to date), `storage`, and `http` (the handlers). What must hold: nothing is answered on behalf of a leadership
+//! that is over.
 
-pub mod cluster;
+pub mod core;
 
-mod agents;
-mod changes;
 mod desired;
-mod figures;
-mod input;
-mod instances;
-mod lead;
-mod nodes;
-mod pace;
-mod reader;
-mod refusal;
-mod reign;
-mod runs;
-mod shelf;
-mod stops;
-mod term;
+mod http;
+mod leadership;
+mod metrics;
+mod storage;
+mod tasks;
 mod ticks;
-mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use estimand_api::problem::Problem;
 use estimand_client::Client;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_store::StoreUrl;
 use estimand_web::{Role, Routes};
-use tokio::sync::{Mutex as TaskMutex, watch};
-use tokio::time::timeout;
+use tokio::sync::watch;
 
-use cluster::Cluster;
-use figures::Figures;
-use lead::Candidate;
-use reign::Reign;
-use shelf::Shelf;
-use stops::Stops;
-use term::{End, Term};
+use http::{agents, changes, instances, nodes};
+use leadership::{Leadership, NotLeading};
+use metrics::Figures;
+use storage::Storage;
+use tasks::Candidate;
 
-pub use lead::LeadTimes;
+pub use tasks::LeadershipTimes;
 
-/// How long a new leader may take to read what is stored.
-const LOAD_WITHIN: Duration = Duration::from_secs(30);
-
-/// What a manager needs.
+/// Everything that a manager needs to start.
 pub struct ManagerOptions {
     pub store: StoreUrl,
     /// Where agents are told to write values; where they asked, if absent.
     pub data_server: Option<String>,
-    /// This is the only manager: it leads at once instead of waiting for the end of a lead that nobody has.
+    /// This is the only manager: it leads at once instead of waiting for the end of a term that no other has.
     pub alone: bool,
     pub clock: Arc<dyn Clock>,
-    /// The server's stop: questions that wait are answered then, and the lead is given up.
+    /// The server's stop: requests that wait are answered then, and the leadership is given up.
     pub stop: Stop,
     pub settings: Settings,
 }
@@ -71,29 +54,29 @@ pub struct ManagerOptions {
 /// The spans of a manager, and how it watches nodes.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub cluster: cluster::Settings,
-    pub lead: LeadTimes,
-    /// How often the registry is read although nobody says that it has changed.
+    pub cluster: core::Settings,
+    pub leadership: LeadershipTimes,
+    /// How often the registry is read although no change was announced.
     pub read_every: Duration,
-    /// How long somebody who asked for a run waits for it.
+    /// How long a request for a run by hand waits for it.
     pub run_within: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            cluster: cluster::Settings::default(),
-            lead: LeadTimes::default(),
+            cluster: core::Settings::default(),
+            leadership: LeadershipTimes::default(),
             read_every: Duration::from_secs(5),
             run_within: Duration::from_secs(60),
         }
     }
 }
 
-/// Whom the manager speaks to, and what it says of itself.
+/// The services that the manager speaks to, and its own address.
 #[derive(Debug, Clone)]
 pub struct Peers {
-    /// Where this manager can be reached; shown to whoever asks one that stands by.
+    /// Where this manager can be reached; one that stands by names the leader's.
     pub address: String,
     pub registry: Client,
     pub data_service: Client,
@@ -103,18 +86,18 @@ pub struct Peers {
 #[derive(Clone)]
 pub struct Manager(Arc<Shared>);
 
-/// What handlers and tasks share.
+/// Shared by handlers and tasks.
 struct Shared {
     settings: Settings,
     data_server: Option<String>,
     clock: Arc<dyn Clock>,
     stop: Stop,
-    shelf: Shelf,
+    storage: Storage,
     figures: Figures,
     peers: watch::Sender<Option<Arc<Peers>>>,
     /// None while this process does not lead.
-    reign: watch::Sender<Option<Arc<Reign>>>,
-    /// The address of whoever leads or did last; empty if nobody does.
+    leadership: watch::Sender<Option<Arc<Leadership>>>,
+    /// The address of the leader, or of the last one; empty if there is none.
     leader: Mutex<String>,
 }
 
@@ -123,63 +106,30 @@ impl Manager {
     pub fn start(options: ManagerOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
         let ManagerOptions { store, data_server, alone, clock, stop, settings } = options;
         let ready = readiness.part("manager");
-        let candidate = Candidate::new(store.clone(), settings.lead.clone(), alone, ready);
+        let candidate = Candidate::new(store.clone(), &settings.leadership, alone, ready, tasks);
         let shared = Arc::new(Shared {
             settings,
             data_server,
             clock,
             stop,
-            shelf: Shelf::new(store),
+            storage: Storage::new(store),
             figures: Figures::default(),
             peers: watch::Sender::new(None),
-            reign: watch::Sender::new(None),
+            leadership: watch::Sender::new(None),
             leader: Mutex::default(),
         });
-        let leading = Arc::clone(&shared);
-        // The lock says that one run of the task at a time owns the candidate; nobody else ever takes it.
-        let candidate = Arc::new(TaskMutex::new(candidate));
-        tasks.spawn("manager-lead", move |stop| {
-            let (shared, candidate) = (Arc::clone(&leading), Arc::clone(&candidate));
-            async move { shared.lead(&mut *candidate.lock().await, stop).await }
-        });
-        let reading = Arc::clone(&shared);
-        tasks.spawn("manager-registry", move |stop| {
-            let shared = Arc::clone(&reading);
-            async move {
-                while let Some((reign, peers)) = shared.next_reign(&stop).await {
-                    reader::follow(&shared, &reign, &peers.registry, &stop).await;
-                }
-            }
-        });
-        let looking = Arc::clone(&shared);
-        tasks.spawn("manager-pace", move |stop| {
-            let shared = Arc::clone(&looking);
-            async move {
-                while let Some((reign, _)) = shared.next_reign(&stop).await {
-                    pace::follow(&shared, &reign, &stop).await;
-                }
-            }
-        });
-        let telling = Arc::clone(&shared);
-        tasks.spawn("manager-upkeep", move |stop| {
-            let shared = Arc::clone(&telling);
-            async move {
-                while let Some((reign, peers)) = shared.next_reign(&stop).await {
-                    upkeep::follow(&reign, &peers.data_service, &stop).await;
-                }
-            }
-        });
+        tasks::start(&shared, candidate, tasks);
         Manager(shared)
     }
 
-    /// Says whom it speaks to; they may not be known when it starts. It does not lead before.
+    /// Sets the services that it speaks to; they may not be known when it starts. It does not lead before.
     pub fn set_peers(&self, peers: Peers) {
         self.0.peers.send_replace(Some(Arc::new(peers)));
     }
 
     /// Whether this manager leads just now.
     pub fn is_leading(&self) -> bool {
-        self.0.reign.borrow().as_ref().is_some_and(|reign| reign.term().is_valid())
+        self.0.leadership.borrow().as_ref().is_some_and(|leadership| leadership.term().is_valid())
     }
 
     pub fn routes(&self) -> Routes {
@@ -200,98 +150,22 @@ impl Manager {
             .share(self.clone())
     }
 
-    /// Writes what is known of the cluster: a source for [`Metrics`](estimand_runtime::Metrics).
+    /// Writes the cluster's figures: a source for [`Metrics`](estimand_runtime::Metrics).
     pub fn write_figures(&self, text: &mut String) {
-        let reign = self.0.reign.borrow().clone();
-        self.0.figures.write(&mut Exposition::new(text), reign.as_ref());
+        let leadership = self.0.leadership.borrow().clone();
+        self.0.figures.write(&mut Exposition::new(text), leadership.as_ref());
     }
 
     fn shared(&self) -> &Shared {
         &self.0
     }
 
-    /// What is held while this manager leads; who else leads, if it does not.
-    fn reign(&self) -> Result<Arc<Reign>, Problem> {
-        let reign = self.0.reign.borrow().clone();
-        reign.filter(|reign| reign.term().is_valid()).ok_or_else(|| {
+    /// The leadership, while this manager leads.
+    fn leadership(&self) -> Result<Arc<Leadership>, NotLeading> {
+        let leadership = self.0.leadership.borrow().clone();
+        leadership.filter(|leadership| leadership.term().is_valid()).ok_or_else(|| {
             let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner);
-            refusal::standing_by(Some(leader.as_str()).filter(|address| !address.is_empty()))
+            NotLeading { leader: Some(leader.clone()).filter(|address| !address.is_empty()) }
         })
-    }
-}
-
-impl Shared {
-    /// The task that stands by and leads in turns.
-    async fn lead(&self, candidate: &mut Candidate, stop: Stop) {
-        let stops = Stops { server: self.stop.clone(), task: stop };
-        let mut known = self.peers.subscribe();
-        let peers = tokio::select! {
-            // The sender is borrowed here, so that it cannot be gone.
-            peers = known.wait_for(Option::is_some) => peers.ok().and_then(|peers| peers.clone()),
-            () = stops.requested() => return,
-        };
-        candidate.set_address(peers.as_ref().map_or("", |peers| &peers.address));
-        let hear = |address: &str| {
-            address.clone_into(&mut self.leader.lock().unwrap_or_else(PoisonError::into_inner));
-        };
-        while let Some(term) = candidate.stand(&stops, hear).await {
-            tracing::info!(epoch = term.epoch(), "this manager leads");
-            self.figures.leads.increment();
-            let term = Arc::new(term);
-            let _ends_with_this = EndAtDrop(Arc::clone(&term));
-            let (end, ()) = tokio::join!(candidate.keep(&term, &stops), self.rule(&term));
-            candidate.leave(&term, end).await;
-        }
-    }
-
-    /// Makes the reign of a term, as long as that lasts.
-    async fn rule(&self, term: &Arc<Term>) {
-        let load = tokio::select! {
-            load = timeout(LOAD_WITHIN, self.shelf.load()) => load,
-            _ = term.ended() => return,
-        };
-        let (nodes, placements) = match load {
-            Ok(Ok(stored)) => stored,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "what is stored cannot be read");
-                return term.end(End::GivenUp);
-            }
-            Err(_) => {
-                tracing::warn!("what is stored could not be read in time");
-                return term.end(End::GivenUp);
-            }
-        };
-        let mut settings = self.settings.cluster.clone();
-        settings.takeover_ms += term.overlap_ms();
-        let cluster = Cluster::new(settings, term.epoch(), nodes, placements, ticks::now());
-        let reign = Arc::new(Reign::new(Arc::clone(term), cluster));
-        self.reign.send_replace(Some(Arc::clone(&reign)));
-        term.ended().await;
-        self.reign.send_replace(None);
-        reign.end();
-    }
-
-    /// For a task: the reign that there is, or the next one, with whom to speak to; none after the stop.
-    async fn next_reign(&self, stop: &Stop) -> Option<(Arc<Reign>, Arc<Peers>)> {
-        let mut reigns = self.reign.subscribe();
-        let lasting =
-            |reign: &Option<Arc<Reign>>| reign.as_ref().is_some_and(|reign| !reign.term().is_over());
-        tokio::select! {
-            reign = reigns.wait_for(lasting) => {
-                let reign = reign.ok()?.clone()?;
-                let peers = self.peers.borrow().clone()?;
-                Some((reign, peers))
-            }
-            () = stop.requested() => None,
-        }
-    }
-}
-
-/// Ends a term when the task that keeps it goes, also by a panic: then nobody beats any more.
-struct EndAtDrop(Arc<Term>);
-
-impl Drop for EndAtDrop {
-    fn drop(&mut self) {
-        self.0.end(End::GivenUp);
     }
 }

@@ -1,6 +1,6 @@
-//! Milliseconds that only grow: what leases, leads and losses are measured with.
+//! Milliseconds that only grow: leases, terms of leadership and losses are measured with them.
 //!
-//! They go on while the machine sleeps. A manager that wakes up after a minute must know that its lead is
+//! They go on while the machine sleeps. A manager that wakes up after a minute must know that its term is
 //! over, although for its timers no time has passed.
 
 use std::time::Duration;

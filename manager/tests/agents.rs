@@ -83,7 +83,7 @@ fn wait_waiting(manager: &Running, count: f64) {
 }
 
 #[test]
-fn a_question_that_waited_long_enough_is_answered_with_nothing() {
+fn a_request_that_waited_long_enough_is_answered_with_nothing() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     let manager = Running::start(&store, &world);
     let agent = Agent::new(manager.serving.address, "n1");
@@ -97,7 +97,7 @@ fn a_question_that_waited_long_enough_is_answered_with_nothing() {
 }
 
 #[test]
-fn nothing_is_said_out_of_ignorance() {
+fn an_agent_gets_no_desired_state_before_the_registry_was_read() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     world.register(&[registration("a", 1, &json!({}))]);
     world.take_registry_away(true);
@@ -139,7 +139,7 @@ fn a_node_has_one_agent_at_a_time() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn an_invalid_request_is_rejected_with_its_field() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     let manager = Running::start(&store, &world);
     let problem = |response: estimand_testkit::http::Response| {
@@ -168,7 +168,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn one_change_reaches_all_who_wait() {
+fn a_change_reaches_all_agents_that_wait() {
     const NODES: usize = 200;
     let (world, (_folder, store)) = (World::start(), sqlite());
     world.register(&[registration("a", 1, &json!({}))]);
@@ -212,7 +212,7 @@ async fn ask(client: Client, node: NodeName, revision: u64) -> Desired {
 }
 
 #[test]
-fn a_stop_answers_everybody_who_waits() {
+fn a_stop_answers_all_requests_that_wait() {
     const WAITING: usize = 100;
     let (world, (_folder, store)) = (World::start(), sqlite());
     let manager = Running::start(&store, &world);

@@ -24,7 +24,7 @@ fn pair(store: &str, world: &World) -> (Running, Running) {
 }
 
 #[test]
-fn one_leads_and_the_other_says_who() {
+fn a_standby_says_which_manager_leads() {
     let (world, store) = (World::start(), postgres().fresh_url());
     world.register(&[registration("a", 1, &json!({ "kind": "processor" }))]);
     let (first, second) = pair(&store, &world);
@@ -126,7 +126,7 @@ fn a_leader_that_is_cut_off_grants_nothing_any_more() {
 }
 
 #[test]
-fn waiting_agents_hear_of_the_end_of_a_lead() {
+fn waiting_agents_hear_of_the_end_of_a_leadership() {
     let server = postgres();
     let (world, store) = (World::start(), server.fresh_url());
     let pipe = Pipe::to(server.port());
@@ -155,7 +155,7 @@ fn waiting_agents_hear_of_the_end_of_a_lead() {
 }
 
 #[test]
-fn when_the_database_comes_back_somebody_leads() {
+fn a_manager_leads_again_when_the_database_comes_back() {
     let server = Server::start_own(Kind::Postgres);
     let (world, store) = (World::start(), server.fresh_url());
     let (first, second) = pair(&store, &world);
@@ -174,7 +174,7 @@ fn when_the_database_comes_back_somebody_leads() {
 }
 
 #[test]
-fn without_its_database_it_is_not_ready() {
+fn a_manager_without_its_database_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let in_the_way = folder.path().join("store");
     std::fs::write(&in_the_way, "a file where a folder should be").unwrap();

@@ -53,7 +53,7 @@ fn nodes_and_instances_are_shown() {
 }
 
 #[test]
-fn what_is_told_must_be_so_at_the_registry() {
+fn a_notice_counts_only_if_the_registry_agrees() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     let a = registration("a", 1, &json!({}));
     let manager = Running::start(&store, &world);
@@ -95,7 +95,7 @@ fn a_deletion_is_answered_when_the_slots_are_gone() {
 }
 
 #[test]
-fn of_a_lost_node_nobody_can_tell_what_has_ended() {
+fn a_deletion_names_lost_nodes_as_unreachable() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     world.register(&[registration("a", 1, &json!({}))]);
     let manager = Running::launch(&store, &world, true, impatient());
@@ -149,7 +149,7 @@ fn the_data_service_hears_of_lost_nodes_also_when_it_was_away() {
 /// Nodes are lost within half a second.
 fn impatient() -> Settings {
     let cluster =
-        estimand_manager::cluster::Settings { min_heartbeat_ms: 100, margin_ms: 100, ..Default::default() };
+        estimand_manager::core::Settings { min_heartbeat_ms: 100, margin_ms: 100, ..Default::default() };
     Settings { cluster, ..settings() }
 }
 

@@ -120,7 +120,7 @@ fn of_token(access: &Access, role: Role, shown: &HeaderValue) -> Result<Credenti
         unauthorized("the header Authorization is not understood; expected `Authorization: Bearer TOKEN`")
     })?;
     let tokens = access.0.tokens.load();
-    // What was used up is credential for one thing only: that its answer may have been lost.
+    // A used join token is kept for one reason: the answer may have been lost.
     let Some(credential) = tokens.find(token).filter(|credential| !credential.is_used || role == Role::Join)
     else {
         return Err(match tokens.stored().is_some() {
@@ -164,7 +164,7 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Credential, Pr
 }
 
 pub fn unknown_token() -> Problem {
-    unauthorized("this token is not credential here, or it was revoked")
+    unauthorized("this token is not known here, or it was revoked")
 }
 
 fn not_loaded() -> Problem {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_client::{Client, Options};
-use estimand_manager::{LeadTimes, Manager, ManagerOptions, Peers, Settings};
+use estimand_manager::{LeadershipTimes, Manager, ManagerOptions, Peers, Settings};
 use estimand_runtime::Metrics;
 use estimand_runtime::stop::{self, StopTrigger};
 use estimand_runtime::{Readiness, Stop, SystemClock, Tasks};
@@ -84,7 +84,12 @@ pub struct Running {
 pub fn settings() -> Settings {
     let millis = Duration::from_millis;
     Settings {
-        lead: LeadTimes { ttl: millis(1_500), margin: millis(100), beat: millis(300), look: millis(100) },
+        leadership: LeadershipTimes {
+            ttl: millis(1_500),
+            margin: millis(100),
+            beat: millis(300),
+            look: millis(100),
+        },
         ..Settings::default()
     }
 }

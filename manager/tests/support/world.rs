@@ -116,7 +116,12 @@ async fn mark(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpRespons
     Ok(HttpResponse::Ok().json(json!({ "changed": 1, "revision": 1 })))
 }
 
-#[utoipa::path(get, path = "/api/data", responses((status = 200)))]
+#[utoipa::path(
+    get,
+    path = "/api/data",
+    params(("dataName" = String, Query), ("dataNode" = String, Query)),
+    responses((status = 200))
+)]
 async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let state = state.lock().unwrap();
     there(state.data_away)?;
@@ -133,7 +138,12 @@ async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpRespons
     Ok(HttpResponse::Ok().json(of_node.map(value).collect::<Vec<_>>()))
 }
 
-#[utoipa::path(delete, path = "/api/data", responses((status = 200)))]
+#[utoipa::path(
+    delete,
+    path = "/api/data",
+    params(("dataName" = String, Query), ("dataNode" = String, Query)),
+    responses((status = 200))
+)]
 async fn delete(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let mut state = state.lock().unwrap();
     there(state.data_away)?;

@@ -1,0 +1,196 @@
+//! Reads parameters of queries and bodies of agents. Each error names its field.
+
+use estimand_api::fields::{self, Fields};
+use estimand_api::json::{self, parse_object};
+use estimand_api::node::{Heartbeat, MAX_LABELS};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema::optional;
+use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
+use estimand_api::slot::RunReport;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::{Value, json};
+
+use crate::leadership::RunResult;
+
+/// The largest report of a run: its output, escaped, and the values in it.
+pub const MAX_REPORT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_AGENT_BYTES: usize = 128;
+/// All that a machine says of itself.
+const MAX_FACTS_BYTES: usize = 32 * 1024;
+const BOOT_EXPECTED: &str = "the number of the agent's start, from 1 on";
+
+/// A whole number from a query or a path.
+pub fn whole(field: &str, given: &str, most: u64) -> Result<u64, Problem> {
+    given.parse().ok().filter(|number| *number <= most).ok_or_else(|| {
+        let error = FieldError::new(field, "is not such a number");
+        Problem::invalid_field(error.given(given).expected(format!("a whole number from 0 to {most}")))
+    })
+}
+
+/// The name under which an agent speaks.
+pub fn agent(given: &str) -> Result<&str, Problem> {
+    let fits = (1..=MAX_AGENT_BYTES).contains(&given.len()) && given.bytes().all(|b| b.is_ascii_graphic());
+    fits.then_some(given).ok_or_else(|| {
+        let expected = format!("1 to {MAX_AGENT_BYTES} visible ASCII characters");
+        let error = FieldError::new("agent", "does not name an agent").given(given).expected(expected);
+        Problem::invalid_field(error)
+    })
+}
+
+pub fn boot(boot: u64) -> Result<u64, Problem> {
+    let fits = (1..=i64::MAX.unsigned_abs()).contains(&boot);
+    fits.then_some(boot).ok_or_else(|| {
+        let error = FieldError::new("boot", "is not the number of a start");
+        Problem::invalid_field(error.given(boot).expected(BOOT_EXPECTED))
+    })
+}
+
+pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
+    let beat: Heartbeat = typed(body)?;
+    agent(&beat.agent)?;
+    boot(beat.boot)?;
+    let mut errors = Vec::new();
+    if beat.labels.len() > MAX_LABELS {
+        errors
+            .push(FieldError::new("labels", format!("are more than {MAX_LABELS}")).given(beat.labels.len()));
+    }
+    for (key, value) in &beat.labels {
+        if !is_label_key(key) {
+            errors.push(FieldError::new("labels", "has a wrong key").given(key).expected(KEY_EXPECTED));
+        } else if !is_label_value(value) {
+            let error = FieldError::new(format!("labels.{key}"), "is not a label's value");
+            errors.push(error.given(value).expected(VALUE_EXPECTED));
+        }
+    }
+    let facts = serde_json::to_vec(&beat.facts).map_or(usize::MAX, |text| text.len());
+    if facts > MAX_FACTS_BYTES {
+        let message = format!("have {facts} bytes as JSON; at most {MAX_FACTS_BYTES} are taken");
+        errors.push(FieldError::new("facts", message));
+    }
+    if errors.is_empty() { Ok(beat) } else { Err(Problem::invalid(errors)) }
+}
+
+/// Either the report of a run, or why there was none.
+#[derive(Debug)]
+pub enum RunOutcome {}
+
+estimand_api::described!(
+    RunOutcome,
+    [RunReport],
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "report": optional::<RunReport>("Everything about the run"),
+            "refused": { "description": "Why there was no run", "type": ["string", "null"] },
+        },
+        "allOf": [{ "oneOf": [
+            { "required": ["report"], "properties": { "report": { "type": "object" }, "refused": { "type": "null" } } },
+            { "required": ["refused"], "properties": { "refused": { "type": "string" }, "report": { "type": "null" } } },
+        ] }],
+        "examples": [{ "refused": "not allowed" }],
+    })
+);
+
+/// An agent's answer to a run: `{"report": …}` or `{"refused": "reason"}`.
+pub fn run_outcome(body: &[u8]) -> Result<RunResult, Problem> {
+    let mut fields = Fields::new(parse_object(body)?);
+    let report = fields.optional("report", "everything about the run", |value| {
+        let plain = RunReport::deserialize(value);
+        plain.or_else(|_| serde_path_to_error::deserialize(json::written_whole(value.clone()))).map_err(
+            |error| match error.path().to_string() {
+                path if path == "." => error.inner().to_string(),
+                path => format!("at {path}: {}", error.inner()),
+            },
+        )
+    });
+    let refused =
+        fields.optional("refused", "why there was no run", |v| fields::string(v).map(str::to_owned));
+    let (has_report, has_refusal) = (report.is_some(), refused.is_some());
+    let mut errors = fields.end();
+    if errors.is_empty() && has_report == has_refusal {
+        let message = if has_report { "does not go with `refused`" } else { "is missing" };
+        errors.push(FieldError::new("report", message).expected("either `report` or `refused`"));
+    }
+    match (report, refused) {
+        (Some(report), None) if errors.is_empty() => Ok(Ok(report)),
+        (None, Some(why)) if errors.is_empty() => Ok(Err(why)),
+        _ => Err(Problem::invalid(errors)),
+    }
+}
+
+/// Reads a body that is right nearly always: only one that is not is read again to find out where.
+fn typed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // The derived reader takes an array of all fields in their order for an object.
+    let read = match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body),
+        _ => Err(serde_json::Error::custom("it is no JSON object")),
+    };
+    read.or_else(|_: serde_json::Error| {
+        let document = json::written_whole(Value::Object(parse_object(body)?));
+        serde_path_to_error::deserialize::<_, T>(document).map_err(|error| {
+            let field = match error.path().iter().next() {
+                Some(_) => error.path().to_string(),
+                None => "body".to_owned(),
+            };
+            Problem::invalid_field(FieldError::new(field, error.inner().to_string()))
+        })
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, field: &str, part: &str) {
+        let problem = heartbeat(body.as_bytes()).unwrap_err();
+        assert_eq!(problem.status, 400, "{body}");
+        assert_eq!(problem.errors[0].field, field, "{body}: {problem}");
+        assert!(problem.detail.contains(part), "{body}: {problem}");
+    }
+
+    #[test]
+    fn an_error_in_a_heartbeat_names_its_field() {
+        heartbeat(br#"{"agent":"a","boot":1,"applied":0}"#).unwrap();
+        assert_eq!(heartbeat(br#"{"agent":"a","boot":3.0,"applied":0}"#).unwrap().boot, 3);
+        check(r#"{"agent":"a","boot":1}"#, "body", "applied");
+        check(r#"{"agent":"a","boot":1,"applied":0,"applid":0}"#, "applid", "unknown field");
+        check(r#"{"agent":"a","boot":"x","applied":0}"#, "boot", "invalid type");
+        check(r#"{"agent":"","boot":1,"applied":0}"#, "agent", "visible ASCII");
+        check(r#"{"agent":"a","boot":0,"applied":0}"#, "boot", "from 1");
+        check(r#"{"agent":"a","boot":1,"applied":0,"labels":{"a b":"c"}}"#, "labels", "a b");
+        check(r#"{"agent":"a","boot":1,"applied":0,"labels":{"zone":"a b"}}"#, "labels.zone", "label value");
+        check(r#"{"agent":"a","boot":1,"applied":0,"stopping":["x","1"]}"#, "stopping[1]", "data name");
+        check(
+            r#"{"agent":"a","boot":1,"applied":0,"statuses":[{"dataName":"a","version":1,"doing":"flying"}]}"#,
+            "statuses[0].doing",
+            "flying",
+        );
+        check("[", "body", "not JSON");
+        check("", "body", "empty");
+        check("[]", "body", "object");
+        check(r#"["a",1,{},{},{},0,[],false,[],false]"#, "body", "object");
+        check(r#"{"agent":"a","agent":"a","boot":1,"applied":0}"#, "body", "`agent` twice");
+        let kernel = "k".repeat(40_000);
+        let body = format!(r#"{{"agent":"a","boot":1,"applied":0,"facts":{{"kernel":"{kernel}"}}}}"#);
+        check(&body, "facts", "bytes");
+    }
+
+    #[test]
+    fn a_run_has_one_outcome() {
+        let refused = run_outcome(br#"{"refused": "not allowed"}"#).unwrap();
+        assert_eq!(refused, Err("not allowed".to_owned()));
+        for (body, part) in [
+            ("{}", "either"),
+            (r#"{"refused": 1}"#, "not a string"),
+            (r#"{"report": {"argv": [1]}}"#, "argv[0]"),
+            (r#"{"refused": "x", "reports": {}}"#, "`report`?"),
+        ] {
+            let problem = run_outcome(body.as_bytes()).unwrap_err();
+            assert!(problem.detail.contains(part), "{body}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The manager's requests: a handler translates, the cluster decides. Errors become problems here and nowhere else.
+
+pub mod agents;
+pub mod changes;
+mod input;
+pub mod instances;
+pub mod nodes;
+mod problems;

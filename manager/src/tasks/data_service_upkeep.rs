@@ -1,0 +1,134 @@
+//! Keeps the data service up to date: which nodes' values are those of a lost node, which nodes' values go because the
+//! node was removed, and which nodes answer for others.
+//!
+//! It is level-triggered: each round says everything that is still to be said, and what failed is said again,
+//! so that a data service that was away misses nothing. To say the same twice does no harm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_client::{Client, Query};
+use estimand_runtime::{Driver, Next, Rounds, Work};
+use tokio::time::{Instant, timeout};
+
+use super::{LeaderWork, PeerError, within};
+use crate::leadership::Leadership;
+use crate::{Peers, Shared};
+
+/// How long one request may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long deleting all the values of a node may take.
+const DELETE_WITHIN: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is told which nodes answer for others although that has not changed: it does not store it.
+const REPAIR_EVERY: Duration = Duration::from_secs(5);
+
+type Speakers = BTreeMap<DataName, Vec<NodeName>>;
+
+pub struct DataServiceUpkeep {
+    leadership: Arc<Leadership>,
+    data_service: Client,
+    /// The nodes that answer for others, as the data service was told last, and when.
+    speakers: Option<(Speakers, Instant)>,
+}
+
+impl LeaderWork for DataServiceUpkeep {
+    const TASK: &'static str = "manager-data-service";
+    const ACTIVITY: &'static str = "telling the data service what became of nodes";
+
+    fn schedule(_: &Shared, driver: Driver) -> Driver {
+        driver.every(REPAIR_EVERY).pauses(FIRST_PAUSE, LONGEST_PAUSE)
+    }
+
+    fn new(_: &Arc<Shared>, leadership: &Arc<Leadership>, peers: &Peers) -> Self {
+        let (leadership, data_service) = (Arc::clone(leadership), peers.data_service.clone());
+        DataServiceUpkeep { leadership, data_service, speakers: None }
+    }
+
+    fn rounds(leadership: &Leadership) -> &Rounds {
+        &leadership.updates
+    }
+}
+
+impl Work for DataServiceUpkeep {
+    type Error = PeerError;
+
+    async fn round(&mut self) -> Result<Next, PeerError> {
+        let done = self.update().await;
+        if let Err(cause) = &done {
+            self.leadership.with(|state| state.removals.postpone(&cause.to_string()));
+        }
+        done.map(|()| Next::Period)
+    }
+}
+
+impl DataServiceUpkeep {
+    async fn update(&mut self) -> Result<(), PeerError> {
+        // First, because a node may wait with values for being allowed to write them; but the rest does not wait for it.
+        let spoken = self.set_speakers().await;
+        for (node, lost) in self.leadership.with(|state| state.cluster.marks()) {
+            if !self.leadership.term().is_valid() {
+                return Ok(());
+            }
+            let done = within(ANSWER_WITHIN, self.data_service.mark_node(&node, lost)).await?;
+            tracing::info!(%node, lost, values = done.changed, "a node's values are marked");
+            self.leadership.with(|state| state.cluster.marked(&node, lost));
+        }
+        for node in self.leadership.with(|state| state.removals.nodes()) {
+            self.remove(&node).await?;
+        }
+        spoken
+    }
+
+    async fn set_speakers(&mut self) -> Result<(), PeerError> {
+        let speakers = self.leadership.with(|state| state.settled.then(|| state.cluster.speakers()));
+        let Some(speakers) = speakers else { return Ok(()) };
+        let is_known = |(known, at): &(Speakers, Instant)| *known == speakers && at.elapsed() < REPAIR_EVERY;
+        if !self.speakers.as_ref().is_some_and(is_known) {
+            within(ANSWER_WITHIN, self.data_service.set_speakers(&speakers)).await?;
+            self.speakers = Some((speakers, Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Deletes the values first: if this is cut short, the node is still there to be removed again.
+    async fn remove(&self, node: &NodeName) -> Result<(), PeerError> {
+        if !self.leadership.term().is_valid() {
+            return Ok(());
+        }
+        let removable = self.leadership.with(|state| state.cluster.check_removable(node));
+        if let Err(error) = removable {
+            self.leadership.with(|state| state.removals.finish(node, &Err(error.into())));
+            return Ok(());
+        }
+        let delete = timeout(DELETE_WITHIN, self.delete_values(node)).await;
+        delete.map_err(|_| PeerError::Late(DELETE_WITHIN))??;
+        self.leadership.with(|state| {
+            let removed = state.cluster.remove(node);
+            if removed.is_ok() {
+                state.forget(node);
+                tracing::info!(%node, "a node and its values are removed");
+            }
+            state.removals.finish(node, &removed.map_err(Into::into));
+        });
+        Ok(())
+    }
+
+    async fn delete_values(&self, node: &NodeName) -> Result<(), PeerError> {
+        let query = Query { node: Some(node.clone()), ..Query::default() };
+        let (values, _) = within(ANSWER_WITHIN, self.data_service.values(&query)).await?;
+        let names: BTreeSet<_> = values.into_iter().map(|value| value.data_name).collect();
+        for name in names {
+            match within(ANSWER_WITHIN, self.data_service.delete(&name, Some(node))).await {
+                Ok(_) => {}
+                // It was bound to another name since, and has no values of its own.
+                Err(PeerError::Client(error)) if error.status() == Some(409) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -209,7 +209,6 @@ pub async fn bind(
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     let Bind { served, from } = Bind::read(&body.0)?;
     let op = Op::Bind { name: name.clone(), served, from, by: actor(&who) };
@@ -240,7 +239,6 @@ pub async fn roll_back(
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     let RollBack { from } = RollBack::read(&body.0)?;
     let op = Op::RollBack { name: name.clone(), from, by: actor(&who) };
@@ -265,7 +263,6 @@ pub async fn unbind(
     who: Principal,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     service.submit(Op::Unbind { name, by: actor(&who) }, 256).await?;
     Ok(HttpResponse::NoContent().finish())

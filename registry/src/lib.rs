@@ -1,21 +1,18 @@
 //! The registry: how each data name is produced. The paper's `t_DP`, of which it is the only writer.
 //!
 //! All registrations are in memory, rendered; reads never wait for the database. Changes go one after the
-//! other through one task, which checks them against the others, stores them and then publishes them. The
-//! registry runs nothing and places nothing: who does is told that something has changed, and reads it here.
+//! other through a single writer, which checks them against the others, stores them and then publishes them. The
+//! registry runs nothing and places nothing: managers are told that something has changed, and read it here.
+//!
+//! `core` decides, `http` translates, `storage` knows the rows, `tasks` tell others of changes.
 //!
 //! What must hold: what was acknowledged survives any crash; what is read is what is stored; the version of
 //! a name never goes back; the inputs of registrations form no cycle; each change is in the audit trail.
 
-mod book;
-mod change;
-mod edit;
-mod graph;
-mod listeners;
-mod managers;
-mod read;
-mod rows;
-mod shelf;
+mod core;
+mod http;
+mod storage;
+mod tasks;
 mod writer;
 
 use std::sync::Arc;
@@ -28,43 +25,40 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{Change, Mode, Registration};
 use estimand_client::{Client, Query as Values};
 use estimand_runtime::metrics::{Exposition, Kind};
+use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{StoreUrl, Worker};
 use estimand_web::{Role, Routes};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use book::{Book, Held};
-use edit::Ask;
-use listeners::Listeners;
-use managers::Managers;
-use shelf::Shelf;
-use writer::{Done, Job, Writer};
+use crate::core::edit::Ask;
+use crate::core::{Registrations, RenderedRegistration, StoredRegistration};
+use http::problems;
+use storage::{Storage, rows};
+use tasks::histories::Histories;
+use tasks::managers::Managers;
+use writer::{HistoriesTicket, Register, RegistryState, Remove};
 
-pub use edit::MAX_REGISTRATIONS;
-pub use managers::manager_options;
+pub use crate::core::MAX_REGISTRATIONS;
+pub use tasks::managers::manager_options;
 
-/// How many changes may wait.
-const MAX_WAITING: usize = 256;
-/// How long a caller waits for its change to be durable.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the data service is asked whether a name is bound.
 const ASK_WITHIN: Duration = Duration::from_millis(500);
 
 /// Called once, with the reason, when the registry cannot go on and its process should end.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What a registry needs.
+/// The needs of a registry.
 pub struct RegistryOptions {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
-    /// Says why no agent would run a registration: what needs to be known of that is not the registry's.
+    /// Says why no agent would run a registration; the registry knows nothing of commands.
     pub check: Check,
     pub on_fatal: OnFatal,
 }
 
-/// What refuses a registration that nothing would run, with what is wrong about its command.
+/// Rejects a registration that no agent would run, with the reason.
 pub type Check = Box<dyn Fn(&Registration) -> Result<(), String> + Send + Sync>;
 
 /// A registry that runs. Clones are the same one.
@@ -73,24 +67,26 @@ pub struct Registry(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
-    jobs: mpsc::Sender<Job>,
+    writer: Writer<RegistryState>,
     /// Reads the audit trail, so that reading much of it makes no change wait.
     audit: Worker,
 }
 
-/// What handlers and tasks share.
+/// Shared by handlers and tasks.
 struct Shared {
     /// None until everything is loaded.
-    book: ArcSwapOption<Book>,
-    listeners: Listeners,
+    registrations: ArcSwapOption<Registrations>,
+    histories: Histories,
     managers: Managers,
     clock: Arc<dyn Clock>,
     check: Check,
 }
 
 impl Shared {
-    fn book(&self) -> Result<Arc<Book>, Problem> {
-        self.book.load_full().ok_or_else(|| Problem::unavailable("the registrations are not loaded yet", 1))
+    fn registrations(&self) -> Result<Arc<Registrations>, Problem> {
+        self.registrations
+            .load_full()
+            .ok_or_else(|| Problem::unavailable("the registrations are not loaded yet", 1))
     }
 }
 
@@ -98,38 +94,39 @@ impl Registry {
     /// Starts the tasks; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: RegistryOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
         let RegistryOptions { store, clock, check, on_fatal } = options;
-        let (jobs, inbox) = mpsc::channel(MAX_WAITING);
-        let (listeners, managers) = (Listeners::new(), Managers::new());
-        let shared = Arc::new(Shared { book: ArcSwapOption::empty(), listeners, managers, clock, check });
-        let (shelf, ready) = (Shelf::new(store.clone()), readiness.part("registry"));
-        let writer = Writer::new(Arc::clone(&shared), inbox, shelf, ready, on_fatal);
-        // The lock says that one run of the task at a time owns the writer; nobody else ever takes it.
-        let writer = Arc::new(Mutex::new(writer));
-        tasks.spawn("registry", move |stop| {
-            let writer = Arc::clone(&writer);
-            async move { writer.lock().await.run(&stop).await }
+        let (histories, managers) = (Histories::default(), Managers::new());
+        let shared =
+            Arc::new(Shared { registrations: ArcSwapOption::empty(), histories, managers, clock, check });
+        let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()));
+        let (ready, taken_over) = (readiness.part("registry"), readiness.part("registry-claim"));
+        taken_over.ready();
+        let on_taken_over = Box::new(move || {
+            taken_over.not_ready(problems::TAKEN_OVER);
+            on_fatal(problems::TAKEN_OVER);
         });
-        let told = Arc::clone(&shared);
-        tasks.spawn("registry-listeners", move |stop| {
-            let shared = Arc::clone(&told);
-            async move { shared.listeners.run(&shared.book, &stop).await }
+        let writer = Writer::start(tasks, "registry", state, ready, on_taken_over);
+        let telling = Arc::clone(&shared);
+        let driver = Arc::new(Mutex::new(Histories::driver(tasks)));
+        tasks.spawn("registry-histories", move |stop| {
+            let (shared, driver) = (Arc::clone(&telling), Arc::clone(&driver));
+            async move { Histories::run(&shared, &mut *driver.lock().await, &stop).await }
         });
         let poking = Arc::clone(&shared);
         tasks.spawn("registry-managers", move |stop| {
             let shared = Arc::clone(&poking);
-            async move { shared.managers.run(&shared.book, &stop).await }
+            async move { shared.managers.run(&shared.registrations, &stop).await }
         });
         let audit = Worker::start(store, "registry-audit");
-        Registry(Arc::new(Inner { shared, jobs, audit }))
+        Registry(Arc::new(Inner { shared, writer, audit }))
     }
 
-    /// Which data service is told what history to keep. Its address may not be known when the registry starts;
-    /// until this is called nobody is told.
+    /// The data service that is told which histories to keep. Its address may not be known when the registry starts;
+    /// until this is called none is told.
     pub fn set_data_service(&self, client: Client) {
-        self.0.shared.listeners.set_data_service(client);
+        self.0.shared.histories.set_data_service(client);
     }
 
-    /// Which managers are told that something has changed, made with [`manager_options`]. Their addresses may
+    /// The managers that are told of changes, made with [`manager_options`]. Their addresses may
     /// not be known when the registry starts; until this is called nobody is told, and no deletion waits.
     pub fn set_managers(&self, clients: Vec<Client>) {
         self.0.shared.managers.set(clients);
@@ -137,47 +134,50 @@ impl Registry {
 
     pub fn routes(&self) -> Routes {
         Routes::new("registry")
-            .add(Role::Read, read::get, read::__path_get)
-            .add(Role::Read, read::list, read::__path_list)
-            .add(Role::Read, read::history, read::__path_history)
-            .add(Role::Operate, read::secrets, read::__path_secrets)
-            .add(Role::Operate, change::post, change::__path_post)
-            .add(Role::Operate, change::put, change::__path_put)
-            .add(Role::Operate, change::delete, change::__path_delete)
+            .add(Role::Read, http::read::get, http::read::__path_get)
+            .add(Role::Read, http::read::list, http::read::__path_list)
+            .add(Role::Read, http::read::history, http::read::__path_history)
+            .add(Role::Operate, http::read::secrets, http::read::__path_secrets)
+            .add(Role::Operate, http::change::post, http::change::__path_post)
+            .add(Role::Operate, http::change::put, http::change::__path_put)
+            .add(Role::Operate, http::change::delete, http::change::__path_delete)
             .share(self.clone())
     }
 
     /// Writes how much is registered: a source for [`Metrics`](estimand_runtime::Metrics).
     pub fn write_figures(&self, text: &mut String) {
-        let Some(book) = self.0.shared.book.load_full() else { return };
+        let Some(registrations) = self.0.shared.registrations.load_full() else { return };
         let mut out = Exposition::new(text);
-        out.single("estimand_registrations", Kind::Gauge, "Registrations held.", book.len() as f64);
+        out.single("estimand_registrations", Kind::Gauge, "Registrations held.", registrations.len() as f64);
         let help = "Stored registrations that cannot be read and are not in effect.";
-        out.single("estimand_registrations_unreadable", Kind::Gauge, help, book.unreadable() as f64);
+        out.single("estimand_registrations_unreadable", Kind::Gauge, help, registrations.unreadable() as f64);
     }
 
-    fn book(&self) -> Result<Arc<Book>, Problem> {
-        self.0.shared.book()
+    fn registrations(&self) -> Result<Arc<Registrations>, Problem> {
+        self.0.shared.registrations()
     }
 
-    /// Has something changed and waits until it is durable, and a little for the listeners to hear of it.
-    async fn submit(&self, ask: Ask, by: &str) -> Result<Done, Problem> {
-        self.book()?;
-        let (reply, answer) = oneshot::channel();
-        let job = Job { ask, by: by.to_owned(), reply };
-        self.0.jobs.try_send(job).map_err(|refused| match refused {
-            TrySendError::Full(_) => Problem::unavailable("too many changes wait; nothing was done", 1),
-            TrySendError::Closed(_) => Problem::unavailable("the registry is stopping; nothing was done", 1),
-        })?;
-        let done = match timeout(PATIENCE, answer).await {
-            Ok(Ok(answer)) => answer?,
-            // The task has ended, or panicked with this in its hands.
-            Ok(Err(_)) | Err(_) => return Err(writer::unknown_outcome()),
-        };
-        if let Some(generation) = done.retention {
-            self.0.shared.listeners.told(generation).await;
+    /// Registers or replaces, and waits until that is durable and the data service has heard of its history.
+    async fn register(&self, ask: Ask, by: &str) -> Result<Arc<RenderedRegistration>, Problem> {
+        self.registrations()?;
+        let submitted = self.0.writer.submit(Register { ask, by: by.to_owned() });
+        let (registered, histories) = submitted.await.map_err(problems::of_write)?;
+        self.histories_are_told(histories).await;
+        Ok(registered)
+    }
+
+    /// Removes a registration, and waits until that is durable.
+    async fn remove(&self, name: DataName, by: &str) -> Result<(), Problem> {
+        self.registrations()?;
+        let submitted = self.0.writer.submit(Remove { name, by: by.to_owned() });
+        self.histories_are_told(submitted.await.map_err(problems::of_write)?).await;
+        Ok(())
+    }
+
+    async fn histories_are_told(&self, ticket: HistoriesTicket) {
+        if let Some(ticket) = ticket {
+            self.0.shared.histories.tried(ticket).await;
         }
-        Ok(done)
     }
 
     /// Waits until the slots of a deleted name are gone, and returns what is not certain about that.
@@ -198,13 +198,14 @@ impl Registry {
     }
 
     async fn check_inputs(&self, inputs: &[DataName]) -> Result<(), Problem> {
-        let book = self.book()?;
-        let unknown = inputs.iter().filter(|input| book.get(input.as_str()).is_none());
+        let registrations = self.registrations()?;
+        let unknown = inputs.iter().filter(|input| registrations.get(input.as_str()).is_none());
         for input in unknown {
             if self.has_values(input).await {
                 continue;
             }
-            let known = book.names().filter(|name| name.as_str() != input.as_str()).map(DataName::as_str);
+            let known =
+                registrations.names().filter(|name| name.as_str() != input.as_str()).map(DataName::as_str);
             let expected = match nearest(input.as_str(), known) {
                 Some(near) => format!("`{near}`?"),
                 None => "the name of a registration, or of values that are there".to_owned(),
@@ -217,7 +218,7 @@ impl Registry {
 
     /// Whether values are served under the name. If the data service cannot be asked, they may be.
     async fn has_values(&self, name: &DataName) -> bool {
-        let Some(client) = self.0.shared.listeners.data_service() else { return true };
+        let Some(client) = self.0.shared.histories.data_service() else { return true };
         let asked = async {
             let bound = client.bindings().await?.iter().any(|binding| binding.data_name == *name);
             let values = client.values(&Values::of(name.clone())).await?;
@@ -232,7 +233,7 @@ impl Registry {
     /// Refuses a name that serves another one's values. If the data service cannot be asked, that is left to
     /// it: it refuses what is written to a bound name.
     async fn check_unbound(&self, name: &DataName) -> Result<(), Problem> {
-        let Some(client) = self.0.shared.listeners.data_service() else { return Ok(()) };
+        let Some(client) = self.0.shared.histories.data_service() else { return Ok(()) };
         let bindings = match timeout(ASK_WITHIN, client.bindings()).await {
             Ok(Ok(bindings)) => bindings,
             Ok(Err(error)) => {
@@ -251,14 +252,15 @@ impl Registry {
     }
 
     async fn history(&self, name: &DataName, most: usize) -> Result<Vec<Change>, Problem> {
-        self.book()?;
+        self.registrations()?;
         let (wanted, most) = (name.clone(), i64::try_from(most).unwrap_or(i64::MAX));
         let read = self.0.audit.run(move |connection| connection.registration_history(wanted.as_str(), most));
         let entries = read.await.map_err(|error| {
             tracing::warn!(%error, %name, "the audit trail cannot be read");
             Problem::unavailable("the database does not answer", 1)
         })?;
-        let current = self.book()?.get(name.as_str()).and_then(Held::readable).cloned();
+        let current =
+            self.registrations()?.get(name.as_str()).and_then(StoredRegistration::readable).cloned();
         let known = current.map(|entry| entry.registered.registration.secrets.clone()).unwrap_or_default();
         Ok(rows::changes(entries, known))
     }

@@ -12,7 +12,7 @@ use estimand_store::{AuditRow, HistoryEntry, SwapRow, Trail};
 use estimand_web::{Failure, Query};
 use serde_json::{Value, json};
 
-use crate::{Access, book, unreachable};
+use crate::{Access, tokens, unreachable};
 
 const USUAL: usize = 100;
 const MOST: usize = 1000;
@@ -97,7 +97,7 @@ fn entry(
     };
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let kind = kind.to_owned();
-    AuditEntry { at: book::instant(at), by: owned(by), from: owned(from), kind, subject, action, detail }
+    AuditEntry { at: tokens::instant(at), by: owned(by), from: owned(from), kind, subject, action, detail }
 }
 
 #[cfg(test)]

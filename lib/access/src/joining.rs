@@ -21,14 +21,14 @@ use estimand_api::names::NodeName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_pki::{Authority, PkiError, Signed};
 use estimand_store::TokenRow;
-use estimand_web::{Body, Failure, Principal, Query, Role, path_node};
+use estimand_web::{Body, Failure, Principal, Role, path_node};
 
-use crate::book::{Book, By, Known};
-use crate::{Access, book, digest, policy, unreachable};
+use crate::tokens::{Credential, CredentialKind, Tokens};
+use crate::{Access, digest, policy, tokens, unreachable};
 
 const MAX_BODY_BYTES: usize = 32 * 1024;
 
-/// What signs the certificates of nodes: the authority in a folder, as it is there at that moment, so that another one can
+/// Signs the certificates of nodes: the authority in a folder, as it is there at that moment, so that another one can
 /// take its place.
 pub struct Signer {
     folder: PathBuf,
@@ -37,13 +37,13 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// What is wrong with the files is an error now; later, what takes a signature is refused until they are right.
+    /// Wrong files are an error now; later, requests that need a signature are rejected until the files are right.
     pub fn open(folder: PathBuf, valid_for: Duration) -> Result<Signer, PkiError> {
         Authority::open(&folder)?;
         Ok(Signer { folder, valid_for })
     }
 
-    /// By which whoever joins knows the authority.
+    /// The digest by which a joining node knows the authority.
     pub(crate) fn pin(&self) -> Result<String, Problem> {
         Ok(digest::hex(&self.authority()?.pin()))
     }
@@ -77,7 +77,7 @@ impl Signer {
     }
 }
 
-/// What a node sends to be signed.
+/// The request of a node.
 enum SigningRequest {}
 
 estimand_api::described!(
@@ -117,18 +117,17 @@ pub async fn certificate(
     body: Body<MAX_BODY_BYTES>,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = path_node(&req)?;
     let mut fields = Fields::new(parse_object(&body.0)?);
     let text = |value: &serde_json::Value| fields::string(value).map(str::to_owned);
     let request = fields.required("request", "a certificate signing request in PEM", text);
     fields.end_body()?;
     let Some(request) = request else { return Err(Problem::internal().into()) };
-    // Whoever signs must know for whom, also where everything else is open to anybody.
-    let known = policy::whom(&access.0, Role::Join, &req)?.ok_or_else(|| {
+    // A signature needs a credential, also where everything else is open.
+    let credential = policy::credential_of(&access.0, Role::Join, &req)?.ok_or_else(|| {
         unauthorized("a certificate is given for a join token: `Authorization: Bearer TOKEN`")
     })?;
-    let joined = access.join(&node, &request, &known, &who.to_string()).await?;
+    let joined = access.join(&node, &request, &credential, &who.to_string()).await?;
     tracing::info!(%node, by = %who, "a certificate was signed");
     let mut response = HttpResponse::Created();
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
@@ -145,44 +144,52 @@ impl Access {
         })
     }
 
-    async fn join(&self, node: &NodeName, request: &str, known: &Known, by: &str) -> Result<Joined, Problem> {
+    async fn join(
+        &self,
+        node: &NodeName,
+        request: &str,
+        credential: &Credential,
+        by: &str,
+    ) -> Result<Joined, Problem> {
         let signer = self.signer()?;
         let authority = signer.authority()?;
-        check_may(known, node)?;
+        check_may(credential, node)?;
         let _turn = self.0.turn.lock().await;
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
-        let book = self.0.book.load_full();
+        let tokens = self.0.tokens.load_full();
         let signed = signer.sign(&authority, request, node, now)?;
         let key = digest::hex(&signed.certificate.key);
-        let token = match known.by {
-            By::Token(token) if known.grant == Grant::Join => {
-                Some(book.to_join_with(&token, &key, now).ok_or_else(policy::unknown_token)?)
+        let token = match credential.kind {
+            CredentialKind::Token(token) if credential.grant == Grant::Join => {
+                Some(tokens.to_join_with(&token, &key, now).ok_or_else(policy::unknown_token)?)
             }
-            By::Certificate(own) if known.grant == Grant::Node && own != signed.certificate.key => {
+            CredentialKind::Certificate(own)
+                if credential.grant == Grant::Node && own != signed.certificate.key =>
+            {
                 return Err(forbidden(
                     "a certificate is renewed for its own key; for another one join again",
                 ));
             }
             _ => None,
         };
-        let before = book.of_key(&key);
+        let before = tokens.of_key(&key);
         if before
             .is_some_and(|row| row.revoked_at.is_some() || row.node_name.as_deref() != Some(node.as_str()))
         {
             return Err(Problem::conflict("this key was revoked, or is another node's: make a new one"));
         }
-        let others = book.certificates_for(node.as_str(), &key, now);
-        if known.grant == Grant::Join && known.node.is_none() {
-            check_free(node, &others, &book, now)?;
+        let others = tokens.certificates_for(node.as_str(), &key, now);
+        if credential.grant == Grant::Join && credential.node.is_none() {
+            check_free(node, &others, &tokens, now)?;
         }
         if before.is_none() {
-            book.check_room()?;
+            tokens.check_room()?;
         }
         let end = signed.certificate.not_after;
         let (row, action) = match before {
             Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
-            None => (book::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
+            None => (tokens::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
         };
         // All of it or nothing, and nothing if somebody else joins with the token, or the key is revoked, at this moment.
         let unused = token.filter(|row| row.used_by.is_none());
@@ -201,27 +208,27 @@ impl Access {
 }
 
 /// Whether that may have a certificate of this node at all.
-fn check_may(known: &Known, node: &NodeName) -> Result<(), Problem> {
-    if let Some(own) = known.node.as_deref()
+fn check_may(credential: &Credential, node: &NodeName) -> Result<(), Problem> {
+    if let Some(own) = credential.node.as_deref()
         && own != node.as_str()
     {
-        return Err(forbidden(format!("{} is for the node {own}, not for {node}", known.shown())));
+        return Err(forbidden(format!("{} is for the node {own}, not for {node}", credential.description())));
     }
-    match known.grant {
+    match credential.grant {
         // A certificate is renewed again and again: it would outlive the token, and go on when that is revoked.
-        Grant::Node if matches!(known.by, By::Token(_)) => Err(forbidden(format!(
+        Grant::Node if matches!(credential.kind, CredentialKind::Token(_)) => Err(forbidden(format!(
             "{} speaks for its node as it is; a certificate takes the role join",
-            known.shown()
+            credential.description()
         ))),
         Grant::Join | Grant::Node | Grant::Operate => Ok(()),
-        Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", known.shown()))),
+        Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", credential.description()))),
     }
 }
 
 /// A name that something else speaks for is not given away.
-fn check_free(node: &NodeName, others: &[TokenRow], book: &Book, now: i64) -> Result<(), Problem> {
+fn check_free(node: &NodeName, others: &[TokenRow], tokens: &Tokens, now: i64) -> Result<(), Problem> {
     let other = others.first().map(|row| row.name.as_str());
-    match other.or_else(|| book.token_for(node.as_str(), now)) {
+    match other.or_else(|| tokens.token_for(node.as_str(), now)) {
         None => Ok(()),
         Some(other) => Err(Problem::conflict(format!(
             "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"

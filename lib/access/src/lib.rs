@@ -1,20 +1,20 @@
-//! Who may do what. Tokens are kept by their digests; the policy looks each one up in memory, so that no request waits
-//! for a database; what changes is stored with its entry in the audit trail.
+//! Access control. Tokens are kept by their digests; the policy looks each one up in memory, so that no request waits
+//! for a database; each change is stored with its entry in the audit trail.
 //!
 //! Every service has an [`Access`] of its own on the database that they share. One that serves the registry also
-//! makes tokens, lists and revokes them ([`Access::routes`]); the others look for changes every two seconds. What a
-//! token says is known to nobody but its holder, with one exception: the operator's first token, which is kept in
-//! the data folder for whoever may read that.
+//! makes tokens, lists and revokes them ([`Access::routes`]); the others look for changes every two seconds. A token is
+//! known to nobody but its holder, with one exception: the operator's first token, which is kept in the data folder for the
+//! users who may read that.
 //!
-//! This crate decides who comes in. Which node's values a node may write is decided where the values are.
+//! The policy here admits a request to a route. The data service decides which nodes' values a node may write.
 
 mod audit;
-mod book;
 mod digest;
-mod handlers;
+mod http;
 mod joining;
-mod keep;
+mod operator_token;
 mod policy;
+mod tokens;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,20 +23,21 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
-use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks};
+use estimand_runtime::{Clock, Next, PartReady, Readiness, Rounds, Tasks, Work};
 use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
 use estimand_web::{Policy, Role, Routes};
 use tokio::sync::watch;
 
-use book::{Book, By, Known};
 pub use joining::Signer;
 pub use policy::Openness;
+use tokens::{Credential, CredentialKind, Tokens};
 
 /// Between two looks at what others have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How to guard a service.
+/// The options of a guard.
 pub struct Options {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
@@ -54,15 +55,15 @@ struct Inner {
     clock: Arc<dyn Clock>,
     openness: Openness,
     kept_in: Option<PathBuf>,
-    book: ArcSwap<Book>,
-    /// Says that the book is another one, to whatever was let in and goes on.
+    tokens: ArcSwap<Tokens>,
+    /// Tells long-running responses that the tokens are other ones.
     changed: watch::Sender<()>,
     /// Tokens of this process alone.
-    own: Mutex<Vec<(Token, Known)>>,
-    /// What signs the certificates of nodes, where that is done.
+    own: Mutex<Vec<(Token, Credential)>>,
+    /// Signs the certificates of nodes, where that is done.
     signer: OnceLock<Signer>,
-    /// Whoever changes what is stored or shows what was loaded: one after the other, or what is newer would be
-    /// replaced by what was read before it.
+    /// Held while tokens are changed, or loaded and shown: otherwise newer ones would be replaced by what was read before
+    /// them.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -74,16 +75,19 @@ impl Access {
             clock: options.clock,
             openness: options.openness,
             kept_in: options.kept_in,
-            book: ArcSwap::default(),
+            tokens: ArcSwap::default(),
             changed: watch::Sender::new(()),
             own: Mutex::default(),
             signer: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
         }));
         let (looking, ready) = (access.clone(), readiness.part("tokens"));
+        let driver = tasks.driver("tokens", "reading the tokens").every(LOOK_EVERY);
+        let driver = Arc::new(tokio::sync::Mutex::new(driver.pauses(FIRST_PAUSE, LONGEST_PAUSE)));
         tasks.spawn("tokens", move |stop| {
-            let (access, ready) = (looking.clone(), ready.clone());
-            async move { access.look_until(&stop, &ready).await }
+            let (mut look, driver) =
+                (Look { access: looking.clone(), ready: ready.clone() }, Arc::clone(&driver));
+            async move { driver.lock().await.run(&mut look, &Rounds::new(), stop.requested()).await }
         });
         access
     }
@@ -95,15 +99,15 @@ impl Access {
         token
     }
 
-    /// Lets a token in that somebody else has made, such as one that all services of a cluster are given.
+    /// Admits a token that was made elsewhere, such as one that all services of a cluster are given.
     pub fn admit_token(&self, token: Token, name: &str, grant: Grant, node: Option<&str>) {
         let (name, node) = (name.into(), node.map(Into::into));
-        let by = By::Token(digest::of(token.expose()));
-        let known = Known { by, name, grant, node, expires_at: None, is_used: false };
+        let kind = CredentialKind::Token(digest::of(token.expose()));
+        let credential = Credential { kind, name, grant, node, expires_at: None, is_used: false };
         let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
-        own.push((token, known));
-        let rows = self.0.book.load().stored().cloned();
-        self.open(Book::new(rows, &own));
+        own.push((token, credential));
+        let rows = self.0.tokens.load().stored().cloned();
+        self.open(Tokens::new(rows, &own));
     }
 
     /// From now on nodes can join here. Only the first call counts.
@@ -113,20 +117,20 @@ impl Access {
 
     /// Decides about every request.
     pub fn policy(&self) -> Arc<dyn Policy> {
-        Arc::new(policy::Tokens::new(self.clone()))
+        Arc::new(policy::TokenPolicy::new(self.clone()))
     }
 
-    /// What only the process answers that makes tokens.
+    /// The routes of the process that makes tokens.
     pub fn routes(&self) -> Routes {
         Routes::new("access")
             .share(self.clone())
-            .add(Role::Operate, handlers::create, handlers::__path_create)
-            .add(Role::Operate, handlers::list, handlers::__path_list)
-            .add(Role::Operate, handlers::revoke, handlers::__path_revoke)
+            .add(Role::Operate, http::create, http::__path_create)
+            .add(Role::Operate, http::list, http::__path_list)
+            .add(Role::Operate, http::revoke, http::__path_revoke)
             .add(Role::Operate, audit::list, audit::__path_list)
     }
 
-    /// What is answered wherever agents ask.
+    /// The route that agents ask, wherever a manager is.
     pub fn agent_routes(&self) -> Routes {
         Routes::new("certificates").share(self.clone()).add(
             Role::Join,
@@ -135,50 +139,20 @@ impl Access {
         )
     }
 
-    async fn look_until(&self, stop: &Stop, ready: &PartReady) {
-        let mut pause = Duration::from_millis(50);
-        let mut told = false;
-        loop {
-            // A crash between its steps leaves nothing that the next start does not make good, so neither does a stop.
-            let looked = tokio::select! {
-                () = stop.requested() => return,
-                looked = self.look() => looked,
-            };
-            let wait = match looked {
-                Ok(()) => {
-                    ready.ready();
-                    (pause, told) = (Duration::from_millis(50), false);
-                    LOOK_EVERY
-                }
-                Err(error) => {
-                    if !told {
-                        tracing::warn!(%error, "the tokens cannot be read; those that are known go on");
-                        told = true;
-                    }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    pause
-                }
-            };
-            tokio::select! {
-                () = stop.requested() => return,
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
-    }
-
+    /// Reads the tokens, and makes the operator's if there is none.
     async fn look(&self) -> Result<(), Error> {
         let _turn = self.0.turn.lock().await;
         self.load().await?;
         match &self.0.kept_in {
-            Some(place) if self.0.book.load().is_new(place) => keep::operator(self, place).await,
+            Some(place) if self.0.tokens.load().is_new(place) => operator_token::make(self, place).await,
             _ => Ok(()),
         }
     }
 
-    /// Reads what is stored. Whoever calls this has the turn.
+    /// Reads what is stored. The caller holds the turn.
     async fn load(&self) -> Result<(), Error> {
         // Once: a migration takes the writers' turn, however little there is to do.
-        let first = self.0.book.load().stored().is_none();
+        let first = self.0.tokens.load().stored().is_none();
         let rows = self.0.worker.run(move |connection| {
             if first {
                 connection.migrate()?;
@@ -187,26 +161,26 @@ impl Access {
         });
         let rows = rows.await?;
         let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.book.load().stored().is_none_or(|known| **known != rows) {
-            self.open(Book::new(Some(Arc::new(rows)), &own));
+        if self.0.tokens.load().stored().is_none_or(|known| **known != rows) {
+            self.open(Tokens::new(Some(Arc::new(rows)), &own));
         }
         Ok(())
     }
 
-    /// From now on this one decides.
-    fn open(&self, book: Book) {
-        self.0.book.store(Arc::new(book));
+    /// These decide from now on.
+    fn open(&self, tokens: Tokens) {
+        self.0.tokens.store(Arc::new(tokens));
         self.0.changed.send_replace(());
     }
 
-    /// Makes a token durable. What it says is nowhere but in the answer.
+    /// Makes a token durable. The token itself is nowhere but in the answer.
     async fn create(&self, new: &NewToken, by: &str) -> Result<(Token, TokenRow), Problem> {
         let _turn = self.0.turn.lock().await;
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
-        self.0.book.load().check_new(new, now)?;
+        self.0.tokens.load().check_new(new, now)?;
         let token = digest::random_token();
-        let row = book::row_of(new, &token, by, now);
+        let row = tokens::row_of(new, &token, by, now);
         self.store(vec![(row.clone(), "created")], by).await.map_err(|error| unreachable(&error))?;
         Ok((token, row))
     }
@@ -215,17 +189,17 @@ impl Access {
         let _turn = self.0.turn.lock().await;
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
-        let book = self.0.book.load_full();
+        let tokens = self.0.tokens.load_full();
         let key = which.strip_prefix(KEY_DIGEST).and_then(digest::from_hex);
         let row = match key {
-            Some(key) => book.revoked_key(&key, by, now),
-            None => book.revoked(which, own_name, now)?,
+            Some(key) => tokens.revoked_key(&key, by, now),
+            None => tokens.revoked(which, own_name, now)?,
         };
         self.store(vec![(row.clone(), "revoked")], by).await.map_err(|error| unreachable(&error))?;
         Ok(row)
     }
 
-    /// Stores tokens with what the trail is told of them, and shows them. Whoever calls this has the turn.
+    /// Stores tokens with their entries in the audit trail, and shows them. The caller holds the turn.
     async fn store(&self, rows: Vec<(TokenRow, &'static str)>, by: &str) -> Result<(), Error> {
         self.store_unless_revoked(vec![], rows, by).await.map(drop)
     }
@@ -248,7 +222,7 @@ impl Access {
                     subject: row.name.clone(),
                     action: action.to_owned(),
                     actor: actor.clone(),
-                    detail: Some(book::detail(&row).to_string()),
+                    detail: Some(tokens::detail(&row).to_string()),
                 };
                 (row, told)
             })
@@ -256,6 +230,23 @@ impl Access {
         let stored = self.0.worker.run(move |connection| connection.put_tokens(&live, &rows, &told)).await?;
         self.load().await?;
         Ok(stored)
+    }
+}
+
+/// Looks for tokens that others have changed.
+struct Look {
+    access: Access,
+    ready: PartReady,
+}
+
+impl Work for Look {
+    type Error = Error;
+
+    // A crash between its steps leaves nothing that the next start does not make good, so neither does a stop.
+    async fn round(&mut self) -> Result<Next, Error> {
+        self.access.look().await?;
+        self.ready.ready();
+        Ok(Next::Period)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The decision about each request: from what it shows, what its route needs, and what is open to anybody.
+//! The decision about each request: by its credential, the role that its route needs, and the openness of the service.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::Problem;
 use estimand_web::role::address_of;
-use estimand_web::{Lapse, PeerIdentity, Policy, Principal, Role, host_of};
+use estimand_web::{PeerIdentity, Policy, Principal, Revocation, Role, host_of};
 use tokio::time::timeout;
 
 use crate::Access;
-use crate::book::{By, Known};
+use crate::tokens::{Credential, CredentialKind};
 
-/// Between two looks at what goes on, whatever expires when: clocks are set.
+/// The longest pause between two checks, whenever a credential expires: clocks are set.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// What whoever can connect may do without a token.
+/// The requests that need no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Openness {
     /// Read and write values: for addresses that only this machine reaches. What starts a command needs a token.
@@ -31,7 +31,7 @@ pub enum Openness {
 }
 
 impl Openness {
-    fn lets(self, role: Role) -> bool {
+    fn admits(self, role: Role) -> bool {
         match self {
             Openness::Everything => true,
             Openness::Values => matches!(role, Role::Open | Role::Read | Role::Write),
@@ -40,35 +40,37 @@ impl Openness {
     }
 }
 
-pub struct Tokens(Access);
+pub struct TokenPolicy(Access);
 
-impl Tokens {
+impl TokenPolicy {
     pub fn new(access: Access) -> Self {
-        Tokens(access)
+        TokenPolicy(access)
     }
 }
 
-impl Policy for Tokens {
+impl Policy for TokenPolicy {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem> {
         let from = address_of(req);
         Ok(match admit(&self.0, role, req)? {
-            Some(known) => Principal::named(known.name).bound_to(known.node).from_address(from),
+            Some(credential) => {
+                Principal::named(credential.name).bound_to(credential.node).from_address(from)
+            }
             None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
         })
     }
 
-    /// Looks again whenever the book is another one, and when what was shown expires.
-    fn lapse(&self, role: Role, req: &HttpRequest) -> Lapse {
+    /// Checks again whenever the tokens are other ones, and when the credential expires.
+    fn revocation(&self, role: Role, req: &HttpRequest) -> Revocation {
         let (access, req) = (self.0.clone(), req.clone());
         Box::pin(async move {
             let mut changed = access.0.changed.subscribe();
             loop {
-                let known = match admit(&access, role, &req) {
-                    Ok(Some(known)) => known,
+                let credential = match admit(&access, role, &req) {
+                    Ok(Some(credential)) => credential,
                     Ok(None) => return std::future::pending().await,
                     Err(problem) => return problem,
                 };
-                let left = known.expires_at.map(|end| end.saturating_sub(access.0.clock.now_micros()));
+                let left = credential.expires_at.map(|end| end.saturating_sub(access.0.clock.now_micros()));
                 let left =
                     left.map_or(LONGEST_WAIT, |left| Duration::from_micros(left.max(0).unsigned_abs()));
                 let _ = timeout(left.min(LONGEST_WAIT), changed.changed()).await;
@@ -77,68 +79,70 @@ impl Policy for Tokens {
     }
 }
 
-/// Who may go on; none: anybody may.
-fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Known>, Problem> {
+/// The credential that admits a request; none if no credential is needed.
+fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Credential>, Problem> {
     let openness = access.0.openness;
-    let Some(known) = whom(access, role, req)? else {
-        // A page has no token, so that whoever shows one may call this machine what they like.
+    let Some(credential) = credential_of(access, role, req)? else {
+        // A page has no token, so a caller that shows one may name this machine as it likes.
         if openness == Openness::Values {
             check_host(req)?;
         }
-        return match openness.lets(role) {
+        return match openness.admits(role) {
             true => Ok(None),
             false => Err(nothing_shown(role)),
         };
     };
-    if !openness.lets(role) && !lets(known.grant, role) {
-        let detail = format!("{} has the role {}; this needs {role}", known.shown(), known.grant);
+    if !openness.admits(role) && !grants(credential.grant, role) {
+        let detail =
+            format!("{} has the role {}; this needs {role}", credential.description(), credential.grant);
         return Err(forbidden(detail));
     }
-    Ok(Some(known))
+    Ok(Some(credential))
 }
 
-/// Who a request shows to be; none if it shows nothing. What it shows has to be good, all of it; a token says more than
-/// the certificate of the connection, because it was given with the request. It is good until the first of both expires.
-pub fn whom(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Known>, Problem> {
+/// The credential that a request shows; none if it shows none. All that it shows has to be valid. A token counts more than
+/// the certificate of the connection, because it was given with the request; the credential expires with the first of both.
+pub fn credential_of(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Credential>, Problem> {
     let certificate = req.conn_data::<PeerIdentity>().map(|peer| of_certificate(access, peer)).transpose()?;
     let mut all = req.headers().get_all(AUTHORIZATION);
     let Some(shown) = all.next() else { return Ok(certificate) };
     if all.next().is_some() {
         return Err(unauthorized("there is more than one header Authorization"));
     }
-    let mut known = of_token(access, role, shown)?;
-    let ends = [known.expires_at, certificate.and_then(|certificate| certificate.expires_at)];
-    known.expires_at = ends.into_iter().flatten().min();
-    Ok(Some(known))
+    let mut credential = of_token(access, role, shown)?;
+    let ends = [credential.expires_at, certificate.and_then(|certificate| certificate.expires_at)];
+    credential.expires_at = ends.into_iter().flatten().min();
+    Ok(Some(credential))
 }
 
-fn of_token(access: &Access, role: Role, shown: &HeaderValue) -> Result<Known, Problem> {
+fn of_token(access: &Access, role: Role, shown: &HeaderValue) -> Result<Credential, Problem> {
     let token = shown.to_str().ok().and_then(bearer).ok_or_else(|| {
         unauthorized("the header Authorization is not understood; expected `Authorization: Bearer TOKEN`")
     })?;
-    let book = access.0.book.load();
-    // What was used up is known for one thing only: that its answer may have been lost.
-    let Some(known) = book.find(token).filter(|known| !known.is_used || role == Role::Join) else {
-        return Err(match book.stored().is_some() {
+    let tokens = access.0.tokens.load();
+    // What was used up is credential for one thing only: that its answer may have been lost.
+    let Some(credential) = tokens.find(token).filter(|credential| !credential.is_used || role == Role::Join)
+    else {
+        return Err(match tokens.stored().is_some() {
             true => unknown_token(),
             false => not_loaded(),
         });
     };
-    match known.expires_at {
+    match credential.expires_at {
         Some(end) if end <= access.0.clock.now_micros() => {
-            Err(unauthorized(format!("the token `{}` expired at {}", known.name, to_rfc3339(end))))
+            Err(unauthorized(format!("the token `{}` expired at {}", credential.name, to_rfc3339(end))))
         }
-        _ => Ok(known.clone()),
+        _ => Ok(credential.clone()),
     }
 }
 
 /// The handshake has checked that the authority signed it, and that it was valid then. A connection outlives that.
-fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Known, Problem> {
-    let book = access.0.book.load();
-    if book.stored().is_none() {
+fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Credential, Problem> {
+    let tokens = access.0.tokens.load();
+    if tokens.stored().is_none() {
         return Err(not_loaded());
     }
-    if book.is_revoked(&peer.key) {
+    if tokens.is_revoked(&peer.key) {
         return Err(unauthorized(format!("the certificate of {} was revoked", peer.who)));
     }
     if peer.expires_at <= access.0.clock.now_micros() {
@@ -149,8 +153,8 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Known, Problem
         Identity::Node(_) => Grant::Node,
         Identity::Service(_) | Identity::Operator(_) => Grant::Operate,
     };
-    Ok(Known {
-        by: By::Certificate(peer.key),
+    Ok(Credential {
+        kind: CredentialKind::Certificate(peer.key),
         name: peer.name.clone(),
         grant,
         node: peer.node.clone(),
@@ -160,18 +164,18 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Known, Problem
 }
 
 pub fn unknown_token() -> Problem {
-    unauthorized("this token is not known here, or it was revoked")
+    unauthorized("this token is not credential here, or it was revoked")
 }
 
 fn not_loaded() -> Problem {
     Problem::unavailable("the tokens are not loaded yet", 1)
 }
 
-fn lets(grant: Grant, role: Role) -> bool {
+fn grants(grant: Grant, role: Role) -> bool {
     match role {
         Role::Open => true,
         Role::Join => matches!(grant, Grant::Join | Grant::Node | Grant::Operate),
-        // What joins knows nothing yet.
+        // A joining node has no other rights yet.
         _ if grant == Grant::Join => false,
         Role::Read => true,
         Role::Write => grant != Grant::Read,
@@ -221,9 +225,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_grant_is_good_for() {
+    fn each_grant_admits_to_its_roles() {
         let roles = [Role::Open, Role::Join, Role::Read, Role::Write, Role::Node, Role::Operate];
-        let good_for = |grant| roles.map(|role| lets(grant, role));
+        let good_for = |grant| roles.map(|role| grants(grant, role));
         assert_eq!(good_for(Grant::Join), [true, true, false, false, false, false]);
         assert_eq!(good_for(Grant::Read), [true, false, true, false, false, false]);
         assert_eq!(good_for(Grant::Write), [true, false, true, true, false, false]);
@@ -232,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_to_anybody() {
+    fn openness_admits_without_a_token() {
         let roles = [Role::Open, Role::Read, Role::Write, Role::Node, Role::Service, Role::Operate];
-        let open = |openness: Openness| roles.map(|role| openness.lets(role));
+        let open = |openness: Openness| roles.map(|role| openness.admits(role));
         assert_eq!(open(Openness::Values), [true, true, true, false, false, false]);
         assert_eq!(open(Openness::Nothing), [true, false, false, false, false, false]);
         assert_eq!(open(Openness::Everything), [true; 6]);

@@ -15,6 +15,7 @@ pub mod pem;
 mod readiness;
 mod rounds;
 mod signals;
+pub mod single_writer;
 pub mod stop;
 pub mod tasks;
 

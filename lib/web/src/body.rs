@@ -19,8 +19,8 @@ use estimand_api::problem::{FieldError, Problem};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
+use crate::body_budget::{BodyBudget, BodyReservation};
 use crate::failure::Failure;
-use crate::room::{Room, Share};
 
 /// How long the whole body may take to arrive.
 pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Body<const LIMIT: usize>(
     pub Bytes,
-    #[expect(dead_code, reason = "it is given back with the body")] Option<Share>,
+    #[expect(dead_code, reason = "it is given back with the body")] Option<BodyReservation>,
 );
 
 impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
@@ -79,7 +79,7 @@ async fn collect<const LIMIT: usize>(
     let Some(second) = next(&mut payload).await? else {
         return Ok(Body(first, None));
     };
-    let mut share = req.app_data::<ThinData<Room>>().map(|room| room.share());
+    let mut reservation = req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve());
     // It grows with what has come: what is announced need never come, and would take room meanwhile.
     let (mut kept, mut length) = (Ok(BytesMut::new()), 0);
     let (mut piece, mut following) = (Some(first), Some(second));
@@ -90,19 +90,19 @@ async fn collect<const LIMIT: usize>(
         }
         kept = kept.and_then(|mut body| {
             body.extend_from_slice(&bytes);
-            share.as_mut().map_or(Ok(()), |share| share.grow_to(body.capacity()))?;
+            reservation.as_mut().map_or(Ok(()), |reservation| reservation.grow_to(body.capacity()))?;
             Ok(body)
         });
         if kept.is_err() {
             // The rest is read all the same, and not kept: a connection that is closed before its end may take the answer with it.
-            share = None;
+            reservation = None;
         }
         piece = match following.take() {
             Some(second) => Some(second),
             None => next(&mut payload).await?,
         };
     }
-    Ok(Body(kept?.freeze(), share))
+    Ok(Body(kept?.freeze(), reservation))
 }
 
 async fn next(payload: &mut Payload) -> Result<Option<Bytes>, Problem> {
@@ -186,11 +186,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_without_room_is_read_to_its_end_and_refused() {
-        let room = Room::default();
-        let mut all = room.share();
+    async fn a_body_beyond_the_budget_is_read_to_its_end_and_refused() {
+        let budget = BodyBudget::default();
+        let mut all = budget.reserve();
         all.grow_to(usize::MAX / 2).unwrap_err();
-        let req = TestRequest::post().app_data(ThinData(room)).to_http_request();
+        let req = TestRequest::post().app_data(ThinData(budget)).to_http_request();
         let count = Rc::new(Cell::new(0));
         let counted = Rc::clone(&count);
         let sent = stream::iter(["ab", "cd", "ef"]).map(move |piece| {

@@ -1,9 +1,9 @@
-//! What every request passes on its way to a handler and back.
+//! Every request passes its route's gate on the way to a handler and back.
 //!
-//! In: the policy, and a place among the requests in flight. Back: errors take their final shape, the
+//! In: the policy, a check that a route without query parameters is given none, and a place among the requests in flight. Back: errors take their final shape, the
 //! request's name goes into the headers, the outcome is counted and logged. A handler that panics is a 500,
-//! and nothing else is harmed. What takes long is let go on only as long as it would be let in. What succeeds without a name of its own pays for two readings of the clock,
-//! a few uncontended atomics and one look into the headers.
+//! and nothing else is harmed. A long-running response ends when the caller's token is revoked or expires. A request that succeeds without
+//! a name of its own pays for two readings of the clock, a few uncontended atomics and one look into the headers.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -18,24 +18,34 @@ use estimand_runtime::panic_text;
 use futures_util::FutureExt;
 
 use crate::access_log;
+use crate::browser;
 use crate::failure::{self, Failure};
-use crate::lapse;
+use crate::query::Query;
 use crate::request_id;
+use crate::revocation;
 use crate::role::{Policy, Principal, Role};
 use crate::route_figures::WorkerFigures;
-use crate::web;
+use crate::routes::Entry;
 
 /// The gate of one route in one worker.
 pub(crate) struct Gate {
     role: Role,
     /// None where there is nothing to protect: unknown paths and methods.
     policy: Option<Arc<dyn Policy>>,
+    /// The route declares query parameters; any other rejects a query.
+    takes_query: bool,
     figures: Arc<WorkerFigures>,
 }
 
 impl Gate {
-    pub(crate) fn new(role: Role, policy: Option<Arc<dyn Policy>>, figures: Arc<WorkerFigures>) -> Self {
-        Gate { role, policy, figures }
+    /// The gate of a route.
+    pub(crate) fn new(entry: &Entry, policy: Arc<dyn Policy>, figures: Arc<WorkerFigures>) -> Self {
+        Gate { role: entry.role, policy: Some(policy), takes_query: entry.takes_query(), figures }
+    }
+
+    /// The gate of unknown paths and methods.
+    pub(crate) fn unrouted(figures: Arc<WorkerFigures>) -> Self {
+        Gate { role: Role::Open, policy: None, takes_query: true, figures }
     }
 
     async fn pass<F, Args>(&self, handler: &F, request: ServiceRequest) -> ServiceResponse
@@ -50,7 +60,7 @@ impl Gate {
             Ok(principal) => {
                 let answering = answer(handler, &req, payload);
                 let response = match &self.policy {
-                    Some(policy) => lapse::until_lapsed(answering, &**policy, self.role, &req).await,
+                    Some(policy) => revocation::until_revoked(answering, &**policy, self.role, &req).await,
                     None => answering.await,
                 };
                 (response, principal)
@@ -66,8 +76,11 @@ impl Gate {
 
     fn admit(&self, req: &HttpRequest) -> Result<Option<Principal>, Problem> {
         let Some(policy) = &self.policy else { return Ok(None) };
-        web::check_origin(req)?;
+        browser::check_origin(req)?;
         let principal = policy.check(self.role, req)?;
+        if !self.takes_query {
+            Query::parse(req.query_string(), &[])?;
+        }
         if self.role.names_principal() {
             req.extensions_mut().insert(principal.clone());
         }
@@ -121,7 +134,7 @@ where
 }
 
 fn conclude(req: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
-    web::seal(&mut response);
+    browser::seal(&mut response);
     let failed = response.status().is_client_error() || response.status().is_server_error();
     let brought = request_id::brought(req);
     if !failed && brought.is_none() {

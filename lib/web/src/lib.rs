@@ -13,29 +13,29 @@
 
 mod access_log;
 pub mod body;
+mod body_budget;
+mod browser;
 mod builtin;
 pub mod failure;
 mod gate;
-mod lapse;
 mod openapi;
 mod path;
 pub mod query;
 pub mod request_id;
+mod revocation;
 pub mod role;
-mod room;
 mod route_figures;
 pub mod routes;
 pub mod server;
 pub mod site;
-mod web;
 
 pub use body::{Body, read_body};
+pub use browser::host_of;
 pub use failure::Failure;
-pub use lapse::Lapse;
 pub use path::{path_name, path_node, segment};
 pub use query::Query;
+pub use revocation::Revocation;
 pub use role::{OpenPolicy, Policy, Principal, Role};
 pub use routes::Routes;
 pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
 pub use site::Site;
-pub use web::host_of;

@@ -15,7 +15,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use estimand_api::problem::Problem;
 
 use crate::failure::Failure;
-use crate::lapse::Lapse;
+use crate::revocation::Revocation;
 
 /// What a route needs of whoever calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ pub trait Policy: Send + Sync {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
 
     /// When a request that may go on now may no longer. Asked for what takes long.
-    fn lapse(&self, _role: Role, _req: &HttpRequest) -> Lapse {
+    fn revocation(&self, _role: Role, _req: &HttpRequest) -> Revocation {
         Box::pin(std::future::pending())
     }
 }

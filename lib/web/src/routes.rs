@@ -1,4 +1,4 @@
-//! The list of what a service answers: for each route its role, its handler and its documentation.
+//! The routes of a service: each has its role, its handler and its documentation.
 //!
 //! Method and path come from the documentation (`#[utoipa::path]`), so what is described is what is served.
 //! The order in which routes are added is the order in which paths are tried: hot ones go first. Nothing is
@@ -11,7 +11,7 @@ use actix_web::dev::Handler;
 use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 use actix_web::{FromRequest, Responder, Route};
-use utoipa::openapi::path::{HttpMethod, Operation};
+use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
 use utoipa::openapi::{OpenApi, RefOr};
 
@@ -55,6 +55,16 @@ pub(crate) struct Entry {
     pub(crate) documented_method: HttpMethod,
     pub(crate) operation: Operation,
     pub(crate) door: Door,
+}
+
+impl Entry {
+    /// Whether the documentation declares query parameters.
+    pub(crate) fn takes_query(&self) -> bool {
+        self.operation.parameters.iter().flatten().any(|parameter| match parameter {
+            RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,
+            RefOr::Ref(_) => true,
+        })
+    }
 }
 
 impl std::fmt::Debug for Routes {

@@ -18,11 +18,11 @@ use estimand_api::problem::Problem;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Metrics, Readiness};
 
+use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
 use crate::failure::Failure;
 use crate::gate::{self, Gate};
-use crate::role::{Policy, Role};
-use crate::room::Room;
+use crate::role::Policy;
 use crate::route_figures::{self, RouteFigures};
 use crate::routes::{Entry, Routes, Share};
 
@@ -59,7 +59,7 @@ impl Site {
             .share(description)
             .share(metrics.clone())
             .share(readiness.clone())
-            .share(Room::default());
+            .share(BodyBudget::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);
@@ -81,7 +81,7 @@ impl Site {
         for share in &self.shares {
             share(config);
         }
-        let unrouted = Rc::new(Gate::new(Role::Open, None, self.unrouted.for_worker()));
+        let unrouted = Rc::new(Gate::unrouted(self.unrouted.for_worker()));
         let gated: Vec<_> = self.paths.iter().map(|served| (served, self.gates(served))).collect();
         for (served, gates) in &gated {
             config.service(served.resource(&served.path, gates, &unrouted));
@@ -96,7 +96,7 @@ impl Site {
 
     fn gates(&self, served: &Served) -> Vec<Rc<Gate>> {
         let gate = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
-            Rc::new(Gate::new(entry.role, Some(Arc::clone(&self.policy)), figures.for_worker()))
+            Rc::new(Gate::new(entry, Arc::clone(&self.policy), figures.for_worker()))
         };
         served.methods.iter().map(gate).collect()
     }

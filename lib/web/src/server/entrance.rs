@@ -1,5 +1,5 @@
 //! Where connections come in: accepted by the workers of the HTTP library's server, over TLS if there is any, and
-//! read in [`Sips`].
+//! read in [`CappedReads`].
 //!
 //! The library's own way in is the same but for that.
 
@@ -19,8 +19,8 @@ use actix_web::rt::net::TcpStream;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::capped_reads::CappedReads;
 use super::connections::Connections;
-use super::sips::Sips;
 use super::tls::PeerIdentity;
 use super::{
     BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, MAX_CONNECTIONS_PER_WORKER,
@@ -29,7 +29,7 @@ use super::{
 use crate::site::Site;
 
 /// A connection, and from where it is.
-type Met<S> = (Sips<S>, Protocol, Option<SocketAddr>);
+type Met<S> = (CappedReads<S>, Protocol, Option<SocketAddr>);
 type EncryptedError = TlsError<io::Error, DispatchError>;
 
 /// What a connection finds behind it.
@@ -80,7 +80,7 @@ impl Entrance {
     {
         fn_service(async |stream: TcpStream| {
             let peer = met(&stream);
-            Ok((Sips::of(stream), Protocol::Http1, peer))
+            Ok((CappedReads::of(stream), Protocol::Http1, peer))
         })
         .and_then(self.http(ending))
     }
@@ -98,7 +98,7 @@ impl Entrance {
             .map_err(TlsError::into_service_error)
             .and_then(fn_service(async |stream: TlsStream<TcpStream>| {
                 let peer = met(stream.get_ref().0);
-                Ok((Sips::of(stream), Protocol::Http1, peer))
+                Ok((CappedReads::of(stream), Protocol::Http1, peer))
             }))
             .and_then(self.http(ending).map_err(TlsError::Service))
     }
@@ -120,7 +120,7 @@ impl Entrance {
             .keep_alive(KEEP_ALIVE)
             .client_request_timeout(HEAD_DEADLINE)
             .client_disconnect_timeout(DISCONNECT_DEADLINE)
-            .on_connect_ext(move |connection: &Sips<S>, data| {
+            .on_connect_ext(move |connection: &CappedReads<S>, data| {
                 data.insert(connections.ticket());
                 if let Some(peer) = PeerIdentity::of(connection.stream()) {
                     data.insert(peer);

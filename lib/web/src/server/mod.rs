@@ -5,9 +5,9 @@
 //! in so many words. The end is one sequence under one deadline: no longer ready, streams ended, connections
 //! drained, tasks stopped; then the caller closes its stores.
 
+mod capped_reads;
 mod connections;
 mod entrance;
-mod sips;
 pub mod tls;
 
 use std::io;

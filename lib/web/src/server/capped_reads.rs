@@ -15,15 +15,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const SIP_BYTES: usize = 8 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Sips<S> {
+pub(super) struct CappedReads<S> {
     stream: S,
     /// What was read since the reader was last told that there is nothing more.
     taken: usize,
 }
 
-impl<S> Sips<S> {
+impl<S> CappedReads<S> {
     pub(super) fn of(stream: S) -> Self {
-        Sips { stream, taken: 0 }
+        CappedReads { stream, taken: 0 }
     }
 
     pub(super) fn stream(&self) -> &S {
@@ -31,7 +31,7 @@ impl<S> Sips<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Sips<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CappedReads<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Sips<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Sips<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CappedReads<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -88,7 +88,7 @@ mod tests {
     #[tokio::test]
     async fn much_comes_in_sips_and_whole() {
         let sent: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
-        let mut sips = Sips::of(sent.as_slice());
+        let mut sips = CappedReads::of(sent.as_slice());
         let (mut got, mut pauses, mut since) = (Vec::new(), 0, 0);
         while got.len() < sent.len() {
             match sips.read_buf(&mut got.limited()).now_or_never() {

@@ -13,7 +13,7 @@ use estimand_api::names::DataName;
 use estimand_runtime::files::write_atomically;
 use estimand_store::Error;
 
-use crate::{Access, book, digest};
+use crate::{Access, digest, tokens};
 
 /// What the token is called.
 const NAME: &str = "operator";
@@ -34,7 +34,7 @@ pub fn read(place: &Path) -> Option<Token> {
 }
 
 /// Makes a token and keeps it there. Whoever calls this has the turn.
-pub async fn operator(access: &Access, place: &Path) -> Result<(), Error> {
+pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
     let token = digest::random_token();
     let line = format!("{}\n", token.expose());
     if let Err(error) = write_atomically(place, line.as_bytes(), 0o600) {
@@ -43,10 +43,10 @@ pub async fn operator(access: &Access, place: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let now = access.0.clock.now_micros();
-    let old = access.0.book.load().live(NAME, now).cloned();
+    let old = access.0.tokens.load().live(NAME, now).cloned();
     let over = old.map(|old| (estimand_store::TokenRow { revoked_at: Some(now), ..old }, "revoked"));
     let Ok(name) = DataName::parse(NAME) else { return Ok(()) };
     let new = NewToken { name, role: Grant::Operate, node: None, valid_for: None };
-    let made = (book::row_of(&new, &token, BY, now), "created");
+    let made = (tokens::row_of(&new, &token, BY, now), "created");
     access.store(over.into_iter().chain([made]).collect(), BY).await
 }

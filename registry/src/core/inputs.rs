@@ -1,4 +1,4 @@
-//! What reads what: the inputs of registrations as a graph that must stay without cycles.
+//! The inputs of registrations as a graph, which must stay without cycles.
 //!
 //! Pure. Data that nobody registered are leaves: they are written by somebody else. A data name that is bound
 //! to another one in the data service is a leaf as well, since bindings change without the registry.

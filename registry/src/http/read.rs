@@ -1,4 +1,4 @@
-//! Reads: one look into the published book, then bytes that are rendered already. The audit trail alone is read
+//! Reads: one look at the published registrations, then bytes that are rendered already. Only the audit trail is read
 //! from the store.
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
@@ -7,10 +7,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_api::registration::{Change, Registration};
-use estimand_web::{Failure, Query, path_name};
+use estimand_web::{Failure, path_name};
 
 use crate::Registry;
-use crate::book::{Entry, Held};
+use crate::core::{RenderedRegistration, StoredRegistration};
 
 /// The most entries of an audit trail that are shown.
 pub const MAX_HISTORY_ENTRIES: usize = 1_000;
@@ -28,15 +28,14 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
-    let list = registry.book()?.list();
+pub async fn list(registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    let list = registry.registrations()?.list();
     Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).body(list))
 }
 
 /// All registrations with the values of their secrets: for managers, which hand them to the agents that need them.
 ///
-/// Whoever may ask this may also register a command that prints what it is given, so nothing is kept from anybody
+/// A caller with this role may also register a command that prints its environment, so nothing is kept from anybody
 /// who could not find it out.
 #[utoipa::path(
     get,
@@ -47,9 +46,8 @@ pub async fn list(req: HttpRequest, registry: ThinData<Registry>) -> Result<Http
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
-    let list = registry.book()?.complete_list();
+pub async fn secrets(registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
+    let list = registry.registrations()?.complete_list();
     let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, JSON)).insert_header(no_store).body(list))
 }
@@ -69,14 +67,13 @@ pub async fn secrets(req: HttpRequest, registry: ThinData<Registry>) -> Result<H
     )
 )]
 pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
-    match registry.book()?.get(name.as_str()) {
-        Some(Held::Readable(entry)) => Ok(HttpResponse::Ok()
+    match registry.registrations()?.get(name.as_str()) {
+        Some(StoredRegistration::Readable(entry)) => Ok(HttpResponse::Ok()
             .insert_header((CONTENT_TYPE, JSON))
             .insert_header(etag(entry))
             .body(entry.json.clone())),
-        Some(Held::Unreadable(row)) => Err(unreadable(&name, &row.cause).into()),
+        Some(StoredRegistration::Unreadable(row)) => Err(unreadable(&name, &row.cause).into()),
         None => Err(Problem::not_found(format!("`{name}` is not registered")).into()),
     }
 }
@@ -96,7 +93,6 @@ pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpR
     )
 )]
 pub async fn history(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
     let changes = registry.history(&name, MAX_HISTORY_ENTRIES).await?;
     match changes.is_empty() {
@@ -105,7 +101,7 @@ pub async fn history(req: HttpRequest, registry: ThinData<Registry>) -> Result<H
     }
 }
 
-pub fn etag(entry: &Entry) -> (actix_web::http::header::HeaderName, String) {
+pub fn etag(entry: &RenderedRegistration) -> (actix_web::http::header::HeaderName, String) {
     (ETAG, format!("\"{}\"", entry.registered.version))
 }
 

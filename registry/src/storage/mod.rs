@@ -5,32 +5,35 @@
 
 use std::collections::HashMap;
 
+use estimand_runtime::single_writer::StorageError;
 use estimand_store::{Claim, Error, Group, RegistrationRow, StoreUrl, Worker};
 
-use crate::edit::Edit;
-use crate::rows::{history_entry, known, row};
+use crate::core::Edit;
+use rows::{history_entry, known, row};
+
+pub mod rows;
 
 const OWNER: &str = "registry";
 
-pub struct Shelf {
+pub struct Storage {
     worker: Worker,
     claim: Option<Claim>,
 }
 
-/// What is stored.
-pub struct Loaded {
+/// Everything that is stored.
+pub struct Contents {
     pub rows: Vec<RegistrationRow>,
     /// The highest version that each name ever had.
     pub versions: HashMap<String, u64>,
 }
 
-impl Shelf {
+impl Storage {
     pub fn new(url: StoreUrl) -> Self {
-        Shelf { worker: Worker::start(url, "registry"), claim: None }
+        Storage { worker: Worker::start(url, "registry"), claim: None }
     }
 
     /// Reads everything, after all that was stored under this claim has taken effect or failed for good.
-    pub async fn load(&mut self) -> Result<Loaded, Error> {
+    pub async fn load(&mut self) -> Result<Contents, Error> {
         let claim = self.claim.clone();
         let (claim, rows, versions) = self
             .worker
@@ -54,7 +57,7 @@ impl Shelf {
             .await?;
         self.claim = Some(claim);
         let versions = versions.into_iter().map(|(name, version)| (name, known(version))).collect();
-        Ok(Loaded { rows, versions })
+        Ok(Contents { rows, versions })
     }
 
     /// Stores a change together with its entry in the audit trail.
@@ -71,5 +74,15 @@ impl Shelf {
                 None => connection.delete_registration(&claim, name.as_str(), &entry),
             })
             .await
+    }
+}
+
+/// The outcome of a call, as the writer has to know it.
+pub fn outcome(error: &Error) -> StorageError {
+    let cause = error.to_string();
+    match error {
+        Error::Fenced { .. } => StorageError::TakenOver(cause),
+        Error::Connection { .. } => StorageError::Unknown(cause),
+        Error::Busy { .. } | Error::Refused { .. } | Error::Url(_) => StorageError::NotStored(cause),
     }
 }

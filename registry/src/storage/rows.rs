@@ -1,7 +1,7 @@
-//! Between the rows of the store and what they mean.
+//! Translates between rows of the store and registrations.
 //!
-//! The paper's columns (`cmd`, `time_max`) are written for whoever looks into the table; what is read back is
-//! `spec`, the whole registration.
+//! The paper's columns (`cmd`, `time_max`) are written for people who look into the table; `spec`, the whole
+//! registration, is read back.
 
 use std::collections::BTreeSet;
 
@@ -13,21 +13,21 @@ use estimand_api::registration::{Action, Change, Registered, Registration, redac
 use estimand_store::{HistoryEntry, RegistrationRow, actor};
 use serde_json::Value;
 
-use crate::book::{Entry, Held, Unreadable};
-use crate::edit::Edit;
+use crate::core::registrations::UnreadableRegistration;
+use crate::core::{Edit, RenderedRegistration, StoredRegistration};
 
 pub fn instant(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros).unwrap_or_default()
 }
 
-pub fn row(entry: &Entry) -> RegistrationRow {
+pub fn row(entry: &RenderedRegistration) -> RegistrationRow {
     let Registered { registration, version, created_at, updated_at } = &entry.registered;
     RegistrationRow {
         data_name: registration.data_name.to_string(),
         cmd: cmd(&registration.cmd),
         time_max: registration.time_max(),
         spec: entry.spec(),
-        version: stored(*version),
+        version: column(*version),
         created_at: created_at.timestamp_micros(),
         updated_at: updated_at.timestamp_micros(),
     }
@@ -36,7 +36,7 @@ pub fn row(entry: &Entry) -> RegistrationRow {
 pub fn history_entry(edit: &Edit) -> HistoryEntry {
     HistoryEntry {
         data_name: edit.name.to_string(),
-        version: stored(edit.version),
+        version: column(edit.version),
         action: edit.action.as_str().to_owned(),
         at: edit.at.timestamp_micros(),
         actor: actor(&edit.by),
@@ -44,8 +44,8 @@ pub fn history_entry(edit: &Edit) -> HistoryEntry {
     }
 }
 
-/// What a row holds; none if not even its name is one. What is wrong is logged.
-pub fn held(row: RegistrationRow) -> Option<(DataName, Held)> {
+/// The registration in a row; none if not even its name is one. Errors are logged.
+pub fn stored_registration(row: RegistrationRow) -> Option<(DataName, StoredRegistration)> {
     let name = match DataName::parse(&row.data_name) {
         Ok(name) => name,
         Err(cause) => {
@@ -55,17 +55,19 @@ pub fn held(row: RegistrationRow) -> Option<(DataName, Held)> {
     };
     let (version, created_at, updated_at) =
         (known(row.version), instant(row.created_at), instant(row.updated_at));
-    let held = match parse(&name, &row.spec) {
+    let stored = match parse(&name, &row.spec) {
         Ok(registration) => {
             let registered = Registered { registration, version, created_at, updated_at };
-            Held::Readable(Entry::new(registered).into())
+            StoredRegistration::Readable(RenderedRegistration::new(registered).into())
         }
         Err(cause) => {
             tracing::error!(%name, version, cause, "a stored registration cannot be read; it is not in effect");
-            Held::Unreadable(Unreadable { version, created_at, updated_at, spec: row.spec, cause }.into())
+            StoredRegistration::Unreadable(
+                UnreadableRegistration { version, created_at, updated_at, spec: row.spec, cause }.into(),
+            )
         }
     };
-    Some((name, held))
+    Some((name, stored))
 }
 
 fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
@@ -77,8 +79,7 @@ fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
     }
 }
 
-/// The audit trail, without entries whose action is unknown. What became a secret later is one in the earlier entries
-/// as well, and the other way round.
+/// The audit trail, without entries whose action is unknown. A variable that is a secret in one entry is one in all.
 pub fn changes(entries: Vec<HistoryEntry>, mut secrets: BTreeSet<String>) -> Vec<Change> {
     let mut changes: Vec<Change> = entries.into_iter().filter_map(change).collect();
     let named = changes.iter().filter_map(|change| change.registration.get("secrets")?.as_array()).flatten();
@@ -112,7 +113,7 @@ fn cmd(command: &Command) -> String {
 }
 
 /// Versions count changes of one name: they stay far below the range of either type.
-fn stored(version: u64) -> i64 {
+fn column(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
 }
 

@@ -1,8 +1,7 @@
-//! Everything that is registered at one moment, with the answers to reads rendered already.
+//! All registrations at one moment, with the answers to reads rendered already.
 //!
-//! A book never changes: each change makes the next one. It knows no database and no clock. A stored
-//! registration that this version of the program cannot read keeps its name and its version, so that it can
-//! be replaced or deleted, but it is in no list.
+//! They never change: each change makes the next ones. A stored registration that this version of the program cannot read
+//! keeps its name and its version, so that it can be replaced or deleted, but it is in no list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -13,30 +12,30 @@ use estimand_api::names::DataName;
 use estimand_api::registration::{History, Registered, redact};
 use serde_json::Value;
 
-/// Which names keep a history, and how much of it.
+/// The names that keep a history, and how much of it.
 pub type Retention = BTreeMap<DataName, History>;
 
 /// All registrations of one moment, in order of name.
 #[derive(Debug, Default)]
-pub struct Book {
-    /// Grows with every change; tells books of one process apart.
+pub struct Registrations {
+    /// Grows with every change; tells the registrations of different moments apart, within one process.
     pub generation: u64,
-    held: BTreeMap<DataName, Held>,
+    by_name: BTreeMap<DataName, StoredRegistration>,
     list: Bytes,
-    /// The same with the values of secrets, made when somebody asks who may know them.
+    /// The same with the values of secrets, rendered at the first request that may see them.
     complete: OnceLock<Bytes>,
 }
 
-/// What is held under a name.
+/// What is stored under a name.
 #[derive(Debug, Clone)]
-pub enum Held {
-    Readable(Arc<Entry>),
-    Unreadable(Arc<Unreadable>),
+pub enum StoredRegistration {
+    Readable(Arc<RenderedRegistration>),
+    Unreadable(Arc<UnreadableRegistration>),
 }
 
 /// A registration and its rendering.
 #[derive(Debug)]
-pub struct Entry {
+pub struct RenderedRegistration {
     pub registered: Registered,
     /// The same as the interface shows it: without the values of secrets.
     pub json: Bytes,
@@ -44,7 +43,7 @@ pub struct Entry {
 
 /// A stored registration that does not parse.
 #[derive(Debug)]
-pub struct Unreadable {
+pub struct UnreadableRegistration {
     pub version: u64,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -53,13 +52,13 @@ pub struct Unreadable {
     pub cause: String,
 }
 
-impl Entry {
+impl RenderedRegistration {
     pub fn new(registered: Registered) -> Self {
         let json = Bytes::from(Value::Object(registered.redacted().to_map()).to_string());
-        Entry { registered, json }
+        RenderedRegistration { registered, json }
     }
 
-    /// With the values of secrets, for who runs it.
+    /// With the values of secrets, for the agents that run it.
     fn complete(&self) -> Bytes {
         match self.registered.registration.secrets.is_empty() {
             true => self.json.clone(),
@@ -71,7 +70,7 @@ impl Entry {
         &self.registered.registration.data_name
     }
 
-    /// The registration alone, as it is stored: with the values of secrets.
+    /// The registration alone, as it is stored, with the values of secrets.
     pub fn spec(&self) -> String {
         Value::Object(self.registered.registration.to_map()).to_string()
     }
@@ -82,75 +81,76 @@ impl Entry {
     }
 }
 
-impl Held {
+impl StoredRegistration {
     pub fn version(&self) -> u64 {
         match self {
-            Held::Readable(entry) => entry.registered.version,
-            Held::Unreadable(row) => row.version,
+            StoredRegistration::Readable(entry) => entry.registered.version,
+            StoredRegistration::Unreadable(row) => row.version,
         }
     }
 
     pub fn created_at(&self) -> DateTime<Utc> {
         match self {
-            Held::Readable(entry) => entry.registered.created_at,
-            Held::Unreadable(row) => row.created_at,
+            StoredRegistration::Readable(entry) => entry.registered.created_at,
+            StoredRegistration::Unreadable(row) => row.created_at,
         }
     }
 
     pub fn updated_at(&self) -> DateTime<Utc> {
         match self {
-            Held::Readable(entry) => entry.registered.updated_at,
-            Held::Unreadable(row) => row.updated_at,
+            StoredRegistration::Readable(entry) => entry.registered.updated_at,
+            StoredRegistration::Unreadable(row) => row.updated_at,
         }
     }
 
-    /// What the audit trail keeps of it, without the values of secrets.
+    /// The registration as the audit trail keeps it, without the values of secrets.
     pub fn shown_spec(&self) -> String {
         match self {
-            Held::Readable(entry) => entry.shown_spec(),
-            Held::Unreadable(row) => shown(&row.spec),
+            StoredRegistration::Readable(entry) => entry.shown_spec(),
+            StoredRegistration::Unreadable(row) => shown(&row.spec),
         }
     }
 
-    pub fn readable(&self) -> Option<&Arc<Entry>> {
+    pub fn readable(&self) -> Option<&Arc<RenderedRegistration>> {
         match self {
-            Held::Readable(entry) => Some(entry),
-            Held::Unreadable(_) => None,
+            StoredRegistration::Readable(entry) => Some(entry),
+            StoredRegistration::Unreadable(_) => None,
         }
     }
 }
 
-impl Book {
-    pub fn new(generation: u64, held: BTreeMap<DataName, Held>) -> Self {
-        let list = render(held.values().filter_map(Held::readable), |entry| entry.json.clone());
-        Book { generation, held, list, complete: OnceLock::new() }
+impl Registrations {
+    pub fn new(generation: u64, by_name: BTreeMap<DataName, StoredRegistration>) -> Self {
+        let list =
+            render(by_name.values().filter_map(StoredRegistration::readable), |entry| entry.json.clone());
+        Registrations { generation, by_name, list, complete: OnceLock::new() }
     }
 
-    /// The book after this one, in which `name` holds something else or nothing.
-    pub fn with(&self, name: &DataName, after: Option<Arc<Entry>>) -> Self {
-        let mut held = self.held.clone();
+    /// The registrations after these, in which `name` holds something else or nothing.
+    pub fn with(&self, name: &DataName, after: Option<Arc<RenderedRegistration>>) -> Self {
+        let mut by_name = self.by_name.clone();
         match after {
-            Some(entry) => held.insert(name.clone(), Held::Readable(entry)),
-            None => held.remove(name),
+            Some(entry) => by_name.insert(name.clone(), StoredRegistration::Readable(entry)),
+            None => by_name.remove(name),
         };
-        Book::new(self.generation + 1, held)
+        Registrations::new(self.generation + 1, by_name)
     }
 
-    pub fn get(&self, name: &str) -> Option<&Held> {
-        self.held.get(name)
+    pub fn get(&self, name: &str) -> Option<&StoredRegistration> {
+        self.by_name.get(name)
     }
 
     /// All names, in order.
     pub fn names(&self) -> impl Iterator<Item = &DataName> {
-        self.held.keys()
+        self.by_name.keys()
     }
 
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.by_name.len()
     }
 
     pub fn unreadable(&self) -> usize {
-        self.held.values().filter(|held| held.readable().is_none()).count()
+        self.by_name.values().filter(|stored| stored.readable().is_none()).count()
     }
 
     /// All registrations as a JSON array, in order of name.
@@ -160,25 +160,30 @@ impl Book {
 
     /// The same with the values of secrets.
     pub fn complete_list(&self) -> Bytes {
-        let render = || render(self.held.values().filter_map(Held::readable), |entry| entry.complete());
+        let render = || {
+            render(self.by_name.values().filter_map(StoredRegistration::readable), |entry| entry.complete())
+        };
         self.complete.get_or_init(render).clone()
     }
 
-    /// What the registration of a name reads; nothing if there is none.
+    /// The inputs of the registration of a name; none if there is no such registration.
     pub fn inputs_of(&self, name: &DataName) -> &[DataName] {
-        let entry = self.held.get(name).and_then(Held::readable);
+        let entry = self.by_name.get(name).and_then(StoredRegistration::readable);
         entry.map_or(&[], |entry| entry.registered.registration.inputs.as_slice())
     }
 
     pub fn retention(&self) -> Retention {
-        let entries = self.held.values().filter_map(Held::readable);
+        let entries = self.by_name.values().filter_map(StoredRegistration::readable);
         let kept =
             entries.filter_map(|entry| Some((entry.name().clone(), entry.registered.registration.history?)));
         kept.collect()
     }
 }
 
-fn render<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>, of: impl Fn(&Entry) -> Bytes) -> Bytes {
+fn render<'e>(
+    entries: impl Iterator<Item = &'e Arc<RenderedRegistration>>,
+    of: impl Fn(&RenderedRegistration) -> Bytes,
+) -> Bytes {
     let pieces: Vec<Bytes> = entries.map(|entry| of(entry)).collect();
     let mut list = Vec::with_capacity(pieces.iter().map(|piece| piece.len() + 1).sum::<usize>() + 2);
     list.push(b'[');
@@ -192,7 +197,7 @@ fn render<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>, of: impl Fn(&Entry)
     Bytes::from(list)
 }
 
-/// What may be shown of a stored registration that cannot be read: it may have secrets all the same.
+/// The part that may be shown of a stored registration that cannot be read: it may have secrets all the same.
 fn shown(spec: &str) -> String {
     match serde_json::from_str(spec) {
         Ok(Value::Object(mut map)) => {
@@ -209,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_shown_without_its_secrets() {
+    fn an_unreadable_registration_is_shown_without_its_secrets() {
         let check = |spec: &str, expected: &str| assert_eq!(shown(spec), expected);
         check(
             r#"{"mode":"?","env":{"A":"hush"},"secrets":["A"]}"#,

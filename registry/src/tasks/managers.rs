@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, SetOnce};
 use tokio::time::timeout;
 
-use crate::book::{Book, Held};
+use crate::core::{Registrations, StoredRegistration};
 
 /// How long a poke may take; the manager answers it after it has looked once.
 const POKE_WITHIN: Duration = Duration::from_secs(6);
@@ -62,14 +62,14 @@ struct Manager {
     failing: AtomicBool,
 }
 
-/// What a manager said.
-enum Heard {
-    Done(Value),
+/// The answer of a manager.
+enum Answer {
+    Confirmed(Value),
     StandsBy,
-    /// It understood, and there is a reason why not; the status says which.
-    Refused(u16),
-    /// Nothing, or nothing of use.
-    Nothing,
+    /// It understood and rejected the request with this status.
+    Rejected(u16),
+    /// No answer, or none of use.
+    Missing,
 }
 
 impl Managers {
@@ -95,10 +95,10 @@ impl Managers {
     }
 
     /// The task: tells every manager what waits for it.
-    pub async fn run(&self, book: &ArcSwapOption<Book>, stop: &Stop) {
+    pub async fn run(&self, registrations: &ArcSwapOption<Registrations>, stop: &Stop) {
         let told = async {
             let all = self.all.wait().await;
-            join_all(all.iter().map(|manager| manager.follow(book))).await;
+            join_all(all.iter().map(|manager| manager.follow(registrations))).await;
         };
         tokio::select! {
             () = stop.requested() => {}
@@ -111,17 +111,17 @@ impl Managers {
     pub async fn gone(&self, name: &DataName) -> Option<String> {
         let mut asked: FuturesUnordered<_> =
             self.all.get()?.iter().map(|manager| manager.ask_gone(name)).collect();
-        while let Some(heard) = asked.next().await {
-            match heard {
-                Heard::Done(answer) => match unconfirmed(&answer) {
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Answer::Confirmed(answer) => match unconfirmed(&answer) {
                     Some(nodes) => return (!nodes.is_empty()).then(|| still_on(name, &nodes)),
                     None => tracing::warn!(%name, %answer, "a manager's answer to a deletion cannot be read"),
                 },
-                Heard::Refused(409) => return Some(registered_anew(name)),
-                Heard::StandsBy | Heard::Refused(_) | Heard::Nothing => {}
+                Answer::Rejected(409) => return Some(registered_anew(name)),
+                Answer::StandsBy | Answer::Rejected(_) | Answer::Missing => {}
             }
         }
-        Some(nobody_leads(name))
+        Some(no_leader(name))
     }
 }
 
@@ -145,7 +145,7 @@ impl Manager {
     }
 
     /// Tells of one name after the other, for ever.
-    async fn follow(&self, book: &ArcSwapOption<Book>) {
+    async fn follow(&self, registrations: &ArcSwapOption<Registrations>) {
         loop {
             let next = self.waiting().pop_first();
             let Some(name) = next else {
@@ -153,32 +153,32 @@ impl Manager {
                 continue;
             };
             // What is told is what holds now. A name that is gone meanwhile is told of by its deletion.
-            let Some(registration) = current(book, &name) else { continue };
+            let Some(registration) = current(registrations, &name) else { continue };
             let told = timeout(POKE_WITHIN, self.client.tell_manager(&registration)).await;
-            match self.heard(told.ok()) {
-                Heard::Done(_) | Heard::Refused(_) => {}
-                Heard::StandsBy | Heard::Nothing => self.waiting().clear(),
+            match self.answer(told.ok()) {
+                Answer::Confirmed(_) | Answer::Rejected(_) => {}
+                Answer::StandsBy | Answer::Missing => self.waiting().clear(),
             }
         }
     }
 
-    async fn ask_gone(&self, name: &DataName) -> Heard {
+    async fn ask_gone(&self, name: &DataName) -> Answer {
         let told = timeout(GONE_WITHIN, self.client.tell_manager_gone(name)).await;
-        self.heard(told.ok())
+        self.answer(told.ok())
     }
 
     /// Takes in how an attempt ended, none if it took too long. Of failures in a row the first one is logged,
     /// and their end.
-    fn heard(&self, told: Option<Result<Value, Error>>) -> Heard {
-        let (heard, cause) = match told {
-            Some(Ok(answer)) => (Heard::Done(answer), None),
-            Some(Err(Error::Problem(problem))) if problem.kind == STANDING_BY => (Heard::StandsBy, None),
+    fn answer(&self, told: Option<Result<Value, Error>>) -> Answer {
+        let (answer, cause) = match told {
+            Some(Ok(answer)) => (Answer::Confirmed(answer), None),
+            Some(Err(Error::Problem(problem))) if problem.kind == STANDING_BY => (Answer::StandsBy, None),
             Some(Err(Error::Problem(problem))) if problem.status < 500 => {
                 tracing::debug!(manager = %self.client.address(), %problem, "a manager refused what it was told");
-                (Heard::Refused(problem.status), None)
+                (Answer::Rejected(problem.status), None)
             }
-            Some(Err(error)) => (Heard::Nothing, Some(error.to_string())),
-            None => (Heard::Nothing, Some("no answer in time".to_owned())),
+            Some(Err(error)) => (Answer::Missing, Some(error.to_string())),
+            None => (Answer::Missing, Some("no answer in time".to_owned())),
         };
         let failed_before = self.failing.swap(cause.is_some(), Ordering::Relaxed);
         let manager = self.client.address();
@@ -189,14 +189,14 @@ impl Manager {
             None if failed_before => tracing::info!(%manager, "a manager answers again"),
             _ => {}
         }
-        heard
+        answer
     }
 }
 
 /// The registration of a name as it is now; none if it is gone, or cannot be read.
-fn current(book: &ArcSwapOption<Book>, name: &DataName) -> Option<Map<String, Value>> {
-    let book = book.load();
-    let entry = book.as_ref()?.get(name.as_str()).and_then(Held::readable)?;
+fn current(registrations: &ArcSwapOption<Registrations>, name: &DataName) -> Option<Map<String, Value>> {
+    let registrations = registrations.load();
+    let entry = registrations.as_ref()?.get(name.as_str()).and_then(StoredRegistration::readable)?;
     // A manager reads by itself what it needs to know beyond that.
     Some(entry.registered.redacted().to_map())
 }
@@ -219,7 +219,7 @@ fn still_on(name: &DataName, nodes: &[&str]) -> String {
     )
 }
 
-fn nobody_leads(name: &DataName) -> String {
+fn no_leader(name: &DataName) -> String {
     format!(
         "no manager that leads has answered, so `{name}` may still run; a manager ends it when there is one"
     )
@@ -259,7 +259,7 @@ mod tests {
         let start = Instant::now();
         let hint = managers.gone(&name("a")).await.unwrap();
         assert!(start.elapsed() <= GONE_WITHIN + Duration::from_millis(10), "{:?}", start.elapsed());
-        assert_eq!(hint, nobody_leads(&name("a")));
+        assert_eq!(hint, no_leader(&name("a")));
     }
 
     #[tokio::test]

@@ -1,24 +1,24 @@
-//! Changes: each is checked as far as the request alone tells, then handed to the writer, and answered when it
-//! is durable.
+//! Changes: each is checked as far as the request alone tells, then handed to the writer, and answered when it is durable.
 
 use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration};
-use estimand_web::{Body, Failure, Principal, Query, path_name};
+use estimand_web::{Body, Failure, Principal, path_name};
 
+use super::read::{JSON, etag};
 use crate::Registry;
-use crate::edit::Ask;
-use crate::read::{JSON, etag};
-use crate::writer::Done;
+use crate::core::RenderedRegistration;
+use crate::core::edit::Ask;
 
 /// Advice that goes with a success, for people; the command line shows it.
-static HINT: HeaderName = HeaderName::from_static("estimand-hint");
+static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 
-/// What only the registry sets.
+/// Fields that only the registry sets.
 const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
 
 /// Registers.
@@ -36,20 +36,18 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     )
 )]
 pub async fn post(
-    req: HttpRequest,
     who: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let registration = parse_new(&body.0)?;
     let location = format!("/api/registry/{}", registration.data_name);
     registry.check(&registration).await?;
     registry.check_unbound(&registration.data_name).await?;
-    let done = registry.submit(Ask::Create(registration), &who.to_string()).await?;
+    let registered = registry.register(Ask::Create(registration), &who.to_string()).await?;
     let mut response = HttpResponse::Created();
     response.insert_header((LOCATION, location));
-    answer(response, &done)
+    answer(response, &registered)
 }
 
 /// Replaces the registration of the same name.
@@ -71,17 +69,15 @@ pub async fn post(
     )
 )]
 pub async fn put(
-    req: HttpRequest,
     who: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let submitted = Registration::parse(&body.0)?;
     registry.check(&submitted.registration).await?;
     let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
-    let done = registry.submit(ask, &who.to_string()).await?;
-    answer(HttpResponse::Ok(), &done)
+    let registered = registry.register(ask, &who.to_string()).await?;
+    answer(HttpResponse::Ok(), &registered)
 }
 
 /// Stops producing a name's values, and forgets its registration.
@@ -106,9 +102,8 @@ pub async fn delete(
     who: Principal,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = path_name(&req)?;
-    registry.submit(Ask::Remove(name.clone()), &who.to_string()).await?;
+    registry.remove(name.clone(), &who.to_string()).await?;
     let mut response = HttpResponse::NoContent();
     if let Some(hint) = registry.gone(&name).await {
         tracing::info!(%name, hint, "a deletion was not confirmed everywhere");
@@ -124,7 +119,7 @@ fn parse_new(body: &[u8]) -> Result<Registration, Problem> {
         OWN_FIELDS.into_iter().filter_map(|name| Some((name, map.get(name).filter(|v| !v.is_null())?)));
     let mut errors: Vec<FieldError> = given
         .map(|(name, value)| {
-            let error = FieldError::new(name, "is set by the registry, not by whoever registers");
+            let error = FieldError::new(name, "is set by the registry");
             error.given(value).expected("a body without it; PUT replaces a registration")
         })
         .collect();
@@ -139,15 +134,15 @@ fn parse_new(body: &[u8]) -> Result<Registration, Problem> {
     }
 }
 
-fn answer(mut response: HttpResponseBuilder, done: &Done) -> Result<HttpResponse, Failure> {
-    let Some(entry) = &done.entry else {
-        tracing::error!("the writer answered a registration as if it were a deletion");
-        return Err(Problem::internal().into());
-    };
-    if let Some(hint) = hint(&entry.registered.registration) {
+fn answer(
+    mut response: HttpResponseBuilder,
+    registered: &RenderedRegistration,
+) -> Result<HttpResponse, Failure> {
+    if let Some(hint) = hint(&registered.registered.registration) {
         response.insert_header((HINT.clone(), hint));
     }
-    Ok(response.insert_header((CONTENT_TYPE, JSON)).insert_header(etag(entry)).body(entry.json.clone()))
+    let response = response.insert_header((CONTENT_TYPE, JSON)).insert_header(etag(registered));
+    Ok(response.body(registered.json.clone()))
 }
 
 fn hint(registration: &Registration) -> Option<HeaderValue> {

@@ -19,10 +19,10 @@ use crate::failure::Failure;
 use crate::role::{Policy, Role};
 
 /// Ends with the reason when a request that was let in would be refused.
-pub type Lapse = LocalBoxFuture<'static, Problem>;
+pub type Revocation = LocalBoxFuture<'static, Problem>;
 
 /// The answer to a request that was let in, for as long as it would be.
-pub(crate) async fn until_lapsed(
+pub(crate) async fn until_revoked(
     answering: impl Future<Output = HttpResponse>,
     policy: &dyn Policy,
     role: Role,
@@ -34,28 +34,28 @@ pub(crate) async fn until_lapsed(
     let mut answering = pin!(answering);
     let response = match futures_util::poll!(answering.as_mut()) {
         Poll::Ready(response) => response,
-        Poll::Pending => match select(answering, policy.lapse(role, req)).await {
+        Poll::Pending => match select(answering, policy.revocation(role, req)).await {
             Either::Left((response, _)) => response,
             Either::Right((problem, _)) => return HttpResponse::from_error(Failure::from(problem)),
         },
     };
     match response.body().size() {
         BodySize::Stream => response.map_body(|_, body| {
-            let (lapse, path) = (policy.lapse(role, req), req.path().to_owned());
-            BoxBody::new(Lapsing { body, lapse, path })
+            let (revocation, path) = (policy.revocation(role, req), req.path().to_owned());
+            BoxBody::new(RevocableBody { body, revocation, path })
         }),
         _ => response,
     }
 }
 
 /// A stream that ends early, but in good order.
-struct Lapsing {
+struct RevocableBody {
     body: BoxBody,
-    lapse: Lapse,
+    revocation: Revocation,
     path: String,
 }
 
-impl MessageBody for Lapsing {
+impl MessageBody for RevocableBody {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {
@@ -63,7 +63,7 @@ impl MessageBody for Lapsing {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        if let Poll::Ready(problem) = self.lapse.poll_unpin(cx) {
+        if let Poll::Ready(problem) = self.revocation.poll_unpin(cx) {
             let (path, reason) = (&self.path, &problem.detail);
             tracing::info!(path, reason, "a stream ends, because it would be refused now");
             return Poll::Ready(None);

@@ -6,9 +6,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::{Grant, Issued, NewToken, TokenView};
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
-use estimand_web::{Body, Failure, Principal, Query, segment};
+use estimand_web::{Body, Failure, Principal, segment};
 
-use crate::{Access, book};
+use crate::{Access, tokens};
 
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
@@ -26,12 +26,10 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     )
 )]
 pub async fn create(
-    req: HttpRequest,
     who: Principal,
     body: Body<MAX_BODY_BYTES>,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let new = NewToken::from_map(parse_object(&body.0)?)?;
     // First of all: a token that nobody can join with would be none.
     let pin = (new.role == Grant::Join).then(|| access.signer()?.pin()).transpose()?;
@@ -53,13 +51,12 @@ pub async fn create(
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, access: ThinData<Access>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
-    let (book, now) = (access.0.0.book.load_full(), access.0.0.clock.now_micros());
-    let Some(rows) = book.stored() else {
+pub async fn list(access: ThinData<Access>) -> Result<HttpResponse, Failure> {
+    let (tokens, now) = (access.0.0.tokens.load_full(), access.0.0.clock.now_micros());
+    let Some(rows) = tokens.stored() else {
         return Err(Problem::unavailable("the tokens are not loaded yet", 1).into());
     };
-    let views: Vec<TokenView> = rows.iter().filter_map(|row| book::view(row, now)).collect();
+    let views: Vec<TokenView> = rows.iter().filter_map(|row| tokens::view(row, now)).collect();
     Ok(HttpResponse::Ok().json(views))
 }
 
@@ -81,7 +78,6 @@ pub async fn revoke(
     who: Principal,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let which = segment(&req, "name");
     let row = access.revoke(which, &who.to_string(), &who.name()).await?;
     tracing::info!(name = row.name, by = %who, "a token was revoked");
@@ -89,5 +85,5 @@ pub async fn revoke(
 }
 
 fn shown(access: &Access, row: &estimand_store::TokenRow) -> Result<TokenView, Problem> {
-    book::view(row, access.0.clock.now_micros()).ok_or_else(Problem::internal)
+    tokens::view(row, access.0.clock.now_micros()).ok_or_else(Problem::internal)
 }

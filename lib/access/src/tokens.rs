@@ -1,4 +1,4 @@
-//! What is known of tokens at one moment. Pure: rows in, decisions out.
+//! All tokens at one moment. Pure: rows in, decisions out.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use estimand_store::TokenRow;
 use serde_json::{Value, json};
 
 use crate::digest::{self, Digest};
-use crate::keep;
+use crate::operator_token;
 
 /// More tokens than any cluster has; a bound, so that nothing grows without one.
 const MAX_TOKENS: usize = 20_000;
@@ -23,11 +23,10 @@ const NAMED_DIGITS: usize = 12;
 /// For how long somebody may join, unless said otherwise.
 const JOIN_MICROS: i64 = 3_600_000_000;
 
-/// Whom a token or a certificate lets in.
+/// A token or a certificate, and the rights that it gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// What was shown.
-    pub by: By,
+pub struct Credential {
+    pub kind: CredentialKind,
     pub name: Arc<str>,
     pub grant: Grant,
     pub node: Option<Arc<str>>,
@@ -38,40 +37,40 @@ pub struct Known {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum CredentialKind {
     /// Its digest.
     Token(Digest),
     /// The digest of its public key.
     Certificate(Digest),
 }
 
-impl Known {
+impl Credential {
     /// For people.
-    pub fn shown(&self) -> String {
-        match self.by {
-            By::Token(_) => format!("the token `{}`", self.name),
-            By::Certificate(_) => format!("the {}", self.name),
+    pub fn description(&self) -> String {
+        match self.kind {
+            CredentialKind::Token(_) => format!("the token `{}`", self.name),
+            CredentialKind::Certificate(_) => format!("the {}", self.name),
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Tokens {
     /// All that ever were stored, the oldest first; none as long as that is not known.
     rows: Option<Arc<Vec<TokenRow>>>,
-    by_digest: HashMap<Digest, Known>,
+    by_digest: HashMap<Digest, Credential>,
     revoked: HashSet<Digest>,
 }
 
-impl Book {
-    pub fn new(rows: Option<Arc<Vec<TokenRow>>>, own: &[(Token, Known)]) -> Book {
+impl Tokens {
+    pub fn new(rows: Option<Arc<Vec<TokenRow>>>, own: &[(Token, Credential)]) -> Tokens {
         let good = |row: &&TokenRow| row.revoked_at.is_none() || row.used_by.is_some();
         let stored = rows.iter().flat_map(|rows| rows.iter()).filter(good).filter_map(known);
         let own = own.iter().map(|(token, known)| (digest::of(token.expose()), known.clone()));
         let by_digest = stored.chain(own).collect();
         let over = rows.iter().flat_map(|rows| rows.iter()).filter(|row| row.revoked_at.is_some());
         let revoked = over.filter_map(|row| digest::from_hex(&row.hash)).collect();
-        Book { rows, by_digest, revoked }
+        Tokens { rows, by_digest, revoked }
     }
 
     /// The stored tokens, if they are known.
@@ -83,12 +82,12 @@ impl Book {
         self.rows.as_ref().map_or(&[], |rows| rows.as_slice())
     }
 
-    /// Whom that token lets in, or would have let in earlier.
-    pub fn find(&self, token: &str) -> Option<&Known> {
+    /// The credential of a token, also after it expired.
+    pub fn find(&self, token: &str) -> Option<&Credential> {
         self.by_digest.get(&digest::of(token))
     }
 
-    /// Whether certificates of that key let nobody in any more.
+    /// Whether certificates of that key are revoked.
     pub fn is_revoked(&self, key: &Digest) -> bool {
         self.revoked.contains(key)
     }
@@ -102,7 +101,7 @@ impl Book {
 
     /// The name of a token that speaks for a node now.
     pub fn token_for(&self, node: &str, now: i64) -> Option<&str> {
-        let speaks = |known: &&Known| {
+        let speaks = |known: &&Credential| {
             known.grant == Grant::Node
                 && known.node.as_deref() == Some(node)
                 && known.expires_at.is_none_or(|end| end > now)
@@ -134,7 +133,7 @@ impl Book {
 
     /// Whether the operator's token that is kept there lets nobody in: there is none, or it is not ours.
     pub fn is_new(&self, place: &Path) -> bool {
-        keep::read(place).is_none_or(|token| self.find(token.expose()).is_none())
+        operator_token::read(place).is_none_or(|token| self.find(token.expose()).is_none())
     }
 
     pub fn live(&self, which: &str, now: i64) -> Option<&TokenRow> {
@@ -170,7 +169,7 @@ impl Book {
         TokenRow { revoked_at: row.revoked_at.or(Some(now)), ..row }
     }
 
-    /// The row of a token as it is when it is revoked. Who asks cannot shut themselves out.
+    /// The row of a token as it is when it is revoked. A token cannot revoke itself.
     pub fn revoked(&self, which: &str, own_name: &str, now: i64) -> Result<TokenRow, Problem> {
         let row = self.live(which, now).ok_or_else(|| no_such_token(which))?;
         if row.name == own_name {
@@ -182,14 +181,14 @@ impl Book {
     }
 }
 
-/// None for what is no token: a certificate's key is not secret, and lets nobody in by being known.
-fn known(row: &TokenRow) -> Option<(Digest, Known)> {
+/// None for a certificate: its key is not secret, and knowing it gives no rights.
+fn known(row: &TokenRow) -> Option<(Digest, Credential)> {
     if is_certificate(row) {
         return None;
     }
     let digest = digest::from_hex(&row.hash)?;
-    let known = Known {
-        by: By::Token(digest),
+    let known = Credential {
+        kind: CredentialKind::Token(digest),
         name: row.name.as_str().into(),
         grant: row.role.parse().ok()?,
         node: row.node_name.as_deref().map(Into::into),
@@ -259,7 +258,7 @@ pub fn view(row: &TokenRow, now: i64) -> Option<TokenView> {
     })
 }
 
-/// What the audit trail says of it.
+/// The detail for the audit trail.
 pub fn detail(row: &TokenRow) -> Value {
     let mut detail = json!({ "id": row.id, "role": row.role });
     if let Some(node) = &row.node_name {
@@ -286,26 +285,26 @@ mod tests {
         }
     }
 
-    fn book(rows: Vec<TokenRow>) -> Book {
-        Book::new(Some(Arc::new(rows)), &[])
+    fn tokens(rows: Vec<TokenRow>) -> Tokens {
+        Tokens::new(Some(Arc::new(rows)), &[])
     }
 
     #[test]
     fn a_token_is_found_by_what_it_says_until_it_is_revoked() {
         let (one, two) = (digest::random_token(), digest::random_token());
         let row = row_of(&asked("laptop", Some("1s")), &one, "me", 5);
-        let before = book(vec![row.clone()]);
+        let before = tokens(vec![row.clone()]);
         let known = before.find(one.expose()).unwrap();
         assert_eq!((&*known.name, known.expires_at), ("laptop", Some(1_000_005)));
         assert!(before.find(two.expose()).is_none());
-        let after = book(vec![before.revoked("laptop", "me", 7).unwrap()]);
+        let after = tokens(vec![before.revoked("laptop", "me", 7).unwrap()]);
         assert!(after.find(one.expose()).is_none());
         assert_eq!(state(&after.rows()[0], 7), TokenState::Revoked);
         assert_eq!((state(&row, 1_000_004), state(&row, 1_000_005)), (TokenState::Live, TokenState::Expired));
     }
 
     #[test]
-    fn what_is_stored_does_not_say_the_token() {
+    fn a_stored_token_does_not_give_itself_away() {
         let token = digest::random_token();
         let row = row_of(&asked("laptop", None), &token, "me", 5);
         assert!(!format!("{row:?}").contains(&token.expose()[9..]));
@@ -315,10 +314,10 @@ mod tests {
     #[test]
     fn a_name_is_free_again_when_its_token_is_over() {
         let row = row_of(&asked("ci", Some("1s")), &digest::random_token(), "me", 0);
-        let book = book(vec![row]);
-        assert_eq!(book.check_new(&asked("ci", None), 999_999).unwrap_err().status, 409);
-        book.check_new(&asked("ci", None), 1_000_000).unwrap();
-        assert_eq!(book.revoked("ci", "me", 1_000_000).unwrap_err().status, 404);
+        let tokens = tokens(vec![row]);
+        assert_eq!(tokens.check_new(&asked("ci", None), 999_999).unwrap_err().status, 409);
+        tokens.check_new(&asked("ci", None), 1_000_000).unwrap();
+        assert_eq!(tokens.revoked("ci", "me", 1_000_000).unwrap_err().status, 404);
     }
 
     #[test]
@@ -326,18 +325,19 @@ mod tests {
         // What a key's digest is of can be known to anybody.
         let key = digest::of("a public key");
         let row = row_of_key(&digest::hex(&key), "n1", 10, "join", 5);
-        let before = book(vec![row.clone()]);
+        let before = tokens(vec![row.clone()]);
         assert!(before.find("a public key").is_none() && !before.is_revoked(&key));
-        let others = |book: &Book, node: &str, but: &str, now| book.certificates_for(node, but, now).len();
+        let others =
+            |tokens: &Tokens, node: &str, but: &str, now| tokens.certificates_for(node, but, now).len();
         assert_eq!(others(&before, "n1", "another key", 9), 1);
         assert_eq!(others(&before, "n1", &row.hash, 9), 0);
         assert_eq!((others(&before, "n1", "", 10), others(&before, "n2", "", 9)), (0, 0));
-        let after = book(vec![before.revoked(&row.name, "me", 7).unwrap()]);
+        let after = tokens(vec![before.revoked(&row.name, "me", 7).unwrap()]);
         assert!(after.is_revoked(&key) && after.of_key(&row.hash).is_some());
         assert_eq!(others(&after, "n1", "", 7), 0);
         // Also one that nobody has heard of.
-        let unheard = book(vec![]).revoked_key(&key, "me", 8);
-        assert!(book(vec![unheard]).is_revoked(&key));
+        let unheard = tokens(vec![]).revoked_key(&key, "me", 8);
+        assert!(tokens(vec![unheard]).is_revoked(&key));
         assert_eq!(before.check_new(&asked("certificate-mine", None), 6).unwrap_err().status, 409);
     }
 
@@ -346,17 +346,20 @@ mod tests {
         let node =
             NewToken { role: Grant::Node, node: Some("n1".parse().unwrap()), ..asked("agent", Some("1s")) };
         let (stored, own) = (digest::random_token(), digest::random_token());
-        let known = Known {
-            by: By::Token(digest::of(own.expose())),
+        let known = Credential {
+            kind: CredentialKind::Token(digest::of(own.expose())),
             name: "agent of n2".into(),
             grant: Grant::Node,
             node: Some("n2".into()),
             expires_at: None,
             is_used: false,
         };
-        let book = Book::new(Some(Arc::new(vec![row_of(&node, &stored, "me", 0)])), &[(own, known)]);
-        assert_eq!((book.token_for("n1", 999_999), book.token_for("n1", 1_000_000)), (Some("agent"), None));
-        assert_eq!((book.token_for("n2", 5), book.token_for("n3", 5)), (Some("agent of n2"), None));
+        let tokens = Tokens::new(Some(Arc::new(vec![row_of(&node, &stored, "me", 0)])), &[(own, known)]);
+        assert_eq!(
+            (tokens.token_for("n1", 999_999), tokens.token_for("n1", 1_000_000)),
+            (Some("agent"), None)
+        );
+        assert_eq!((tokens.token_for("n2", 5), tokens.token_for("n3", 5)), (Some("agent of n2"), None));
     }
 
     #[test]
@@ -369,6 +372,6 @@ mod tests {
     fn nobody_revokes_what_they_came_in_with() {
         let row = row_of(&asked("operator", None), &digest::random_token(), "me", 0);
         let id = row.id.clone();
-        assert_eq!(book(vec![row]).revoked(&id, "operator", 1).unwrap_err().status, 409);
+        assert_eq!(tokens(vec![row]).revoked(&id, "operator", 1).unwrap_err().status, 409);
     }
 }

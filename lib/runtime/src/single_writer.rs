@@ -1,0 +1,468 @@
+//! The one writer of a service's state: it takes requests one after the other, decides, stores, publishes and answers.
+//!
+//! A service implements [`State`] (what is stored, and how) and a [`Request`] for each thing that can be asked. What holds
+//! for all of them is here:
+//!
+//! - Nothing is published before it is durable, and what is published is what is stored.
+//! - A task does it rather than the handlers, because a handler ends when its client goes away, and must not end between
+//!   storing and publishing.
+//! - When the connection breaks during a change, its outcome is unknown: everything is loaded again before anything else is
+//!   decided, and the caller hears whether the change took effect if that can be found out in time.
+//! - When another process has taken the storage over, nothing is changed any more.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::{BackOff, PartReady, Stop, Tasks};
+
+/// How many requests may wait.
+const MAX_WAITING: usize = 256;
+/// How long a caller waits for its change to be durable.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long the caller of a change whose outcome is unknown waits for the storage to tell.
+const FIND_OUT_WITHIN: Duration = Duration::from_secs(3);
+/// Between two attempts to reach the storage.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What a service owns.
+pub trait State: Send + 'static {
+    /// One change, as it is stored and then published.
+    type Change: fmt::Debug + Send + Sync + 'static;
+    /// Why a request is refused: the service's own error.
+    type Rejection: Send + 'static;
+
+    /// Names the state in the log, as in "the registrations".
+    const NAME: &'static str;
+
+    /// Claims the storage if it is not claimed yet, reads everything, and publishes it.
+    fn load(&mut self) -> impl Future<Output = Result<(), StorageError>> + Send;
+
+    /// Makes a change durable, whole or not at all.
+    fn store(&mut self, change: &Self::Change) -> impl Future<Output = Result<(), StorageError>> + Send;
+
+    /// Shows a change that is durable to all readers.
+    fn publish(&mut self, change: &Self::Change);
+
+    /// Whether a change is in what was loaded last; only the storage tells after a broken connection.
+    fn took_effect(&self, change: &Self::Change) -> bool;
+}
+
+/// Something that can be asked of a state.
+pub trait Request<S: State>: Send + 'static {
+    type Reply: Send + 'static;
+
+    /// Decides, purely: no I/O, nothing published.
+    fn decide(self, state: &S) -> Result<Decision<S, Self::Reply>, S::Rejection>;
+}
+
+/// What comes of a request.
+pub enum Decision<S: State, Reply> {
+    /// It is so already.
+    Nothing(Reply),
+    /// A change, and what makes the reply once it is published.
+    Change(S::Change, MakeReply<S, Reply>),
+}
+
+type MakeReply<S, Reply> = Box<dyn FnOnce(&S, &<S as State>::Change) -> Reply + Send>;
+
+impl<S: State, Reply> Decision<S, Reply> {
+    /// A change. `reply` also does what follows from it, now that it is published.
+    pub fn change(change: S::Change, reply: impl FnOnce(&S, &S::Change) -> Reply + Send + 'static) -> Self {
+        Decision::Change(change, Box::new(reply))
+    }
+}
+
+/// Why the storage did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// Another process writes now, and this one never will again.
+    #[error("{0}")]
+    TakenOver(String),
+    /// The connection broke: the change may have taken effect.
+    #[error("{0}")]
+    Unknown(String),
+    /// Nothing took effect.
+    #[error("{0}")]
+    NotStored(String),
+}
+
+/// Why a request brought no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteError<Rejection> {
+    Rejected(Rejection),
+    /// Nothing was loaded yet, or the storage does not answer: nothing was done.
+    Unreachable,
+    /// The storage refused the change: nothing was done.
+    NotStored,
+    /// The connection broke, and the change did not take effect.
+    Broken,
+    /// Whether the change took effect is unknown.
+    OutcomeUnknown,
+    /// Another process has taken the storage over: nothing was done, and nothing will be.
+    TakenOver,
+    /// Too many requests wait: nothing was done.
+    Overloaded,
+    /// The service is stopping: nothing was done.
+    Stopping,
+}
+
+/// Called once when another process has taken the storage over.
+pub type OnTakenOver = Box<dyn Fn() + Send + Sync>;
+
+/// Hands requests to the writer. Clones are the same.
+pub struct Writer<S: State>(mpsc::Sender<Box<dyn Job<S>>>);
+
+impl<S: State> Clone for Writer<S> {
+    fn clone(&self) -> Self {
+        Writer(self.0.clone())
+    }
+}
+
+impl<S: State> Writer<S> {
+    /// Starts the task. Loading goes on after this returns, and `ready` says when it is done.
+    pub fn start(
+        tasks: &Tasks,
+        name: &'static str,
+        state: S,
+        ready: PartReady,
+        on_taken_over: OnTakenOver,
+    ) -> Self {
+        let (sender, inbox) = mpsc::channel(MAX_WAITING);
+        let task = WriterTask {
+            state,
+            inbox,
+            ready,
+            on_taken_over,
+            certainty: Certainty::Unknown,
+            has_loaded: false,
+        };
+        // The lock says that one run of the task at a time owns the writer; nobody else ever takes it.
+        let task = Arc::new(Mutex::new(task));
+        tasks.spawn(name, move |stop| {
+            let task = Arc::clone(&task);
+            async move { task.lock().await.run(&stop).await }
+        });
+        Writer(sender)
+    }
+
+    /// Has a request decided, and waits until what came of it is durable.
+    pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Pending { request, reply });
+        self.0.try_send(job).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => WriteError::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
+        })?;
+        match timeout(ANSWER_WITHIN, answer).await {
+            Ok(Ok(answer)) => answer,
+            // The task has ended, or panicked with this in its hands, or takes too long.
+            Ok(Err(_)) | Err(_) => Err(WriteError::OutcomeUnknown),
+        }
+    }
+}
+
+/// A request and its caller.
+struct Pending<R, Reply, Rejection> {
+    request: R,
+    reply: oneshot::Sender<Result<Reply, WriteError<Rejection>>>,
+}
+
+/// A pending request of any type.
+trait Job<S: State>: Send {
+    /// Whether the caller has gone away or waited too long. It was told nothing certain: not to begin is right then.
+    fn is_abandoned(&self) -> bool;
+    fn refuse(self: Box<Self>, error: WriteError<S::Rejection>);
+    fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()>;
+}
+
+impl<S: State, R: Request<S>> Job<S> for Pending<R, R::Reply, S::Rejection> {
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    // A caller that has gone away needs no answer.
+    fn refuse(self: Box<Self>, error: WriteError<S::Rejection>) {
+        let _ = self.reply.send(Err(error));
+    }
+
+    fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Pending { request, reply } = *self;
+            let _ = reply.send(task.perform(request).await);
+        })
+    }
+}
+
+/// What the writer knows about what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    /// It must load before it decides anything.
+    Unknown,
+    /// What is published is what is stored.
+    Known,
+    /// Another process has taken over.
+    Over,
+}
+
+struct WriterTask<S: State> {
+    state: S,
+    inbox: mpsc::Receiver<Box<dyn Job<S>>>,
+    ready: PartReady,
+    on_taken_over: OnTakenOver,
+    certainty: Certainty,
+    has_loaded: bool,
+}
+
+impl<S: State> WriterTask<S> {
+    /// Works until the stop. May be called again after a panic, when nothing is certain.
+    async fn run(&mut self, stop: &Stop) {
+        if self.certainty == Certainty::Known {
+            self.certainty = Certainty::Unknown;
+        }
+        loop {
+            if self.certainty == Certainty::Unknown && !self.load_until(stop).await {
+                return;
+            }
+            let job = tokio::select! {
+                () = stop.requested() => return,
+                job = self.inbox.recv() => job,
+            };
+            let Some(job) = job else { return };
+            if !job.is_abandoned() {
+                job.perform(self).await;
+            }
+        }
+    }
+
+    /// Loads, however often that takes, and refuses requests meanwhile; `false` if it was stopped.
+    async fn load_until(&mut self, stop: &Stop) -> bool {
+        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            tokio::select! {
+                () = stop.requested() => return false,
+                () = self.load() => {}
+            }
+            if self.certainty != Certainty::Unknown {
+                return true;
+            }
+            let end = Instant::now() + pauses.pause();
+            loop {
+                let job = tokio::select! {
+                    () = stop.requested() => return false,
+                    job = timeout_at(end, self.inbox.recv()) => job,
+                };
+                match job {
+                    Ok(Some(job)) => job.refuse(WriteError::Unreachable),
+                    Ok(None) => return false,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Makes what is published what is stored, if the storage can be asked.
+    async fn load(&mut self) {
+        match self.state.load().await {
+            Ok(()) => {
+                self.has_loaded = true;
+                self.certainty = Certainty::Known;
+                self.ready.ready();
+            }
+            Err(error @ StorageError::TakenOver(_)) => self.end(&error),
+            Err(error) => {
+                tracing::warn!(%error, "{} cannot be loaded; trying again", S::NAME);
+                if !self.has_loaded {
+                    let why = format!("{} are not loaded: the database does not answer", S::NAME);
+                    self.ready.not_ready(why);
+                }
+            }
+        }
+    }
+
+    async fn perform<R: Request<S>>(&mut self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
+        if self.certainty == Certainty::Over {
+            return Err(WriteError::TakenOver);
+        }
+        match request.decide(&self.state).map_err(WriteError::Rejected)? {
+            Decision::Nothing(reply) => Ok(reply),
+            Decision::Change(change, reply) => {
+                self.store(&change).await?;
+                Ok(reply(&self.state, &change))
+            }
+        }
+    }
+
+    async fn store(&mut self, change: &S::Change) -> Result<(), WriteError<S::Rejection>> {
+        // Until the answer is there; a panic before that must not leave a wrong certainty.
+        self.certainty = Certainty::Unknown;
+        match self.state.store(change).await {
+            Ok(()) => {
+                self.state.publish(change);
+                self.certainty = Certainty::Known;
+                Ok(())
+            }
+            Err(error @ StorageError::TakenOver(_)) => {
+                self.end(&error);
+                Err(WriteError::TakenOver)
+            }
+            Err(StorageError::Unknown(cause)) => {
+                tracing::warn!(cause, "a change of {} broke off; finding out", S::NAME);
+                self.find_out(change).await
+            }
+            Err(StorageError::NotStored(cause)) => {
+                tracing::error!(cause, "a change of {} could not be stored", S::NAME);
+                self.certainty = Certainty::Known;
+                Err(WriteError::NotStored)
+            }
+        }
+    }
+
+    /// Asks the storage whether a change took effect.
+    async fn find_out(&mut self, change: &S::Change) -> Result<(), WriteError<S::Rejection>> {
+        let end = Instant::now() + FIND_OUT_WITHIN;
+        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        while self.certainty == Certainty::Unknown && Instant::now() < end {
+            // Cut off, it leaves everything as uncertain as it is.
+            let _ = timeout_at(end, self.load()).await;
+            if self.certainty == Certainty::Unknown {
+                sleep(pauses.pause().min(end.saturating_duration_since(Instant::now()))).await;
+            }
+        }
+        match self.certainty {
+            Certainty::Known if self.state.took_effect(change) => Ok(()),
+            Certainty::Known => Err(WriteError::Broken),
+            // What was stored before the other process took over cannot be told from what was not.
+            Certainty::Over | Certainty::Unknown => Err(WriteError::OutcomeUnknown),
+        }
+    }
+
+    /// Another process writes from now on; this one must not answer changes, and should end.
+    fn end(&mut self, error: &StorageError) {
+        self.certainty = Certainty::Over;
+        tracing::error!(%error, "another process has taken {} over", S::NAME);
+        (self.on_taken_over)();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::Readiness;
+
+    /// A number that can be raised; the storage does as it is told.
+    #[derive(Default)]
+    struct Tally {
+        shown: u64,
+        stored: u64,
+        script: VecDeque<Step>,
+        is_over: bool,
+    }
+
+    #[derive(Clone, Copy)]
+    enum Step {
+        /// The storage takes the change.
+        Take,
+        /// It breaks off, before or after the change took effect.
+        BreakOff {
+            taken: bool,
+        },
+        Refuse,
+        TakeOver,
+    }
+
+    struct Raise(u64);
+
+    impl Request<Tally> for Raise {
+        type Reply = u64;
+
+        fn decide(self, tally: &Tally) -> Result<Decision<Tally, u64>, &'static str> {
+            match self.0 {
+                0 => Ok(Decision::Nothing(tally.shown)),
+                13 => Err("thirteen"),
+                by => Ok(Decision::change(tally.shown + by, |tally: &Tally, _: &u64| tally.shown)),
+            }
+        }
+    }
+
+    impl State for Tally {
+        type Change = u64;
+        type Rejection = &'static str;
+        const NAME: &'static str = "the tallies";
+
+        async fn load(&mut self) -> Result<(), StorageError> {
+            if self.is_over {
+                return Err(StorageError::TakenOver("claimed".to_owned()));
+            }
+            self.shown = self.stored;
+            Ok(())
+        }
+
+        async fn store(&mut self, change: &u64) -> Result<(), StorageError> {
+            match self.script.pop_front().unwrap_or(Step::Take) {
+                Step::Take => self.stored = *change,
+                Step::BreakOff { taken } => {
+                    self.stored = if taken { *change } else { self.stored };
+                    return Err(StorageError::Unknown("broke off".to_owned()));
+                }
+                Step::Refuse => return Err(StorageError::NotStored("full".to_owned())),
+                Step::TakeOver => {
+                    self.is_over = true;
+                    return Err(StorageError::TakenOver("claimed".to_owned()));
+                }
+            }
+            Ok(())
+        }
+
+        fn publish(&mut self, change: &u64) {
+            self.shown = *change;
+        }
+
+        fn took_effect(&self, change: &u64) -> bool {
+            self.shown == *change
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_stored_then_published_and_every_outcome_is_told_apart() {
+        let over = Arc::new(AtomicBool::new(false));
+        let (tasks, heard) = (Tasks::new(), Arc::clone(&over));
+        let script = [
+            Step::Take,
+            Step::BreakOff { taken: true },
+            Step::BreakOff { taken: false },
+            Step::Refuse,
+            Step::TakeOver,
+        ];
+        let tally = Tally { stored: 5, script: script.into(), ..Tally::default() };
+        let on_taken_over = Box::new(move || heard.store(true, Ordering::SeqCst));
+        let ready = Readiness::new().part("tally");
+        let writer = Writer::start(&tasks, "tally", tally, ready, on_taken_over);
+        for (by, expected) in [
+            (0, Ok(5)),
+            (13, Err(WriteError::Rejected("thirteen"))),
+            (1, Ok(6)),
+            (1, Ok(7)),
+            (1, Err(WriteError::Broken)),
+            (1, Err(WriteError::NotStored)),
+            (0, Ok(7)),
+            (1, Err(WriteError::TakenOver)),
+            (0, Err(WriteError::TakenOver)),
+        ] {
+            assert_eq!(writer.submit(Raise(by)).await, expected, "by {by}");
+        }
+        assert!(over.load(Ordering::SeqCst));
+        tasks.stop_all(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(writer.submit(Raise(0)).await, Err(WriteError::Stopping));
+    }
+}

@@ -164,7 +164,7 @@ impl Agent {
         let mut slots = Slots::new(context, Arc::clone(&board), lease_seen, reports, refusals, turns);
         let revision = known.as_ref().map_or(0, |desired| desired.revision);
         if let Some(desired) = known {
-            tracing::info!(slots = desired.slots.len(), "goes on with what was last told to run");
+            tracing::info!(slots = desired.slots.len(), "goes on with the last desired state");
             slots.resume(desired);
         }
         let delivering = Arc::clone(&outbox);

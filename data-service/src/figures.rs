@@ -6,9 +6,9 @@ use std::time::Duration;
 use estimand_api::pointer::Pointer;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 
-use crate::log::Log;
+use crate::core::log::Log;
+use crate::core::snapshot::Snapshot;
 use crate::queue::Submit;
-use crate::snapshot::Snapshot;
 
 /// The writer's figures.
 #[derive(Debug, Default)]

@@ -1,28 +1,16 @@
 //! The data service: owns values, their history and bindings. The only writer of `t_data`.
 //!
-//! Reads are one look into an immutable snapshot in memory (`snapshot`, `read`); a write is an operation in a
-//! bounded queue (`queue`), applied and stored with whatever else has arrived by the one writer thread
-//! (`group`, `writer`, `shelf`), and answered when it is durable. Watchers follow a log of recent changes
-//! (`log`, `watch`). The service knows no registration: which names keep a history it is told.
+//! A read is one look into an immutable snapshot in memory. A write is an operation in a bounded queue; the one writer
+//! thread applies and stores it with all others that have arrived, and answers when it is durable. Watchers follow a log of
+//! recent changes. The service knows no registration: the registry tells it which names keep a history.
+//!
+//! `core` holds values and applies operations, `http` translates, `storage` knows the rows, `queue` and `writer` are between.
 
-mod alarms;
-mod bindings;
-mod entry;
+mod core;
 mod figures;
-mod group;
-mod history;
-mod log;
+mod http;
 mod queue;
-mod read;
-mod shelf;
-mod shown;
-mod skew;
-mod slot;
-mod snapshot;
-mod speakers;
-mod swaps;
-mod watch;
-mod write;
+mod storage;
 mod writer;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -38,19 +26,21 @@ use estimand_runtime::{Clock, PartReady, Readiness, Stop};
 use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes};
 
-use alarms::Alarms;
+use crate::core::alarms::Alarms;
+use crate::core::group::Retention;
+use crate::core::log::Log;
+use crate::core::operations::Operation;
+use crate::core::snapshot::Snapshot;
+use crate::http::{bindings, history, problems, read, speakers, watch, write};
 use figures::Figures;
-use group::{Done, Op, Retention};
-use log::Log;
 use queue::{Inbox, Submit};
-use shelf::{Shelf, Stored};
-use snapshot::Snapshot;
+use storage::{Storage, Stored};
 use writer::{Fatal, Published, Writer};
 
-/// How long a database that does not answer is left alone at start between two attempts.
+/// Between two attempts to reach the database at start.
 const START_PAUSE: Duration = Duration::from_millis(500);
 
-/// What handlers need; clones are the same service.
+/// The service, as handlers use it; clones are the same.
 #[derive(Clone)]
 pub struct DataService(Arc<Inner>);
 
@@ -63,7 +53,7 @@ struct Inner {
     speakers: speakers::Speakers,
 }
 
-/// What the service is started with.
+/// The options of the service.
 pub struct Options {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
@@ -75,7 +65,7 @@ pub struct Options {
     pub on_fatal: Box<dyn Fn(String) + Send>,
 }
 
-/// The writer thread; ended after the server, so that what was accepted is answered.
+/// The writer thread; ended after the server, so that all accepted writes are answered.
 #[derive(Debug)]
 pub struct Running {
     thread: JoinHandle<()>,
@@ -83,7 +73,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Has everything stored that was accepted, and ends the thread.
+    /// Stores all accepted writes, and ends the thread.
     pub fn finish(self) {
         self.halt.request();
         if self.thread.join().is_err() {
@@ -92,7 +82,7 @@ impl Running {
     }
 }
 
-/// What queries alone refer to, which no route brings along.
+/// Types that only queries refer to, which no route brings along.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(
     estimand_api::duration::SpanText,
@@ -102,7 +92,7 @@ impl Running {
     read::Names,
     read::States
 )))]
-struct OfQueries;
+struct QueryTypes;
 
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
@@ -142,7 +132,7 @@ impl DataService {
         Ok((service, Running { thread, halt }))
     }
 
-    /// What the service answers; hot paths first.
+    /// The routes; hot paths first.
     pub fn routes(&self) -> Routes {
         Routes::new("data")
             .add(Role::Read, read::read_one, read::__path_read_one)
@@ -163,7 +153,7 @@ impl DataService {
             .add(Role::Operate, bindings::unbind, bindings::__path_unbind)
             .add(Role::Read, bindings::history, bindings::__path_history)
             .add(Role::Operate, bindings::roll_back, bindings::__path_roll_back)
-            .schemas::<OfQueries>()
+            .schemas::<QueryTypes>()
             .share(self.clone())
     }
 
@@ -195,9 +185,9 @@ impl DataService {
         self.0.stop.clone()
     }
 
-    async fn submit(&self, op: Op, bytes: usize) -> Result<Done, Problem> {
+    async fn submit<O: Operation>(&self, operation: O, bytes: usize) -> Result<O::Reply, Problem> {
         self.snapshot()?;
-        self.0.submit.run(op, bytes).await
+        self.0.submit.run(operation, bytes).await.map_err(problems::of_submit)
     }
 
     async fn past(&self, query: HistoryQuery) -> Result<Vec<HistoryRow>, Problem> {
@@ -232,7 +222,7 @@ impl Starting {
     fn run(self) -> Result<(), Fatal> {
         let began = Instant::now();
         let Some(stored) = self.load()? else { return Ok(()) };
-        let Stored { shelf, snapshot, retention } = stored;
+        let Stored { storage, snapshot, retention } = stored;
         let (revision, values) = (snapshot.revision, snapshot.values);
         let log = Arc::new(Log::new(revision));
         let mut alarms = Alarms::default();
@@ -253,7 +243,7 @@ impl Starting {
             inbox: self.inbox,
             published: self.published,
             log,
-            shelf,
+            storage,
             clock: self.clock,
             figures: self.figures,
             halt: self.halt,
@@ -272,7 +262,7 @@ impl Starting {
         while !self.halt.is_requested() {
             let mut progress =
                 |loaded: usize| self.ready.not_ready(format_args!("{loaded} values loaded so far"));
-            match Shelf::load(&self.store, &self.halt, self.clock.now_micros(), &mut progress) {
+            match Storage::load(&self.store, &self.halt, self.clock.now_micros(), &mut progress) {
                 Ok(stored) => return Ok(Some(stored)),
                 Err(cause @ (Error::Connection { .. } | Error::Busy { .. })) => {
                     tracing::warn!(%cause, "waiting for the database");

@@ -1,56 +1,103 @@
 //! The way from the handlers to the writer: bounded, and refusing when it is full.
 //!
-//! What is accepted is answered once: with what became of it when it is durable, or with a problem. A caller
-//! that waits longer than [`PATIENCE`] is told that the outcome is unknown. What nobody waits for any more when its turn
-//! comes is not done: in an overload there would otherwise be time only for what has been given up already.
+//! An accepted operation is answered once: with its reply when it is durable, or with an error. A caller that waits longer
+//! than [`ANSWER_WITHIN`] hears that the outcome is unknown. An operation that nobody waits for any more when its turn comes
+//! is not done: in an overload there would otherwise be time only for operations that were given up already.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
-use estimand_api::problem::Problem;
 use tokio::sync::oneshot;
 
-use crate::group::{Done, Op};
+use crate::core::Rejection;
+use crate::core::group::{Group, Retention};
+use crate::core::operations::Operation;
 
-/// How many operations may wait.
+/// The most operations that may wait.
 const MAX_WAITING: usize = 8_192;
-/// How many bytes of requests may wait.
+/// The most bytes of requests that may wait.
 const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long a caller waits for its write to be durable.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// An operation and who waits for it.
-#[derive(Debug)]
-pub struct Job {
-    pub op: Op,
-    bytes: usize,
-    reply: oneshot::Sender<Result<Done, Problem>>,
+/// An operation and its caller, whatever the operation is.
+pub trait Job: Send {
+    /// Applies the operation to a group, and keeps the answer until the fate of the group is known.
+    fn apply(&mut self, group: &mut Group, retention: &Retention);
+    /// The group is stored, or changes nothing: gives the caller the answer.
+    fn answer(self: Box<Self>);
+    /// The group is not stored.
+    fn fail(self: Box<Self>, error: SubmitError);
+    /// The size of the request.
+    fn bytes(&self) -> usize;
+    fn is_abandoned(&self) -> bool;
 }
 
-impl Job {
-    pub fn answer(self, answer: Result<Done, Problem>) {
-        // Whoever asked may have gone away; then nobody needs the answer.
-        let _ = self.reply.send(answer);
+struct Pending<O: Operation> {
+    operation: O,
+    bytes: usize,
+    answer: Option<Result<O::Reply, Rejection>>,
+    reply: oneshot::Sender<Result<O::Reply, SubmitError>>,
+}
+
+// A caller that has gone away needs no answer.
+impl<O: Operation> Job for Pending<O> {
+    fn apply(&mut self, group: &mut Group, retention: &Retention) {
+        self.answer = Some(self.operation.apply(group, retention));
     }
 
-    pub fn bytes(&self) -> usize {
+    fn answer(self: Box<Self>) {
+        let Pending { answer, reply, .. } = *self;
+        let _ = reply
+            .send(answer.map_or(Err(SubmitError::Ended), |answer| answer.map_err(SubmitError::Rejected)));
+    }
+
+    fn fail(self: Box<Self>, error: SubmitError) {
+        let _ = self.reply.send(Err(error));
+    }
+
+    fn bytes(&self) -> usize {
         self.bytes
     }
+
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+}
+
+/// Why an operation brought no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubmitError {
+    Rejected(Rejection),
+    /// Too much waits already: nothing was done.
+    Overloaded,
+    /// The service is ending: nothing was done.
+    Stopping,
+    /// The database refused the group: nothing was done.
+    Refused,
+    /// Another process has taken the store over. Nothing was done if that is known.
+    TakenOver {
+        is_known: bool,
+    },
+    /// The service ended, and the outcome is unknown.
+    Ended,
+    /// The database did not answer in time, and the outcome is unknown.
+    Late,
 }
 
 /// The handlers' end.
 #[derive(Debug, Clone)]
 pub struct Submit {
-    sender: SyncSender<Job>,
+    sender: SyncSender<Box<dyn Job>>,
     waiting_bytes: Arc<AtomicUsize>,
 }
 
 /// The writer's end.
 #[derive(Debug)]
 pub struct Inbox {
-    receiver: Receiver<Job>,
+    receiver: Receiver<Box<dyn Job>>,
     waiting_bytes: Arc<AtomicUsize>,
 }
 
@@ -71,28 +118,24 @@ pub fn queue() -> (Submit, Inbox) {
 
 impl Submit {
     /// Has an operation done and waits until it is durable. `bytes` is the size of the request.
-    pub async fn run(&self, op: Op, bytes: usize) -> Result<Done, Problem> {
+    pub async fn run<O: Operation>(&self, operation: O, bytes: usize) -> Result<O::Reply, SubmitError> {
         let (reply, answer) = oneshot::channel();
         if self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel) > MAX_WAITING_BYTES {
             self.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
-            return Err(full());
+            return Err(SubmitError::Overloaded);
         }
-        if let Err(refused) = self.sender.try_send(Job { op, bytes, reply }) {
+        let job = Box::new(Pending { operation, bytes, answer: None, reply });
+        if let Err(refused) = self.sender.try_send(job) {
             self.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             return Err(match refused {
-                TrySendError::Full(_) => full(),
-                TrySendError::Disconnected(_) => {
-                    Problem::unavailable("the service is ending; nothing was done", 1)
-                }
+                TrySendError::Full(_) => SubmitError::Overloaded,
+                TrySendError::Disconnected(_) => SubmitError::Stopping,
             });
         }
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(ending()),
-            Err(_) => Err(Problem::outcome_unknown(
-                "the database does not answer; the write may or may not be stored, and it is safe to send it again",
-                2,
-            )),
+            Ok(Err(_)) => Err(SubmitError::Ended),
+            Err(_) => Err(SubmitError::Late),
         }
     }
 
@@ -101,17 +144,9 @@ impl Submit {
     }
 }
 
-fn full() -> Problem {
-    Problem::unavailable("more writes wait than can be stored at once; nothing of this one was done", 1)
-}
-
-fn ending() -> Problem {
-    Problem::outcome_unknown("the service is ending; whether this was done is unknown", 1)
-}
-
 impl Inbox {
     /// The next job, waiting for it at most so long.
-    pub fn wait(&self, at_most: Duration) -> Result<Job, Empty> {
+    pub fn wait(&self, at_most: Duration) -> Result<Box<dyn Job>, Empty> {
         match self.receiver.recv_timeout(at_most) {
             Ok(job) => self.taken(job).ok_or(Empty::Now),
             Err(RecvTimeoutError::Timeout) => Err(Empty::Now),
@@ -120,7 +155,7 @@ impl Inbox {
     }
 
     /// The next job, if it is there already.
-    pub fn next(&self) -> Result<Job, Empty> {
+    pub fn next(&self) -> Result<Box<dyn Job>, Empty> {
         loop {
             match self.receiver.try_recv() {
                 Ok(job) => {
@@ -135,9 +170,9 @@ impl Inbox {
     }
 
     /// None if nobody waits for it any more.
-    fn taken(&self, job: Job) -> Option<Job> {
-        self.waiting_bytes.fetch_sub(job.bytes, Ordering::AcqRel);
-        (!job.reply.is_closed()).then_some(job)
+    fn taken(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        self.waiting_bytes.fetch_sub(job.bytes(), Ordering::AcqRel);
+        (!job.is_abandoned()).then_some(job)
     }
 }
 
@@ -145,18 +180,19 @@ impl Inbox {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::core::operations::Retain;
     use futures_util::FutureExt as _;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_any_more_is_not_done() {
+    async fn an_operation_that_nobody_waits_for_any_more_is_not_done() {
         let (submit, inbox) = queue();
-        let mut gone = Box::pin(submit.run(Op::Retain(Default::default()), 7));
-        let mut here = Box::pin(submit.run(Op::Retain(Default::default()), 5));
+        let mut gone = Box::pin(submit.run(Retain(Default::default()), 7));
+        let mut here = Box::pin(submit.run(Retain(Default::default()), 5));
         assert!(gone.as_mut().now_or_never().is_none() && here.as_mut().now_or_never().is_none());
         assert_eq!(submit.waiting_bytes(), 12);
         drop(gone);
-        assert_eq!(inbox.next().unwrap().bytes(), 5);
+        assert_eq!(inbox.next().map(|job| job.bytes()).unwrap(), 5);
         assert_eq!(submit.waiting_bytes(), 0);
-        assert_eq!(inbox.next().unwrap_err(), Empty::Now);
+        assert_eq!(inbox.next().err(), Some(Empty::Now));
     }
 }

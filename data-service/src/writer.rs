@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
-use estimand_api::problem::Problem;
-use estimand_runtime::clock::Clock;
+use estimand_runtime::{BackOff, Clock};
 use estimand_store::Halt;
 
-use crate::alarms::Alarms;
-use crate::entry::Entry;
+use crate::core::alarms::Alarms;
+use crate::core::entry::Entry;
+use crate::core::group::{Group, Retention};
+use crate::core::log::{Change, Log};
+use crate::core::snapshot::Snapshot;
+use crate::core::value_cell::ValueCell;
 use crate::figures::Figures;
-use crate::group::{Done, Group, Retention};
-use crate::log::{Change, Log};
-use crate::queue::{Empty, Inbox, Job};
-use crate::shelf::{Failed, Shelf};
-use crate::slot::Slot;
-use crate::snapshot::Snapshot;
+use crate::http::problems::TAKEN_OVER;
+use crate::queue::{Empty, Inbox, Job, SubmitError};
+use crate::storage::{Failed, Storage};
 
 /// The most operations and bytes that are stored at once.
 const MAX_GROUP: usize = 4_096;
@@ -40,6 +40,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// How often histories are cut to what is to be kept.
 const PRUNE_EVERY: Duration = Duration::from_secs(5);
 /// How long a broken database is waited for between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// What readers see.
@@ -56,7 +57,7 @@ pub struct Writer {
     pub inbox: Inbox,
     pub published: Arc<Published>,
     pub log: Arc<Log>,
-    pub shelf: Shelf,
+    pub storage: Storage,
     pub clock: Arc<dyn Clock>,
     pub figures: Arc<Figures>,
     pub halt: Halt,
@@ -64,7 +65,7 @@ pub struct Writer {
     /// Older snapshots that somebody may still hold.
     pub held: VecDeque<(u64, Weak<Snapshot>)>,
     /// Slots that hold what was before a revision.
-    pub outdated: VecDeque<(u64, Arc<Slot>)>,
+    pub outdated: VecDeque<(u64, Arc<ValueCell>)>,
     /// The revision that is stored.
     pub stored_revision: u64,
     /// Names whose history has grown since it was last cut.
@@ -105,7 +106,7 @@ impl Writer {
     }
 
     /// Takes what else has arrived.
-    fn gather(&self, first: Job) -> Vec<Job> {
+    fn gather(&self, first: Box<dyn Job>) -> Vec<Box<dyn Job>> {
         let mut bytes = first.bytes();
         let mut jobs = vec![first];
         while jobs.len() < MAX_GROUP
@@ -123,46 +124,38 @@ impl Writer {
     }
 
     /// Applies and stores a group until its fate is known, and answers.
-    fn store(&mut self, jobs: Vec<Job>) -> Result<(), Fatal> {
+    fn store(&mut self, mut jobs: Vec<Box<dyn Job>>) -> Result<(), Fatal> {
         let retention = self.published.retention.load_full().unwrap_or_default();
         let mut unknown_from = None;
-        let mut pause = Duration::from_millis(10);
+        let mut pauses = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
         loop {
             let snapshot = self.snapshot();
             let base = snapshot.revision;
             let mut group = Group::new(&snapshot, self.clock.now_micros());
             drop(snapshot);
-            let answers: Vec<Result<Done, Problem>> =
-                jobs.iter().map(|job| group.apply(&job.op, &retention)).collect();
+            jobs.iter_mut().for_each(|job| job.apply(&mut group, &retention));
             if group.is_empty() && unknown_from.is_none() {
-                answer(jobs, answers);
+                jobs.into_iter().for_each(|job| job.answer());
                 return Ok(());
             }
             let began = Instant::now();
-            match self.shelf.commit(&group, unknown_from) {
+            match self.storage.commit(&group, unknown_from) {
                 Ok(()) => {
                     self.figures.commit(began.elapsed(), group.changes.len());
                     self.stored_revision = group.next.revision;
                     self.publish(group);
-                    answer(jobs, answers);
+                    jobs.into_iter().for_each(|job| job.answer());
                     return Ok(());
                 }
                 Err(Failed::Fenced) => {
-                    let reason = "another data service has taken over this store";
-                    let problem = match unknown_from {
-                        None => Problem::unavailable(reason, 1),
-                        Some(_) => Problem::outcome_unknown(reason, 1),
-                    };
-                    answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
-                    return Err(Fatal(reason.to_owned()));
+                    fail(jobs, &SubmitError::TakenOver { is_known: unknown_from.is_none() });
+                    return Err(Fatal(TAKEN_OVER.to_owned()));
                 }
                 // After an attempt of unknown outcome a refusal settles nothing: that one may be stored.
                 Err(Failed::Refused(cause)) if unknown_from.is_none() => {
                     self.figures.refused.add(1);
                     tracing::error!(%cause, writes = jobs.len(), "the database refused a group of writes");
-                    let problem =
-                        Problem::unavailable("the database refused to store this; nothing of it was done", 5);
-                    answer(jobs, answers.iter().map(|_| Err(problem.clone())).collect());
+                    fail(jobs, &SubmitError::Refused);
                     return Ok(());
                 }
                 Err(Failed::Unknown(cause) | Failed::Refused(cause)) => {
@@ -174,21 +167,20 @@ impl Writer {
                     }
                 }
             }
-            std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
-            pause = (pause * 2).min(MAX_PAUSE);
+            std::thread::sleep(pauses.pause());
             self.expire();
         }
     }
 
     /// Makes a group visible, to readers first and then to watchers.
     fn publish(&mut self, mut group: Group) {
-        let slots = group.settle();
+        let cells = group.settle();
         let Group { next, changes, retention, past, .. } = group;
         let revision = next.revision;
         if let Some(old) = self.published.snapshot.swap(Some(Arc::new(next))) {
             self.held.push_back((old.revision, Arc::downgrade(&old)));
         }
-        self.outdated.extend(slots.into_iter().map(|slot| (revision, slot)));
+        self.outdated.extend(cells.into_iter().map(|cell| (revision, cell)));
         self.forget(revision);
         self.log.append(&changes);
         for change in &changes {
@@ -208,8 +200,8 @@ impl Writer {
         self.held.retain(|(_, snapshot)| snapshot.strong_count() > 0);
         let oldest = self.held.front().map_or(published, |(revision, _)| *revision);
         while self.outdated.front().is_some_and(|(since, _)| *since <= oldest) {
-            if let Some((_, slot)) = self.outdated.pop_front() {
-                slot.forget(oldest);
+            if let Some((_, cell)) = self.outdated.pop_front() {
+                cell.forget(oldest);
             }
         }
     }
@@ -229,8 +221,8 @@ impl Writer {
             let mut group = Group::new(&snapshot, now);
             drop(snapshot);
             due.iter().for_each(|entry| group.expire(entry));
-            if group.next.revision > self.stored_revision + self.shelf.headroom() / 2
-                && self.shelf.keep_revision(group.next.revision).is_ok()
+            if group.next.revision > self.stored_revision + self.storage.headroom() / 2
+                && self.storage.keep_revision(group.next.revision).is_ok()
             {
                 self.stored_revision = group.next.revision;
             }
@@ -249,7 +241,7 @@ impl Writer {
         let now = self.clock.now_micros();
         for name in std::mem::take(&mut self.grown) {
             let Some(history) = retention.get(&name) else { continue };
-            if let Err(cause) = self.shelf.prune(&name, history, now, &snapshot) {
+            if let Err(cause) = self.storage.prune(&name, history, now, &snapshot) {
                 tracing::warn!(%cause, %name, "could not cut a history; trying again later");
             }
             // What is bounded by age shrinks also when nothing is added to it.
@@ -260,8 +252,6 @@ impl Writer {
     }
 }
 
-fn answer(jobs: Vec<Job>, answers: Vec<Result<Done, Problem>>) {
-    for (job, answer) in jobs.into_iter().zip(answers) {
-        job.answer(answer);
-    }
+fn fail(jobs: Vec<Box<dyn Job>>, error: &SubmitError) {
+    jobs.into_iter().for_each(|job| job.fail(error.clone()));
 }

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use estimand_scheduler_demo::plan::{Node, Problem, Trusts, optimal, partition};
+use estimand_scheduler_demo::plan::{Node, Problem, TrustRules, optimal, partition};
 
 const NODES: u64 = 100_000;
 const RUNS: usize = 31;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sorted = nodes();
     let mut shuffled = sorted.clone();
     shuffled.sort_by_key(|node| mixed(node.load ^ node.capability.to_bits()));
-    let problem = Problem::new(sorted.clone(), &Trusts::default())?;
+    let problem = Problem::new(sorted.clone(), &TrustRules::default())?;
     let plan = partition(&problem);
     println!(
         "{NODES} nodes, {} items: {} transfers move {}",
@@ -62,13 +62,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         plan.moved()
     );
     let steps = |given: Vec<Node>| {
-        let problem = Problem::new(given, &Trusts::default());
+        let problem = Problem::new(given, &TrustRules::default());
         problem.map(|problem| (partition(&problem), problem))
     };
     time("static, nodes in order", RUNS, &sorted, steps);
     time("static, nodes shuffled", RUNS, &shuffled, steps);
     time("optimal, nodes in order", 5, &sorted, |given| {
-        let problem = Problem::new(given, &Trusts::default());
+        let problem = Problem::new(given, &TrustRules::default());
         problem.map(|problem| (optimal(&problem), problem))
     });
     Ok(())

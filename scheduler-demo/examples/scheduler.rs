@@ -13,16 +13,16 @@ use std::io;
 
 use estimand_api::command::Command;
 use estimand_client::Client;
-use estimand_scheduler_demo::dispatch::ThroughAgents;
+use estimand_scheduler_demo::dispatch::AgentDispatcher;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::{Job, JobNames};
-use estimand_scheduler_demo::plan::Settings;
-use estimand_scheduler_demo::planned::{Options as PlanOptions, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options as PlanOptions};
+use estimand_scheduler_demo::plan::DynamicSettings;
 use estimand_scheduler_demo::run::{Options, Run, run};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-const SETTINGS: Settings = Settings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
+const SETTINGS: DynamicSettings = DynamicSettings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
 
 struct Scheduler {
     client: Client,
@@ -66,13 +66,13 @@ impl Scheduler {
 
     async fn job(&self, name: &str, policy: &str) -> Result<Run, Box<dyn Error>> {
         let facts = facts::read(&self.client, &Names::new(None, None, None)?).await?;
-        let options = PlanOptions { method: policy.parse()?, settings: SETTINGS, ..PlanOptions::default() };
-        let planned = Planned::new(facts, options)?;
+        let options = PlanOptions { policy: policy.parse()?, settings: SETTINGS, ..PlanOptions::default() };
+        let job_plan = JobPlan::new(facts, options)?;
         let mut job = Job::new(JobNames::new(name)?, self.worker.clone());
         job.params.clone_from(&self.params);
-        let mut agents = ThroughAgents::new(self.client.clone(), format!("{name}-{}", std::process::id()));
+        let mut agents = AgentDispatcher::new(self.client.clone(), format!("{name}-{}", std::process::id()));
         let interrupted = async { drop(tokio::signal::ctrl_c().await) };
-        Ok(run(&job, &planned, &mut agents, &Options::new(name), interrupted, |_| {}).await?)
+        Ok(run(&job, &job_plan, &mut agents, &Options::new(name), interrupted, |_| {}).await?)
     }
 }
 

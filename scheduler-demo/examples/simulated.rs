@@ -2,9 +2,9 @@
 //!
 //! One capability is believed 20 % too high or too low; at half of the ideal time one node becomes three times slower.
 
-use estimand_scheduler_demo::plan::simulate::{Conditions, Run, Speed, VirtualNode, run};
+use estimand_scheduler_demo::plan::simulate::{Conditions, SimulatedRun, Speed, VirtualNode, run};
 use estimand_scheduler_demo::plan::{
-    Dynamic, Error, Fixed, ItemId, Node, Policy, Problem, Settings, Trusts, partition,
+    DynamicPolicy, DynamicSettings, Error, FixedPolicy, ItemId, Node, Policy, Problem, TrustRules, partition,
 };
 
 const ITEMS: u64 = 10_000;
@@ -15,7 +15,7 @@ fn runs(
     wrong: Option<(usize, f64)>,
     slowed: Option<usize>,
     conditions: &Conditions,
-) -> Result<[Run; 2], Error> {
+) -> Result<[SimulatedRun; 2], Error> {
     let halfway = ITEMS as f64 / RATES.iter().sum::<f64>() / 2.0;
     let mut cluster: Vec<VirtualNode> =
         NAMES.iter().zip(RATES).map(|(name, rate)| VirtualNode::new(*name, rate)).collect();
@@ -27,7 +27,7 @@ fn runs(
         believed[node] *= times;
     }
     let nodes = NAMES.iter().zip(believed).map(|(name, rate)| Node::new(*name, ITEMS / 4, rate)).collect();
-    let plan = partition(&Problem::new(nodes, &Trusts::default())?);
+    let plan = partition(&Problem::new(nodes, &TrustRules::default())?);
     let mut next = 0;
     let mut parts: Vec<Vec<ItemId>> = Vec::new();
     for part in &plan.parts {
@@ -37,9 +37,9 @@ fn runs(
     let homes: Vec<usize> =
         parts.iter().enumerate().flat_map(|(node, part)| part.iter().map(move |_| node)).collect();
     let members = || NAMES.iter().zip(believed).map(|(name, rate)| ((*name).to_owned(), rate)).collect();
-    let ahead = Settings { ahead_seconds: 2.0 * conditions.delay, ..Settings::default() };
-    let mut fixed = Fixed::new(members(), parts.clone())?;
-    let mut dynamic = Dynamic::new(members(), parts, ahead)?;
+    let ahead = DynamicSettings { ahead_seconds: 2.0 * conditions.delay, ..DynamicSettings::default() };
+    let mut fixed = FixedPolicy::new(members(), parts.clone())?;
+    let mut dynamic = DynamicPolicy::new(members(), parts, ahead)?;
     let play = |policy: &mut dyn Policy| run(&cluster, &homes, policy, conditions);
     Ok([play(&mut fixed), play(&mut dynamic)])
 }
@@ -54,7 +54,7 @@ fn main() -> Result<(), Error> {
         for wrong in wrongs {
             let [fixed, dynamic] = runs(wrong, slowed, &at_once)?;
             let [fixed_late, dynamic_late] = runs(wrong, slowed, &late)?;
-            let ratio = |run: &Run| run.over_ideal().unwrap_or(f64::NAN);
+            let ratio = |run: &SimulatedRun| run.over_ideal().unwrap_or(f64::NAN);
             println!(
                 "{:<12} {:<12} | {:.3}   {:.4}   | {:.3}   {:.4}   {}",
                 wrong.map_or("-".to_owned(), |(node, times)| format!("{} × {times}", NAMES[node])),

@@ -1,15 +1,15 @@
-//! A fake dispatcher for tests: workers that keep to the protocol, in virtual time, and die when they are told to.
+//! A fake dispatcher for tests: workers that follow the protocol in virtual time and die on schedule.
 //!
-//! Its workers do as the README says a worker does, no more: they go through the newest part in its order, leave out
-//! what they have done before, and their lines can get lost. Nothing here looks at what the scheduler believes.
+//! Its workers do what the README demands and no more: they follow the newest part in its order, leave out images with
+//! a result, and their lines can get lost. Nothing here looks at the scheduler's state.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 
-use crate::dispatch::{Dispatch, Error, Event, Parts};
+use crate::dispatch::{Dispatcher, Error, Event, Parts};
 use crate::job::{Activity, Job, Part, Progress};
 
-/// One worker to be.
+/// The specification of a worker.
 #[derive(Debug, Clone)]
 pub struct FakeWorker {
     pub name: String,
@@ -18,7 +18,7 @@ pub struct FakeWorker {
     pub slows: Option<(f64, f64)>,
     pub ready_at: f64,
     pub dies_at: Option<f64>,
-    /// Whether its agent tells of its death; else it just falls silent.
+    /// True: its agent reports its death. False: it falls silent.
     pub is_told: bool,
     /// When it is there again, with what it had done.
     pub back_at: Option<f64>,
@@ -31,12 +31,12 @@ impl FakeWorker {
     }
 }
 
-/// How lines and parts travel.
+/// Delays and losses of lines and parts.
 #[derive(Debug, Clone, Copy)]
-pub struct Travel {
+pub struct NetworkConditions {
     /// Seconds until a line is heard, and until a part is.
     pub delay: f64,
-    /// A worker says something so often while it works.
+    /// Period of lines while a worker works.
     pub says_every: f64,
     /// Of so many lines one gets lost; 0: none does.
     pub loses_one_in: u64,
@@ -44,21 +44,21 @@ pub struct Travel {
     pub away: Option<(f64, f64)>,
 }
 
-impl Default for Travel {
+impl Default for NetworkConditions {
     fn default() -> Self {
-        Travel { delay: 0.01, says_every: 0.25, loses_one_in: 0, away: None }
+        NetworkConditions { delay: 0.01, says_every: 0.25, loses_one_in: 0, away: None }
     }
 }
 
 #[derive(Debug, Default)]
 struct Worker {
     is_alive: bool,
-    /// Which of its lives this is: what an earlier one was about to do is void.
+    /// The number of its life: pending events of an earlier life are void.
     life: u64,
     done: HashSet<String>,
     part: Option<Part>,
     queue: VecDeque<String>,
-    /// What it works on; it hears of parts only between two images.
+    /// The current image; it reads parts only between two images.
     busy_with: Option<String>,
     unheard: Option<Part>,
     fresh: Vec<String>,
@@ -66,7 +66,7 @@ struct Worker {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum What {
+enum FakeEvent {
     Starts(usize),
     Dies(usize),
     Did(usize, u64),
@@ -75,14 +75,14 @@ enum What {
     Heard(Event),
 }
 
-pub struct FakeDispatch {
+pub struct FakeDispatcher {
     specs: Vec<FakeWorker>,
-    travel: Travel,
+    network: NetworkConditions,
     now: f64,
     workers: Vec<Worker>,
     /// By time, then by order of making. Times that are not negative are in the order of their bits.
     agenda: BinaryHeap<Reverse<(u64, u64)>>,
-    what: BTreeMap<u64, What>,
+    pending: BTreeMap<u64, FakeEvent>,
     made: u64,
     lines: u64,
     last: BTreeMap<String, Event>,
@@ -93,15 +93,15 @@ pub struct FakeDispatch {
     pub writes: usize,
 }
 
-impl FakeDispatch {
-    pub fn new(specs: Vec<FakeWorker>, travel: Travel) -> Self {
-        FakeDispatch {
+impl FakeDispatcher {
+    pub fn new(specs: Vec<FakeWorker>, network: NetworkConditions) -> Self {
+        FakeDispatcher {
             workers: specs.iter().map(|_| Worker::default()).collect(),
             specs,
-            travel,
+            network,
             now: 0.0,
             agenda: BinaryHeap::new(),
-            what: BTreeMap::new(),
+            pending: BTreeMap::new(),
             made: 0,
             lines: 0,
             last: BTreeMap::new(),
@@ -111,14 +111,14 @@ impl FakeDispatch {
         }
     }
 
-    fn at(&mut self, at: f64, what: What) {
+    fn at(&mut self, at: f64, event: FakeEvent) {
         self.made += 1;
         self.agenda.push(Reverse((at.to_bits(), self.made)));
-        self.what.insert(self.made, what);
+        self.pending.insert(self.made, event);
     }
 
     fn is_away(&self) -> bool {
-        self.travel.away.is_some_and(|(from, to)| (from..to).contains(&self.now))
+        self.network.away.is_some_and(|(from, to)| (from..to).contains(&self.now))
     }
 
     fn rate(&self, number: usize) -> f64 {
@@ -129,10 +129,10 @@ impl FakeDispatch {
         }
     }
 
-    /// What is heard of it.
-    fn happen(&mut self, what: What) -> Option<Event> {
-        match what {
-            What::Starts(number) => {
+    /// Returns the event that reaches the scheduler.
+    fn happen(&mut self, event: FakeEvent) -> Option<Event> {
+        match event {
+            FakeEvent::Starts(number) => {
                 let worker = &mut self.workers[number];
                 let (done, life) = (std::mem::take(&mut worker.done), worker.life + 1);
                 let part = worker.unheard.take().or(worker.part.take());
@@ -142,22 +142,22 @@ impl FakeDispatch {
                 if let Some(part) = part {
                     self.take(number, part);
                 }
-                self.at(self.now + 1.0, What::Asked(number, life));
+                self.at(self.now + 1.0, FakeEvent::Asked(number, life));
             }
-            What::Dies(number) => {
+            FakeEvent::Dies(number) => {
                 self.workers[number].is_alive = false;
                 let node = self.specs[number].name.clone();
                 if self.specs[number].is_told {
                     let event = Event::Trouble { node, why: "its worker ended".to_owned() };
-                    self.at(self.now + self.travel.delay, What::Heard(event));
+                    self.at(self.now + self.network.delay, FakeEvent::Heard(event));
                 }
             }
-            What::Did(number, life) if self.lives(number, life) => self.did(number),
-            What::Asked(number, life) if self.lives(number, life) => {
+            FakeEvent::Did(number, life) if self.lives(number, life) => self.did(number),
+            FakeEvent::Asked(number, life) if self.lives(number, life) => {
                 self.say(number);
-                self.at(self.now + 1.0, What::Asked(number, life));
+                self.at(self.now + 1.0, FakeEvent::Asked(number, life));
             }
-            What::Part(number, part) => {
+            FakeEvent::Part(number, part) => {
                 let worker = &mut self.workers[number];
                 if worker.is_alive && worker.busy_with.is_none() {
                     self.take(number, part);
@@ -165,9 +165,9 @@ impl FakeDispatch {
                     worker.unheard = Some(part);
                 }
             }
-            What::Heard(_) if self.is_away() => {}
-            What::Heard(event) => return Some(event),
-            What::Did(..) | What::Asked(..) => {}
+            FakeEvent::Heard(_) if self.is_away() => {}
+            FakeEvent::Heard(event) => return Some(event),
+            FakeEvent::Did(..) | FakeEvent::Asked(..) => {}
         }
         None
     }
@@ -190,7 +190,7 @@ impl FakeDispatch {
             worker.busy_with = worker.queue.pop_front();
             if worker.busy_with.is_some() {
                 let life = worker.life;
-                self.at(self.now + 1.0 / rate, What::Did(number, life));
+                self.at(self.now + 1.0 / rate, FakeEvent::Did(number, life));
             }
         }
     }
@@ -202,7 +202,7 @@ impl FakeDispatch {
             worker.done.insert(image.clone());
             worker.fresh.push(image);
         }
-        if worker.queue.is_empty() || self.now - worker.said_at >= self.travel.says_every {
+        if worker.queue.is_empty() || self.now - worker.said_at >= self.network.says_every {
             self.say(number);
         }
         match self.workers[number].unheard.take() {
@@ -237,17 +237,17 @@ impl FakeDispatch {
         let event = Event::Line { node: node.clone(), said_at: self.now, progress };
         self.last.insert(node, event.clone());
         self.lines += 1;
-        if self.travel.loses_one_in == 0 || !self.lines.is_multiple_of(self.travel.loses_one_in) {
-            self.at(self.now + self.travel.delay, What::Heard(event));
+        if self.network.loses_one_in == 0 || !self.lines.is_multiple_of(self.network.loses_one_in) {
+            self.at(self.now + self.network.delay, FakeEvent::Heard(event));
         }
     }
 
     fn gone() -> Error {
-        Error::Deaf { name: "the plane is away".to_owned() }
+        Error::WatchEnded { name: "the plane is away".to_owned() }
     }
 }
 
-impl Dispatch for FakeDispatch {
+impl Dispatcher for FakeDispatcher {
     fn now(&self) -> f64 {
         self.now
     }
@@ -255,9 +255,9 @@ impl Dispatch for FakeDispatch {
     async fn start(&mut self, _job: &Job) -> Result<(), Error> {
         for number in 0..self.specs.len() {
             let spec = self.specs[number].clone();
-            self.at(spec.ready_at, What::Starts(number));
-            spec.dies_at.into_iter().for_each(|at| self.at(at, What::Dies(number)));
-            spec.back_at.into_iter().for_each(|at| self.at(at, What::Starts(number)));
+            self.at(spec.ready_at, FakeEvent::Starts(number));
+            spec.dies_at.into_iter().for_each(|at| self.at(at, FakeEvent::Dies(number)));
+            spec.back_at.into_iter().for_each(|at| self.at(at, FakeEvent::Starts(number)));
         }
         Ok(())
     }
@@ -269,14 +269,14 @@ impl Dispatch for FakeDispatch {
         self.writes += 1;
         for (node, part) in parts {
             if let Some(number) = self.specs.iter().position(|spec| spec.name == *node) {
-                self.at(self.now + self.travel.delay, What::Part(number, part.clone()));
+                self.at(self.now + self.network.delay, FakeEvent::Part(number, part.clone()));
             }
         }
         Ok(())
     }
 
     async fn next(&mut self, until: f64) -> Result<Option<Event>, Error> {
-        // Nothing here waits, and somebody else may have something to say.
+        // Nothing here waits, so that other futures would not run.
         tokio::task::yield_now().await;
         while let Some(Reverse((at, number))) = self.agenda.peek().copied() {
             let at = f64::from_bits(at);
@@ -285,8 +285,8 @@ impl Dispatch for FakeDispatch {
             }
             self.agenda.pop();
             self.now = self.now.max(at);
-            if let Some(what) = self.what.remove(&number)
-                && let Some(event) = self.happen(what)
+            if let Some(event) = self.pending.remove(&number)
+                && let Some(event) = self.happen(event)
             {
                 return Ok(Some(event));
             }

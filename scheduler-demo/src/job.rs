@@ -1,7 +1,7 @@
-//! A job, and the words in which a scheduler and a worker speak of it: parts one way, progress the other.
+//! A job, and the messages between a scheduler and its workers: parts one way, progress the other.
 //!
-//! Owns the names of a job's data. What a worker must do with a part, and when it says how far it is, is in this
-//! crate's README; what is read here is no more than that promises.
+//! Owns the names of a job's data. The README of this crate defines the duties of a worker; nothing beyond them is
+//! relied on here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,21 +18,21 @@ pub struct Job {
     pub names: JobNames,
     /// The worker. Agents run it only if their operators allow that.
     pub command: Command,
-    /// What every worker is told, as `ESTIMAND_PARAM_*`; `job` is added.
+    /// Parameters of every worker, passed as `ESTIMAND_PARAM_*`; `job` is added.
     pub params: BTreeMap<String, Value>,
-    /// Where workers run; one group for all of the nodes, if nothing differs between them.
+    /// The groups of nodes on which workers run; one for all nodes if nothing differs between them.
     pub groups: Vec<Group>,
-    /// A worker is asked for a line so often.
+    /// Period in which a worker is asked for a line.
     pub every: Duration,
 }
 
-/// Nodes on which workers are told the same. No node belongs to two groups of a job: it would have two workers.
+/// Nodes whose workers have the same parameters. No node belongs to two groups of a job: it would have two workers.
 #[derive(Debug, Clone, Default)]
 pub struct Group {
-    /// Tells its data name from those of other groups; none: it is the plain one.
+    /// Distinguishes its data name from those of other groups; none: the plain name.
     pub suffix: Option<String>,
     pub nodes: Selector,
-    /// In the place of, or besides, what the job says.
+    /// Override the job's parameters, or add to them.
     pub params: BTreeMap<String, Value>,
 }
 
@@ -55,12 +55,12 @@ impl JobNames {
         &self.job
     }
 
-    /// What each node is to do.
+    /// The data name of the part of each node.
     pub fn part(&self) -> &DataName {
         &self.part
     }
 
-    /// How far each node is.
+    /// The data name of the progress of each node.
     pub fn work(&self) -> &DataName {
         &self.work
     }
@@ -102,7 +102,7 @@ impl Job {
     }
 }
 
-/// What a node is to do, in this order, as it is written for it.
+/// The images of a node, in the order in which it does them, as written for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub images: Vec<String>,
@@ -120,12 +120,12 @@ pub enum Activity {
     Working,
 }
 
-/// How far a node is, as its worker says it. Lines may be missed: only the latest value is kept.
+/// A worker's line of progress. Lines may be missed: only the latest value is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     pub activity: Activity,
-    /// Which version of its part it goes by; none if it has no part.
+    /// The version of its part that it follows; none if it has no part.
     pub revision: Option<u64>,
     /// How many of that version have a durable result.
     pub done: usize,
@@ -139,7 +139,7 @@ pub struct Progress {
     /// Done, but not in this version of the part.
     #[serde(default)]
     pub extra: Vec<String>,
-    /// What is wrong with the part.
+    /// A problem with the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_worker_is_understood() {
+    fn a_line_of_the_worker_is_parsed() {
         let line = r#"{"job":"birds","activity":"starting","revision":null,"done":0,"of":0,"fps":0.0,"avgFps":0.0,
             "images":[],"extra":[],"leftOut":3}"#;
         let progress: Progress = serde_json::from_str(line).unwrap();

@@ -1,17 +1,16 @@
-//! The paper's application: divides image batches among nodes by what is known of them.
+//! The paper's application: divides image batches among nodes by the nodes' capabilities.
 //!
-//! [`plan`] decides and does nothing else: it reads no file, no network and no clock. [`facts`] reads what is known, in
-//! one request; [`planned`] makes a plan of it; [`run`] carries it out by whatever [`dispatch`] there is, and
-//! [`report`] shows how it went. All that is known of the world are names of data: none of an estimator, of a collector
-//! or of a node.
+//! [`plan`] is pure: it reads no file, no network and no clock. [`facts`] reads the facts in one request; [`job_plan`]
+//! makes a plan of them; [`run`] carries it out through a dispatcher of [`dispatch`], and [`report`] presents the run. The
+//! crate knows names of data only: no estimator, no collector and no node.
 
 pub mod dispatch;
 pub mod facts;
 #[cfg(test)]
 mod fake;
 pub mod job;
+pub mod job_plan;
 pub mod plan;
-pub mod planned;
 pub mod report;
 pub mod results;
 pub mod run;

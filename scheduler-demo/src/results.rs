@@ -1,8 +1,8 @@
-//! The merged result: one answer for each image, out of the files that all attempts on all nodes left.
+//! Merges the files of all attempts on all nodes: one result for each image.
 //!
-//! A line counts if it is whole; the first one about an image is its answer, by the time that it says, so that the
-//! outcome does not depend on who merges or when. Later ones that say something else are conflicts. Nothing here
-//! needs to know what the scheduler believed.
+//! Only whole lines count. The line with the earliest time is the result of its image, so that the outcome does not
+//! depend on the time or order of merging. Later lines that differ are conflicts. The state of the scheduler plays no
+//! part.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What is said of one image.
+/// The result of one image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ImageResult {
     pub image: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Why there is no label.
+    /// The reason for a missing label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub node: String,
@@ -27,21 +27,21 @@ pub struct Answer {
     pub at: String,
 }
 
-impl Answer {
-    fn says_the_same(&self, other: &Answer) -> bool {
+impl ImageResult {
+    fn agrees_with(&self, other: &ImageResult) -> bool {
         self.label == other.label && self.error.is_some() == other.error.is_some()
     }
 }
 
-/// All answers, one an image.
+/// The results of all images.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Merged {
-    pub answers: BTreeMap<String, Answer>,
-    /// Answers beyond the first one of an image.
+pub struct MergedResults {
+    pub results: BTreeMap<String, ImageResult>,
+    /// Lines beyond the first one of an image.
     pub duplicates: u64,
-    /// Of those, the ones that say something else.
+    /// Those among them that differ from the first.
     pub conflicts: u64,
-    /// Lines that are no answers: cut off by a sudden end.
+    /// Lines that cannot be parsed: cut off by a crash.
     pub unreadable: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Error {
 }
 
 /// Merges what is in `OUT/<job>/*.jsonl`.
-pub fn merge_folder(out: &Path, job: &str) -> Result<Merged, Error> {
+pub fn merge_folder(out: &Path, job: &str) -> Result<MergedResults, Error> {
     let folder = out.join(job);
     let at = |path: &Path| {
         let path = path.to_owned();
@@ -72,12 +72,12 @@ pub fn merge_folder(out: &Path, job: &str) -> Result<Merged, Error> {
 }
 
 /// Merges files' contents; their order does not matter.
-pub fn merge<'a>(files: impl IntoIterator<Item = &'a [u8]>) -> Merged {
-    let mut merged = Merged::default();
-    let mut all: BTreeMap<String, Vec<Answer>> = BTreeMap::new();
+pub fn merge<'a>(files: impl IntoIterator<Item = &'a [u8]>) -> MergedResults {
+    let mut merged = MergedResults::default();
+    let mut all: BTreeMap<String, Vec<ImageResult>> = BTreeMap::new();
     for file in files {
         for line in file.split_inclusive(|byte| *byte == b'\n') {
-            match serde_json::from_slice::<Answer>(line) {
+            match serde_json::from_slice::<ImageResult>(line) {
                 Ok(answer) if line.ends_with(b"\n") => {
                     all.entry(answer.image.clone()).or_default().push(answer);
                 }
@@ -86,23 +86,23 @@ pub fn merge<'a>(files: impl IntoIterator<Item = &'a [u8]>) -> Merged {
             }
         }
     }
-    for (image, mut answers) in all {
-        answers.sort_by(|a, b| (&a.at, &a.node).cmp(&(&b.at, &b.node)));
-        let mut answers = answers.into_iter();
-        let Some(first) = answers.next() else { continue };
-        for later in answers {
+    for (image, mut results) in all {
+        results.sort_by(|a, b| (&a.at, &a.node).cmp(&(&b.at, &b.node)));
+        let mut results = results.into_iter();
+        let Some(first) = results.next() else { continue };
+        for later in results {
             merged.duplicates += 1;
-            merged.conflicts += u64::from(!later.says_the_same(&first));
+            merged.conflicts += u64::from(!later.agrees_with(&first));
         }
-        merged.answers.insert(image, first);
+        merged.results.insert(image, first);
     }
     merged
 }
 
-impl Merged {
-    /// The images of which there is no answer.
+impl MergedResults {
+    /// The images without a result.
     pub fn missing<'i>(&self, images: impl IntoIterator<Item = &'i str>) -> Vec<&'i str> {
-        images.into_iter().filter(|image| !self.answers.contains_key(*image)).collect()
+        images.into_iter().filter(|image| !self.results.contains_key(*image)).collect()
     }
 }
 
@@ -118,32 +118,32 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_about_an_image_counts_in_whatever_file_it_is() {
+    fn the_first_line_about_an_image_counts_in_any_file() {
         let one = format!("{}\n{}\n", line("a", 1, "n", 5), line("b", 2, "n", 6));
         let other = format!("{}\n{}\n{}\n", line("b", 3, "m", 4), line("a", 1, "m", 7), line("c", 4, "m", 8));
         let merged = merge([one.as_bytes(), other.as_bytes()]);
         assert_eq!(merged, merge([other.as_bytes(), one.as_bytes()]));
         let seen: Vec<_> =
-            merged.answers.values().map(|answer| (answer.label.unwrap(), &*answer.node)).collect();
+            merged.results.values().map(|answer| (answer.label.unwrap(), &*answer.node)).collect();
         assert_eq!(seen, [(1, "n"), (3, "m"), (4, "m")]);
         assert_eq!((merged.duplicates, merged.conflicts, merged.unreadable), (2, 1, 0));
         assert_eq!(merged.missing(["a", "d", "c"]), ["d"]);
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_none() {
+    fn a_line_that_was_cut_off_does_not_count() {
         let whole = line("a", 1, "n", 1);
         let file = format!("\0\0\n{whole}\n\n{}", line("b", 1, "n", 2));
         let merged = merge([file.as_bytes()]);
-        assert_eq!((merged.answers.len(), merged.unreadable), (1, 2));
+        assert_eq!((merged.results.len(), merged.unreadable), (1, 2));
     }
 
     #[test]
-    fn a_failure_is_an_answer_and_a_label_besides_it_a_conflict() {
+    fn a_failure_is_a_result_and_a_label_besides_it_a_conflict() {
         let failed = r#"{"image":"a","error":"broken","node":"n","at":"2026-11-21T12:00:00.000Z"}"#;
         let file = format!("{failed}\n{}\n", line("a", 1, "m", 1));
         let merged = merge([file.as_bytes()]);
-        assert_eq!(merged.answers["a"].error.as_deref(), Some("broken"));
+        assert_eq!(merged.results["a"].error.as_deref(), Some("broken"));
         assert_eq!(merged.conflicts, 1);
     }
 }

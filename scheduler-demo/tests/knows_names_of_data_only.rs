@@ -1,4 +1,4 @@
-//! What the scheduler reads, and what it must not know.
+//! The scheduler reads three names of data, and knows no collector, estimator or node.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::thread;
 use estimand_client::Client;
 use estimand_scheduler_demo::facts::{self, Names};
 
-/// A data service of one answer, which says what it was asked.
+/// A data service with one response, which records its requests.
 fn asked_for(names: &Names) -> (facts::Facts, Vec<String>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,7 +64,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What the box has of collectors or estimators: each is a file or a folder. Names of one word mean other things, too.
+/// The collectors or estimators in the box: each is a file or a folder. Names of one word have other meanings too.
 fn in_the_box(part: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src");
     let entries = fs::read_dir(folder).unwrap();
@@ -83,7 +83,7 @@ fn no_source_names_an_estimator_or_a_collector() {
     words.extend(["cpu", "cpu_usage", "gpu", "hdfs", "load", "memory", "network"].map(str::to_owned));
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        // What follows is tests, where anything may be named.
+        // Tests follow, which may name anything.
         let code = text.split("#[cfg(test)]\n#[allow").next().unwrap();
         for literal in code.split('"').skip(1).step_by(2) {
             assert!(!words.iter().any(|word| literal == word), "{} names {literal:?}", file.display());

@@ -10,8 +10,8 @@ use estimand_cli::arguments::parse;
 
 const EXAMPLES: &str = "\
 Plans as `estimand partition` does, has the agents start the worker on all nodes, tells each its
-part, and goes on until there is an answer to every image; it fails if one has none. What a worker
-has to do is in scheduler-demo/README.md.
+part, and goes on until every image has a result; it fails if one has none. The protocol of workers
+is in scheduler-demo/README.md.
 
 Ctrl-C ends the workers and leaves nothing of the job but its results. If this is killed, they work
 on at what they have, and `estimand unregister NAME.work` ends them.

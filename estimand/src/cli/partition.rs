@@ -2,8 +2,8 @@
 
 use clap::Args;
 use estimand_api::names::DataName;
+use estimand_scheduler_demo::job_plan::PolicyKind;
 use estimand_scheduler_demo::plan::Trust;
-use estimand_scheduler_demo::planned::Method;
 
 const EXAMPLES: &str = "\
 Reads which items each node holds, and what each is capable of, and says which items each of them
@@ -50,7 +50,7 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    pub fn method(&self) -> Method {
+    pub fn policy(&self) -> PolicyKind {
         self.policy.parse().unwrap_or_default()
     }
 }

@@ -1,18 +1,18 @@
-//! `job`: a plan carried out through the agents, looked on at until every image has an answer.
+//! `job`: carries a plan out through the agents until every image has a result.
 //!
-//! The plan and the report are the result and go to standard output; the bars are remarks. However it ends, nothing of
-//! the job is left on the plane, or it is said what is.
+//! The plan and the report are the result and go to standard output; the bars are remarks. At every end the job is
+//! removed from the plane, or a message names the rest.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::iter;
 use std::path::Path;
 
 use estimand_api::command::{Command, CommandError};
-use estimand_scheduler_demo::dispatch::{self, ThroughAgents};
+use estimand_scheduler_demo::dispatch::{self, AgentDispatcher};
 use estimand_scheduler_demo::job::Job;
-use estimand_scheduler_demo::plan::Settings;
-use estimand_scheduler_demo::planned::Planned;
-use estimand_scheduler_demo::report::{self, Live};
+use estimand_scheduler_demo::job_plan::JobPlan;
+use estimand_scheduler_demo::plan::DynamicSettings;
+use estimand_scheduler_demo::report::{self, LiveBars};
 use estimand_scheduler_demo::results::merge_folder;
 use estimand_scheduler_demo::run::{self, Options, Run};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,28 +23,28 @@ use crate::cli::job::JobArgs;
 use estimand_cli::output::failure::{Exit, Failure};
 use estimand_cli::output::{remark, words};
 
-/// An agent hears of a new part in milliseconds, and reports every second: smaller chunks would be waited for.
-const SETTINGS: Settings = Settings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
-/// Of a terminal that does not say it.
+/// An agent gets a new part in milliseconds, and reports every second: a worker would wait for smaller chunks.
+const SETTINGS: DynamicSettings = DynamicSettings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
+/// Width of a terminal that does not report its own.
 const WIDTH: usize = 80;
-/// Of images that have no answer so many are named.
+/// So many of the images without a result are named.
 const NAMED: usize = 10;
 
 pub async fn job(session: &mut Session, args: &JobArgs) -> Result<(), Failure> {
     let job =
-        of_args(args).map_err(|error| Failure::Usage(format!("this is no worker's command: {error}")))?;
+        of_args(args).map_err(|error| Failure::Usage(format!("the worker's command is invalid: {error}")))?;
     if let Some(folder) = &args.report {
-        // Better said now than when all is done.
+        // A bad folder fails now, not after the work.
         std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     }
-    let planned = partition::plan(&session.client, &args.plan, SETTINGS).await?;
+    let job_plan = partition::plan(&session.client, &args.plan, SETTINGS).await?;
     if !session.out.json {
-        session.out.line(planned.to_string().trim_end())?;
+        session.out.line(job_plan.to_string().trim_end())?;
         session.out.line("")?;
         session.out.flush()?;
     }
-    let mut done = carry_out(session, &job, &planned).await?;
-    let answered = take_results(&mut done, &planned, args.param("out").map(Path::new));
+    let mut done = carry_out(session, &job, &job_plan).await?;
+    let answered = take_results(&mut done, &job_plan, args.param("out").map(Path::new));
     let runs = [done];
     if let Some(folder) = &args.report {
         write(&folder.join("report.json"), &report::to_json(&runs).to_string())?;
@@ -52,7 +52,7 @@ pub async fn job(session: &mut Session, args: &JobArgs) -> Result<(), Failure> {
     }
     match session.out.json {
         true => session.out.pretty(&report::to_json(&runs))?,
-        // Workers have had a say in it.
+        // Workers wrote some of this text.
         false => (iter::once("").chain(report::text(&runs).lines()))
             .try_for_each(|line| session.out.line(&words::visible(line)))?,
     }
@@ -69,18 +69,18 @@ fn of_args(args: &JobArgs) -> Result<Job, CommandError> {
     Ok(job)
 }
 
-async fn carry_out(session: &Session, job: &Job, planned: &Planned) -> Result<Run, Failure> {
+async fn carry_out(session: &Session, job: &Job, job_plan: &JobPlan) -> Result<Run, Failure> {
     let name = job.names.job();
-    // Another one for every run, wherever it is from.
+    // Different for every run on any machine.
     let mark = format!("{name}-{}-{}", std::process::id(), chrono::Utc::now().timestamp_micros());
-    let mut agents = ThroughAgents::new(session.client.clone(), mark);
+    let mut agents = AgentDispatcher::new(session.client.clone(), mark);
     let mut live = live();
     let mut signals = Signals::listen()?;
     let (cancel, cancelled) = oneshot::channel::<()>();
     let outcome = {
-        let look = |now: &run::Now| show(&live.show(now));
+        let look = |now: &run::RunProgress| show(&live.show(now));
         let options = Options::new(name);
-        let running = run::run(job, planned, &mut agents, &options, async { drop(cancelled.await) }, look);
+        let running = run::run(job, job_plan, &mut agents, &options, async { drop(cancelled.await) }, look);
         tokio::select! {
             outcome = running => Some(outcome),
             () = twice(&mut signals, cancel) => None,
@@ -91,16 +91,16 @@ async fn carry_out(session: &Session, job: &Job, planned: &Planned) -> Result<Ru
         Some(Ok(run)) => Ok(run),
         Some(Err(error)) => Err(not_run(error, name)),
         None => {
-            let why = "it was not waited until the job had ended".to_owned();
+            let why = "the command ended before the job".to_owned();
             Err(failed(why).hint(ends(name)))
         }
     }
 }
 
-/// The first signal cancels the job, which ends in order; this is over at the second one.
+/// The first signal cancels the job, which ends in order; the second one ends this function.
 async fn twice(signals: &mut Signals, cancel: oneshot::Sender<()>) {
     signals.next().await;
-    remark("ending the job; once more, and it is left as it is");
+    remark("ending the job; a second interrupt leaves it as it is");
     drop(cancel);
     signals.next().await;
 }
@@ -111,27 +111,26 @@ fn ends(job: &str) -> String {
 
 fn not_run(error: run::Error, name: &str) -> Failure {
     let exit = match &error {
-        run::Error::Dispatch(dispatch::Error::Taken { .. }) => Exit::Conflict,
+        run::Error::Dispatch(dispatch::Error::NameTaken { .. }) => Exit::Conflict,
         _ => Exit::Failed,
     };
     match error {
         run::Error::Dispatch(dispatch::Error::Client(error)) => Failure::Client(error),
         run::Error::Cancelled => {
-            let why =
-                "the job was cancelled; nothing of it is left but the results that there are".to_owned();
+            let why = "the job was cancelled; only its results so far are left".to_owned();
             Failure::NotRun { why, exit }
         }
-        error @ (run::Error::Left(_) | run::Error::FailedAndLeft { .. }) => {
+        error @ (run::Error::CleanupFailed(_) | run::Error::FailedCleanup { .. }) => {
             Failure::NotRun { why: error.to_string(), exit }.hint(ends(name))
         }
         error => Failure::NotRun { why: error.to_string(), exit },
     }
 }
 
-/// Merges what the workers wrote, if it is to be seen from here, and notes what comes of that in the run. Fails if
-/// an image has no answer.
-fn take_results(run: &mut Run, planned: &Planned, out: Option<&Path>) -> Result<(), Failure> {
-    let images = planned.holdings.items();
+/// Merges the workers' results if their folder is visible here, and adds remarks to the run. Fails if an image has no
+/// result.
+fn take_results(run: &mut Run, job_plan: &JobPlan, out: Option<&Path>) -> Result<(), Failure> {
+    let images = job_plan.holdings.items();
     if images.is_empty() {
         return Ok(());
     }
@@ -141,20 +140,20 @@ fn take_results(run: &mut Run, planned: &Planned, out: Option<&Path>) -> Result<
     };
     let folder = out.join(&run.job);
     if !folder.is_dir() {
-        run.notes.push(format!("results were not merged: {} is no folder here", folder.display()));
+        run.notes.push(format!("results were not merged: {} is not a folder here", folder.display()));
         return Ok(());
     }
     let merged = merge_folder(out, &run.job).map_err(|error| failed(error.to_string()))?;
-    run.take_merged(&merged);
-    let errors = merged.answers.values().filter(|answer| answer.error.is_some()).count();
+    run.add_results(&merged);
+    let errors = merged.results.values().filter(|answer| answer.error.is_some()).count();
     if errors > 0 {
-        run.notes.push(format!("{} an error for an answer", have(errors)));
+        run.notes.push(format!("{} an error instead of a label", have(errors)));
     }
     let missing = merged.missing(images.iter().map(String::as_str));
     if missing.is_empty() {
         return Ok(());
     }
-    let why = format!("{} no answer: {}", have(missing.len()), words::some_of(&missing, NAMED));
+    let why = format!("{} no result: {}", have(missing.len()), words::some_of(&missing, NAMED));
     run.notes.push(why.clone());
     Err(failed(why))
 }
@@ -176,18 +175,18 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Bars on standard error.
-fn live() -> Live {
+fn live() -> LiveBars {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     let width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
-    Live::new(io::stderr().is_terminal() && !is_dumb, width.unwrap_or(WIDTH))
+    LiveBars::new(io::stderr().is_terminal() && !is_dumb, width.unwrap_or(WIDTH))
 }
 
-/// Nobody looking on is no reason to end a job.
+/// A failed write of progress is no reason to end a job.
 fn show(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// What asks this process to end.
+/// Signals that end this process.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

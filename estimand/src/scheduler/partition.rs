@@ -2,24 +2,28 @@
 
 use estimand_client::Client;
 use estimand_scheduler_demo::facts::{self, Names};
-use estimand_scheduler_demo::plan::{Settings, Trusts};
-use estimand_scheduler_demo::planned::{Options, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options};
+use estimand_scheduler_demo::plan::{DynamicSettings, TrustRules};
 
 use crate::cli::partition::{PartitionArgs, PlanArgs};
 use estimand_cli::Session;
 use estimand_cli::output::failure::Failure;
 
 pub async fn partition(session: &mut Session, args: &PartitionArgs) -> Result<(), Failure> {
-    let planned = plan(&session.client, &args.plan, Settings::default()).await?;
+    let job_plan = plan(&session.client, &args.plan, DynamicSettings::default()).await?;
     match session.out.json {
-        true => session.out.pretty(&planned.to_json())?,
-        false => session.out.line(planned.to_string().trim_end())?,
+        true => session.out.pretty(&job_plan.to_json())?,
+        false => session.out.line(job_plan.to_string().trim_end())?,
     }
     Ok(())
 }
 
 /// Reads what is known and plans by it; `settings` are those of the policy `dynamic`.
-pub(super) async fn plan(client: &Client, args: &PlanArgs, settings: Settings) -> Result<Planned, Failure> {
+pub(super) async fn plan(
+    client: &Client,
+    args: &PlanArgs,
+    settings: DynamicSettings,
+) -> Result<JobPlan, Failure> {
     let names = Names {
         distribution: args.distribution.clone(),
         load: args.load.clone(),
@@ -30,9 +34,9 @@ pub(super) async fn plan(client: &Client, args: &PlanArgs, settings: Settings) -
         error @ (facts::Error::NoDistribution { .. } | facts::Error::NoCapability { .. }) => {
             Failure::Missing(error.to_string())
         }
-        error @ facts::Error::Wrong { .. } => Failure::NotPlanned(error.to_string()),
+        error @ facts::Error::InvalidValue { .. } => Failure::NotPlanned(error.to_string()),
     })?;
-    let trusts = Trusts { stale: args.stale, failed: args.failed, node_lost: args.lost };
-    let options = Options { method: args.method(), trusts, settings, ..Options::default() };
-    Planned::new(facts, options).map_err(|error| Failure::NotPlanned(error.to_string()))
+    let trust = TrustRules { stale: args.stale, failed: args.failed, node_lost: args.lost };
+    let options = Options { policy: args.policy(), trust, settings, ..Options::default() };
+    JobPlan::new(facts, options).map_err(|error| Failure::NotPlanned(error.to_string()))
 }

@@ -1,7 +1,6 @@
 //! The services and an agent for each node, as processes of their own.
 //!
-//! Owns how they are started and in which order they end: the agents first, so that what they still have to say is
-//! heard. What is registered with them is another's business.
+//! Starts them, and ends them in order: the agents first, so that their last values arrive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,33 +11,33 @@ use estimand_api::access::Token;
 use estimand_client::Client;
 
 use crate::brake::Brakes;
+use crate::child::ChildProcess;
 use crate::folder::Folder;
 use crate::host::HOST;
-use crate::kept::Kept;
 use crate::nodes::Node;
 use crate::{Error, brake};
 
 /// This program, also when its file was replaced: a host is another process of it.
 const OWN: &str = "/proc/self/exe";
-/// What the binary says first.
+/// The beginning of the binary's first line.
 const GREETING: &str = "listening on ";
 const RANDOM: &str = "/dev/urandom";
 
 /// Processes that run, the services first.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    running: Vec<Kept>,
-    /// By which its parts let each other in, and nobody else: it is made for this cluster.
+    running: Vec<ChildProcess>,
+    /// The token of all its parts, made for this cluster.
     token: Option<Token>,
 }
 
 impl Cluster {
-    /// Keeps whatever else belongs to the cluster.
-    pub fn keep(&mut self, process: Kept) {
+    /// Adds another process of the cluster.
+    pub fn keep(&mut self, process: ChildProcess) {
         self.running.push(process);
     }
 
-    /// Starts the services: where they are, and a client of them.
+    /// Starts the services. Returns their address and a client.
     pub async fn start_services(
         &mut self,
         program: &Path,
@@ -50,10 +49,10 @@ impl Cluster {
         let args = hosted(&[], program, words);
         let log = folder.path().join("services.log");
         let token = random_token().map_err(|cause| Error::file(Path::new(RANDOM), cause))?;
-        self.running.push(Kept::start("estimand up", Path::new(OWN), args, Some(&token), log)?);
-        let Some(services) = self.running.last_mut() else { return Err(Error::Gone) };
+        self.running.push(ChildProcess::start("estimand up", Path::new(OWN), args, Some(&token), log)?);
+        let Some(services) = self.running.last_mut() else { return Err(Error::ProcessGone) };
         let line = services.line().await?;
-        let address = line.strip_prefix(GREETING).ok_or_else(|| Error::Never {
+        let address = line.strip_prefix(GREETING).ok_or_else(|| Error::TimedOut {
             what: "the address of the services".to_owned(),
             last: line.clone(),
         })?;
@@ -86,8 +85,8 @@ impl Cluster {
             args.splice(1..1, ["--cpu".into(), cpu.to_string().into()]);
         }
         let log = folder.path().join(format!("{}.log", node.name));
-        self.running.push(Kept::start(node.name, Path::new(OWN), args, self.token.as_ref(), log)?);
-        let Some(host) = self.running.last_mut() else { return Err(Error::Gone) };
+        self.running.push(ChildProcess::start(node.name, Path::new(OWN), args, self.token.as_ref(), log)?);
+        let Some(host) = self.running.last_mut() else { return Err(Error::ProcessGone) };
         if brakes.is_real() {
             host.tell(&format!("load {:.4}", node.cores * node.busy)).await?;
         }
@@ -99,7 +98,7 @@ impl Cluster {
     pub async fn end(&mut self) -> Vec<String> {
         let mut forced = Vec::new();
         // Each agent has its own time, and they take it together.
-        self.running.iter_mut().skip(1).for_each(Kept::let_go);
+        self.running.iter_mut().skip(1).for_each(ChildProcess::let_go);
         while let Some(mut process) = self.running.pop() {
             if !process.end().await {
                 forced.push(process.name().to_owned());
@@ -109,7 +108,7 @@ impl Cluster {
     }
 }
 
-/// What a host is told so that it runs this program with these words.
+/// The arguments of a host that runs this program with these words.
 fn hosted(join: &[PathBuf], program: &Path, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args = vec![OsString::from(HOST)];
     args.extend(join.iter().flat_map(|file| [OsString::from("--join"), file.into()]));
@@ -118,7 +117,7 @@ fn hosted(join: &[PathBuf], program: &Path, words: impl Iterator<Item = OsString
     args
 }
 
-/// Whether a process can enter groups by these files.
+/// True if a process can enter groups by these files.
 pub fn enters(files: &[PathBuf]) -> bool {
     let joins = files.iter().flat_map(|file| [OsString::from("--join"), file.into()]);
     let mut command = std::process::Command::new(OWN);
@@ -127,7 +126,7 @@ pub fn enters(files: &[PathBuf]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Brakes for the nodes, by whatever works here.
+/// Brakes for the nodes.
 pub fn brakes(nodes: &[Node], folder: &Folder, groups: bool) -> std::io::Result<Brakes> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     brake::Brakes::find(nodes, cores, folder.path(), groups, enters)

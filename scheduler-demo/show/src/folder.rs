@@ -1,7 +1,7 @@
 //! The demo's folder: everything that a run makes is in it, and it goes with the run unless it is to be kept.
 //!
-//! A lock says that its demo lives, so that what one left that was killed can be told from what is in use. Nothing else is
-//! ever removed.
+//! A lock marks the folder of a running demo, so that folders of killed demos can be removed. Nothing else is ever
+//! removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_use_is_not_swept_and_what_was_left_is() {
+    fn a_folder_in_use_stays_and_an_abandoned_one_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let of = |name: &str| {
             let path = parent.path().join(name);

@@ -1,9 +1,8 @@
-//! The machine of an emulated node, as far as a process can be one: it is in the node's control group, runs the
-//! node's agent, and is busy with something else besides.
+//! The host of an emulated node: a process in the node's control group that runs the node's agent and generates load.
 //!
-//! It lives as long as its standard input is open, so it ends with the demo however that ends, `kill -9` included:
-//! the agent is asked to end, then killed, and so nothing of what it runs is left. It decides nothing: what to be busy
-//! with is told by lines such as `load 0.25`, in cores.
+//! It lives as long as its standard input is open, so it ends with the demo however that ends, `kill -9` included: the
+//! agent is asked to end, then killed, and nothing that it runs is left. Lines on standard input such as `load 0.25` set
+//! the load, in cores.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,38 +16,38 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::burn::Burner;
+use crate::load::LoadGenerator;
 
 /// The hidden first argument with which the one program is such a host.
 pub const HOST: &str = "demo-host";
 
-/// How long what runs here may take to end by itself.
+/// The longest time that the agent may take to end by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a host is told when it is started: `[--cpu N] [--join FILE]… [--try] -- PROGRAM ARGS…`.
+/// The arguments of a host: `[--cpu N] [--join FILE]… [--try] -- PROGRAM ARGS…`.
 #[derive(Debug, Default, PartialEq)]
-struct Orders {
-    /// On which of the processors that it may use it runs; all of them if nothing is said.
+struct HostArguments {
+    /// The number of the allowed processor that it runs on; all of them by default.
     cpu: Option<usize>,
     /// The files of groups that take a process's number.
     join: Vec<PathBuf>,
-    /// Only to see whether the groups let it in.
+    /// Only tries to enter the groups.
     only_try: bool,
     program: Vec<OsString>,
 }
 
-impl Orders {
-    fn read(mut args: impl Iterator<Item = OsString>) -> Option<Orders> {
-        let mut orders = Orders::default();
+impl HostArguments {
+    fn read(mut args: impl Iterator<Item = OsString>) -> Option<HostArguments> {
+        let mut arguments = HostArguments::default();
         while let Some(word) = args.next() {
             match word.to_str() {
-                Some("--join") => orders.join.push(args.next()?.into()),
-                Some("--cpu") => orders.cpu = Some(args.next()?.to_str()?.parse().ok()?),
-                Some("--try") => orders.only_try = true,
+                Some("--join") => arguments.join.push(args.next()?.into()),
+                Some("--cpu") => arguments.cpu = Some(args.next()?.to_str()?.parse().ok()?),
+                Some("--try") => arguments.only_try = true,
                 Some("--") => {
-                    orders.program = args.collect();
-                    return (!orders.program.is_empty() || orders.only_try).then_some(orders);
+                    arguments.program = args.collect();
+                    return (!arguments.program.is_empty() || arguments.only_try).then_some(arguments);
                 }
                 _ => return None,
             }
@@ -59,11 +58,11 @@ impl Orders {
 
 /// Is a host until standard input ends; the arguments are those behind [`HOST`].
 pub fn serve(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(orders) = Orders::read(args) else {
+    let Some(arguments) = HostArguments::read(args) else {
         eprintln!("{HOST} is started by `estimand-show`, not by hand");
         return ExitCode::from(2);
     };
-    match host(&orders) {
+    match host(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{HOST}: {error}");
@@ -72,15 +71,15 @@ pub fn serve(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn host(orders: &Orders) -> io::Result<()> {
-    for file in &orders.join {
+fn host(arguments: &HostArguments) -> io::Result<()> {
+    for file in &arguments.join {
         let named = |error: io::Error| io::Error::other(format!("{}: {error}", file.display()));
         fs::write(file, std::process::id().to_string()).map_err(named)?;
     }
-    if let Some(number) = orders.cpu {
+    if let Some(number) = arguments.cpu {
         stay_on(number)?;
     }
-    let Some((program, args)) = orders.program.split_first() else { return Ok(()) };
+    let Some((program, args)) = arguments.program.split_first() else { return Ok(()) };
     let mut child = Command::new(program).args(args).stdin(Stdio::null()).spawn()?;
     let told = listen();
     let ended = live(&mut child, &told);
@@ -88,7 +87,7 @@ fn host(orders: &Orders) -> io::Result<()> {
     ended
 }
 
-/// A part of one processor is divided fairly among those who want it; over several, whoever asks first has most of it.
+/// The kernel divides a part of one processor fairly among processes, but a part of several processors not.
 fn stay_on(number: usize) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
@@ -112,19 +111,19 @@ fn listen() -> Receiver<String> {
     told
 }
 
-/// Does as it is told until nobody tells any more; what it runs must not end before that.
+/// Follows the lines until the end of standard input; the agent must not end before.
 fn live(child: &mut Child, told: &Receiver<String>) -> io::Result<()> {
-    let mut burner = Burner::default();
+    let mut load = LoadGenerator::default();
     loop {
         match told.recv_timeout(LOOK_EVERY) {
             Ok(line) => match line.strip_prefix("load ").and_then(|cores| cores.trim().parse().ok()) {
-                Some(cores) => burner.set(cores),
+                Some(cores) => load.set(cores),
                 None => eprintln!("{HOST}: `{line}` is not understood"),
             },
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(status) = child.try_wait()? {
-                    return Err(io::Error::other(format!("what ran here ended: {status}")));
+                    return Err(io::Error::other(format!("the agent ended: {status}")));
                 }
             }
         }
@@ -153,15 +152,15 @@ fn end(child: &mut Child) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Option<Orders> {
-        Orders::read(line.split(' ').map(OsString::from))
+    fn read(line: &str) -> Option<HostArguments> {
+        HostArguments::read(line.split(' ').map(OsString::from))
     }
 
     #[test]
-    fn orders_are_read_or_refused() {
-        let orders = read("--cpu 1 --join /a --join /b -- sleep 9 --try").unwrap();
-        assert_eq!(orders.join, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!((orders.cpu, orders.only_try, orders.program.len()), (Some(1), false, 3));
+    fn arguments_are_parsed_or_rejected() {
+        let arguments = read("--cpu 1 --join /a --join /b -- sleep 9 --try").unwrap();
+        assert_eq!(arguments.join, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!((arguments.cpu, arguments.only_try, arguments.program.len()), (Some(1), false, 3));
         assert!(read("--try --").unwrap().program.is_empty());
         for wrong in ["--", "sleep 9", "--join", "--join /a", "--load 1 -- sleep"] {
             assert_eq!(read(wrong), None, "{wrong}");

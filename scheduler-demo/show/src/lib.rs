@@ -2,20 +2,21 @@
 //!
 //! Not part of the product: it starts the one binary as services and agents, registers what anybody could register, and
 //! is a user of [`estimand_scheduler_demo`] like any other. It names nodes and estimators; the scheduler never does.
-//! However it ends, nothing is left: all processes live on a pipe that it holds, and what else it makes is removed when
+//! However it ends, nothing is left: all processes live on a pipe that it holds, and everything else is removed when
 //! it ends, or by the next one if it was killed.
 
 mod brake;
-mod burn;
+mod cache;
+mod child;
 mod cluster;
-mod facts;
 mod folder;
 mod hdfs;
 mod host;
-mod kept;
+mod load;
 mod nodes;
-mod say;
-mod stock;
+mod output;
+mod plane;
+mod programs;
 mod story;
 
 use std::fs;
@@ -30,31 +31,31 @@ use estimand_scheduler_demo::{facts as known, plan, report, results, run};
 use tokio::signal::unix::{SignalKind, signal};
 
 use brake::Brakes;
+use cache::Cache;
 use cluster::Cluster;
-use facts::{Facts, Holding, Sources};
 use folder::Folder;
 use nodes::Node;
-use say::Say;
-use stock::Stock;
-use story::{Story, Work};
+use output::Output;
+use plane::{Distribution, Plane, Sources};
+use story::{Story, WorkSetup};
 
 pub use host::{HOST, serve};
 
-/// What to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The acts of the show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Act {
-    /// The three estimates in turn.
+    // The three estimates in turn.
     Figure8,
-    /// A wrong estimate, and a node that becomes slower under way.
+    // A wrong estimate, and a node that becomes slower under way.
     Change,
     All,
 }
 
-/// What whoever starts it may choose.
+/// Options of the show.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The one binary.
-    pub program: PathBuf,
+    /// The `estimand` binary; none: searched for, as is the worker.
+    pub program: Option<PathBuf>,
     pub worker: Option<PathBuf>,
     /// A network; none: one is made.
     pub model: Option<PathBuf>,
@@ -64,11 +65,11 @@ pub struct Options {
     /// Where reports go.
     pub out: PathBuf,
     pub act: Act,
-    /// Whether control groups may be used.
+    /// True: control groups may be used.
     pub groups: bool,
     /// Images in an HDFS, which this command runs.
     pub hdfs: Option<PathBuf>,
-    /// Whether standard output is for a program.
+    /// True: standard output is for a program.
     pub json: bool,
     /// How wide the terminal behind standard error is, if there is one.
     pub terminal: Option<usize>,
@@ -77,33 +78,35 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("ended by {0}; everything is cleared away")]
-    Ended(&'static str),
+    Interrupted(&'static str),
     #[error("{}: {cause}", path.display())]
     File { path: PathBuf, cause: io::Error },
     #[error(transparent)]
-    Stock(#[from] stock::StockError),
+    Program(#[from] programs::ProgramError),
     #[error(transparent)]
-    Kept(#[from] kept::KeptError),
+    Cache(#[from] cache::CacheError),
+    #[error(transparent)]
+    ChildProcess(#[from] child::ChildError),
     #[error(transparent)]
     Client(#[from] client::Error),
     #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
-    Facts(#[from] known::Error),
+    Plane(#[from] known::Error),
     #[error(transparent)]
     Plan(#[from] plan::Error),
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error(transparent)]
     Results(#[from] results::Error),
-    #[error("{what}: waited for in vain; the last that was seen: {last}")]
-    Never { what: String, last: String },
-    #[error("a process that was started is not there any more")]
-    Gone,
-    #[error("had to be ended by force: {}", .0.join(", "))]
-    Forced(Vec<String>),
+    #[error("{what} did not come in time; the last that was seen: {last}")]
+    TimedOut { what: String, last: String },
+    #[error("a process that was started is gone")]
+    ProcessGone,
+    #[error("some processes had to be killed: {}", .0.join(", "))]
+    Killed(Vec<String>),
     #[error("{} of {images} images have no result in {job}", missing)]
-    Missing { job: String, images: usize, missing: usize },
+    MissingResults { job: String, images: usize, missing: usize },
 }
 
 impl Error {
@@ -112,7 +115,7 @@ impl Error {
     }
 }
 
-/// What has to be cleared away, in this order.
+/// Everything that has to be cleared away, in this order.
 #[derive(Default)]
 struct Stage {
     cluster: Cluster,
@@ -125,11 +128,11 @@ impl Stage {
         let forced = self.cluster.end().await;
         drop(self.brakes.take());
         drop(self.folder.take());
-        if forced.is_empty() { Ok(()) } else { Err(Error::Forced(forced)) }
+        if forced.is_empty() { Ok(()) } else { Err(Error::Killed(forced)) }
     }
 }
 
-/// Shows it. A signal ends it early; it clears away what it made all the same.
+/// Runs the show. A signal ends it early; everything is cleared away all the same.
 pub async fn show(options: Options) -> Result<(), Error> {
     let mut stage = Stage::default();
     let outcome = tokio::select! {
@@ -144,19 +147,20 @@ async fn signalled() -> Error {
     let listen = |kind| signal(kind).map_err(|cause| Error::file(Path::new("signals"), cause));
     let all = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = all.map(listen) else {
-        return Error::Ended("a lack of signals");
+        return Error::Interrupted("a lack of signals");
     };
     tokio::select! {
-        _ = interrupt.recv() => Error::Ended("Ctrl-C"),
-        _ = terminate.recv() => Error::Ended("SIGTERM"),
-        _ = hangup.recv() => Error::Ended("the end of the terminal"),
+        _ = interrupt.recv() => Error::Interrupted("Ctrl-C"),
+        _ = terminate.recv() => Error::Interrupted("SIGTERM"),
+        _ = hangup.recv() => Error::Interrupted("the end of the terminal"),
     }
 }
 
 async fn play(options: &Options, stage: &mut Stage) -> Result<(), Error> {
-    let mut say = Say::new(options.json, options.terminal);
-    let worker = stock::worker(options.worker.as_deref(), &options.program)?;
-    let stock = Stock::new(&worker)?;
+    let mut output = Output::new(options.json, options.terminal);
+    let program = programs::estimand(options.program.as_deref())?;
+    let worker = programs::worker(options.worker.as_deref(), &program)?;
+    let cache = Cache::new(&worker)?;
     fs::create_dir_all(&options.out).map_err(|cause| Error::file(&options.out, cause))?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let nodes = nodes::on(cores);
@@ -167,44 +171,44 @@ async fn play(options: &Options, stage: &mut Stage) -> Result<(), Error> {
 
     let model = match &options.model {
         Some(model) => model.canonicalize().map_err(|cause| Error::file(model, cause))?,
-        None => stock.model(|making| say.line(making)).await?,
+        None => cache.model(|making| output.line(making)).await?,
     };
     let brakes = cluster::brakes(&nodes, folder, options.groups).map_err(in_folder)?;
     let brakes = stage.brakes.insert(brakes);
-    say.line(&format!("Four nodes on {cores} cores, slowed by {brakes}."));
+    output.line(&format!("Four nodes on {cores} cores, slowed by {brakes}."));
 
-    let (server, client) = stage.cluster.start_services(&options.program, folder).await?;
-    let (images, holding) = match &options.hdfs {
+    let (server, client) = stage.cluster.start_services(&program, folder).await?;
+    let (images, distribution) = match &options.hdfs {
         None => {
-            let pictures = stock.pictures(options.images, |making| say.line(making)).await?;
-            let holding = share_out(&pictures, &nodes, options.images, folder).map_err(in_folder)?;
-            (pictures.display().to_string(), holding)
+            let pictures = cache.pictures(options.images, |making| output.line(making)).await?;
+            let distribution = share_out(&pictures, &nodes, options.images, folder).map_err(in_folder)?;
+            (pictures.display().to_string(), distribution)
         }
         Some(command) => {
-            hdfs::start(command, &worker, options.images, &mut stage.cluster, folder, &say).await?
+            hdfs::start(command, &worker, options.images, &mut stage.cluster, folder, &output).await?
         }
     };
     let scripts = folder.sub("scripts").map_err(in_folder)?;
     for node in &nodes {
         let allowed = [scripts.as_path(), worker.parent().unwrap_or(&worker)];
-        stage.cluster.start_node(&options.program, folder, node, brakes, &server, &allowed).await?;
+        stage.cluster.start_node(&program, folder, node, brakes, &server, &allowed).await?;
     }
-    say.line(&format!("The plane is at {server} as long as this runs."));
+    output.line(&format!("The plane is at {server} as long as this runs."));
 
     let log = folder.sub("logs").map_err(in_folder)?.join("{node}.log").display().to_string();
     let out = folder.sub("results").map_err(in_folder)?;
-    let facts = Facts::new(client.clone(), nodes.len());
-    let sources = Sources { scripts: &scripts, holding, told_free: brakes.told_free(), log: &log };
-    facts.register(&sources).await?;
+    let plane = Plane::new(client.clone(), nodes.len());
+    let sources = Sources { scripts: &scripts, distribution, free_folder: brakes.free_folder(), log: &log };
+    plane.register(&sources).await?;
     let throttle = brakes.throttle();
-    let work = Work { client, worker, model, images, out, log, throttle };
+    let work = WorkSetup { client, worker, model, images, out, log, throttle };
     let (runs, of_figure) =
-        Story { work: &work, facts: &facts, brakes, say: &mut say }.play(options.act).await?;
-    tell(options, &say, &runs, of_figure)
+        Story { work: &work, plane: &plane, brakes, output: &mut output }.play(options.act).await?;
+    tell(options, &output, &runs, of_figure)
 }
 
-/// Folders with the images that each node holds; they are links, so that it makes no difference who reads them.
-fn share_out(pictures: &Path, nodes: &[Node], images: usize, folder: &Folder) -> io::Result<Holding> {
+/// Makes folders with links to the images that each node holds.
+fn share_out(pictures: &Path, nodes: &[Node], images: usize, folder: &Folder) -> io::Result<Distribution> {
     let mut names: Vec<_> =
         fs::read_dir(pictures)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
     names.sort();
@@ -215,10 +219,10 @@ fn share_out(pictures: &Path, nodes: &[Node], images: usize, folder: &Folder) ->
             unix::symlink(pictures.join(&name), own.join(&name))?;
         }
     }
-    Ok(Holding::Folders(folder.sub("nodes")?))
+    Ok(Distribution::Folders(folder.sub("nodes")?))
 }
 
-fn tell(options: &Options, say: &Say, runs: &[Run], of_figure: usize) -> Result<(), Error> {
+fn tell(options: &Options, output: &Output, runs: &[Run], of_figure: usize) -> Result<(), Error> {
     let json = report::to_json(runs).to_string();
     for (name, text) in [
         ("report.json", &json),
@@ -228,8 +232,8 @@ fn tell(options: &Options, say: &Say, runs: &[Run], of_figure: usize) -> Result<
         let path = options.out.join(name);
         fs::write(&path, text).map_err(|cause| Error::file(&path, cause))?;
     }
-    say.line(&format!("\n{}", report::text(runs)));
-    say.line(&format!("The report: {}", options.out.join("report.html").display()));
-    say.report(&json);
+    output.line(&format!("\n{}", report::text(runs)));
+    output.line(&format!("The report: {}", options.out.join("report.html").display()));
+    output.report(&json);
     Ok(())
 }

@@ -7,15 +7,15 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub name: &'static str,
-    /// How much processor time it has, in cores.
+    /// Its processor time, in cores.
     pub cores: f64,
-    /// The part of that which something else takes.
+    /// The part of it that other load takes.
     pub busy: f64,
-    /// Of a hundred images, how many it holds.
+    /// Its percentage of the images.
     pub percent: usize,
 }
 
-/// What all nodes have together on a machine of two cores; the rest is for the services, and for whoever sits there.
+/// Share of the cores that all nodes have together; the rest is for the services and for the user.
 const OF_A_CORE: f64 = 0.65;
 /// More would be more than one worker can use.
 const MOST_SCALE: f64 = 2.0;
@@ -40,7 +40,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Node {
-    /// What is left for a worker, in cores.
+    /// The cores that are left for a worker.
     pub fn free(&self) -> f64 {
         self.cores * (1.0 - self.busy)
     }

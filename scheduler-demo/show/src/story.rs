@@ -1,36 +1,35 @@
-//! The experiment: one scheduler, which is never restarted and never told how a capability comes about, runs one job after
-//! another while the estimate is swapped under it.
+//! The experiment: one scheduler, which is never restarted and does not know the estimators, runs one job after another
+//! while the estimate is swapped under it.
 //!
-//! Before each job there is one `bind`, and nothing else is different. What is not of the experiment is kept out of its
-//! figures: nodes are not slowed while their workers load the network, and each estimate is waited for until it is of
-//! after the job before.
+//! Before each job there is one `bind`, and nothing else differs. Side effects are kept out of the figures: nodes are
+//! not slowed while their workers load the network, and each job waits for an estimate made after the job before.
 
 use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use estimand_api::command::Command;
 use estimand_client::Client;
-use estimand_scheduler_demo::dispatch::ThroughAgents;
+use estimand_scheduler_demo::dispatch::AgentDispatcher;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::{Job, JobNames};
-use estimand_scheduler_demo::plan::Settings;
-use estimand_scheduler_demo::planned::{Method, Options as Planning, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options as Planning, PolicyKind};
+use estimand_scheduler_demo::plan::DynamicSettings;
 use estimand_scheduler_demo::results::merge_folder;
-use estimand_scheduler_demo::run::{self, Now, Options as Running, Run, Standing};
+use estimand_scheduler_demo::run::{self, Options as Running, Run, RunProgress, WorkerState};
 use serde_json::{Value, json};
 
-use crate::brake::{Brakes, Gear};
-use crate::facts::{CAPABILITY, Estimate, Facts, MISJUDGED};
-use crate::say::Say;
+use crate::brake::{Brakes, NodeSpeed};
+use crate::output::Output;
+use crate::plane::{CAPABILITY, Estimate, MISJUDGED, Plane};
 use crate::{Act, Error};
 
 /// The node that becomes slower under way.
 const SLOWED: &str = "node-1";
-/// A worker tells of up to eight images at a time, and hears of a new part within that.
-const DYNAMIC: Settings = Settings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
+/// A worker reports up to eight images at a time, and gets a new part meanwhile.
+const DYNAMIC: DynamicSettings = DynamicSettings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
 
-/// What all jobs have in common.
-pub struct Work {
+/// The settings that all jobs share.
+pub struct WorkSetup {
     pub client: Client,
     pub worker: PathBuf,
     pub model: PathBuf,
@@ -40,7 +39,7 @@ pub struct Work {
     pub out: PathBuf,
     /// The workers' logs, with `{node}` for the node.
     pub log: String,
-    /// What they slow themselves by, if nothing else slows them.
+    /// The throttle of workers, if no control group slows them.
     pub throttle: Option<String>,
 }
 
@@ -50,28 +49,28 @@ struct Scene {
     title: &'static str,
     heading: String,
     estimate: Estimate,
-    method: Method,
+    policy: PolicyKind,
     /// Seconds after its beginning a node becomes slower.
     slowed_at: Option<f64>,
 }
 
 pub struct Story<'a> {
-    pub work: &'a Work,
-    pub facts: &'a Facts,
+    pub work: &'a WorkSetup,
+    pub plane: &'a Plane,
     pub brakes: &'a mut Brakes,
-    pub say: &'a mut Say,
+    pub output: &'a mut Output,
 }
 
 impl Story<'_> {
     /// Plays what is asked for; the runs in their order, and how many of them are the figure's.
     pub async fn play(&mut self, act: Act) -> Result<(Vec<Run>, usize), Error> {
-        self.facts.begun().await?;
+        self.plane.wait_for_first_values().await?;
         let mut scenes = vec![Scene {
             job: "by_configuration",
             title: "Processor configuration",
             heading: "by what processors the nodes have, which look the same".to_owned(),
             estimate: Estimate::Configuration,
-            method: Method::Static,
+            policy: PolicyKind::Static,
             slowed_at: None,
         }];
         if act != Act::Change {
@@ -93,10 +92,10 @@ impl Story<'_> {
         let mut runs: Vec<Run> = Vec::new();
         for scene in &scenes {
             if scene.estimate == Estimate::Load {
-                self.facts.load_after(Utc::now()).await?;
+                self.plane.wait_for_load_after(Utc::now()).await?;
             }
             runs.push(self.run(scene, runs.len()).await?);
-            self.facts.history_of(scene.job).await?;
+            self.plane.wait_for_history_of(scene.job).await?;
         }
         let of_figure = runs.len();
         if act != Act::Figure8 {
@@ -109,18 +108,18 @@ impl Story<'_> {
     async fn change(&mut self, runs: &mut Vec<Run>) -> Result<(), Error> {
         let images = runs.first().map_or(0, |run| run.items);
         // By what is known before the run, half of the least time that it can take.
-        let half = images as f64 / self.facts.speed().await? / 2.0;
+        let half = images as f64 / self.plane.speed().await? / 2.0;
         let (wrong, percent) = (MISJUDGED.0, (MISJUDGED.1 - 1.0) * 100.0);
         let about = format!(
             "by history, but {percent:.0} % too much for {wrong}; after {half:.1} s {SLOWED} becomes three times slower"
         );
-        for (job, title, method) in [
-            ("static_changed", "Static, a node slowed", Method::Static),
-            ("dynamic_changed", "Dynamic, a node slowed", Method::Dynamic),
+        for (job, title, policy) in [
+            ("static_changed", "Static, a node slowed", PolicyKind::Static),
+            ("dynamic_changed", "Dynamic, a node slowed", PolicyKind::Dynamic),
         ] {
-            let heading = format!("{method}: {about}");
+            let heading = format!("{policy}: {about}");
             let slowed_at = Some(half);
-            let scene = Scene { job, title, heading, estimate: Estimate::Mistaken, method, slowed_at };
+            let scene = Scene { job, title, heading, estimate: Estimate::Mistaken, policy, slowed_at };
             runs.push(self.run(&scene, runs.len()).await?);
         }
         Ok(())
@@ -128,36 +127,37 @@ impl Story<'_> {
 
     async fn run(&mut self, scene: &Scene, number: usize) -> Result<Run, Error> {
         let letter = char::from(b'a' + u8::try_from(number).unwrap_or(25).min(25));
-        self.say.line(&format!("\n({letter}) {}", scene.heading));
-        self.say.line(&format!("    estimand bind {CAPABILITY} {}", scene.estimate.name()));
-        self.facts.bind(CAPABILITY, scene.estimate.name()).await?;
-        // From here on nothing says which estimate it is.
+        self.output.line(&format!("\n({letter}) {}", scene.heading));
+        self.output.line(&format!("    estimand bind {CAPABILITY} {}", scene.estimate.name()));
+        self.plane.bind(CAPABILITY, scene.estimate.name()).await?;
+        // The scheduler cannot see from here on which estimate it is.
         let known = facts::read(&self.work.client, &Names::new(None, None, None)?).await?;
-        let planning = Planning { method: scene.method, settings: DYNAMIC, ..Planning::default() };
-        let planned = Planned::new(known, planning)?;
-        self.say.line(&plan_line(&planned));
+        let planning = Planning { policy: scene.policy, settings: DYNAMIC, ..Planning::default() };
+        let job_plan = JobPlan::new(known, planning)?;
+        self.output.line(&plan_line(&job_plan));
         let job = self.work.job(scene)?;
         let mut agents =
-            ThroughAgents::new(self.work.client.clone(), format!("{}-{}", scene.job, std::process::id()));
-        let mut watch = Watch { brakes: self.brakes, slow_at: scene.slowed_at, slowed: None, failed: None };
-        watch.free(planned.problem.nodes().iter().map(|node| node.name.as_str()));
-        let say = &mut *self.say;
-        let look = |now: &Now| {
+            AgentDispatcher::new(self.work.client.clone(), format!("{}-{}", scene.job, std::process::id()));
+        let mut watch =
+            SlowdownWatch { brakes: self.brakes, slow_at: scene.slowed_at, slowed: None, failed: None };
+        watch.free(job_plan.problem.nodes().iter().map(|node| node.name.as_str()));
+        let output = &mut *self.output;
+        let look = |now: &RunProgress| {
             watch.look(now);
-            say.progress(now);
+            output.progress(now);
         };
         let options = Running::new(scene.title);
-        let ran = run::run(&job, &planned, &mut agents, &options, std::future::pending(), look).await;
-        self.say.end_progress();
+        let ran = run::run(&job, &job_plan, &mut agents, &options, std::future::pending(), look).await;
+        self.output.end_progress();
         let slowed = watch.end()?;
         let mut run = ran?;
         if let Some(at) = slowed {
             run.changed(at, SLOWED, "it has a third of its processor time from here on");
         }
-        run.take_merged(&merge_folder(&self.work.out, scene.job)?);
+        run.add_results(&merge_folder(&self.work.out, scene.job)?);
         if let Some(over) = run.over_ideal() {
             let (makespan, ideal) = (run.makespan, run.ideal.unwrap_or_default());
-            self.say.line(&format!("    {makespan:.1} s, {over:.2} of the ideal {ideal:.1} s"));
+            self.output.line(&format!("    {makespan:.1} s, {over:.2} of the ideal {ideal:.1} s"));
         }
         Ok(run)
     }
@@ -170,11 +170,11 @@ impl Scene {
     }
 }
 
-impl Work {
+impl WorkSetup {
     fn job(&self, scene: &Scene) -> Result<Job, Error> {
         let command =
             Command::words(vec![self.worker.display().to_string(), "work".to_owned()]).map_err(|wrong| {
-                Error::Never { what: "a command for the worker".to_owned(), last: wrong.to_string() }
+                Error::TimedOut { what: "a command for the worker".to_owned(), last: wrong.to_string() }
             })?;
         let mut job = Job::new(JobNames::new(scene.job)?, command);
         let mut put = |name: &str, value: Value| drop(job.params.insert(name.to_owned(), value));
@@ -192,14 +192,14 @@ impl Work {
     }
 }
 
-fn plan_line(planned: &Planned) -> String {
-    let nodes = planned.problem.nodes().iter().zip(&planned.plan.parts);
+fn plan_line(job_plan: &JobPlan) -> String {
+    let nodes = job_plan.problem.nodes().iter().zip(&job_plan.plan.parts);
     let each: Vec<String> = nodes.map(|(node, part)| format!("{} {}", node.name, part.target)).collect();
-    format!("    images: {} ({} move)", each.join(", "), planned.plan.moved())
+    format!("    images: {} ({} move)", each.join(", "), job_plan.plan.moved())
 }
 
 /// Slows nodes as a run goes on.
-struct Watch<'a> {
+struct SlowdownWatch<'a> {
     brakes: &'a mut Brakes,
     slow_at: Option<f64>,
     /// When it was done.
@@ -207,15 +207,15 @@ struct Watch<'a> {
     failed: Option<std::io::Error>,
 }
 
-impl Watch<'_> {
+impl SlowdownWatch<'_> {
     /// Lets all nodes load their networks as fast as the machine can.
     fn free<'n>(&mut self, nodes: impl Iterator<Item = &'n str>) {
         for node in nodes {
-            self.shift(node, Gear::Free);
+            self.shift(node, NodeSpeed::Free);
         }
     }
 
-    fn look(&mut self, now: &Now) {
+    fn look(&mut self, now: &RunProgress) {
         if self.slowed.is_none()
             && let (Some(at), Some(seconds)) = (self.slow_at, now.seconds)
             && seconds >= at
@@ -224,18 +224,18 @@ impl Watch<'_> {
         }
         for node in &now.nodes {
             let is_slowed = node.name == SLOWED && self.slowed.is_some();
-            let is_loading = node.standing == Standing::Starting && now.seconds.is_none();
-            let gear = match (is_slowed, is_loading) {
-                (true, _) => Gear::Third,
-                (false, true) => Gear::Free,
-                (false, false) => Gear::Own,
+            let is_loading = node.state == WorkerState::Starting && now.seconds.is_none();
+            let speed = match (is_slowed, is_loading) {
+                (true, _) => NodeSpeed::Third,
+                (false, true) => NodeSpeed::Free,
+                (false, false) => NodeSpeed::Own,
             };
-            self.shift(&node.name, gear);
+            self.shift(&node.name, speed);
         }
     }
 
-    fn shift(&mut self, node: &str, gear: Gear) {
-        if let Err(error) = self.brakes.shift(node, gear) {
+    fn shift(&mut self, node: &str, speed: NodeSpeed) {
+        if let Err(error) = self.brakes.shift(node, speed) {
             self.failed.get_or_insert(error);
         }
     }
@@ -244,7 +244,7 @@ impl Watch<'_> {
     fn end(mut self) -> Result<Option<f64>, Error> {
         self.slow_at = None;
         for node in crate::nodes::names() {
-            self.shift(node, Gear::Own);
+            self.shift(node, NodeSpeed::Own);
         }
         match self.failed {
             Some(error) => Err(Error::file(Path::new("the limit of a node"), error)),

@@ -1,7 +1,7 @@
 //! The demo as people start it: real services, agents and workers, a small network, few images. What is checked is that
 //! plans follow what is known, that every image is done once, and that nothing is left, however it ends.
 //!
-//! How long anything takes is nobody's promise on a machine that also compiles; with `ESTIMAND_LONG` the order of the
+//! Times are not checked, since the machine may also compile; with `ESTIMAND_LONG` the order of the
 //! three estimates is checked too, with the real network.
 #![allow(clippy::unwrap_used)]
 
@@ -137,7 +137,7 @@ fn groups_of(demo: u32) -> Vec<PathBuf> {
     hierarchies.map(|hierarchy| hierarchy.join(&name)).filter(|group| group.exists()).collect()
 }
 
-/// The binary under test is built by another package: where it usually is, or where the environment says.
+/// The binary under test, which another package builds: in its usual place, or in that of the environment.
 fn built(variable: &str, usual: &str, how: &str) -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(usual);
     let path = std::env::var_os(variable).map_or(usual, PathBuf::from);
@@ -170,7 +170,7 @@ fn each_image_once(run: &Value, images: usize) {
     assert_eq!(names.len(), images, "{run:#}");
     assert_eq!(names.into_iter().collect::<BTreeSet<_>>().len(), images);
     assert_eq!(run["conflicts"], 0, "{run:#}");
-    // Who takes work from another may be too late to keep it from being done there.
+    // A stolen item may be done already on the other node.
     assert!(run["policy"] == "dynamic" || run["duplicates"] == 0, "{run:#}");
 }
 
@@ -193,7 +193,7 @@ fn is_figure8(runs: &[Value], images: usize) {
     assert!(load.iter().all(|part| (0.0..=1.0).contains(part)), "{load:?}");
     let history = of_nodes(by_history, "capability");
     follows(by_history, &history);
-    // What its log says is what the scheduler saw, as far as two clocks and the lines between them go.
+    // The log agrees with the scheduler, as far as two clocks allow.
     for (logged, seen) in history.iter().zip(of_nodes(by_load, "fps")) {
         assert!((0.5..2.0).contains(&(logged / seen)), "{logged} and {seen}");
     }
@@ -222,7 +222,7 @@ fn a_killed_demo_leaves_no_process_and_the_next_one_clears_the_rest() {
 }
 
 #[test]
-fn one_that_is_interrupted_clears_everything_away() {
+fn an_interrupted_demo_clears_everything_away() {
     let user = User::new();
     let mut child = user.begin(&["--act", "figure8", "--images", "400"]);
     let number = child.id();
@@ -260,7 +260,7 @@ fn without_groups_workers_pause_and_a_change_under_way_is_in_the_report() {
 }
 
 #[test]
-fn what_is_missing_is_said_before_anything_is_started() {
+fn a_missing_program_or_worker_is_reported_before_anything_is_started() {
     let user = User::new();
     let output = user.demo(&["--worker", "/no/such/worker"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "given twice");

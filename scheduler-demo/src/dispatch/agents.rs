@@ -1,8 +1,8 @@
-//! Work through the plane itself: parts are values, workers are registrations, progress is watched.
+//! Runs jobs on the plane itself: parts are values, workers are registrations, progress is watched.
 //!
-//! Agents start, supervise and end the workers, as they do with anything registered; nothing is asked of the plane
-//! that others could not ask. What was made is ended again by [`Dispatch::stop`], also when `start` was given up in
-//! the middle: a registration is ended only if it carries this run's mark, since its name may be another's.
+//! Agents start, supervise and end the workers, as they do with every registration; only the public interface is used.
+//! [`Dispatcher::stop`] removes everything again, also after a `start` that was given up in the middle. A registration
+//! is removed only if it carries this run's mark, since its name may belong to another run.
 
 use std::time::{Duration, Instant};
 
@@ -16,22 +16,22 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{Dispatch, Error, Event, Parts};
+use super::{Dispatcher, Error, Event, Parts};
 use crate::job::{Job, Progress};
 
-/// Whoever watches waits while this many events are unheard.
+/// Capacity of the channel of events; the watch waits while it is full.
 const UNHEARD: usize = 256;
-/// What agents had sent already may arrive after the end of the registration.
+/// Values that agents have sent already may arrive after the end of the registration.
 const CLEAN_PAUSE: Duration = Duration::from_millis(50);
 const CLEAN_ATTEMPTS: u32 = 100;
 
 /// Runs jobs through the agents of a plane.
-pub struct ThroughAgents {
+pub struct AgentDispatcher {
     client: Client,
     began: Instant,
-    /// Tells what this run registered from what others did.
+    /// Marks the registrations of this run.
     mark: String,
-    /// What was registered, or may have been.
+    /// Names that were registered, or may have been.
     work: Vec<DataName>,
     part: Option<DataName>,
     events: Option<mpsc::Receiver<Result<Event, Error>>>,
@@ -39,10 +39,10 @@ pub struct ThroughAgents {
     watching: JoinSet<()>,
 }
 
-impl ThroughAgents {
+impl AgentDispatcher {
     /// `mark` has to be another one for every run.
     pub fn new(client: Client, mark: String) -> Self {
-        ThroughAgents {
+        AgentDispatcher {
             client,
             began: Instant::now(),
             mark,
@@ -57,14 +57,14 @@ impl ThroughAgents {
         for group in &job.groups {
             let name = job.names.work_of(group)?;
             let registration = job.registration(group, &self.mark)?;
-            // Noted before: if this is given up in the middle, it may be registered all the same.
+            // Recorded first: a request that is given up may still have registered it.
             self.work.push(name.clone());
             match self.client.register_map(registration).await {
                 Err(error) if error.status() == Some(409) && !self.is_mine(&name).await? => {
                     self.work.pop();
-                    return Err(Error::Taken { name: name.to_string() });
+                    return Err(Error::NameTaken { name: name.to_string() });
                 }
-                // A first try may have been taken although nothing was heard of it.
+                // A first attempt may have succeeded although its response was lost.
                 Err(error) if error.status() == Some(409) => {}
                 answer => drop(answer?),
             }
@@ -87,7 +87,7 @@ impl ThroughAgents {
         self.events = Some(events);
     }
 
-    /// Deletes the values of a name of which nothing gives any more, until none come again.
+    /// Deletes the values of a name that has no producer any more, until no new ones arrive.
     async fn clean(&self, name: &DataName) -> Result<(), Error> {
         for _ in 0..CLEAN_ATTEMPTS {
             self.client.delete(name, None).await?;
@@ -96,19 +96,19 @@ impl ThroughAgents {
                 return Ok(());
             }
         }
-        Err(Error::Left { name: name.to_string() })
+        Err(Error::ValuesRemain { name: name.to_string() })
     }
 }
 
-impl Dispatch for ThroughAgents {
+impl Dispatcher for AgentDispatcher {
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
     async fn start(&mut self, job: &Job) -> Result<(), Error> {
         self.register(job).await?;
-        // What a scheduler that was killed may have left; the names are this one's from now on. A worker that has
-        // said something already says it again.
+        // Values that a killed scheduler may have left; the names are this run's from now on. A worker repeats what it has
+        // said already.
         let part = job.names.part().clone();
         for name in self.work.iter().chain([&part]) {
             self.client.delete(name, None).await?;
@@ -130,7 +130,8 @@ impl Dispatch for ThroughAgents {
     }
 
     async fn next(&mut self, until: f64) -> Result<Option<Event>, Error> {
-        let deaf = || Error::Deaf { name: self.work.first().map(DataName::to_string).unwrap_or_default() };
+        let deaf =
+            || Error::WatchEnded { name: self.work.first().map(DataName::to_string).unwrap_or_default() };
         let left = Duration::from_secs_f64((until - self.now()).clamp(0.0, 86_400.0));
         let Some(events) = &mut self.events else { return Err(deaf()) };
         match timeout(left, events.recv()).await {
@@ -161,7 +162,7 @@ impl Dispatch for ThroughAgents {
         self.watching.abort_all();
         self.events = None;
         let mut hints = Vec::new();
-        // What is left to do stays noted, so that this can be tried again.
+        // Names that are not cleared yet stay recorded, so that this can be tried again.
         while let Some(name) = self.work.last().cloned() {
             let is_mine = self.is_mine(&name).await?;
             if is_mine {
@@ -183,13 +184,13 @@ impl Dispatch for ThroughAgents {
     }
 }
 
-/// Tells what is watched, until nobody listens.
+/// Sends the watched events, until the receiver is gone.
 async fn follow(mut watch: Watch, tell: mpsc::Sender<Result<Event, Error>>) {
     loop {
         let events = match watch.next().await {
             Ok(client::Event::Snapshot { values, .. }) => values.iter().flat_map(events_of).collect(),
             Ok(client::Event::Change(value)) => events_of(&value),
-            // Only whoever stops the job deletes its values.
+            // Values are deleted only when the job is stopped.
             Ok(client::Event::Delete { .. }) => Vec::new(),
             Err(error) => {
                 let _ = tell.send(Err(error.into())).await;
@@ -215,12 +216,12 @@ fn events_of(value: &Value) -> Vec<Event> {
             let said_at = value.collected_at.timestamp_micros() as f64 / 1e6;
             events.push(Event::Line { node: node.clone(), said_at, progress });
         }
-        Err(error) => events.push(trouble(&format!("its worker says what is no progress: {error}"))),
+        Err(error) => events.push(trouble(&format!("its worker wrote an invalid line: {error}"))),
     }
     match value.state {
         State::Fresh | State::Stale => {}
         State::Failed => events.push(trouble("its worker ended")),
-        State::NodeLost => events.push(trouble("it is not heard of")),
+        State::NodeLost => events.push(trouble("the node is lost")),
     }
     events
 }

@@ -1,8 +1,8 @@
-//! What carries a job's work to nodes and brings back how far they are: the seam behind which agents, a virtual
-//! cluster or, one day, a job system stand.
+//! The interface between a run and the workers: starts them, writes their parts, reports their progress. Agents stand
+//! behind it, a virtual cluster in tests, and perhaps a job system one day.
 //!
-//! It has the clock, too, so that a run in virtual time is the same code as a real one. It decides nothing: whether a
-//! node counts as lost is [`crate::run`]'s business.
+//! A dispatcher owns the clock too, so that a run in virtual time is the same code as a real one. It decides nothing:
+//! [`crate::run`] decides that a node is lost.
 
 mod agents;
 
@@ -13,12 +13,12 @@ use estimand_client as client;
 
 use crate::job::{Job, Part, Progress};
 
-pub use agents::ThroughAgents;
+pub use agents::AgentDispatcher;
 
-/// Something that happened to a job. Nodes by their names.
+/// An event of a job. Nodes are named.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A worker said how far it is; `said_at` is by its node's clock, in seconds.
+    /// A worker's line of progress; `said_at` is by its node's clock, in seconds.
     Line { node: String, said_at: f64, progress: Progress },
     /// The node, or its worker, is known not to work.
     Trouble { node: String, why: String },
@@ -28,7 +28,7 @@ pub enum Event {
 pub type Parts = Vec<(String, Part)>;
 
 /// Runs a job's workers.
-pub trait Dispatch {
+pub trait Dispatcher {
     /// Seconds on a clock that never goes back.
     fn now(&self) -> f64;
 
@@ -38,13 +38,14 @@ pub trait Dispatch {
     /// Replaces the parts of these nodes; all of them, or none if it fails.
     fn write(&mut self, parts: &Parts) -> impl Future<Output = Result<(), Error>>;
 
-    /// The next that happens, or None when it is `until`. May be dropped without losing anything.
+    /// The next event, or None at `until`. May be dropped without losing an event.
     fn next(&mut self, until: f64) -> impl Future<Output = Result<Option<Event>, Error>>;
 
-    /// What is to be seen of the node's worker now; None: nothing was ever said.
+    /// The latest event of the node's worker; None: it never said anything.
     fn look(&mut self, node: &str) -> impl Future<Output = Result<Option<Event>, Error>>;
 
-    /// Ends the workers and leaves nothing behind, however far `start` got. What it answers could not be confirmed.
+    /// Ends the workers and clears everything away, however far `start` got. Returns a remark if the end of workers could
+    /// not be confirmed.
     fn stop(&mut self) -> impl Future<Output = Result<Option<String>, Error>>;
 }
 
@@ -58,9 +59,9 @@ pub enum Error {
         "`{name}` is registered already: a job of that name runs, or was left by a scheduler that was killed; \
          choose another name, or end it with `estimand unregister {name}`"
     )]
-    Taken { name: String },
-    #[error("values of `{name}` come again although nothing is registered that gives any")]
-    Left { name: String },
-    #[error("the values of `{name}` are watched no more")]
-    Deaf { name: String },
+    NameTaken { name: String },
+    #[error("values of `{name}` keep arriving although no registration produces them")]
+    ValuesRemain { name: String },
+    #[error("the watch of `{name}` has ended")]
+    WatchEnded { name: String },
 }

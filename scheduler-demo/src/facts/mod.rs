@@ -1,32 +1,32 @@
-//! What is known of the nodes and of the data, as of one moment.
+//! The facts about nodes and data that a plan is made from, as of one moment.
 //!
-//! Three data names are read in one request, so that everything is of one snapshot, whose revision is kept. The names
-//! are the caller's, and how their values come about is nobody's business here. Nothing is assumed in the place of
-//! what is missing but a load of what a node holds and a capability of nothing; both are said.
+//! Three data names are read in one request, so that all facts belong to one snapshot, whose revision is kept. The
+//! caller chooses the names; this module does not know how their values are produced. A missing load counts as the
+//! number of items that the node holds, a missing capability as 0; the plan's notes say so.
 
 mod parse;
 #[cfg(test)]
 mod tests;
 
 use estimand_api::names::DataName;
-use estimand_api::value::Value;
+use estimand_api::value::{State, Value};
 use estimand_client::{self as client, Client, Query};
 
-use crate::plan::{Item, State};
+use crate::plan::Item;
 
-/// Under which names the facts are.
+/// The data names of the facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// Which items each node holds: `["a.jpg",…]` or `{"items":[…]}`.
+    /// The items that each node holds: `["a.jpg",…]` or `{"items":[…]}`.
     pub distribution: DataName,
-    /// How many items count as each node's own; may have no values.
+    /// The number of items that count as each node's own; may have no values.
     pub load: DataName,
     /// Items a second, or any other unit: a number or `{"value":…,"spread":…,"samples":…}`.
     pub capability: DataName,
 }
 
 impl Names {
-    /// Reads the names; the usual ones stand for those that are not given.
+    /// Parses the names; each has a default.
     pub fn new(
         distribution: Option<&str>,
         load: Option<&str>,
@@ -41,13 +41,13 @@ impl Names {
     }
 }
 
-/// What is known of one node.
+/// The facts about one node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct NodeFacts {
     pub name: String,
     pub load: Option<f64>,
     pub capability: Option<Capability>,
-    /// Of the capability; `NodeLost` also if only what it holds says so.
+    /// State of the capability's value; `NodeLost` also if only the value of its items is in that state.
     pub state: State,
 }
 
@@ -55,7 +55,7 @@ pub struct Known {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capability {
     pub value: f64,
-    /// Its standard deviation; 0 if nothing is said of it.
+    /// Its standard deviation; 0 if the value has none.
     pub spread: f64,
     pub samples: Option<u64>,
 }
@@ -65,7 +65,7 @@ pub struct Capability {
 pub struct Facts {
     pub revision: u64,
     pub items: Vec<Item>,
-    pub nodes: Vec<Known>,
+    pub nodes: Vec<NodeFacts>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,17 +73,17 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] client::Error),
     #[error(
-        "no values of `{name}`: nobody says which items each node holds; register something that does, \
+        "`{name}` has no values, so it is unknown which items each node holds; register a collector for it, \
          or bind the name to it with `estimand bind {name} …`"
     )]
     NoDistribution { name: DataName },
     #[error(
-        "no values of `{name}`: nobody says what each node is capable of; \
-         bind it with `estimand bind {name} …` to an estimate of that"
+        "`{name}` has no values, so the capability of each node is unknown; \
+         bind it to an estimate with `estimand bind {name} …`"
     )]
     NoCapability { name: DataName },
     #[error("`{name}` of node {node} is {given}; expected {expected}")]
-    Wrong { name: DataName, node: String, given: String, expected: &'static str },
+    InvalidValue { name: DataName, node: String, given: String, expected: &'static str },
 }
 
 /// Reads the facts.
@@ -94,12 +94,12 @@ pub async fn read(client: &Client, names: &Names) -> Result<Facts, Error> {
 }
 
 impl Facts {
-    /// Makes sense of what was read.
+    /// Parses values.
     pub fn of(values: &[Value], revision: u64, names: &Names) -> Result<Facts, Error> {
         parse::parse(values, revision, names)
     }
 
-    pub fn node(&self, name: &str) -> Option<&Known> {
+    pub fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().map(|at| &self.nodes[at])
     }
 }

@@ -1,15 +1,15 @@
-//! From values to facts. What a value must look like is decided here and nowhere else.
+//! Parses values into facts: the one place that knows the accepted forms of a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::names::DataName;
-use estimand_api::value::{State as ValueState, Value};
+use estimand_api::value::{State, Value};
 use serde_json::Value as Json;
 
-use super::{Capability, Error, Facts, Known, Names};
-use crate::plan::{Item, State};
+use super::{Capability, Error, Facts, Names, NodeFacts};
+use crate::plan::Item;
 
-/// Of a wrong value as much as a reader needs to recognise it.
+/// An invalid value is quoted up to this length.
 const SHOWN_CHARS: usize = 80;
 
 pub(super) fn parse(values: &[Value], revision: u64, names: &Names) -> Result<Facts, Error> {
@@ -21,14 +21,14 @@ pub(super) fn parse(values: &[Value], revision: u64, names: &Names) -> Result<Fa
     if capabilities.is_empty() {
         return Err(Error::NoCapability { name: names.capability.clone() });
     }
-    let mut nodes: BTreeMap<&str, Known> = BTreeMap::new();
+    let mut nodes: BTreeMap<&str, NodeFacts> = BTreeMap::new();
     let mut items: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for value in held {
         for item in items_of(value)? {
             items.entry(item).or_default().insert(value.node_name.to_string());
         }
         let node = known(&mut nodes, value);
-        if value.state == ValueState::NodeLost {
+        if value.state == State::NodeLost {
             node.state = State::NodeLost;
         }
     }
@@ -39,30 +39,21 @@ pub(super) fn parse(values: &[Value], revision: u64, names: &Names) -> Result<Fa
         let node = known(&mut nodes, value);
         node.capability = Some(capability_of(value)?);
         if node.state != State::NodeLost {
-            node.state = state(value.state);
+            node.state = value.state;
         }
     }
     let items = items.into_iter().map(|(name, on)| Item { name, on: on.into_iter().collect() }).collect();
     Ok(Facts { revision, items, nodes: nodes.into_values().collect() })
 }
 
-fn known<'n, 'v>(nodes: &'n mut BTreeMap<&'v str, Known>, value: &'v Value) -> &'n mut Known {
+fn known<'n, 'v>(nodes: &'n mut BTreeMap<&'v str, NodeFacts>, value: &'v Value) -> &'n mut NodeFacts {
     let name = value.node_name.as_str();
-    nodes.entry(name).or_insert_with(|| Known {
+    nodes.entry(name).or_insert_with(|| NodeFacts {
         name: name.to_owned(),
         load: None,
         capability: None,
         state: State::Fresh,
     })
-}
-
-fn state(state: ValueState) -> State {
-    match state {
-        ValueState::Fresh => State::Fresh,
-        ValueState::Stale => State::Stale,
-        ValueState::Failed => State::Failed,
-        ValueState::NodeLost => State::NodeLost,
-    }
 }
 
 fn items_of(value: &Value) -> Result<Vec<String>, Error> {
@@ -111,5 +102,5 @@ fn wrong(value: &Value, given: &Json, expected: &'static str) -> Error {
         given.truncate(end);
         given.push('…');
     }
-    Error::Wrong { name: value.data_name.clone(), node: value.node_name.to_string(), given, expected }
+    Error::InvalidValue { name: value.data_name.clone(), node: value.node_name.to_string(), given, expected }
 }

@@ -1,4 +1,4 @@
-//! What is made of values, and what is said when that is not possible.
+//! Facts parsed from values, and the errors for values that cannot be parsed.
 #![allow(clippy::unwrap_used)]
 
 use estimand_api::names::NodeName;
@@ -20,7 +20,7 @@ fn names() -> Names {
 }
 
 #[test]
-fn everything_is_read_of_every_node_that_anything_is_known_of() {
+fn all_facts_of_all_nodes_are_read() {
     let values = [
         value("data_distribution", "b", json!(["2", "1", "2"]), "fresh"),
         value("data_distribution", "a", json!({ "items": ["2"], "path": "/x" }), "node-lost"),
@@ -67,22 +67,22 @@ fn refused(values: &[Value], expected: &str) {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_would_help() {
+fn missing_values_are_named_with_a_remedy() {
     let held = value("data_distribution", "n", json!(["a"]), "fresh");
     refused(
         &[],
-        "no values of `data_distribution`: nobody says which items each node holds; register something that does, \
+        "`data_distribution` has no values, so it is unknown which items each node holds; register a collector for it, \
          or bind the name to it with `estimand bind data_distribution …`",
     );
     refused(
         &[held],
-        "no values of `node_capability`: nobody says what each node is capable of; \
-         bind it with `estimand bind node_capability …` to an estimate of that",
+        "`node_capability` has no values, so the capability of each node is unknown; \
+         bind it to an estimate with `estimand bind node_capability …`",
     );
 }
 
 #[test]
-fn what_is_wrong_is_shown_with_what_would_be_right() {
+fn an_invalid_value_is_quoted_with_the_expected_form() {
     let held = value("data_distribution", "n", json!(["a"]), "fresh");
     let held_wrong = |data: Json| value("data_distribution", "n", data, "fresh");
     let able = value("node_capability", "n", json!(1), "fresh");

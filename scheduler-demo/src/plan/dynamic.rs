@@ -1,33 +1,33 @@
 //! Algorithm 1 first, then weighted factoring with a stealing tail, by speeds that are measured on the way.
 //!
-//! Owns how much goes to whom and when; where items are is [`Ledger`]'s. Each node is given a part of what is planned
-//! for it and comes back for more. Chunks shrink with what is left, so errors of the estimate become small ones; a node
-//! whose own part has run out takes from the one that is expected to be done last, first what that one has not been
-//! given yet, in the end what it has. It never waits: whatever it is told, it answers at once.
+//! Decides how many items each node gets and when; [`Ledger`] tracks where items are. Each node gets a chunk of its
+//! planned part and then another. Chunks shrink with the remaining work, so that errors of the estimate shrink too. A
+//! node that has finished its own part takes from the node that is expected to finish last: first items not given yet,
+//! in the end items that it has. Every report is answered at once.
 
 use super::ledger::{Ledger, Source};
 use super::{Action, Error, ItemId, Policy};
 
-/// How [`Dynamic`] hands out.
+/// How [`DynamicPolicy`] hands out.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct DynamicSettings {
     /// The fewest items of a chunk, as long as there are that many.
     pub min_chunk: usize,
-    /// A node is given more when what it has lasts no longer than this, so that it need not wait for the answer.
+    /// A node gets its next chunk when its items last no longer than this, so that it need not wait.
     pub ahead_seconds: f64,
     /// The weight of the latest measurement in a node's speed, above 0 and at most 1.
     pub smoothing: f64,
 }
 
-impl Default for Settings {
+impl Default for DynamicSettings {
     fn default() -> Self {
-        Settings { min_chunk: 1, ahead_seconds: 0.0, smoothing: 0.4 }
+        DynamicSettings { min_chunk: 1, ahead_seconds: 0.0, smoothing: 0.4 }
     }
 }
 
-impl Settings {
+impl DynamicSettings {
     fn check(&self) -> Result<(), Error> {
-        let Settings { ahead_seconds, smoothing, .. } = *self;
+        let DynamicSettings { ahead_seconds, smoothing, .. } = *self;
         if !(ahead_seconds >= 0.0 && ahead_seconds.is_finite()) {
             let expected = "a finite number, 0 or more";
             return Err(Error::Setting { what: "ahead_seconds", value: ahead_seconds, expected });
@@ -41,7 +41,7 @@ impl Settings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum WorkerPhase {
     /// Expected; it has not started yet.
     Awaited,
     Working,
@@ -54,42 +54,42 @@ struct Worker {
     capability: f64,
     /// Items a second.
     measured: Option<f64>,
-    /// Seconds that it has told of since it last did anything.
+    /// Seconds that it has reported since it last completed an item.
     silent: f64,
-    life: Life,
+    phase: WorkerPhase,
 }
 
 impl Worker {
     fn new(name: String, capability: f64) -> Worker {
         let capability = if capability.is_finite() { capability.max(0.0) } else { 0.0 };
-        Worker { name, capability, measured: None, silent: 0.0, life: Life::Awaited }
+        Worker { name, capability, measured: None, silent: 0.0, phase: WorkerPhase::Awaited }
     }
 }
 
 /// The policy `dynamic`.
 #[derive(Debug, Clone)]
-pub struct Dynamic {
+pub struct DynamicPolicy {
     ledger: Ledger,
     workers: Vec<Worker>,
-    settings: Settings,
+    settings: DynamicSettings,
     finished: bool,
 }
 
-impl Dynamic {
+impl DynamicPolicy {
     /// Nodes with their names and capabilities, and what Algorithm 1 planned for each.
     pub fn new(
         nodes: Vec<(String, f64)>,
         parts: Vec<Vec<ItemId>>,
-        settings: Settings,
-    ) -> Result<Dynamic, Error> {
+        settings: DynamicSettings,
+    ) -> Result<DynamicPolicy, Error> {
         if nodes.len() != parts.len() {
             let what = format!("there are {} parts for {} nodes", parts.len(), nodes.len());
-            return Err(Error::NoPartition { what });
+            return Err(Error::NotAPartition { what });
         }
         settings.check()?;
         let ledger = Ledger::new(parts)?;
         let workers = nodes.into_iter().map(|(name, capability)| Worker::new(name, capability)).collect();
-        Ok(Dynamic { ledger, workers, settings, finished: false })
+        Ok(DynamicPolicy { ledger, workers, settings, finished: false })
     }
 
     /// The speeds by which it divides now: measured, else the capability in the unit of what is measured elsewhere.
@@ -115,11 +115,11 @@ impl Dynamic {
         let mut rates: Vec<f64> = self
             .workers
             .iter()
-            .map(|worker| if worker.life == Life::Lost { 0.0 } else { rate(worker) })
+            .map(|worker| if worker.phase == WorkerPhase::Lost { 0.0 } else { rate(worker) })
             .collect();
         if rates.iter().all(|rate| *rate <= 0.0) {
             for (rate, worker) in rates.iter_mut().zip(&self.workers) {
-                *rate = f64::from(u8::from(worker.life != Life::Lost));
+                *rate = f64::from(u8::from(worker.phase != WorkerPhase::Lost));
             }
         }
         rates
@@ -130,7 +130,7 @@ impl Dynamic {
         self.ledger.undone()
     }
 
-    /// Gives to every node that is short of work, and says so at the end.
+    /// Gives items to every node that is short of work; reports the end of the job.
     fn feed(&mut self, actions: &mut Vec<Action>) {
         if self.ledger.undone() == 0 {
             if !self.finished {
@@ -149,9 +149,9 @@ impl Dynamic {
 
     fn is_short(&self, node: usize, rate: f64) -> bool {
         let worker = &self.workers[node];
-        // Before anything is measured the rate may be in any unit, so that it says nothing of seconds.
+        // Before anything is measured the rate may be in any unit, so that no time follows from it.
         let ahead = worker.measured.map_or(0.0, |_| rate * self.settings.ahead_seconds);
-        worker.life == Life::Working && rate > 0.0 && self.ledger.given(node) as f64 <= ahead
+        worker.phase == WorkerPhase::Working && rate > 0.0 && self.ledger.given(node) as f64 <= ahead
     }
 
     fn feed_one(&mut self, node: usize, rates: &[f64], actions: &mut Vec<Action>) {
@@ -220,11 +220,11 @@ impl Dynamic {
     }
 }
 
-impl Policy for Dynamic {
+impl Policy for DynamicPolicy {
     fn started(&mut self, node: usize) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Some(worker) = self.workers.get_mut(node) {
-            worker.life = Life::Working;
+            worker.phase = WorkerPhase::Working;
             self.feed(&mut actions);
         }
         actions
@@ -246,7 +246,7 @@ impl Policy for Dynamic {
     fn lost(&mut self, node: usize) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Some(worker) = self.workers.get_mut(node) {
-            worker.life = Life::Lost;
+            worker.phase = WorkerPhase::Lost;
             self.ledger.lose(node);
             self.feed(&mut actions);
         }
@@ -257,7 +257,7 @@ impl Policy for Dynamic {
         let mut worker = Worker::new(name.to_owned(), capability);
         let node = match self.workers.iter().position(|worker| worker.name == name) {
             Some(node) => {
-                // What it was seen to do says more than what is claimed.
+                // A measured speed is more reliable than a capability.
                 worker.measured = self.workers[node].measured;
                 self.workers[node] = worker;
                 self.ledger.lose(node);

@@ -1,4 +1,4 @@
-//! Why nothing can be planned. Each names what is wrong and what would be right.
+//! The errors of planning. Each names the invalid input and the expected one.
 
 use super::problem::MAX_CAPABILITY;
 
@@ -6,30 +6,28 @@ use super::problem::MAX_CAPABILITY;
 pub enum Error {
     #[error("there are no nodes to divide the work among")]
     NoNodes,
-    #[error("none of the {nodes} nodes is left: the policy leaves out every state that they are in")]
-    NoneTrusted { nodes: usize },
+    #[error("all {nodes} nodes are excluded because of their states")]
+    AllExcluded { nodes: usize },
     #[error("node {node} is listed twice")]
-    NodeTwice { node: String },
+    DuplicateNode { node: String },
     #[error("the capability of node {node} is {value}; expected a number of 0 to {MAX_CAPABILITY:e}")]
     Capability { node: String, value: f64 },
     #[error("the spread of the capability of node {node} is {value}; expected a finite number, 0 or more")]
     Spread { node: String, value: f64 },
     #[error("the {what} of node {node} is {value} seconds; expected a finite number, 0 or more")]
     Cost { node: String, what: &'static str, value: f64 },
-    #[error(
-        "capabilities are to be lessened by {value} times their spread; expected a finite number, 0 or more"
-    )]
+    #[error("the factor of the spread is {value}; expected a finite number, 0 or more")]
     Widening { value: f64 },
     #[error("the loads of the nodes add up to more than {} items", u64::MAX)]
-    TooMuch,
+    LoadOverflow,
     #[error("item {item} is listed twice")]
-    ItemTwice { item: String },
+    DuplicateItem { item: String },
     #[error("{items} items are more than can be numbered; expected at most {}", u32::MAX)]
     TooManyItems { items: usize },
-    #[error("the plan is of other nodes or loads than the items: {what}")]
-    OtherItems { what: String },
+    #[error("the plan does not match the items: {what}")]
+    PlanMismatch { what: String },
     #[error("the {what} of the policy is {value}; expected {expected}")]
     Setting { what: &'static str, value: f64, expected: &'static str },
     #[error("the parts are no partition of the items: {what}")]
-    NoPartition { what: String },
+    NotAPartition { what: String },
 }

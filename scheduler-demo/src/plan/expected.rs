@@ -1,12 +1,12 @@
-//! How long a plan should take if the capabilities are what they say: items a second.
+//! The time that a plan should take if capabilities are items a second.
 //!
-//! Owns the one formula for a node's time, on which the optimum stands too.
+//! Owns the formula for a node's time, which the optimum uses too.
 
 use super::{Costs, Plan, Problem};
 
-/// Seconds that are to be expected. None stands for "nothing is known of it".
+/// Expected seconds. None: unknown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
+pub struct ExpectedTimes {
     /// By node.
     pub seconds: Vec<Option<f64>>,
     /// Until the last node is done.
@@ -15,7 +15,7 @@ pub struct Expected {
     pub ideal: Option<f64>,
 }
 
-impl Expected {
+impl ExpectedTimes {
     /// The makespan over the ideal, 1 if there is nothing to do.
     pub fn over_ideal(&self) -> Option<f64> {
         match (self.makespan?, self.ideal?) {
@@ -25,8 +25,8 @@ impl Expected {
     }
 }
 
-/// What is to be expected of the plan, by the capabilities as they count.
-pub fn expected(problem: &Problem, plan: &Plan) -> Expected {
+/// The expected times of the plan, by the capabilities as they count.
+pub fn expected(problem: &Problem, plan: &Plan) -> ExpectedTimes {
     let known = !problem.is_equal_split();
     let seconds: Vec<Option<f64>> = plan
         .parts
@@ -43,7 +43,7 @@ pub fn expected(problem: &Problem, plan: &Plan) -> Expected {
     let makespan = seconds.iter().try_fold(0.0f64, |most, seconds| seconds.map(|seconds| most.max(seconds)));
     let speed: f64 = problem.weights().iter().sum();
     let ideal = known.then(|| problem.total() as f64 / speed);
-    Expected { seconds, makespan, ideal }
+    ExpectedTimes { seconds, makespan, ideal }
 }
 
 /// The time in which a node that holds `held` items does `count`: its own first, then fetched ones. It never

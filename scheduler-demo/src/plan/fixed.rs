@@ -8,7 +8,7 @@ use super::{Action, Error, ItemId, Policy, remainder};
 
 /// The policies `static` and `optimal` at run time.
 #[derive(Debug, Clone)]
-pub struct Fixed {
+pub struct FixedPolicy {
     ledger: Ledger,
     nodes: Vec<Member>,
     finished: bool,
@@ -21,16 +21,16 @@ struct Member {
     working: bool,
 }
 
-impl Fixed {
+impl FixedPolicy {
     /// Nodes with their names and capabilities, and the items of each.
-    pub fn new(nodes: Vec<(String, f64)>, parts: Vec<Vec<ItemId>>) -> Result<Fixed, Error> {
+    pub fn new(nodes: Vec<(String, f64)>, parts: Vec<Vec<ItemId>>) -> Result<FixedPolicy, Error> {
         if nodes.len() != parts.len() {
             let what = format!("there are {} parts for {} nodes", parts.len(), nodes.len());
-            return Err(Error::NoPartition { what });
+            return Err(Error::NotAPartition { what });
         }
         let ledger = Ledger::new(parts)?;
         let nodes = nodes.into_iter().map(|(name, weight)| Member { name, weight, working: false }).collect();
-        Ok(Fixed { ledger, nodes, finished: false })
+        Ok(FixedPolicy { ledger, nodes, finished: false })
     }
 
     /// Divides what lost nodes left among those at work.
@@ -65,7 +65,7 @@ fn push_give(actions: &mut Vec<Action>, node: usize, items: Vec<ItemId>) {
     }
 }
 
-impl Policy for Fixed {
+impl Policy for FixedPolicy {
     fn started(&mut self, node: usize) -> Vec<Action> {
         let mut actions = Vec::new();
         let Some(member) = self.nodes.get_mut(node) else { return actions };

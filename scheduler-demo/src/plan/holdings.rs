@@ -1,4 +1,4 @@
-//! Step 1 of Algorithm 1 where items have copies on several nodes: who counts as the one that has an item.
+//! Step 1 of Algorithm 1 where items have copies on several nodes: each item is assigned to one holder.
 //!
 //! The paper's step 1 is the plain distribution of the data and knows no capability, so none is looked at here: copies
 //! are resolved so that the first shares are about even. Neither the order of nodes, of items nor of copies matters.
@@ -15,7 +15,8 @@ pub struct Item {
     pub on: Vec<String>,
 }
 
-/// Which items there are, who holds copies, and whose each is at first. Nodes and items are numbered by name.
+/// All items, the holders of their copies, and the node that each belongs to at first. Nodes and items are numbered by
+/// name.
 #[derive(Debug, Clone)]
 pub struct Holdings {
     nodes: Vec<String>,
@@ -30,9 +31,9 @@ pub struct Holdings {
 impl Holdings {
     /// Gives every item to one of the nodes that hold it: the one that has the fewest so far, the first by name of
     /// several. Items with the fewest copies go first, since they leave the least choice. An item of which none of
-    /// these nodes holds a copy goes to the node with the fewest, and whoever does it has to fetch it.
+    /// these nodes holds a copy goes to the node with the fewest, which has to fetch it.
     ///
-    /// This is even wherever copies allow it up to what a look at one item at a time can find.
+    /// The shares are as even as a greedy choice, item by item, can make them.
     pub fn resolve(mut nodes: Vec<String>, mut items: Vec<Item>) -> Result<Holdings, Error> {
         if nodes.is_empty() {
             return Err(Error::NoNodes);
@@ -42,11 +43,11 @@ impl Holdings {
         }
         nodes.sort_unstable();
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::NodeTwice { node: pair[0].clone() });
+            return Err(Error::DuplicateNode { node: pair[0].clone() });
         }
         items.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = items.windows(2).find(|pair| pair[0].name == pair[1].name) {
-            return Err(Error::ItemTwice { item: pair[0].name.clone() });
+            return Err(Error::DuplicateItem { item: pair[0].name.clone() });
         }
         let holders: Vec<Vec<usize>> = items.iter().map(|item| numbers(&nodes, &item.on)).collect();
         let first = first_shares(nodes.len(), &holders);

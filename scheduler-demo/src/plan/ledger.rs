@@ -1,8 +1,7 @@
-//! Where every item of a job is: waiting, with a node, or done.
+//! The place of every item of a job: waiting, with a node, or done.
 //!
-//! The one place that keeps the promise of exactly once: an item is in one place, moves only as these methods let it,
-//! and once done stays done by the node that told first. It knows nothing of speeds; how much goes to whom is the
-//! policies' business.
+//! Guarantees exactly once: an item is in one place, moves only by these methods, and stays done by the node that
+//! reported it first. The ledger knows no speeds; policies decide how many items each node gets.
 
 use std::collections::VecDeque;
 
@@ -10,7 +9,7 @@ use super::{Error, ItemId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nobody's: what lost nodes left.
+    /// Left by a lost node, and planned for none.
     Pool,
     /// Planned for the node, not given yet.
     Reserve(usize),
@@ -36,7 +35,7 @@ struct Queue {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Desk {
+struct NodeQueues {
     reserve: Queue,
     given: Queue,
 }
@@ -45,41 +44,43 @@ struct Desk {
 pub(crate) struct Ledger {
     places: Vec<Place>,
     pool: Queue,
-    desks: Vec<Desk>,
+    queues: Vec<NodeQueues>,
     waiting: usize,
     undone: usize,
 }
 
 impl Ledger {
-    /// Each node's part is planned for it, given to nobody. The parts have to be a partition of 0, 1, 2, ….
+    /// Reserves each node's part for it. The parts have to be a partition of 0, 1, 2, ….
     pub(crate) fn new(parts: Vec<Vec<ItemId>>) -> Result<Ledger, Error> {
         let total = parts.iter().map(Vec::len).sum::<usize>();
         if u32::try_from(total).is_err() {
             return Err(Error::TooManyItems { items: total });
         }
         let mut places = vec![Place::Pool; total];
-        let mut desks = Vec::with_capacity(parts.len());
+        let mut queues = Vec::with_capacity(parts.len());
         for (node, part) in parts.into_iter().enumerate() {
             for item in &part {
                 // As many as there are numbers: if none is out of range and none twice, none is missing.
                 match places.get_mut(*item as usize) {
                     Some(place @ Place::Pool) => *place = Place::Reserve(node),
-                    Some(_) => return Err(Error::NoPartition { what: format!("item {item} is in twice") }),
+                    Some(_) => {
+                        return Err(Error::NotAPartition { what: format!("item {item} is listed twice") });
+                    }
                     None => {
                         let what = format!("item {item} is in, of {total} items that count from 0");
-                        return Err(Error::NoPartition { what });
+                        return Err(Error::NotAPartition { what });
                     }
                 }
             }
             let reserve = Queue { count: part.len(), items: part.into() };
-            desks.push(Desk { reserve, given: Queue::default() });
+            queues.push(NodeQueues { reserve, given: Queue::default() });
         }
-        Ok(Ledger { places, pool: Queue::default(), desks, waiting: total, undone: total })
+        Ok(Ledger { places, pool: Queue::default(), queues, waiting: total, undone: total })
     }
 
     pub(crate) fn add_node(&mut self) -> usize {
-        self.desks.push(Desk::default());
-        self.desks.len() - 1
+        self.queues.push(NodeQueues::default());
+        self.queues.len() - 1
     }
 
     /// Items that no node has.
@@ -96,14 +97,14 @@ impl Ledger {
     }
 
     pub(crate) fn reserved(&self, node: usize) -> usize {
-        self.desks[node].reserve.count
+        self.queues[node].reserve.count
     }
 
     pub(crate) fn given(&self, node: usize) -> usize {
-        self.desks[node].given.count
+        self.queues[node].given.count
     }
 
-    /// By item: who did it.
+    /// By item: the node that did it.
     pub(crate) fn merged(&self) -> Vec<Option<usize>> {
         self.places
             .iter()
@@ -118,25 +119,25 @@ impl Ledger {
     pub(crate) fn give(&mut self, node: usize, source: Source, count: usize) -> Vec<ItemId> {
         let (place, queue) = match source {
             Source::Pool => (Place::Pool, &mut self.pool),
-            Source::Own => (Place::Reserve(node), &mut self.desks[node].reserve),
-            Source::Reserve(of) => (Place::Reserve(of), &mut self.desks[of].reserve),
+            Source::Own => (Place::Reserve(node), &mut self.queues[node].reserve),
+            Source::Reserve(of) => (Place::Reserve(of), &mut self.queues[of].reserve),
         };
         let from_back = matches!(source, Source::Reserve(_));
         let items = take(queue, &self.places, place, count, from_back);
         self.waiting -= items.len();
-        self.hand(node, &items);
+        self.assign(node, &items);
         items
     }
 
-    /// Moves up to `count` of the items that the one has, the last ones, to the other.
+    /// Moves up to `count` of the last items of one node to another.
     pub(crate) fn shift(&mut self, from: usize, to: usize, count: usize) -> Vec<ItemId> {
-        let items = take(&mut self.desks[from].given, &self.places, Place::Given(from), count, true);
-        self.hand(to, &items);
+        let items = take(&mut self.queues[from].given, &self.places, Place::Given(from), count, true);
+        self.assign(to, &items);
         items
     }
 
-    /// The node tells that it did the items. Answers which items others have who need not do them any more.
-    /// What is done already, or no item at all, changes nothing.
+    /// Records items that the node did. Returns the items that other nodes have and need not do any more.
+    /// Items that are done already, and unknown ones, change nothing.
     pub(crate) fn done(&mut self, node: usize, items: &[ItemId]) -> Vec<(usize, Vec<ItemId>)> {
         let mut spared: Vec<(usize, Vec<ItemId>)> = Vec::new();
         for item in items {
@@ -151,11 +152,11 @@ impl Ledger {
                     self.waiting -= 1;
                 }
                 Place::Reserve(of) => {
-                    self.desks[of].reserve.count -= 1;
+                    self.queues[of].reserve.count -= 1;
                     self.waiting -= 1;
                 }
                 Place::Given(to) => {
-                    self.desks[to].given.count -= 1;
+                    self.queues[to].given.count -= 1;
                     if to != node {
                         match spared.iter_mut().find(|(other, _)| *other == to) {
                             Some((_, items)) => items.push(*item),
@@ -169,11 +170,11 @@ impl Ledger {
         spared
     }
 
-    /// Whatever the node has, or was to have, waits for others.
+    /// Returns all items of the node, given or reserved, to the pool.
     pub(crate) fn lose(&mut self, node: usize) {
         let all = usize::MAX;
-        let given = take(&mut self.desks[node].given, &self.places, Place::Given(node), all, false);
-        let reserve = take(&mut self.desks[node].reserve, &self.places, Place::Reserve(node), all, false);
+        let given = take(&mut self.queues[node].given, &self.places, Place::Given(node), all, false);
+        let reserve = take(&mut self.queues[node].reserve, &self.places, Place::Reserve(node), all, false);
         self.waiting += given.len();
         for item in given.into_iter().chain(reserve) {
             self.places[item as usize] = Place::Pool;
@@ -182,8 +183,8 @@ impl Ledger {
         }
     }
 
-    fn hand(&mut self, node: usize, items: &[ItemId]) {
-        let given = &mut self.desks[node].given;
+    fn assign(&mut self, node: usize, items: &[ItemId]) {
+        let given = &mut self.queues[node].given;
         for item in items {
             self.places[*item as usize] = Place::Given(node);
             given.items.push_back(*item);

@@ -10,14 +10,14 @@ use super::{Plan, Problem};
 
 /// The best plan there is, and how long it takes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Optimal {
+pub struct OptimalPlan {
     pub plan: Plan,
-    /// None if nothing is known of anyone's speed.
+    /// None if no speed is known.
     pub makespan: Option<f64>,
 }
 
 /// The optimum. Capabilities have to be items a second for the costs to mean anything beside them.
-pub fn optimal(problem: &Problem) -> Optimal {
+pub fn optimal(problem: &Problem) -> OptimalPlan {
     let total = problem.total();
     let enough = |time: f64| {
         let mut left = total;
@@ -43,12 +43,11 @@ pub fn optimal(problem: &Problem) -> Optimal {
     }
     let time = f64::from_bits(long);
     let plan = Plan::towards(problem, &targets(problem, time));
-    Optimal { plan, makespan: (!problem.is_equal_split()).then_some(time) }
+    OptimalPlan { plan, makespan: (!problem.is_equal_split()).then_some(time) }
 }
 
-/// Whom to give what, within the least time: to everyone what it holds as far as it can do it, so that no more moves
-/// than has to, and what is left to those who can do more. There is hardly a choice: in any shorter time not all could be
-/// done.
+/// The items of each node within the least time: first as many of its own as it can do, so that no more moves than
+/// necessary, then the rest for nodes that can do more. There is hardly a choice: a shorter time would not suffice.
 fn targets(problem: &Problem, time: f64) -> Vec<u64> {
     let most: Vec<u64> = (0..problem.nodes().len()).map(|node| capacity(problem, node, time)).collect();
     let mut targets: Vec<u64> =

@@ -18,7 +18,7 @@ pub(crate) fn by_name(nodes: Vec<Node>) -> Result<Vec<Node>, Error> {
     for pair in keys.windows(2) {
         let [(a_key, a), (b_key, b)] = [pair[0], pair[1]];
         if a_key == b_key && nodes[a].name == nodes[b].name {
-            return Err(Error::NodeTwice { node: nodes[a].name.clone() });
+            return Err(Error::DuplicateNode { node: nodes[a].name.clone() });
         }
     }
     let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();

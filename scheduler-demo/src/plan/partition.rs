@@ -5,12 +5,12 @@
 
 use super::{Problem, remainder};
 
-/// What becomes of one node's data.
+/// One node's part of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// What it has at first (the paper's L_i).
+    /// Items that it has at first (the paper's L_i).
     pub held: u64,
-    /// What it is to do (the paper's Lo_i).
+    /// Items that it is to do (the paper's Lo_i).
     pub target: u64,
 }
 
@@ -36,14 +36,14 @@ pub struct Transfer {
     pub count: u64,
 }
 
-/// What whoever reads a plan should know of it.
+/// Remarks about a plan for its readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
     /// Nothing is known to be capable of anything: the work is divided equally.
     EqualSplit { among: usize },
 }
 
-/// Who is to do how much.
+/// The number of items of each node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// By node.

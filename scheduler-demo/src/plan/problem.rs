@@ -1,22 +1,14 @@
-//! What is known of the nodes, checked and put in order: the input of every plan.
+//! The nodes with their loads and capabilities, checked and ordered: the input of every plan.
 //!
-//! Owns how far a value that is not fresh is trusted. Nothing here divides anything. A [`Problem`] has at least one
+//! Owns the trust in values that are not fresh. Nothing here divides anything. A [`Problem`] has at least one
 //! node that may be given work, its nodes are in the order of their names, and its numbers are finite and not negative.
+
+use estimand_api::value::State;
 
 use super::{Error, order};
 
 /// Beyond this a capability is taken for a broken estimate. No unit in use comes near it.
 pub const MAX_CAPABILITY: f64 = 1e15;
-
-/// Whether what is known of a node's capability still holds; the states that values have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
-    #[default]
-    Fresh,
-    Stale,
-    Failed,
-    NodeLost,
-}
 
 /// Seconds that a node needs besides the work itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -27,7 +19,7 @@ pub struct Costs {
     pub transfer: f64,
 }
 
-/// One node as it is known.
+/// One node, by the facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub name: String,
@@ -55,7 +47,7 @@ impl Node {
     }
 }
 
-/// What to make of a capability that is not fresh.
+/// The treatment of a capability that is not fresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trust {
     /// The node gets nothing, and what it has moves away.
@@ -66,18 +58,18 @@ pub enum Trust {
     Widen { k: f64 },
 }
 
-/// The caller's policy: what to make of each state but `Fresh`.
+/// The caller's choice for each state but `Fresh`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trusts {
+pub struct TrustRules {
     pub stale: Trust,
     pub failed: Trust,
     pub node_lost: Trust,
 }
 
-impl Trusts {
+impl TrustRules {
     /// The same for all three.
     pub const fn all(trust: Trust) -> Self {
-        Trusts { stale: trust, failed: trust, node_lost: trust }
+        TrustRules { stale: trust, failed: trust, node_lost: trust }
     }
 
     fn of(&self, state: State) -> Option<Trust> {
@@ -90,16 +82,16 @@ impl Trusts {
     }
 }
 
-impl Default for Trusts {
+impl Default for TrustRules {
     /// A node that answers keeps its place by the last that was known; one that does not answer gets no work.
     fn default() -> Self {
-        Trusts { stale: Trust::LastKnown, failed: Trust::LastKnown, node_lost: Trust::Exclude }
+        TrustRules { stale: Trust::LastKnown, failed: Trust::LastKnown, node_lost: Trust::Exclude }
     }
 }
 
-/// What became of a node's capability.
+/// The way in which a capability counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CapabilityUse {
     Fresh,
     LastKnown,
     Widened,
@@ -110,40 +102,40 @@ pub enum Standing {
 #[derive(Debug, Clone)]
 pub struct Problem {
     nodes: Vec<Node>,
-    standings: Vec<Standing>,
+    uses: Vec<CapabilityUse>,
     weights: Vec<f64>,
     total: u64,
     equal: bool,
 }
 
 impl Problem {
-    pub fn new(nodes: Vec<Node>, trusts: &Trusts) -> Result<Problem, Error> {
+    pub fn new(nodes: Vec<Node>, trust: &TrustRules) -> Result<Problem, Error> {
         if nodes.is_empty() {
             return Err(Error::NoNodes);
         }
         let nodes = order::by_name(nodes)?;
-        check_trusts(trusts)?;
+        check_trust(trust)?;
         let mut total = 0u64;
-        let mut standings = Vec::with_capacity(nodes.len());
+        let mut uses = Vec::with_capacity(nodes.len());
         let mut weights = Vec::with_capacity(nodes.len());
         for node in &nodes {
             check(node)?;
-            total = total.checked_add(node.load).ok_or(Error::TooMuch)?;
-            let (standing, weight) = trusted(node, trusts);
-            standings.push(standing);
+            total = total.checked_add(node.load).ok_or(Error::LoadOverflow)?;
+            let (capability_use, weight) = trusted(node, trust);
+            uses.push(capability_use);
             weights.push(weight);
         }
-        if standings.iter().all(|standing| *standing == Standing::Excluded) {
-            return Err(Error::NoneTrusted { nodes: nodes.len() });
+        if uses.iter().all(|capability_use| *capability_use == CapabilityUse::Excluded) {
+            return Err(Error::AllExcluded { nodes: nodes.len() });
         }
         // The paper's step 4 divides by the sum of capabilities, which its own Equation (1) can make 0.
         let equal = weights.iter().all(|weight| *weight == 0.0);
         if equal {
-            for (weight, standing) in weights.iter_mut().zip(&standings) {
-                *weight = if *standing == Standing::Excluded { 0.0 } else { 1.0 };
+            for (weight, capability_use) in weights.iter_mut().zip(&uses) {
+                *weight = if *capability_use == CapabilityUse::Excluded { 0.0 } else { 1.0 };
             }
         }
-        Ok(Problem { nodes, standings, weights, total, equal })
+        Ok(Problem { nodes, uses, weights, total, equal })
     }
 
     /// In the order of names.
@@ -160,8 +152,8 @@ impl Problem {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok()
     }
 
-    pub fn standing(&self, node: usize) -> Standing {
-        self.standings[node]
+    pub fn capability_use(&self, node: usize) -> CapabilityUse {
+        self.uses[node]
     }
 
     /// The capabilities as they count: by the policy, and 1 for each usable node if all of them are 0.
@@ -169,7 +161,7 @@ impl Problem {
         &self.weights
     }
 
-    /// Whether every capability that counts is 0, so that nodes are taken to be equals.
+    /// True if every capability that counts is 0, so that nodes are taken to be equal.
     pub fn is_equal_split(&self) -> bool {
         self.equal
     }
@@ -180,8 +172,8 @@ impl Problem {
     }
 }
 
-fn check_trusts(trusts: &Trusts) -> Result<(), Error> {
-    for trust in [trusts.stale, trusts.failed, trusts.node_lost] {
+fn check_trust(trust: &TrustRules) -> Result<(), Error> {
+    for trust in [trust.stale, trust.failed, trust.node_lost] {
         if let Trust::Widen { k } = trust
             && !is_amount(k)
         {
@@ -211,11 +203,11 @@ fn is_amount(value: f64) -> bool {
     value.is_finite() && value >= 0.0
 }
 
-fn trusted(node: &Node, trusts: &Trusts) -> (Standing, f64) {
-    match trusts.of(node.state) {
-        None => (Standing::Fresh, node.capability),
-        Some(Trust::LastKnown) => (Standing::LastKnown, node.capability),
-        Some(Trust::Widen { k }) => (Standing::Widened, (node.capability - k * node.spread).max(0.0)),
-        Some(Trust::Exclude) => (Standing::Excluded, 0.0),
+fn trusted(node: &Node, trust: &TrustRules) -> (CapabilityUse, f64) {
+    match trust.of(node.state) {
+        None => (CapabilityUse::Fresh, node.capability),
+        Some(Trust::LastKnown) => (CapabilityUse::LastKnown, node.capability),
+        Some(Trust::Widen { k }) => (CapabilityUse::Widened, (node.capability - k * node.spread).max(0.0)),
+        Some(Trust::Exclude) => (CapabilityUse::Excluded, 0.0),
     }
 }

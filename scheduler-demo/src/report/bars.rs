@@ -1,19 +1,19 @@
-//! How far a run is, for a terminal: a bar a node and one for all, drawn again in place while it goes on.
+//! Progress of a run for a terminal: a bar a node and one for all, redrawn in place.
 //!
-//! Nothing is written here: whoever looks on gets the text to write. No line is wider than was asked for, because one
-//! that a terminal breaks in two would be left behind when the bars are drawn again. Where there is no terminal, the
-//! same is said in plain lines, and seldom.
+//! This module returns text and writes nothing. No line is wider than the given width: a terminal would wrap it, and
+//! the wrapped part would stay when the bars are redrawn. Without a terminal, progress is one plain line every two
+//! seconds.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use crate::run::{NodeNow, Now, Standing};
+use crate::run::{NodeProgress, RunProgress, WorkerState};
 
-/// More nodes than that are told of together, so that what is drawn again fits a screen.
+/// Further nodes share one bar, so that the bars fit a screen.
 const MAX_NODES: usize = 16;
-/// Of a longer name the beginning is shown.
+/// A longer name is cut.
 const MAX_NAME: usize = 24;
-/// A shorter bar says nothing.
+/// A shorter bar is left out.
 const MIN_BAR: usize = 5;
 const BETWEEN: &str = "  ";
 /// Between plain lines.
@@ -24,12 +24,12 @@ struct Row {
     name: String,
     done: usize,
     of: usize,
-    /// How fast it is, or why it does not work.
+    /// Its speed, or its state if it does not work.
     about: String,
 }
 
 /// The bars, each in its own line of at most `width` columns.
-pub fn bars(now: &Now, width: usize) -> String {
+pub fn bars(now: &RunProgress, width: usize) -> String {
     let shown = if now.nodes.len() > MAX_NODES { MAX_NODES - 1 } else { now.nodes.len() };
     let (shown, others) = now.nodes.split_at(shown);
     let mut rows: Vec<Row> = shown.iter().map(of_node).collect();
@@ -37,9 +37,9 @@ pub fn bars(now: &Now, width: usize) -> String {
     rows.push(Row { name: "total".to_owned(), done: now.done, of: now.of, about: elapsed(now) });
     let widest = |text: fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
     let name_width = widest(|row| row.name.len());
-    // No narrower than they will get, so that bars do not move about.
+    // As wide as the counts will become, so that bars do not move.
     let count_width = widest(|row| row.count().len()).max(2 * now.of.to_string().len() + 1);
-    let about_width = widest(|row| row.about.len()).max(Standing::Starting.as_str().len());
+    let about_width = widest(|row| row.about.len()).max(WorkerState::Starting.as_str().len());
     let taken = name_width + count_width + about_width + 3 * BETWEEN.len();
     let bar_width = width.checked_sub(taken).filter(|bar| *bar >= MIN_BAR);
     let mut text = String::new();
@@ -58,17 +58,17 @@ pub fn bars(now: &Now, width: usize) -> String {
     text
 }
 
-fn of_node(node: &NodeNow) -> Row {
-    let about = match node.standing {
-        Standing::Working => format!("{:.1}/s", node.fps),
-        standing => standing.as_str().to_owned(),
+fn of_node(node: &NodeProgress) -> Row {
+    let about = match node.state {
+        WorkerState::Working => format!("{:.1}/s", node.fps),
+        state => state.as_str().to_owned(),
     };
     Row { name: node.name.chars().take(MAX_NAME).collect(), done: node.done, of: node.of, about }
 }
 
-fn of_others(nodes: &[NodeNow]) -> Row {
-    let sum = |of: fn(&NodeNow) -> usize| nodes.iter().map(of).sum();
-    let lost = nodes.iter().filter(|node| node.standing == Standing::Lost).count();
+fn of_others(nodes: &[NodeProgress]) -> Row {
+    let sum = |of: fn(&NodeProgress) -> usize| nodes.iter().map(of).sum();
+    let lost = nodes.iter().filter(|node| node.state == WorkerState::Lost).count();
     let about = match lost {
         0 => format!("{:.1}/s", nodes.iter().map(|node| node.fps).sum::<f64>()),
         lost => format!("{lost} lost"),
@@ -77,7 +77,7 @@ fn of_others(nodes: &[NodeNow]) -> Row {
     Row { name, done: sum(|node| node.done), of: sum(|node| node.of), about }
 }
 
-fn elapsed(now: &Now) -> String {
+fn elapsed(now: &RunProgress) -> String {
     now.seconds.map_or("starting".to_owned(), |seconds| format!("{seconds:.1} s"))
 }
 
@@ -88,43 +88,43 @@ impl Row {
 }
 
 /// All nodes in one line.
-fn line(now: &Now) -> String {
+fn line(now: &RunProgress) -> String {
     let mut text = format!("{}: {} of {}", elapsed(now), now.done, now.of);
-    for standing in [Standing::Starting, Standing::Ready, Standing::Working, Standing::Lost] {
-        match now.nodes.iter().filter(|node| node.standing == standing).count() {
+    for state in [WorkerState::Starting, WorkerState::Ready, WorkerState::Working, WorkerState::Lost] {
+        match now.nodes.iter().filter(|node| node.state == state).count() {
             0 => {}
-            count => text.extend([format!(", {count} {}", standing.as_str())]),
+            count => text.extend([format!(", {count} {}", state.as_str())]),
         }
     }
     text.push('\n');
     text
 }
 
-/// Shows one run after another to whoever looks on.
+/// Bars of one run after another.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveBars {
     terminal: bool,
     width: usize,
     /// How many lines the bars on the terminal have.
     drawn: usize,
-    /// When a plain line was last given, and the one that was held back since then.
+    /// Time of the last plain line, and the newer one that waits.
     said_at: Option<Instant>,
     held_back: Option<String>,
 }
 
-impl Live {
-    /// `terminal`: what is written reaches one, which is `width` columns wide.
-    pub fn new(terminal: bool, width: usize) -> Live {
-        Live { terminal, width, drawn: 0, said_at: None, held_back: None }
+impl LiveBars {
+    /// `terminal`: the text goes to a terminal of `width` columns.
+    pub fn new(terminal: bool, width: usize) -> LiveBars {
+        LiveBars { terminal, width, drawn: 0, said_at: None, held_back: None }
     }
 
-    /// What to write for this; may be nothing.
+    /// The text to write for this progress; may be empty.
     #[must_use = "nothing is shown until it is written"]
-    pub fn show(&mut self, now: &Now) -> String {
+    pub fn show(&mut self, now: &RunProgress) -> String {
         self.show_at(now, Instant::now())
     }
 
-    /// What to write when the run is over. The bars stay where they are, and the next ones go below them.
+    /// The text to write at the end of a run. The bars stay, and those of the next run go below them.
     #[must_use = "nothing is shown until it is written"]
     pub fn end(&mut self) -> String {
         self.drawn = 0;
@@ -132,7 +132,7 @@ impl Live {
         self.held_back.take().unwrap_or_default()
     }
 
-    fn show_at(&mut self, now: &Now, at: Instant) -> String {
+    fn show_at(&mut self, now: &RunProgress, at: Instant) -> String {
         if self.terminal {
             return self.draw(now);
         }
@@ -145,8 +145,8 @@ impl Live {
         line
     }
 
-    /// Goes up to where the bars begin, and clears what was behind each line and below the last.
-    fn draw(&mut self, now: &Now) -> String {
+    /// Moves to the first bar, and clears the rest of each line and everything below the last.
+    fn draw(&mut self, now: &RunProgress) -> String {
         let bars = bars(now, self.width);
         let up = match self.drawn {
             0 => String::new(),
@@ -162,35 +162,35 @@ impl Live {
 mod tests {
     use super::*;
 
-    fn node(name: &str, standing: Standing, done: usize, of: usize, fps: f64) -> NodeNow {
-        NodeNow { name: name.to_owned(), standing, done, of, fps }
+    fn node(name: &str, state: WorkerState, done: usize, of: usize, fps: f64) -> NodeProgress {
+        NodeProgress { name: name.to_owned(), state, done, of, fps }
     }
 
-    fn now() -> Now {
+    fn now() -> RunProgress {
         let nodes = vec![
-            node("node-1", Standing::Working, 120, 160, 20.25),
-            node("node-2", Standing::Ready, 53, 53, 0.0),
-            node("a-node-of-a-name-that-is-far-too-long", Standing::Lost, 0, 9, 0.0),
-            node("n4", Standing::Starting, 0, 0, 0.0),
+            node("node-1", WorkerState::Working, 120, 160, 20.25),
+            node("node-2", WorkerState::Ready, 53, 53, 0.0),
+            node("a-node-of-a-name-that-is-far-too-long", WorkerState::Lost, 0, 9, 0.0),
+            node("n4", WorkerState::Starting, 0, 0, 0.0),
         ];
-        Now { seconds: Some(12.34), done: 173, of: 400, nodes }
+        RunProgress { seconds: Some(12.34), done: 173, of: 400, nodes }
     }
 
     #[test]
-    fn bars_say_how_far_each_is() {
+    fn bars_show_the_progress_of_each_node() {
         insta::assert_snapshot!(bars(&now(), 80));
     }
 
     #[test]
-    fn many_nodes_are_told_of_together() {
-        let standing = |i: usize| if i == 30 { Standing::Lost } else { Standing::Working };
-        let nodes = (0..40).map(|i| node(&format!("n{i:02}"), standing(i), i, 40, 1.0)).collect();
-        insta::assert_snapshot!(bars(&Now { seconds: None, done: 780, of: 1600, nodes }, 60));
+    fn many_nodes_share_one_bar() {
+        let state = |i: usize| if i == 30 { WorkerState::Lost } else { WorkerState::Working };
+        let nodes = (0..40).map(|i| node(&format!("n{i:02}"), state(i), i, 40, 1.0)).collect();
+        insta::assert_snapshot!(bars(&RunProgress { seconds: None, done: 780, of: 1600, nodes }, 60));
     }
 
     #[test]
-    fn no_line_is_wider_than_was_asked_for() {
-        let full = Now { seconds: Some(1e6), done: 400, ..now() };
+    fn no_line_is_wider_than_the_given_width() {
+        let full = RunProgress { seconds: Some(1e6), done: 400, ..now() };
         for width in 0..120 {
             for text in [bars(&now(), width), bars(&full, width)] {
                 assert_eq!(text.lines().count(), 5);
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_the_bars_drawn_again_in_place_until_the_run_ends() {
-        let mut live = Live::new(true, 80);
+    fn bars_are_redrawn_in_place_until_the_run_ends() {
+        let mut live = LiveBars::new(true, 80);
         let first = live.show(&now());
         assert!(first.starts_with("node-1") && first.matches("\x1b[K\n").count() == 5, "{first:?}");
         // A node has joined: one line more than there was.
         let mut more = now();
-        more.nodes.push(node("n5", Standing::Starting, 0, 0, 0.0));
+        more.nodes.push(node("n5", WorkerState::Starting, 0, 0, 0.0));
         let second = live.show(&more);
         assert!(second.starts_with("\x1b[5A\rnode-1"), "{second:?}");
         assert!(live.show(&more).starts_with("\x1b[6A\r"));
@@ -224,15 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_there_is_a_line_now_and_then_and_one_at_the_end() {
-        let mut live = Live::new(false, 80);
+    fn progress_without_a_terminal_is_a_line_every_two_seconds_and_one_at_the_end() {
+        let mut live = LiveBars::new(false, 80);
         let start = Instant::now();
-        let starting = Now { seconds: None, done: 0, ..now() };
-        let mut show = |now: &Now, seconds: f64| live.show_at(now, start + Duration::from_secs_f64(seconds));
+        let starting = RunProgress { seconds: None, done: 0, ..now() };
+        let mut show =
+            |now: &RunProgress, seconds: f64| live.show_at(now, start + Duration::from_secs_f64(seconds));
         assert_eq!(show(&starting, 0.0), "starting: 0 of 400, 1 starting, 1 ready, 1 working, 1 lost\n");
         assert_eq!(show(&starting, 1.9), "");
         assert_eq!(show(&now(), 2.0), "12.3 s: 173 of 400, 1 starting, 1 ready, 1 working, 1 lost\n");
-        assert_eq!(show(&Now { done: 400, ..now() }, 2.1), "");
+        assert_eq!(show(&RunProgress { done: 400, ..now() }, 2.1), "");
         assert_eq!(live.end(), "12.3 s: 400 of 400, 1 starting, 1 ready, 1 working, 1 lost\n");
         assert_eq!(live.end(), "");
     }

@@ -1,11 +1,11 @@
 //! Drawings as SVG, which take their colours from the page they are in.
 //!
-//! A drawing says with words what it shows: each has a title, and each mark one of its own for whoever points at it.
-//! What is drawn to one scale is handed that scale, so that drawings side by side can be compared.
+//! Each drawing has a title, and each mark one of its own, shown under the pointer. Drawings side by side are given one
+//! scale, so that they can be compared.
 
 use std::fmt::Write as _;
 
-use crate::run::{Lane, Run};
+use crate::run::{NodeRecord, Run};
 
 const WIDTH: f64 = 640.0;
 const LABELS: f64 = 132.0;
@@ -18,7 +18,7 @@ const AXIS: f64 = 26.0;
 const LABEL_CHARS: usize = 17;
 const TICKS: f64 = 5.0;
 
-/// One bar: what it is of, how long it is, and what is written behind it.
+/// One bar: its label, its length, and the figure behind it.
 pub struct Bar {
     pub label: String,
     pub value: f64,
@@ -48,7 +48,7 @@ impl Bars<'_> {
         TOP + self.bars.len() as f64 * ROW + AXIS
     }
 
-    /// What is in the drawing, for one that has several in it.
+    /// The drawing without its frame, for a file of several.
     pub fn content(&self) -> String {
         let (height, scale, mut out) = (self.height(), Scale::new(self.most), String::new());
         axis(&mut out, &scale, height, self.unit);
@@ -113,7 +113,7 @@ pub fn sheet(title: &str, style: &str, drawings: &[(String, Bars<'_>)]) -> Strin
     out
 }
 
-/// Who worked when, on what, and what happened to them.
+/// The spans in which each node worked, and the events of the run.
 pub fn timeline(run: &Run, most: f64) -> String {
     let height = TOP + run.nodes.len() as f64 * ROW + AXIS;
     let scale = Scale::new(most);
@@ -124,11 +124,11 @@ pub fn timeline(run: &Run, most: f64) -> String {
         label(&mut out, &node.name, y + BAR / 2.0);
         spans(&mut out, node, &scale, y);
     }
-    for event in &run.happenings {
+    for event in &run.events {
         let Some(row) = run.nodes.iter().position(|node| node.name == event.node) else { continue };
         let (x, y) = (scale.at(event.at), TOP + row as f64 * ROW + 2.0);
-        let what = format!("{} {} at {:.1} s. {}", event.node, event.what.as_str(), event.at, event.why);
-        let (kind, words, what) = (event.what.as_str(), event.what.as_str(), escape(what.trim()));
+        let what = format!("{} {} at {:.1} s. {}", event.node, event.kind.as_str(), event.at, event.why);
+        let (kind, words, what) = (event.kind.as_str(), event.kind.as_str(), escape(what.trim()));
         push(
             &mut out,
             format_args!(
@@ -156,11 +156,11 @@ pub fn timeline(run: &Run, most: f64) -> String {
     out
 }
 
-fn spans(out: &mut String, node: &Lane, scale: &Scale, y: f64) {
+fn spans(out: &mut String, node: &NodeRecord, scale: &Scale, y: f64) {
     let name = escape(&node.name);
     for span in &node.spans {
         let x = scale.at(span.from);
-        // What was too short to be seen is seen all the same.
+        // Even the shortest span is visible.
         let width = (scale.at(span.to) - x).max(1.0);
         let (from, to, items) = (span.from, span.to, span.items);
         push(
@@ -226,7 +226,7 @@ fn axis(out: &mut String, scale: &Scale, height: f64, unit: &str) {
     push(out, format_args!(r#"<text class="unit" x="{WIDTH}" y="{y:.1}">{unit}</text>"#));
 }
 
-/// A name that is too long is cut, and whole for whoever points at it.
+/// A long name is cut; its title has all of it.
 fn label(out: &mut String, name: &str, y: f64) {
     let mut short = name.to_owned();
     if let Some((end, _)) = name.char_indices().nth(LABEL_CHARS)

@@ -1,7 +1,6 @@
-//! What is shown of runs: bars while they go on; then `report.json` with everything, a table, and a page that needs
-//! nothing but itself.
+//! Presentation of runs: bars while they go on; then `report.json` with everything, a table, and a self-contained page.
 //!
-//! Pure functions of the runs: no clock, no file, no network. Whatever is drawn is also in the JSON.
+//! Pure functions of the runs: no clock, no file, no network. The JSON has everything that is drawn.
 
 mod bars;
 mod chart;
@@ -14,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::run::Run;
 
-pub use bars::{Live, bars};
+pub use bars::{LiveBars, bars};
 pub use page::{figure8, page};
 pub(crate) use text::table;
 pub use text::text;
 
-/// Everything that is known of the runs.
+/// The runs with all their figures.
 pub fn to_json(runs: &[Run]) -> Value {
     let runs: Vec<Value> = runs
         .iter()

@@ -101,7 +101,7 @@ impl Panel {
 fn panels(runs: &[Run]) -> Vec<Panel> {
     let all = runs.iter().flat_map(|run| run.nodes.iter().map(|node| node.seconds).chain([run.makespan]));
     let most = all.fold(0.0, f64::max) * ROOM;
-    let bar = |node: &crate::run::Lane| Bar {
+    let bar = |node: &crate::run::NodeRecord| Bar {
         label: node.name.clone(),
         value: node.seconds,
         figure: format!("{:.1} s", node.seconds),
@@ -143,7 +143,7 @@ fn overall(runs: &[Run]) -> String {
         Bars { title, unit: "images", bars: &moved, most: most(&moved).max(1.0) * ROOM, line: None }.svg();
     format!(
         "<h2>The runs beside each other</h2><div class=\"figures\"><figure><h3>Makespan over ideal</h3>{over}\
-         </figure><figure><h3>Images moved</h3>{moved}<figcaption>What the plan takes from one node and gives to \
+         </figure><figure><h3>Images moved</h3>{moved}<figcaption>Images that the plan takes from one node and gives to \
          another.</figcaption></figure></div>"
     )
 }
@@ -155,8 +155,7 @@ fn timelines(runs: &[Run]) -> String {
     });
     let most = ends.fold(0.0, f64::max) * ROOM;
     let mut out = String::from(
-        "<h2>Who did what when</h2><p>A bar is images that were done one after the other; its number is how many. \
-         A gap is a wait.</p><div class=\"figures\">",
+        "<h2>Timelines</h2><p>A bar is a series of images, with their number. A gap is a wait.</p><div class=\"figures\">",
     );
     for (i, run) in runs.iter().enumerate() {
         let heading = escape(&heading(i, run));
@@ -192,9 +191,9 @@ fn nodes(run: &Run) -> String {
 }
 
 fn remarks(run: &Run) -> String {
-    let events = run.happenings.iter().map(|event| {
+    let events = run.events.iter().map(|event| {
         let why = if event.why.is_empty() { String::new() } else { format!(": {}", event.why) };
-        format!("At {:.1} s {} {}{why}.", event.at, event.node, event.what.as_str())
+        format!("At {:.1} s {} {}{why}.", event.at, event.node, event.kind.as_str())
     });
     let all: String =
         events.chain(run.notes.iter().cloned()).map(|words| format!("<li>{}</li>", escape(&words))).collect();

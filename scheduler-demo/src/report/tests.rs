@@ -1,16 +1,16 @@
-//! What the report shows of runs that are made up.
+//! The report of made-up runs.
 #![allow(clippy::unwrap_used)]
 
 use chrono::DateTime;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::*;
-use crate::planned::Method;
-use crate::run::{Happening, Lane, Span, What};
+use crate::job_plan::PolicyKind;
+use crate::run::{NodeRecord, RunEvent, RunEventKind, Span};
 
-fn lane(name: &str, capability: f64, seconds: f64, spans: &[(f64, f64, u64)]) -> Lane {
+fn record(name: &str, capability: f64, seconds: f64, spans: &[(f64, f64, u64)]) -> NodeRecord {
     let did: u64 = spans.iter().map(|(_, _, items)| items).sum();
-    Lane {
+    NodeRecord {
         name: name.to_owned(),
         capability,
         spread: 0.0,
@@ -27,7 +27,7 @@ fn lane(name: &str, capability: f64, seconds: f64, spans: &[(f64, f64, u64)]) ->
     }
 }
 
-fn run(title: &str, policy: Method, makespan: f64, ideal: Option<f64>, nodes: Vec<Lane>) -> Run {
+fn run(title: &str, policy: PolicyKind, makespan: f64, ideal: Option<f64>, nodes: Vec<NodeRecord>) -> Run {
     Run {
         title: title.to_owned(),
         job: "job".to_owned(),
@@ -44,27 +44,29 @@ fn run(title: &str, policy: Method, makespan: f64, ideal: Option<f64>, nodes: Ve
         duplicates: 1,
         conflicts: None,
         nodes,
-        happenings: Vec::new(),
+        events: Vec::new(),
         notes: Vec::new(),
     }
 }
 
 fn runs() -> Vec<Run> {
-    let equal = vec![lane("n1", 1.0, 25.0, &[(0.0, 25.0, 50)]), lane("n2", 1.0, 50.0, &[(0.0, 50.0, 50)])];
+    let equal =
+        vec![record("n1", 1.0, 25.0, &[(0.0, 25.0, 50)]), record("n2", 1.0, 50.0, &[(0.0, 50.0, 50)])];
     let by_history = vec![
-        lane("n1", 2.0, 33.0, &[(0.0, 10.0, 20), (11.0, 33.0, 47)]),
-        lane("a-node-with-a-very-long-name <script>", 1.0, 33.5, &[(0.0, 33.5, 33)]),
-        lane("idle", 0.0, 0.0, &[]),
+        record("n1", 2.0, 33.0, &[(0.0, 10.0, 20), (11.0, 33.0, 47)]),
+        record("a-node-with-a-very-long-name <script>", 1.0, 33.5, &[(0.0, 33.5, 33)]),
+        record("idle", 0.0, 0.0, &[]),
     ];
-    let mut second = run("history & \"more\"", Method::Dynamic, 33.6, Some(33.0), by_history);
-    let event = |at, what, why: &str| Happening { at, node: "n1".to_owned(), what, why: why.to_owned() };
-    second.happenings = vec![event(10.0, What::Lost, "its worker ended"), event(11.0, What::Back, "")];
+    let mut second = run("history & \"more\"", PolicyKind::Dynamic, 33.6, Some(33.0), by_history);
+    let event = |at, kind, why: &str| RunEvent { at, node: "n1".to_owned(), kind, why: why.to_owned() };
+    second.events =
+        vec![event(10.0, RunEventKind::Lost, "its worker ended"), event(11.0, RunEventKind::Back, "")];
     second.notes = vec!["idle is stale: the last that was known counts".to_owned()];
-    vec![run("equal", Method::Static, 50.0, Some(33.3), equal), second]
+    vec![run("equal", PolicyKind::Static, 50.0, Some(33.3), equal), second]
 }
 
 #[test]
-fn the_text_says_what_matters() {
+fn the_text_has_the_figures_of_each_run() {
     insta::assert_snapshot!(text(&runs()));
 }
 
@@ -134,9 +136,9 @@ fn the_page_needs_nothing_else_and_runs_nothing() {
 }
 
 #[test]
-fn runs_of_which_little_is_known_are_drawn_all_the_same() {
+fn runs_with_few_figures_are_drawn_too() {
     parse(&page(&[]));
-    let nothing = run("nothing", Method::Optimal, 0.0, None, vec![lane("n", 0.0, 0.0, &[])]);
+    let nothing = run("nothing", PolicyKind::Optimal, 0.0, None, vec![record("n", 0.0, 0.0, &[])]);
     let page = page(std::slice::from_ref(&nothing));
     parse(&page);
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
@@ -156,13 +158,13 @@ fn the_figure_stands_alone() {
 }
 
 #[test]
-fn a_change_on_purpose_gives_the_ideal_two_speeds() {
+fn a_deliberate_change_gives_the_ideal_two_speeds() {
     let step = |from, to, items| Span { from, to, items };
-    let mut slowed = lane("n1", 1.0, 30.0, &[(0.0, 30.0, 60)]);
+    let mut slowed = record("n1", 1.0, 30.0, &[(0.0, 30.0, 60)]);
     slowed.steps = vec![step(0.0, 10.0, 40), step(10.0, 30.0, 20)];
-    let mut same = lane("n2", 1.0, 10.0, &[(0.0, 10.0, 40)]);
+    let mut same = record("n2", 1.0, 10.0, &[(0.0, 10.0, 40)]);
     same.steps = vec![step(0.0, 10.0, 40)];
-    let mut run = run("changed", Method::Static, 30.0, None, vec![slowed, same]);
+    let mut run = run("changed", PolicyKind::Static, 30.0, None, vec![slowed, same]);
     run.changed(10.0, "n1", "on purpose");
     // 80 in ten seconds, and then five a second.
     assert_eq!(run.ideal, Some(14.0));

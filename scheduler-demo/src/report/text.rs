@@ -48,8 +48,8 @@ fn one(run: &Run, out: &mut String) -> std::fmt::Result {
         ]);
     }
     out.push_str(&table(&rows, &[1, 2, 3, 4, 5, 6]));
-    for event in &run.happenings {
-        let (what, why) = (event.what.as_str(), if event.why.is_empty() { "" } else { ": " });
+    for event in &run.events {
+        let (what, why) = (event.kind.as_str(), if event.why.is_empty() { "" } else { ": " });
         writeln!(out, "at {:.1} s {} {what}{why}{}", event.at, event.node, event.why)?;
     }
     run.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))

@@ -1,38 +1,37 @@
-//! A job from its first worker to its last image, by whatever policy and dispatcher.
+//! Runs a job from its first worker to its last image, with any policy and dispatcher.
 //!
-//! [`run`] asks the policy and does what it says; [`hands`] knows what each node has, [`record`] what happened when.
-//! However a run ends, by its end, an error or because it was cancelled, the dispatcher is told to stop, and leaves
-//! nothing.
+//! [`run`] carries out the orders of the policy; [`assignment`] tracks the items of each node, [`record`] the events.
+//! However a run ends (complete, failed or cancelled), the dispatcher is stopped and clears everything away.
 
+mod assignment;
 mod drive;
-mod hands;
 mod record;
 #[cfg(test)]
 mod tests;
 
 use std::future::Future;
 
-use crate::dispatch::{self, Dispatch};
+use crate::dispatch::{self, Dispatcher};
 use crate::job::Job;
+use crate::job_plan::JobPlan;
 use crate::plan;
-use crate::planned::Planned;
 
-pub use record::{Happening, Lane, Run, Span, What};
+pub use record::{NodeRecord, Run, RunEvent, RunEventKind, Span};
 
 use drive::Driver;
 
-/// How patient a run is. All in seconds.
+/// Options of a run. Times are in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// What the run is called in a report.
+    /// Title of the run in a report.
     pub title: String,
-    /// Whether all begin together, so that the time it takes to start a worker is in no figure.
+    /// True: all workers begin together, so that no figure includes the start of a worker.
     pub together: bool,
-    /// Until a worker is there that has been started.
+    /// The longest wait for the first line of a worker.
     pub start_patience: f64,
-    /// A worker that says nothing for so long is lost.
+    /// A worker that is silent for this long is lost.
     pub silence: f64,
-    /// How long to go on with nobody at work, or with a plane that answers nothing.
+    /// The longest time without any worker, or without an answer of the plane.
     pub last_patience: f64,
 }
 
@@ -48,43 +47,43 @@ impl Options {
     }
 }
 
-/// How far a run is, for whoever looks on.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Now {
+pub struct RunProgress {
     /// Seconds since the work began; none before that.
     pub seconds: Option<f64>,
     pub done: usize,
     pub of: usize,
-    pub nodes: Vec<NodeNow>,
+    pub nodes: Vec<NodeProgress>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct NodeNow {
+pub struct NodeProgress {
     pub name: String,
-    pub standing: Standing,
-    /// What it did that counts.
+    pub state: WorkerState,
+    /// Items that count as its work.
     pub done: usize,
-    /// What it did and what it has.
+    /// Items that it did or has.
     pub of: usize,
-    /// As its worker says.
+    /// Images a second, as its worker reports them.
     pub fps: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum WorkerState {
     Starting,
     Ready,
     Working,
     Lost,
 }
 
-impl Standing {
+impl WorkerState {
     pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Starting => "starting",
-            Standing::Ready => "ready",
-            Standing::Working => "working",
-            Standing::Lost => "lost",
+            WorkerState::Starting => "starting",
+            WorkerState::Ready => "ready",
+            WorkerState::Working => "working",
+            WorkerState::Lost => "lost",
         }
     }
 }
@@ -97,28 +96,26 @@ pub enum Error {
     Dispatch(#[from] dispatch::Error),
     #[error("it was cancelled")]
     Cancelled,
-    #[error(
-        "no worker was at work for {seconds:.0} s, and {left} images are left; the last that was heard: {last}"
-    )]
-    NobodyLeft { seconds: f64, left: usize, last: String },
-    /// The run was over, and something could not be cleared away.
-    #[error("what the job left could not be cleared away: {0}")]
-    Left(#[source] dispatch::Error),
-    /// The same of a run that did not come to its end.
-    #[error("{before}; and what the job left could not be cleared away: {left}")]
-    FailedAndLeft { before: Box<Error>, left: dispatch::Error },
+    #[error("no worker was at work for {seconds:.0} s, and {left} images are left; the last problem: {last}")]
+    NoWorkers { seconds: f64, left: usize, last: String },
+    /// The run was complete, but not cleared away.
+    #[error("the job's registration and values could not be removed: {0}")]
+    CleanupFailed(#[source] dispatch::Error),
+    /// The same for a run that failed.
+    #[error("{before}; and the job's registration and values could not be removed: {left}")]
+    FailedCleanup { before: Box<Error>, left: dispatch::Error },
 }
 
-/// Runs the job as planned. `look` is told how far it is, a few times a second and at the end.
-pub async fn run<D: Dispatch>(
+/// Runs the job by its plan. `on_progress` is called a few times a second and at the end.
+pub async fn run<D: Dispatcher>(
     job: &Job,
-    planned: &Planned,
+    job_plan: &JobPlan,
     dispatch: &mut D,
     options: &Options,
     cancelled: impl Future<Output = ()>,
-    look: impl FnMut(&Now),
+    on_progress: impl FnMut(&RunProgress),
 ) -> Result<Run, Error> {
-    let mut driver = Driver::new(job, planned, &mut *dispatch, options, look)?;
+    let mut driver = Driver::new(job, job_plan, &mut *dispatch, options, on_progress)?;
     let outcome = tokio::select! {
         outcome = driver.drive() => outcome,
         () = cancelled => Err(Error::Cancelled),
@@ -129,8 +126,8 @@ pub async fn run<D: Dispatch>(
             run.notes.extend(unconfirmed);
             Ok(run)
         }
-        (Ok(()), Err(left)) => Err(Error::Left(left)),
+        (Ok(()), Err(left)) => Err(Error::CleanupFailed(left)),
         (Err(error), Ok(_)) => Err(error),
-        (Err(error), Err(left)) => Err(Error::FailedAndLeft { before: Box::new(error), left }),
+        (Err(error), Err(left)) => Err(Error::FailedCleanup { before: Box::new(error), left }),
     }
 }

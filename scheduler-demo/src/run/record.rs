@@ -1,13 +1,13 @@
-//! What happened when, and what that amounts to.
+//! The record of a run: its events, its times, and its figures.
 //!
-//! Times are seconds since the work began. The ideal is by what was measured: the time that the nodes would have
-//! needed together, had each worked throughout at the speed that it showed while it worked. Whoever changed a speed
-//! under way says so; then each side of that moment has speeds of its own.
+//! Times are seconds since the work began. The ideal is computed from measurements: the time that the nodes would have
+//! needed together, had each worked throughout at its measured speed. A deliberate change of a speed is recorded; then
+//! each side of that moment has speeds of its own.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::planned::Method;
+use crate::job_plan::PolicyKind;
 
 /// A run as it went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,18 +15,18 @@ use crate::planned::Method;
 pub struct Run {
     pub title: String,
     pub job: String,
-    pub policy: Method,
+    pub policy: PolicyKind,
     #[serde(with = "estimand_api::instant::wire")]
     pub began: DateTime<Utc>,
-    /// Of the facts that the plan was made of.
+    /// The revision of the facts behind the plan.
     pub revision: u64,
     pub items: u64,
-    /// Until the last item was known to be done.
+    /// Time until the last item was known to be done.
     pub makespan: f64,
     pub ideal: Option<f64>,
     /// By the plan, if capabilities are items a second.
     pub expected: Option<f64>,
-    /// Until the workers were ready.
+    /// Time until the workers were ready.
     pub startup: f64,
     /// Items that the plan moves.
     pub moved: u64,
@@ -38,15 +38,16 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<u64>,
     /// In the order of their names.
-    pub nodes: Vec<Lane>,
-    pub happenings: Vec<Happening>,
+    pub nodes: Vec<NodeRecord>,
+    #[serde(rename = "happenings")]
+    pub events: Vec<RunEvent>,
     pub notes: Vec<String>,
 }
 
 /// One node's share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lane {
+pub struct NodeRecord {
     pub name: String,
     /// As it was estimated.
     pub capability: f64,
@@ -56,18 +57,18 @@ pub struct Lane {
     pub held: u64,
     /// Items that the plan gives it.
     pub target: u64,
-    /// Items that it did, those that others had done before among them.
+    /// Items that it did, including those that others had done before.
     pub did: u64,
-    /// Until it was done with its last item.
+    /// Time until its last item was done.
     pub seconds: f64,
-    /// How long it worked.
+    /// Time that it worked.
     pub worked: f64,
     /// Items a second while it worked.
     pub fps: Option<f64>,
     pub spans: Vec<Span>,
-    /// Whose results count for it, in the order of names.
+    /// The images that count for it, in the order of names.
     pub images: Vec<String>,
-    /// Each line of its worker: what speeds are measured by. Not in a report, where spans say the same for people.
+    /// Each line of its worker, by which speeds are measured. Left out of reports, which have spans.
     #[serde(skip)]
     pub steps: Vec<Span>,
 }
@@ -80,35 +81,36 @@ pub struct Span {
     pub items: u64,
 }
 
-/// Something that a timeline marks.
+/// An event on a timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Happening {
+pub struct RunEvent {
     pub at: f64,
     pub node: String,
-    pub what: What,
+    #[serde(rename = "what")]
+    pub kind: RunEventKind,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum RunEventKind {
     Lost,
     /// It was lost, and is there again.
     Back,
     /// It was not there from the beginning.
     Joined,
-    /// Whoever experiments with it made it faster or slower.
+    /// The experiment made it faster or slower.
     Changed,
 }
 
-impl What {
+impl RunEventKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            What::Lost => "lost",
-            What::Back => "back",
-            What::Joined => "joined",
-            What::Changed => "changed",
+            RunEventKind::Lost => "lost",
+            RunEventKind::Back => "back",
+            RunEventKind::Joined => "joined",
+            RunEventKind::Changed => "changed",
         }
     }
 }
@@ -119,13 +121,13 @@ impl Run {
         self.ideal.filter(|ideal| *ideal > 0.0).map(|ideal| self.makespan / ideal)
     }
 
-    /// Notes that a node's speed was changed on purpose. From here on the ideal is the least time in which the nodes could
+    /// Records a deliberate change of a node's speed. From here on the ideal is the least time in which the nodes could
     /// have done it all, each at the speed that it showed before that moment, and then at the one that it showed after.
     pub fn changed(&mut self, at: f64, node: &str, why: &str) {
         let (before, after): (f64, f64) = self
             .nodes
             .iter()
-            .map(|lane| lane.speeds_around(at))
+            .map(|record| record.speeds_around(at))
             .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let items = self.items as f64;
         let left = items - before * at;
@@ -134,21 +136,21 @@ impl Run {
             false => (after > 0.0).then(|| at + left / after),
         };
         let (node, why) = (node.to_owned(), why.to_owned());
-        self.happenings.push(Happening { at, node, what: What::Changed, why });
-        self.happenings.sort_by(|a, b| a.at.total_cmp(&b.at));
+        self.events.push(RunEvent { at, node, kind: RunEventKind::Changed, why });
+        self.events.sort_by(|a, b| a.at.total_cmp(&b.at));
     }
 
-    /// Counts what the results say of images that were done more than once.
-    pub fn take_merged(&mut self, merged: &crate::results::Merged) {
+    /// Adds duplicates and conflicts that the merged results show.
+    pub fn add_results(&mut self, merged: &crate::results::MergedResults) {
         self.duplicates = self.duplicates.max(merged.duplicates);
         self.conflicts = Some(merged.conflicts);
     }
 }
 
-impl Lane {
+impl NodeRecord {
     /// A node that has nothing and did nothing.
-    pub(super) fn empty() -> Lane {
-        Lane {
+    pub(super) fn empty() -> NodeRecord {
+        NodeRecord {
             name: String::new(),
             capability: 0.0,
             spread: 0.0,
@@ -165,8 +167,8 @@ impl Lane {
         }
     }
 
-    /// Items a second while it worked, before a moment and after it. What was under way then tells of neither; where nothing
-    /// is known of one side, it is as on the other.
+    /// Items a second while it worked, before a moment and after it. A span across that moment counts for neither; a side
+    /// without measurements has the speed of the other.
     fn speeds_around(&self, at: f64) -> (f64, f64) {
         let speed = |is_there: &dyn Fn(&Span) -> bool| {
             let steps = self.steps.iter().filter(|step| is_there(step));
@@ -179,7 +181,7 @@ impl Lane {
         (before.unwrap_or(either), after.unwrap_or(either))
     }
 
-    /// Notes items that took so long until then. What follows without a pause is one span.
+    /// Adds items that took `seconds` until `to`. Items without a pause between them share a span.
     pub(super) fn add(&mut self, to: f64, seconds: f64, items: u64) {
         /// Lines are on their way for so long; a shorter pause is none.
         const PAUSE: f64 = 0.1;
@@ -211,8 +213,8 @@ impl Lane {
 }
 
 /// The least time in which nodes of the speeds that were measured could have done it all.
-pub(super) fn ideal(items: u64, lanes: &[Lane]) -> Option<f64> {
-    let speed: f64 = lanes.iter().filter_map(|lane| lane.fps).sum();
+pub(super) fn ideal(items: u64, records: &[NodeRecord]) -> Option<f64> {
+    let speed: f64 = records.iter().filter_map(|record| record.fps).sum();
     (speed > 0.0).then(|| items as f64 / speed)
 }
 
@@ -221,19 +223,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speeds_have_two_sides_where_one_was_changed() {
-        let mut lane = Lane::empty();
+    fn a_changed_speed_is_measured_before_and_after() {
+        let mut record = NodeRecord::empty();
         for second in 1..=4 {
-            lane.add(f64::from(second), 1.0, 30);
+            record.add(f64::from(second), 1.0, 30);
         }
         // A line that is of both.
-        lane.add(5.0, 1.0, 20);
-        lane.add(6.0, 1.0, 10);
-        lane.add(7.0, 1.0, 10);
-        assert_eq!(lane.speeds_around(4.5), (30.0, 10.0));
-        assert_eq!(lane.speeds_around(0.5), (130.0 / 6.0, 130.0 / 6.0), "nothing is known of before");
-        // What came before the pause is no speed of after it.
-        lane.add(20.0, 1.0, 10);
-        assert_eq!(lane.speeds_around(4.5), (30.0, 10.0));
+        record.add(5.0, 1.0, 20);
+        record.add(6.0, 1.0, 10);
+        record.add(7.0, 1.0, 10);
+        assert_eq!(record.speeds_around(4.5), (30.0, 10.0));
+        assert_eq!(record.speeds_around(0.5), (130.0 / 6.0, 130.0 / 6.0), "nothing is known of before");
+        // A span before the pause says nothing about the speed after it.
+        record.add(20.0, 1.0, 10);
+        assert_eq!(record.speeds_around(4.5), (30.0, 10.0));
     }
 }

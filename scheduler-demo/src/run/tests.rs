@@ -1,26 +1,27 @@
-//! Runs over the fake dispatcher: whatever happens, every image counts once, and for a node that did it.
+//! Runs over the fake dispatcher: under all faults, every image counts once, for a node that did it.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::future::pending;
 
 use estimand_api::command::Command;
+use estimand_api::value::State;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::{Capability, Facts, Known};
-use crate::fake::{FakeDispatch, FakeWorker, Travel};
+use crate::facts::{Capability, Facts, NodeFacts};
+use crate::fake::{FakeDispatcher, FakeWorker, NetworkConditions};
 use crate::job::JobNames;
-use crate::plan::{Item, Settings, State};
-use crate::planned::{Method, Options as PlanOptions};
+use crate::job_plan::{Options as PlanOptions, PolicyKind};
+use crate::plan::{DynamicSettings, Item};
 
 fn job() -> Job {
     Job::new(JobNames::new("birds").unwrap(), Command::line("worker work").unwrap())
 }
 
 /// Nodes with capabilities, and so many items, which they hold in turn.
-fn planned(nodes: &[(&str, f64)], items: usize, method: Method) -> Planned {
-    let known = |(name, value): &(&str, f64)| Known {
+fn job_plan(nodes: &[(&str, f64)], items: usize, policy: PolicyKind) -> JobPlan {
+    let known = |(name, value): &(&str, f64)| NodeFacts {
         name: (*name).to_owned(),
         load: None,
         capability: Some(Capability { value: *value, spread: 0.0, samples: None }),
@@ -32,32 +33,36 @@ fn planned(nodes: &[(&str, f64)], items: usize, method: Method) -> Planned {
         items: (0..items).map(item).collect(),
         nodes: nodes.iter().map(known).collect(),
     };
-    let settings = Settings { ahead_seconds: 0.5, ..Settings::default() };
-    Planned::new(facts, PlanOptions { method, settings, ..PlanOptions::default() }).unwrap()
+    let settings = DynamicSettings { ahead_seconds: 0.5, ..DynamicSettings::default() };
+    JobPlan::new(facts, PlanOptions { policy, settings, ..PlanOptions::default() }).unwrap()
 }
 
-fn drive(planned: &Planned, fake: &mut FakeDispatch, options: &Options) -> Result<Run, Error> {
+fn drive(job_plan: &JobPlan, fake: &mut FakeDispatcher, options: &Options) -> Result<Run, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(run(&job(), planned, fake, options, pending(), |_| {}))
+    runtime.block_on(run(&job(), job_plan, fake, options, pending(), |_| {}))
 }
 
-/// Every image counts once, for somebody who did it, and no more was told than was done.
+/// Every image counts once, for a node that did it, and no more was reported than was done.
 #[track_caller]
-fn check(run: &Run, fake: &FakeDispatch, items: usize) {
+fn check(run: &Run, fake: &FakeDispatcher, items: usize) {
     let did: HashSet<(&str, &str)> =
         fake.results.iter().map(|(image, node)| (image.as_str(), node.as_str())).collect();
     let mut counted = BTreeSet::new();
-    for lane in &run.nodes {
-        for image in &lane.images {
+    for record in &run.nodes {
+        for image in &record.images {
             assert!(counted.insert(image.clone()), "{image} counts twice");
-            assert!(did.contains(&(image.as_str(), lane.name.as_str())), "{} did not do {image}", lane.name);
+            assert!(
+                did.contains(&(image.as_str(), record.name.as_str())),
+                "{} did not do {image}",
+                record.name
+            );
         }
     }
     assert_eq!(counted.len(), items);
     assert!(run.duplicates <= (fake.results.len() - items) as u64);
     assert!(fake.is_stopped);
-    let spans: u64 = run.nodes.iter().flat_map(|lane| lane.spans.iter().map(|span| span.items)).sum();
-    let told: u64 = run.nodes.iter().map(|lane| lane.did).sum();
+    let spans: u64 = run.nodes.iter().flat_map(|record| record.spans.iter().map(|span| span.items)).sum();
+    let told: u64 = run.nodes.iter().map(|record| record.did).sum();
     assert_eq!((spans, told), (items as u64 + run.duplicates, items as u64 + run.duplicates));
 }
 
@@ -69,59 +74,59 @@ const FOUR: [(&str, f64); 4] = [("a", 20.0), ("b", 20.0), ("c", 10.0), ("d", 5.0
 
 #[test]
 fn a_plan_by_the_true_speeds_is_near_the_ideal() {
-    for method in Method::ALL {
-        let planned = planned(&FOUR, 550, method);
-        let mut fake = FakeDispatch::new(workers(&FOUR), Travel::default());
-        let run = drive(&planned, &mut fake, &Options::new("true")).unwrap();
+    for policy in PolicyKind::ALL {
+        let job_plan = job_plan(&FOUR, 550, policy);
+        let mut fake = FakeDispatcher::new(workers(&FOUR), NetworkConditions::default());
+        let run = drive(&job_plan, &mut fake, &Options::new("true")).unwrap();
         check(&run, &fake, 550);
         let over = run.over_ideal().unwrap();
-        assert!((0.99..1.05).contains(&over), "{method}: {over}");
+        assert!((0.99..1.05).contains(&over), "{policy}: {over}");
         assert!((run.ideal.unwrap() - 10.0).abs() < 0.1, "{:?}", run.ideal);
         assert_eq!((run.revision, run.items), (3, 550));
         // An item that is stolen may have been done just then.
-        let most = if method == Method::Dynamic { 4 } else { 0 };
-        assert!(run.duplicates <= most, "{method}: {}", run.duplicates);
+        let most = if policy == PolicyKind::Dynamic { 4 } else { 0 };
+        assert!(run.duplicates <= most, "{policy}: {}", run.duplicates);
     }
 }
 
 #[test]
-fn what_is_believed_wrongly_costs_the_fixed_plan_and_not_the_dynamic_one() {
+fn a_wrong_capability_costs_the_fixed_plan_and_not_the_dynamic_one() {
     let believed = [("a", 24.0), ("b", 20.0), ("c", 10.0), ("d", 5.0)];
-    let over = |method| {
-        let planned = planned(&believed, 550, method);
+    let over = |policy| {
+        let job_plan = job_plan(&believed, 550, policy);
         let mut slow = workers(&FOUR);
         slow[1].slows = Some((5.0, 20.0 / 3.0));
-        let mut fake = FakeDispatch::new(slow, Travel::default());
-        let run = drive(&planned, &mut fake, &Options::new("wrong")).unwrap();
+        let mut fake = FakeDispatcher::new(slow, NetworkConditions::default());
+        let run = drive(&job_plan, &mut fake, &Options::new("wrong")).unwrap();
         check(&run, &fake, 550);
         run.makespan
     };
-    let (fixed, dynamic) = (over(Method::Static), over(Method::Dynamic));
+    let (fixed, dynamic) = (over(PolicyKind::Static), over(PolicyKind::Dynamic));
     assert!(dynamic < 0.8 * fixed, "{dynamic} s is hardly better than {fixed} s");
 }
 
 #[test]
-fn all_begin_together_however_long_one_takes_to_start() {
-    let planned = planned(&FOUR, 110, Method::Static);
+fn all_workers_begin_together_even_if_one_starts_late() {
+    let job_plan = job_plan(&FOUR, 110, PolicyKind::Static);
     let mut late = workers(&FOUR);
     late[3].ready_at = 30.0;
-    let mut fake = FakeDispatch::new(late, Travel::default());
-    let run = drive(&planned, &mut fake, &Options::new("late")).unwrap();
+    let mut fake = FakeDispatcher::new(late, NetworkConditions::default());
+    let run = drive(&job_plan, &mut fake, &Options::new("late")).unwrap();
     check(&run, &fake, 110);
     assert!(run.startup > 29.9 && run.makespan < 3.0, "{} and {}", run.startup, run.makespan);
 }
 
 #[test]
-fn what_a_dead_worker_left_is_done_by_the_others() {
+fn the_items_of_a_dead_worker_are_done_by_the_others() {
     for (is_told, at) in [(true, 2.0), (false, 12.0)] {
-        let planned = planned(&FOUR, 550, Method::Static);
+        let job_plan = job_plan(&FOUR, 550, PolicyKind::Static);
         let mut dying = workers(&FOUR);
         (dying[0].dies_at, dying[0].is_told) = (Some(2.0), is_told);
-        let mut fake = FakeDispatch::new(dying, Travel::default());
-        let run = drive(&planned, &mut fake, &Options::new("death")).unwrap();
+        let mut fake = FakeDispatcher::new(dying, NetworkConditions::default());
+        let run = drive(&job_plan, &mut fake, &Options::new("death")).unwrap();
         check(&run, &fake, 550);
-        let lost = &run.happenings[0];
-        assert_eq!((lost.node.as_str(), lost.what), ("a", What::Lost));
+        let lost = &run.events[0];
+        assert_eq!((lost.node.as_str(), lost.kind), ("a", RunEventKind::Lost));
         assert!((lost.at - at).abs() < 0.6, "{lost:?}");
         let did = run.nodes[0].images.len();
         assert!((30..=40).contains(&did), "{did}");
@@ -129,109 +134,110 @@ fn what_a_dead_worker_left_is_done_by_the_others() {
 }
 
 #[test]
-fn a_worker_that_comes_again_has_nothing_of_the_others_and_gets_what_is_left() {
-    for method in [Method::Static, Method::Dynamic] {
-        let planned = planned(&FOUR, 550, method);
+fn a_returning_worker_gets_waiting_items_only() {
+    for policy in [PolicyKind::Static, PolicyKind::Dynamic] {
+        let job_plan = job_plan(&FOUR, 550, policy);
         let mut dying = workers(&FOUR);
         (dying[0].dies_at, dying[0].back_at) = (Some(2.0), Some(4.0));
-        let mut fake = FakeDispatch::new(dying, Travel::default());
-        let run = drive(&planned, &mut fake, &Options::new("back")).unwrap();
+        let mut fake = FakeDispatcher::new(dying, NetworkConditions::default());
+        let run = drive(&job_plan, &mut fake, &Options::new("back")).unwrap();
         check(&run, &fake, 550);
-        let whats: Vec<What> = run.happenings.iter().map(|event| event.what).collect();
-        assert_eq!(whats, [What::Lost, What::Back], "{method}");
+        let whats: Vec<RunEventKind> = run.events.iter().map(|event| event.kind).collect();
+        assert_eq!(whats, [RunEventKind::Lost, RunEventKind::Back], "{policy}");
         let twice = fake.results.len() - 550;
-        assert!(twice <= 6, "{method}: {twice} were done twice");
+        assert!(twice <= 6, "{policy}: {twice} were done twice");
         let did = run.nodes[0].images.len();
-        // What was its own is the others' for good, unless the policy thinks better of it.
-        match method {
-            Method::Dynamic => assert!(did > 100 && run.makespan < 12.0, "{did} in {} s", run.makespan),
+        // Its items stay with the others, unless the policy is dynamic.
+        match policy {
+            PolicyKind::Dynamic => assert!(did > 100 && run.makespan < 12.0, "{did} in {} s", run.makespan),
             _ => assert!((30..45).contains(&did), "{did}"),
         }
     }
 }
 
 #[test]
-fn nobody_works_on_what_is_another_ones_by_now() {
-    let planned = planned(&FOUR[..2], 400, Method::Static);
+fn a_returning_worker_waits_for_its_new_part() {
+    let job_plan = job_plan(&FOUR[..2], 400, PolicyKind::Static);
     let mut silent = workers(&FOUR[..2]);
     // It is back with its old part before it has heard that it was lost.
     (silent[0].dies_at, silent[0].back_at, silent[0].is_told) = (Some(2.0), Some(9.0), false);
-    let mut fake = FakeDispatch::new(silent, Travel { delay: 0.5, ..Travel::default() });
+    let mut fake =
+        FakeDispatcher::new(silent, NetworkConditions { delay: 0.5, ..NetworkConditions::default() });
     let options = Options { silence: 6.5, ..Options::new("silent") };
-    let run = drive(&planned, &mut fake, &options).unwrap();
+    let run = drive(&job_plan, &mut fake, &options).unwrap();
     check(&run, &fake, 400);
-    let whats: Vec<What> = run.happenings.iter().map(|event| event.what).collect();
-    assert_eq!(whats, [What::Lost, What::Back]);
+    let whats: Vec<RunEventKind> = run.events.iter().map(|event| event.kind).collect();
+    assert_eq!(whats, [RunEventKind::Lost, RunEventKind::Back]);
     // It began at 9 s with what it had before; at 9.3 s it was told that this is not its own any more.
-    assert!(run.happenings[1].at > 9.2, "{:?}", run.happenings);
+    assert!(run.events[1].at > 9.2, "{:?}", run.events);
     let twice = fake.results.len() - 400;
     assert!(twice <= 40, "{twice} were done twice");
 }
 
 #[test]
-fn a_node_that_nobody_knew_of_is_given_work() {
-    let planned = planned(&FOUR[1..], 550, Method::Dynamic);
+fn an_unknown_node_gets_work() {
+    let job_plan = job_plan(&FOUR[1..], 550, PolicyKind::Dynamic);
     let mut more = workers(&FOUR);
     more[0].ready_at = 3.0;
-    let mut fake = FakeDispatch::new(more, Travel::default());
-    let run = drive(&planned, &mut fake, &Options::new("more")).unwrap();
+    let mut fake = FakeDispatcher::new(more, NetworkConditions::default());
+    let run = drive(&job_plan, &mut fake, &Options::new("more")).unwrap();
     check(&run, &fake, 550);
-    assert_eq!(run.happenings[0].what, What::Joined);
+    assert_eq!(run.events[0].kind, RunEventKind::Joined);
     assert!(run.nodes[0].images.len() > 80, "{}", run.nodes[0].images.len());
     assert!(run.fetched >= run.nodes[0].images.len() as u64, "it holds none of them");
 }
 
 #[test]
-fn one_that_never_comes_does_not_stop_the_others() {
-    let planned = planned(&FOUR, 110, Method::Static);
+fn a_missing_worker_does_not_stop_the_others() {
+    let job_plan = job_plan(&FOUR, 110, PolicyKind::Static);
     let mut three = workers(&FOUR[..3]);
     three.rotate_left(1);
-    let mut fake = FakeDispatch::new(three, Travel::default());
+    let mut fake = FakeDispatcher::new(three, NetworkConditions::default());
     let run =
-        drive(&planned, &mut fake, &Options { start_patience: 8.0, ..Options::new("missing") }).unwrap();
+        drive(&job_plan, &mut fake, &Options { start_patience: 8.0, ..Options::new("missing") }).unwrap();
     check(&run, &fake, 110);
     // Its ten images are divided by capability: four to a and b each, two to c.
     let did: BTreeMap<&str, usize> =
-        run.nodes.iter().map(|lane| (lane.name.as_str(), lane.images.len())).collect();
+        run.nodes.iter().map(|record| (record.name.as_str(), record.images.len())).collect();
     assert_eq!(did, BTreeMap::from([("a", 44), ("b", 44), ("c", 22), ("d", 0)]));
 }
 
 #[test]
-fn a_plane_that_is_away_for_a_while_makes_nobody_lost() {
-    for method in Method::ALL {
-        let planned = planned(&FOUR, 1_100, method);
-        let travel = Travel { away: Some((3.0, 15.0)), ..Travel::default() };
-        let mut fake = FakeDispatch::new(workers(&FOUR), travel);
+fn an_outage_of_the_plane_makes_no_node_lost() {
+    for policy in PolicyKind::ALL {
+        let job_plan = job_plan(&FOUR, 1_100, policy);
+        let network = NetworkConditions { away: Some((3.0, 15.0)), ..NetworkConditions::default() };
+        let mut fake = FakeDispatcher::new(workers(&FOUR), network);
         let options = Options { silence: 2.0, ..Options::new("away") };
-        let run = drive(&planned, &mut fake, &options).unwrap();
+        let run = drive(&job_plan, &mut fake, &options).unwrap();
         check(&run, &fake, 1_100);
-        assert_eq!(run.happenings, []);
+        assert_eq!(run.events, []);
     }
 }
 
 #[test]
-fn if_nobody_is_left_it_is_said_why() {
-    let planned = planned(&FOUR[..1], 100, Method::Static);
+fn a_run_without_workers_fails_with_the_last_problem() {
+    let job_plan = job_plan(&FOUR[..1], 100, PolicyKind::Static);
     let mut dying = workers(&FOUR[..1]);
     dying[0].dies_at = Some(1.0);
-    let mut fake = FakeDispatch::new(dying, Travel::default());
-    let error = drive(&planned, &mut fake, &Options::new("nobody")).unwrap_err().to_string();
+    let mut fake = FakeDispatcher::new(dying, NetworkConditions::default());
+    let error = drive(&job_plan, &mut fake, &Options::new("nobody")).unwrap_err().to_string();
     assert!(error.starts_with("no worker was at work for 60 s, and 8"), "{error}");
-    assert!(error.ends_with("the last that was heard: a: its worker ended"), "{error}");
+    assert!(error.ends_with("the last problem: a: its worker ended"), "{error}");
     assert!(fake.is_stopped);
 }
 
 #[test]
-fn one_who_looks_on_sees_it_grow_and_a_cancelled_run_is_cleared_away() {
-    let planned = planned(&FOUR, 550, Method::Static);
-    let mut fake = FakeDispatch::new(workers(&FOUR), Travel::default());
+fn progress_grows_and_a_cancelled_run_is_cleared_away() {
+    let job_plan = job_plan(&FOUR, 550, PolicyKind::Static);
+    let mut fake = FakeDispatcher::new(workers(&FOUR), NetworkConditions::default());
     let seen = std::cell::RefCell::new(Vec::new());
     let (tell, cancelled) = tokio::sync::oneshot::channel::<()>();
     let tell = std::cell::Cell::new(Some(tell));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let options = Options::new("cancelled");
     let job = job();
-    let ended = run(&job, &planned, &mut fake, &options, async { drop(cancelled.await) }, |now| {
+    let ended = run(&job, &job_plan, &mut fake, &options, async { drop(cancelled.await) }, |now| {
         seen.borrow_mut().push(now.done);
         assert!(now.nodes.iter().all(|node| node.done <= node.of));
         if now.done > 100 {
@@ -245,10 +251,10 @@ fn one_who_looks_on_sees_it_grow_and_a_cancelled_run_is_cleared_away() {
 }
 
 #[test]
-fn no_items_are_done_at_once() {
-    let planned = planned(&FOUR, 0, Method::Static);
-    let mut fake = FakeDispatch::new(workers(&FOUR), Travel::default());
-    let run = drive(&planned, &mut fake, &Options::new("nothing")).unwrap();
+fn an_empty_job_ends_at_once() {
+    let job_plan = job_plan(&FOUR, 0, PolicyKind::Static);
+    let mut fake = FakeDispatcher::new(workers(&FOUR), NetworkConditions::default());
+    let run = drive(&job_plan, &mut fake, &Options::new("nothing")).unwrap();
     assert_eq!((run.makespan, run.items, fake.writes), (0.0, 0, 0));
 }
 
@@ -258,7 +264,7 @@ fn worker(i: usize) -> impl Strategy<Value = FakeWorker> {
         move |(rate, ready_at, (dies, back), is_told)| {
             let mut worker = FakeWorker::new(["a", "b", "c", "d", "e"][i], rate);
             (worker.ready_at, worker.is_told) = (ready_at, is_told);
-            // The first one lives, so that somebody is left.
+            // The first one lives, so that one worker is left.
             if i > 0 {
                 worker.dies_at = dies.map(|dies| ready_at + dies);
                 worker.back_at = worker.dies_at.zip(back).map(|(dies, back)| dies + back);
@@ -271,12 +277,12 @@ fn worker(i: usize) -> impl Strategy<Value = FakeWorker> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Deaths that are told and silent ones, nodes that come again, join and are misjudged, lines that get lost.
+    /// Reported and silent deaths, returning, joining and misjudged nodes, lost lines.
     #[test]
-    fn every_image_counts_once_whatever_happens(
+    fn every_image_counts_once_under_random_faults(
         workers in (worker(0), worker(1), worker(2), worker(3), worker(4)),
         known in 2..=5usize,
-        method in prop::sample::select(Method::ALL.to_vec()),
+        policy in prop::sample::select(PolicyKind::ALL.to_vec()),
         items in 1..400usize,
         loses_one_in in 0..6u64,
         delay in 0.0..0.6f64,
@@ -285,13 +291,13 @@ proptest! {
         let workers = vec![workers.0, workers.1, workers.2, workers.3, workers.4];
         let nodes: Vec<(&str, f64)> =
             workers[..known].iter().enumerate().map(|(i, of)| (of.name.as_str(), of.rate * (1.0 + i as f64 / 3.0))).collect();
-        let planned = planned(&nodes, items, method);
+        let job_plan = job_plan(&nodes, items, policy);
         // Of every line but one being lost, something has to come through.
         let loses_one_in = if loses_one_in == 1 { 0 } else { loses_one_in };
-        let travel = Travel { delay, loses_one_in, ..Travel::default() };
-        let mut fake = FakeDispatch::new(workers.clone(), travel);
+        let network = NetworkConditions { delay, loses_one_in, ..NetworkConditions::default() };
+        let mut fake = FakeDispatcher::new(workers.clone(), network);
         let options = Options { together, silence: 4.0, start_patience: 20.0, ..Options::new("any") };
-        let run = drive(&planned, &mut fake, &options).unwrap();
+        let run = drive(&job_plan, &mut fake, &options).unwrap();
         check(&run, &fake, items);
     }
 }

@@ -1,4 +1,4 @@
-//! Services and agents as real processes, and what a test tells them.
+//! Services and agents as real processes, and the requests of a test.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -56,7 +56,7 @@ impl Cluster {
         self.agents.push((node.to_owned(), agent));
     }
 
-    /// What a job of the fake worker is told; its images a second are by node.
+    /// Parameters of a job of the fake worker; its images a second are by node.
     pub fn params(&self, rates: &Value) -> BTreeMap<String, Value> {
         let out = self.out().display().to_string();
         [("rates".to_owned(), rates.to_string().into()), ("out".to_owned(), out.into())].into()
@@ -153,7 +153,7 @@ pub fn example(name: &str) -> PathBuf {
     path
 }
 
-/// The binary under test is built by another package: where it usually is, or where the environment says.
+/// The binary under test, which another package builds: in its usual place, or in that of the environment.
 pub fn binary() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/estimand");
     let path = std::env::var_os("ESTIMAND_BIN").map_or(usual, PathBuf::from);

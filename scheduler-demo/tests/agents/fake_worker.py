@@ -103,7 +103,7 @@ def main():
             state["done"].add(image)
             state["fresh"].append(image)
         if not state["queue"]:
-            # Before it is said that all is done: whoever hears of that may end this.
+            # Before the line that reports the end: its reader may end this worker.
             log(did, time.monotonic() - began)
             did = 0
         if not state["queue"] or time.monotonic() - said > 0.2:

@@ -1,4 +1,4 @@
-//! `estimand job`, as whoever types it sees it.
+//! `estimand job` as its user sees it.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, SOON, binary};
 use crate::{check, images};
 
-/// What is planned by and what workers are told: 60 images, of which `n1` does two thirds.
+/// A cluster with the facts of a plan: 60 images, of which `n1` does two thirds.
 fn cluster() -> (Cluster, Vec<String>) {
     let cluster = Cluster::start(&["n1", "n2"]);
     let images = images(60);
@@ -91,7 +91,7 @@ fn a_job_ends_with_its_report() {
 }
 
 #[test]
-fn people_are_shown_the_plan_the_progress_and_how_it_went() {
+fn a_person_sees_plan_progress_and_report() {
     let (cluster, _) = cluster();
     let rates = json!({ "n1": 200, "n2": 200 });
     let output = command(&cluster, "shown", &rates, &["--param", &out(&cluster)]).output().unwrap();
@@ -103,26 +103,26 @@ fn people_are_shown_the_plan_the_progress_and_how_it_went() {
 }
 
 #[test]
-fn results_that_are_not_to_be_seen_from_here_are_said_not_to_be() {
+fn results_that_are_not_visible_here_are_not_merged() {
     let (cluster, _) = cluster();
     let rates = json!({ "n1": 200, "n2": 200 });
     let output = command(&cluster, "hidden", &rates, &["--param", "out=below/the/agent"]).output().unwrap();
     ended_with(&output, 0);
-    let note = "note: results were not merged: below/the/agent/hidden is no folder here\n";
+    let note = "note: results were not merged: below/the/agent/hidden is not a folder here\n";
     assert!(text(&output.stdout).ends_with(note), "{}", text(&output.stdout));
     cluster.nothing_is_left_of("hidden");
 }
 
 #[test]
-fn images_without_an_answer_fail_the_job_and_are_named() {
+fn images_without_a_result_fail_the_job_and_are_named() {
     let (cluster, mut images) = cluster();
     images.push("forgotten".to_owned());
     cluster.distribute(&images);
     let rates = json!({ "n1": 200, "n2": 200 });
     let output = command(&cluster, "gaps", &rates, &["--param", &out(&cluster)]).output().unwrap();
     ended_with(&output, 1);
-    assert!(text(&output.stdout).ends_with("note: 1 image has no answer: forgotten\n"));
-    assert!(text(&output.stderr).ends_with("error: 1 image has no answer: forgotten\n"));
+    assert!(text(&output.stdout).ends_with("note: 1 image has no result: forgotten\n"));
+    assert!(text(&output.stderr).ends_with("error: 1 image has no result: forgotten\n"));
     cluster.nothing_is_left_of("gaps");
 }
 
@@ -138,22 +138,22 @@ fn an_interrupted_job_ends_in_order() {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     assert_eq!(code, Some(1), "{rest}");
-    let end = "error: the job was cancelled; nothing of it is left but the results that there are\n";
+    let end = "error: the job was cancelled; only its results so far are left\n";
     assert!(
-        rest.contains("ending the job; once more, and it is left as it is\n") && rest.ends_with(end),
+        rest.contains("ending the job; a second interrupt leaves it as it is\n") && rest.ends_with(end),
         "{rest}"
     );
     cluster.nothing_is_left_of("stopped");
 }
 
 #[test]
-fn whoever_does_not_wait_for_the_end_is_told_what_is_left() {
+fn a_second_interrupt_names_the_registration_that_is_left() {
     let (cluster, _) = cluster();
     let options = ["--param", &out(&cluster)];
     let mut process = command(&cluster, "left", &json!({ "n1": 5, "n2": 5 }), &options).spawn().unwrap();
     let mut stderr = until_it_works(&mut process);
     let workers = ["n1", "n2"].map(|node| cluster.worker_of(node));
-    // Nobody answers that the workers have ended.
+    // The end of the workers is not confirmed.
     cluster.services.pause();
     interrupt(&process);
     let mut line = String::new();
@@ -173,7 +173,7 @@ fn whoever_does_not_wait_for_the_end_is_told_what_is_left() {
 }
 
 #[test]
-fn what_a_killed_scheduler_leaves_is_ended_by_hand_and_done_again_without_loss() {
+fn the_job_of_a_killed_scheduler_is_ended_by_hand_and_completed_later() {
     let (cluster, images) = cluster();
     let options = ["--json", "--param", &out(&cluster)];
     let slow = json!({ "n1": 5, "n2": 5 });

@@ -15,13 +15,13 @@ use std::future::pending;
 use std::path::Path;
 
 use cluster::Cluster;
-use estimand_scheduler_demo::dispatch::ThroughAgents;
+use estimand_scheduler_demo::dispatch::AgentDispatcher;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::Group;
-use estimand_scheduler_demo::planned::{Method, Options as PlanOptions, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options as PlanOptions, PolicyKind};
 use estimand_scheduler_demo::report;
 use estimand_scheduler_demo::results::merge_folder;
-use estimand_scheduler_demo::run::{Error, Now, Options, Run, What, run};
+use estimand_scheduler_demo::run::{Error, Options, Run, RunEventKind, RunProgress, run};
 use estimand_testkit::processes;
 use serde_json::json;
 
@@ -34,17 +34,17 @@ fn options(title: &str) -> Options {
     Options { silence: 20.0, start_patience: 60.0, ..Options::new(title) }
 }
 
-fn planned(cluster: &Cluster, runtime: &tokio::runtime::Runtime, method: Method) -> Planned {
+fn job_plan(cluster: &Cluster, runtime: &tokio::runtime::Runtime, policy: PolicyKind) -> JobPlan {
     let names = Names::new(None, None, None).unwrap();
     let facts = runtime.block_on(facts::read(&cluster.client(), &names)).unwrap();
-    Planned::new(facts, PlanOptions { method, ..PlanOptions::default() }).unwrap()
+    JobPlan::new(facts, PlanOptions { policy, ..PlanOptions::default() }).unwrap()
 }
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What a scheduler must not hear of: all collectors and estimators in the box, and the names that tests give.
+/// Words that a scheduler must not see: all collectors and estimators in the box, and the names that tests give.
 fn forbidden() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut words = Vec::new();
@@ -65,12 +65,12 @@ fn forbidden() -> Vec<String> {
 fn check(cluster: &Cluster, run: &Run, images: &[String]) {
     let merged = merge_folder(&cluster.out(), &run.job).unwrap();
     assert_eq!(merged.missing(images.iter().map(String::as_str)), Vec::<&str>::new());
-    assert_eq!((merged.answers.len(), merged.conflicts), (images.len(), 0));
+    assert_eq!((merged.results.len(), merged.conflicts), (images.len(), 0));
     let counted: Vec<&String> = run.nodes.iter().flat_map(|node| &node.images).collect();
     assert_eq!(counted.len(), images.len());
     assert_eq!(counted.into_iter().collect::<BTreeSet<_>>().len(), images.len());
     for node in &run.nodes {
-        let told = node.images.iter().filter(|image| merged.answers[*image].node != node.name).count() as u64;
+        let told = node.images.iter().filter(|image| merged.results[*image].node != node.name).count() as u64;
         assert!(told <= merged.duplicates, "{} did not do {told} of what counts for it", node.name);
     }
     cluster.nothing_is_left_of(&run.job);
@@ -93,14 +93,14 @@ fn three_jobs_by_three_estimates_that_are_swapped_under_the_scheduler() {
     let mut runs = Vec::new();
     for (job, estimate) in [("swap_a", "by_nothing"), ("swap_b", "by_rumour"), ("swap_c", "by_truth")] {
         cluster.bind("node_capability", estimate);
-        // From here on nothing says which estimate it is.
-        let planned = planned(&cluster, &runtime, Method::Static);
-        let mut agents = ThroughAgents::new(cluster.client(), format!("{job}-1"));
+        // The scheduler cannot see from here on which estimate it is.
+        let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
+        let mut agents = AgentDispatcher::new(cluster.client(), format!("{job}-1"));
         let job = cluster.job(job, &rates);
         let options = options(job.names.job());
-        let done = runtime.block_on(run(&job, &planned, &mut agents, &options, pending(), |_| {})).unwrap();
+        let done = runtime.block_on(run(&job, &job_plan, &mut agents, &options, pending(), |_| {})).unwrap();
         check(&cluster, &done, &images);
-        assert_eq!((done.duplicates, done.happenings.len()), (0, 0), "{:?}", done.happenings);
+        assert_eq!((done.duplicates, done.events.len()), (0, 0), "{:?}", done.events);
         runs.push(done);
     }
     let targets: Vec<Vec<u64>> =
@@ -121,12 +121,12 @@ fn a_killed_worker_and_a_killed_agent_cost_no_image_and_none_counts_twice() {
     for node in ["n1", "n2", "n3"] {
         cluster.write("node_capability", node, &json!(20));
     }
-    let planned = planned(&cluster, &runtime, Method::Dynamic);
+    let job_plan = job_plan(&cluster, &runtime, PolicyKind::Dynamic);
     let job = cluster.job("killed", &json!({ "n1": 20, "n2": 20, "n3": 20 }));
-    let mut agents = ThroughAgents::new(cluster.client(), "killed-1".to_owned());
+    let mut agents = AgentDispatcher::new(cluster.client(), "killed-1".to_owned());
     let killed = Cell::new(0);
     let mut victim = cluster.agents.remove(2).1;
-    let look = |now: &Now| {
+    let look = |now: &RunProgress| {
         if killed.get() == 0 && now.done > 40 {
             killed.set(1);
             processes::kill9(cluster.worker_of("n1"));
@@ -136,16 +136,16 @@ fn a_killed_worker_and_a_killed_agent_cost_no_image_and_none_counts_twice() {
         }
     };
     let options = options("killed");
-    let done = runtime.block_on(run(&job, &planned, &mut agents, &options, pending(), look)).unwrap();
+    let done = runtime.block_on(run(&job, &job_plan, &mut agents, &options, pending(), look)).unwrap();
     assert_eq!(killed.get(), 2);
     check(&cluster, &done, &images);
     let lost =
-        |node: &str| done.happenings.iter().any(|event| event.what == What::Lost && event.node == node);
-    assert!(lost("n1") && lost("n3"), "{:?}", done.happenings);
+        |node: &str| done.events.iter().any(|event| event.kind == RunEventKind::Lost && event.node == node);
+    assert!(lost("n1") && lost("n3"), "{:?}", done.events);
 }
 
 #[test]
-fn workers_of_different_groups_are_told_different_things() {
+fn workers_of_different_groups_have_different_parameters() {
     let cluster = Cluster::start(&["n1", "n2"]);
     let runtime = runtime();
     let images = images(60);
@@ -153,7 +153,7 @@ fn workers_of_different_groups_are_told_different_things() {
     for (node, capability) in [("n1", 10), ("n2", 50)] {
         cluster.write("node_capability", node, &json!(capability));
     }
-    let planned = planned(&cluster, &runtime, Method::Static);
+    let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
     let mut job = cluster.job("groups", &json!({}));
     let group = |node: &str, suffix: Option<&str>, rate: u32| Group {
         suffix: suffix.map(str::to_owned),
@@ -161,9 +161,9 @@ fn workers_of_different_groups_are_told_different_things() {
         params: [("rates".to_owned(), json!({ node: rate }).to_string().into())].into(),
     };
     job.groups = vec![group("n1", None, 10), group("n2", Some("fast"), 50)];
-    let mut agents = ThroughAgents::new(cluster.client(), "groups-1".to_owned());
+    let mut agents = AgentDispatcher::new(cluster.client(), "groups-1".to_owned());
     let options = options("groups");
-    let done = runtime.block_on(run(&job, &planned, &mut agents, &options, pending(), |_| {})).unwrap();
+    let done = runtime.block_on(run(&job, &job_plan, &mut agents, &options, pending(), |_| {})).unwrap();
     check(&cluster, &done, &images);
     let did: Vec<usize> = done.nodes.iter().map(|node| node.images.len()).collect();
     assert_eq!(did, [10, 50]);
@@ -177,51 +177,51 @@ fn a_cancelled_job_leaves_nothing() {
     let runtime = runtime();
     cluster.distribute(&images(400));
     cluster.write("node_capability", "n1", &json!(10));
-    let planned = planned(&cluster, &runtime, Method::Static);
+    let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
     let job = cluster.job("cancelled", &json!({ "n1": 10 }));
-    let mut agents = ThroughAgents::new(cluster.client(), "cancelled-1".to_owned());
+    let mut agents = AgentDispatcher::new(cluster.client(), "cancelled-1".to_owned());
     let (tell, cancelled) = tokio::sync::oneshot::channel::<()>();
     let tell = Cell::new(Some(tell));
-    let look = |now: &Now| {
+    let look = |now: &RunProgress| {
         if now.done > 0 {
             tell.take();
         }
     };
     let options = options("cancelled");
-    let ended = run(&job, &planned, &mut agents, &options, async { drop(cancelled.await) }, look);
+    let ended = run(&job, &job_plan, &mut agents, &options, async { drop(cancelled.await) }, look);
     assert!(matches!(runtime.block_on(ended), Err(Error::Cancelled)));
     cluster.nothing_is_left_of("cancelled");
 }
 
 #[test]
-fn a_name_that_is_taken_is_left_to_whom_it_belongs() {
+fn a_registration_of_another_owner_is_left_alone() {
     let cluster = Cluster::start(&["n1"]);
     let runtime = runtime();
     cluster.distribute(&images(2));
     cluster.write("node_capability", "n1", &json!(1));
-    let planned = planned(&cluster, &runtime, Method::Static);
+    let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
     let body = json!({ "dataName": "taken.work", "cmd": "true", "max-Time": 60 });
     cluster.http.send_json("POST", "/api/registry", &body).expect_status(201);
     let job = cluster.job("taken", &json!({ "n1": 1 }));
-    let mut agents = ThroughAgents::new(cluster.client(), "taken-1".to_owned());
-    let ended = runtime.block_on(run(&job, &planned, &mut agents, &options("taken"), pending(), |_| {}));
+    let mut agents = AgentDispatcher::new(cluster.client(), "taken-1".to_owned());
+    let ended = runtime.block_on(run(&job, &job_plan, &mut agents, &options("taken"), pending(), |_| {}));
     let error = ended.unwrap_err().to_string();
     assert!(error.starts_with("`taken.work` is registered already"), "{error}");
     cluster.http.get("/api/registry/taken.work").expect_status(200);
 }
 
 #[test]
-fn a_worker_that_may_not_run_is_said_to_be_that() {
+fn a_worker_that_may_not_run_fails_the_job_with_its_name() {
     let cluster = Cluster::start(&["n1"]);
     let runtime = runtime();
     cluster.distribute(&images(2));
     cluster.write("node_capability", "n1", &json!(1));
-    let planned = planned(&cluster, &runtime, Method::Static);
+    let job_plan = job_plan(&cluster, &runtime, PolicyKind::Static);
     let mut job = cluster.job("refused", &json!({ "n1": 1 }));
     job.command = estimand_api::command::Command::line("/sbin/no-such-worker").unwrap();
-    let mut agents = ThroughAgents::new(cluster.client(), "refused-1".to_owned());
+    let mut agents = AgentDispatcher::new(cluster.client(), "refused-1".to_owned());
     let options = Options { last_patience: 1.0, ..options("refused") };
-    let ended = runtime.block_on(run(&job, &planned, &mut agents, &options, pending(), |_| {}));
+    let ended = runtime.block_on(run(&job, &job_plan, &mut agents, &options, pending(), |_| {}));
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("no-such-worker"), "{error}");
     cluster.nothing_is_left_of("refused");

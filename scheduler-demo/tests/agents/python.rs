@@ -20,44 +20,44 @@ const GENERATED: usize = 12;
 const NAMES: [&str; 3] = ["data_distribution", "data_load", "node_capability"];
 const STATES: [&str; 3] = ["fresh", "stale", "node-lost"];
 
-/// What is known of a node: by name of data, and in what state its capability is.
+/// The facts about a node: values by name of data, and the state of its capability.
 #[derive(Debug)]
-struct Known {
+struct NodeCase {
     name: String,
     values: [Option<Value>; 3],
     state: &'static str,
 }
 
-fn node(name: &str, items: Value, capability: Value) -> Known {
-    Known { name: name.to_owned(), values: [Some(items), None, Some(capability)], state: "fresh" }
+fn node(name: &str, items: Value, capability: Value) -> NodeCase {
+    NodeCase { name: name.to_owned(), values: [Some(items), None, Some(capability)], state: "fresh" }
 }
 
-fn in_state(state: &'static str, known: Known) -> Known {
-    Known { state, ..known }
+fn in_state(state: &'static str, node: NodeCase) -> NodeCase {
+    NodeCase { state, ..node }
 }
 
 /// Makes this, and nothing else, what is known.
-fn write(http: &Http, case: &[Known]) {
+fn write(http: &Http, case: &[NodeCase]) {
     for name in NAMES {
         http.request("DELETE", &format!("/api/data?dataName={name}"), &[], b"").expect_status(200);
     }
-    for known in case {
-        for (name, value) in NAMES.iter().zip(&known.values) {
+    for node in case {
+        for (name, value) in NAMES.iter().zip(&node.values) {
             let Some(value) = value else { continue };
-            let mut body = json!({ "dataName": name, "nodeName": known.name, "dataValue": value });
-            let is_stale = known.state == "stale" && *name == "node_capability";
+            let mut body = json!({ "dataName": name, "nodeName": node.name, "dataValue": value });
+            let is_stale = node.state == "stale" && *name == "node_capability";
             if is_stale {
                 body["validFor"] = json!("1ms");
             }
             http.send_json("PUT", "/api/data", &body).expect_status(201);
-            let path = format!("/api/data/{name}/{}", known.name);
+            let path = format!("/api/data/{name}/{}", node.name);
             let is_so = || (http.get(&path).json()["state"] == "stale").then_some(());
             if is_stale {
                 wait::until(SOON, "the value to be stale", is_so);
             }
         }
-        let mark = if known.state == "node-lost" { "node-lost" } else { "fresh" };
-        let body = json!({ "nodeName": known.name, "state": mark });
+        let mark = if node.state == "node-lost" { "node-lost" } else { "fresh" };
+        let body = json!({ "nodeName": node.name, "state": mark });
         http.send_json("PUT", "/api/data/state", &body).expect_status(200);
     }
 }
@@ -74,7 +74,7 @@ fn in_python(server: &str) -> Value {
     output(Command::new("python3").arg(script).arg(server))
 }
 
-/// What `estimand partition` says, in the words of the script.
+/// The output of `estimand partition`, in the form of the script.
 fn in_rust(server: &str) -> Value {
     let plan = output(Command::new(binary()).args(["partition", "--json", "--server", server]));
     let each = |what: &str, of: &dyn Fn(&Value) -> Value| {
@@ -85,13 +85,13 @@ fn in_rust(server: &str) -> Value {
     json!({ "nodes": each("nodes", &of_node), "transfers": each("transfers", &of_transfer) })
 }
 
-fn by_hand() -> Vec<(&'static str, Vec<Known>)> {
+fn by_hand() -> Vec<(&'static str, Vec<NodeCase>)> {
     let items = |range: std::ops::Range<u32>| json!(range.map(|i| format!("{i:03}.jpg")).collect::<Vec<_>>());
     let object = |items: Value| json!({ "items": items });
     let one = |name: &str, what: usize, value: Value| {
         let mut values = [None, None, None];
         values[what] = Some(value);
-        Known { name: name.to_owned(), values, state: "fresh" }
+        NodeCase { name: name.to_owned(), values, state: "fresh" }
     };
     vec![
         (
@@ -150,7 +150,7 @@ fn by_hand() -> Vec<(&'static str, Vec<Known>)> {
     ]
 }
 
-fn any_case() -> impl Strategy<Value = Vec<Known>> {
+fn any_case() -> impl Strategy<Value = Vec<NodeCase>> {
     let items =
         hash_set(0..60u32, 0..40).prop_map(|all| json!(all.iter().map(u32::to_string).collect::<Vec<_>>()));
     let capability = prop_oneof![
@@ -159,10 +159,10 @@ fn any_case() -> impl Strategy<Value = Vec<Known>> {
         (1..5u32).prop_map(|value| json!(value)),
         (0.0..1e3f64).prop_map(|value| json!({ "value": value })),
     ];
-    let known = (items, option::of(0..9u32), option::of(capability), 0..STATES.len());
-    vec(known, 1..7).prop_map(|nodes| {
-        let mut case: Vec<Known> = (nodes.into_iter().enumerate())
-            .map(|(i, (items, load, capability, state))| Known {
+    let any_node = (items, option::of(0..9u32), option::of(capability), 0..STATES.len());
+    vec(any_node, 1..7).prop_map(|nodes| {
+        let mut case: Vec<NodeCase> = (nodes.into_iter().enumerate())
+            .map(|(i, (items, load, capability, state))| NodeCase {
                 name: format!("n{i}"),
                 values: [Some(items), load.map(|load| json!(load)), capability],
                 state: STATES[state],
@@ -179,7 +179,7 @@ fn a_program_in_python_divides_as_the_scheduler_does() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let services = Estimand::builder(binary()).args(["up", "--no-agent", "--defaults", "none"]).start();
     let (http, server) = (services.http(), services.base_url());
-    let check = |what: &str, case: &[Known]| {
+    let check = |what: &str, case: &[NodeCase]| {
         write(&http, case);
         let (python, rust) = (in_python(server), in_rust(server));
         assert_eq!(python, rust, "{what}");

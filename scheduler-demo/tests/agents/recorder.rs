@@ -90,7 +90,7 @@ fn carry(client: &TcpStream, target: SocketAddr, [said, heard]: &[Tape; 2]) -> i
     Ok(())
 }
 
-/// Until one side ends, which the other one is told.
+/// Copies until one side ends, and then shuts the other one down.
 fn copy(mut from: &TcpStream, mut to: &TcpStream, tape: &Tape) {
     let own = {
         let mut connections = locked(tape);

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use estimand_scheduler_demo::facts::{self, Names};
-use estimand_scheduler_demo::planned::{Options, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options};
 use estimand_scheduler_demo::results::merge_folder;
 use estimand_testkit::{TOKEN, TOKEN_VARIABLE, processes, wait};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::{images, runtime};
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 const IMAGES: usize = 160;
 
-/// The scheduler's process. It is told of jobs and of nothing else.
+/// The scheduler's process. Its only input are jobs.
 struct Scheduler {
     process: Child,
     jobs: ChildStdin,
@@ -43,7 +43,7 @@ impl Scheduler {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// What the system says that the process was started with.
+    /// Arguments and environment of the process, from `/proc`.
     fn started_with(&self) -> String {
         let read = |what: &str| fs::read_to_string(format!("/proc/{}/{what}", self.process.id())).unwrap();
         read("cmdline") + &read("environ")
@@ -81,7 +81,7 @@ fn log_of(cluster: &Cluster, node: &str) -> String {
     cluster.folder.path().join(format!("{node}.log")).display().to_string()
 }
 
-/// What a node's log says of the last run.
+/// The speed of the last run in a node's log.
 fn last_fps(cluster: &Cluster, node: &str) -> f64 {
     let log = fs::read_to_string(log_of(cluster, node)).unwrap();
     log.lines().last().unwrap().rsplit('=').next().unwrap().parse().unwrap()
@@ -103,8 +103,8 @@ fn until_estimated(cluster: &Cluster, estimator: &str, expected: impl Fn(&str) -
 fn implied(cluster: &Cluster, estimator: &str) -> BTreeMap<String, u64> {
     let names = Names::new(None, None, Some(estimator)).unwrap();
     let facts = runtime().block_on(facts::read(&cluster.client(), &names)).unwrap();
-    let planned = Planned::new(facts, Options::default()).unwrap();
-    let nodes = planned.problem.nodes().iter().zip(&planned.plan.parts);
+    let job_plan = JobPlan::new(facts, Options::default()).unwrap();
+    let nodes = job_plan.problem.nodes().iter().zip(&job_plan.plan.parts);
     nodes.map(|(node, part)| (node.name.clone(), part.target)).collect()
 }
 
@@ -146,10 +146,10 @@ fn shipped_estimators_are_swapped_under_a_scheduler_that_cannot_know() {
         assert_eq!((&outcome["job"], &outcome["duplicates"]), (&json!(job), &json!(0)), "{outcome}");
         let merged = merge_folder(&cluster.out(), job).unwrap();
         assert_eq!(merged.missing(images.iter().map(String::as_str)), Vec::<&str>::new());
-        assert_eq!((merged.answers.len(), merged.duplicates), (IMAGES, 0));
+        assert_eq!((merged.results.len(), merged.duplicates), (IMAGES, 0));
     }
     assert_eq!((scheduler.process.try_wait().unwrap(), scheduler.process.id()), (None, pid));
-    assert_eq!(processes::descendants(pid).len(), 0, "whoever would do its work for it");
+    assert_eq!(processes::descendants(pid).len(), 0, "a child could do its work for it");
     drop(scheduler);
     jobs.iter().for_each(|job| cluster.nothing_is_left_of(job));
 

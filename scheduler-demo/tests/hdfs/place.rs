@@ -10,8 +10,8 @@ use std::time::Duration;
 use estimand_api::command::Command as Words;
 use estimand_scheduler_demo::facts::{self, Names};
 use estimand_scheduler_demo::job::{Job, JobNames};
-use estimand_scheduler_demo::plan::Settings;
-use estimand_scheduler_demo::planned::{Method, Options as PlanOptions, Planned};
+use estimand_scheduler_demo::job_plan::{JobPlan, Options as PlanOptions, PolicyKind};
+use estimand_scheduler_demo::plan::DynamicSettings;
 use estimand_scheduler_demo::results::merge_folder;
 use estimand_scheduler_demo::run::{Options, Run};
 use estimand_testkit::hdfs::Hdfs;
@@ -35,7 +35,7 @@ impl Place {
     /// So many pictures, each on so many DataNodes; who has which, the collector `hdfs` has said once.
     pub fn start(count: usize, copies: usize) -> Place {
         let folder = cluster::folder();
-        // In a place of its own it is told from the workers of other tests.
+        // Its own path distinguishes it from the workers of other tests.
         let worker = folder.path().join("estimand-worker");
         fs::hard_link(built(), &worker).or_else(|_| fs::copy(built(), &worker).map(drop)).unwrap();
         let model = folder.path().join("small.onnx");
@@ -55,7 +55,7 @@ impl Place {
     /// Registers the collector under a name of its own and binds what the scheduler reads to it.
     fn distribute(&self, replicas: usize) {
         let Place { hdfs, cluster, .. } = self;
-        // Once: what it says must not change when a DataNode goes.
+        // Collected once: its value must not change when a DataNode goes.
         let body = json!({
             "dataName": "images_in_hdfs", "cmd": "hdfs", "mode": "builtin", "max-Time": 3600, "replicas": 1,
             "params": {
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// What a worker is told.
+    /// Parameters of a worker.
     pub fn params(&self, share: f64) -> Vec<(&'static str, String)> {
         let throttle = share.to_string();
         vec![
@@ -94,12 +94,12 @@ impl Place {
         job
     }
 
-    pub fn planned(&self, runtime: &tokio::runtime::Runtime, method: Method) -> Planned {
+    pub fn job_plan(&self, runtime: &tokio::runtime::Runtime, policy: PolicyKind) -> JobPlan {
         let names = Names::new(None, None, None).unwrap();
         let facts = runtime.block_on(facts::read(&self.cluster.client(), &names)).unwrap();
         // Small chunks, so that a worker that goes does not take much along.
-        let settings = Settings { min_chunk: 2, ..Settings::default() };
-        Planned::new(facts, PlanOptions { method, settings, ..PlanOptions::default() }).unwrap()
+        let settings = DynamicSettings { min_chunk: 2, ..DynamicSettings::default() };
+        JobPlan::new(facts, PlanOptions { policy, settings, ..PlanOptions::default() }).unwrap()
     }
 
     /// Every image has one label; the scheduler counts every image once; nothing is left.
@@ -107,8 +107,8 @@ impl Place {
     pub fn check(&self, run: &Run) {
         let merged = merge_folder(&self.cluster.out(), &run.job).unwrap();
         assert_eq!(merged.missing(self.images.iter().map(String::as_str)), Vec::<&str>::new());
-        assert_eq!((merged.answers.len(), merged.conflicts), (self.images.len(), 0));
-        let unlabelled: Vec<_> = merged.answers.values().filter(|answer| answer.label.is_none()).collect();
+        assert_eq!((merged.results.len(), merged.conflicts), (self.images.len(), 0));
+        let unlabelled: Vec<_> = merged.results.values().filter(|answer| answer.label.is_none()).collect();
         assert!(unlabelled.is_empty(), "{unlabelled:?}");
         let counted: Vec<&String> = run.nodes.iter().flat_map(|node| &node.images).collect();
         assert_eq!(counted.len(), self.images.len());
@@ -127,12 +127,12 @@ pub fn runtime() -> tokio::runtime::Runtime {
 
 #[track_caller]
 fn call<'a>(worker: &Path, words: impl IntoIterator<Item = &'a OsStr>) {
-    // Whoever runs the tests, `root` may do everything there.
+    // `root` may do everything in that HDFS, for any user who runs the tests.
     let output = Command::new(worker).args(words).env("HADOOP_USER_NAME", "root").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The worker is a workspace of its own: where `./test` builds it, or where the environment says.
+/// The worker, a workspace of its own: in the folder of `./test`, or in that of the environment.
 fn built() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/worker/debug/estimand-worker");
     let path = std::env::var_os("ESTIMAND_WORKER").map_or(usual, PathBuf::from);

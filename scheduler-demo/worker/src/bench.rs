@@ -1,7 +1,7 @@
-//! How many images a second one core classifies, and what the time goes to.
+//! The number of images a second that one core classifies, and the time of each step.
 //!
 //! A round takes every image once, from bytes that are in memory already. What is compared with something else
-//! is compared round by round (`serve`): whoever asks for the rounds puts the other's between them.
+//! is compared round by round (`serve`): the caller puts the other program's rounds between them.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::decode::decode;
-use crate::images::{self, Unreadable};
+use crate::images::{self, ReadError};
 use crate::network::{Network, NetworkError};
 use crate::tensor::{self, IMAGE_LEN};
 
@@ -21,9 +21,9 @@ pub enum BenchError {
     #[error("{place}: there is no .jpg in it")]
     NoImages { place: String },
     #[error("{name}: {cause}")]
-    Unreadable { name: String, cause: Unreadable },
+    Unreadable { name: String, cause: ReadError },
     #[error("{name}: {cause}")]
-    Undecodable { name: String, cause: crate::decode::Undecodable },
+    DecodeError { name: String, cause: crate::decode::DecodeError },
     #[error(transparent)]
     Network(#[from] NetworkError),
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub fn load(folder: &Path, count: usize) -> Result<Vec<Vec<u8>>, BenchError> {
     paths.iter().map(read).collect()
 }
 
-/// What one round took.
+/// The times of one round.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
@@ -80,7 +80,7 @@ pub fn round(network: &Network, files: &[Vec<u8>]) -> Result<Round, BenchError> 
         for (jpeg, place) in batch.iter().zip(input.chunks_exact_mut(IMAGE_LEN)) {
             let start = Instant::now();
             let pixels = decode(jpeg)
-                .map_err(|cause| BenchError::Undecodable { name: format!("image {images}"), cause })?;
+                .map_err(|cause| BenchError::DecodeError { name: format!("image {images}"), cause })?;
             let decoded = Instant::now();
             tensor::fill(&pixels, place);
             decoding += decoded - start;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::decode::{Undecodable, decode};
+use crate::decode::{DecodeError, decode};
 use crate::network::{Network, NetworkError, Verdict};
 use crate::tensor::{self, IMAGE_LEN};
 
@@ -14,21 +14,21 @@ pub struct Classifier {
 
 /// Why an image has no label. It is a fact about that image, and no reason to stop.
 #[derive(Debug, thiserror::Error)]
-pub enum Unclassified {
+pub enum ClassifyError {
     #[error(transparent)]
-    Undecodable(#[from] Undecodable),
+    DecodeError(#[from] DecodeError),
     #[error(transparent)]
     Network(#[from] NetworkError),
 }
 
 impl Classifier {
     /// Images are taken one by one. Eight at a time go a quarter faster, for the full layers' weights come from memory
-    /// once for all of them; but then a worker on a slow node would hear of nothing for seconds.
+    /// once for all of them; but then a worker on a slow node would not react for seconds.
     pub fn load(model: &Path) -> Result<Self, NetworkError> {
         Ok(Classifier { network: Network::load(model, 1)?, input: vec![0.0; IMAGE_LEN] })
     }
 
-    pub fn classify(&mut self, jpeg: &[u8]) -> Result<Verdict, Unclassified> {
+    pub fn classify(&mut self, jpeg: &[u8]) -> Result<Verdict, ClassifyError> {
         tensor::fill(&decode(jpeg)?, &mut self.input);
         let verdicts = self.network.verdicts(&self.input)?;
         Ok(verdicts[0])

@@ -1,7 +1,7 @@
 //! JPEG bytes to pixels.
 //!
-//! What can't be shown whole is refused with a reason: half a photograph would get a label that says nothing about
-//! the photograph. Whatever the bytes are, this neither panics nor takes more memory than [`MAX_PIXELS`] allow.
+//! An incomplete image is rejected with a reason: half a photograph would get a label that says nothing about the
+//! photograph. No input makes this panic or take more memory than [`MAX_PIXELS`] allow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ pub struct Pixels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Undecodable {
+pub enum DecodeError {
     #[error("it is no JPEG: it does not begin with FF D8")]
     NotJpeg,
     #[error("it has {width} x {height} pixels, more than the {MAX_PIXELS} that are taken")]
@@ -34,40 +34,40 @@ pub enum Undecodable {
 }
 
 /// Grey and CMYK images become RGB.
-pub fn decode(bytes: &[u8]) -> Result<Pixels, Undecodable> {
+pub fn decode(bytes: &[u8]) -> Result<Pixels, DecodeError> {
     if !bytes.starts_with(&[0xff, 0xd8]) {
-        return Err(Undecodable::NotJpeg);
+        return Err(DecodeError::NotJpeg);
     }
     if !has_end(bytes) {
-        return Err(Undecodable::Broken("its end is missing".to_owned()));
+        return Err(DecodeError::Broken("its end is missing".to_owned()));
     }
     // The decoder is in safe Rust for the most part, and a file that makes it panic costs that image only.
     catch_unwind(AssertUnwindSafe(|| decode_jpeg(bytes)))
-        .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder gave up on it".to_owned())))
+        .unwrap_or_else(|_| Err(DecodeError::Broken("the decoder gave up on it".to_owned())))
 }
 
-fn decode_jpeg(bytes: &[u8]) -> Result<Pixels, Undecodable> {
+fn decode_jpeg(bytes: &[u8]) -> Result<Pixels, DecodeError> {
     // Otherwise what is missing would be filled with grey.
     let strict = DecoderOptions::default().set_strict_mode(true);
     let options =
         strict.jpeg_set_out_colorspace(ColorSpace::RGB).set_max_width(MAX_EDGE).set_max_height(MAX_EDGE);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    let broken = |error: zune_jpeg::errors::DecodeErrors| Undecodable::Broken(one_line(&error.to_string()));
+    let broken = |error: zune_jpeg::errors::DecodeErrors| DecodeError::Broken(one_line(&error.to_string()));
     decoder.decode_headers().map_err(broken)?;
     let (width, height) =
-        decoder.dimensions().ok_or_else(|| Undecodable::Broken("it has no size".to_owned()))?;
+        decoder.dimensions().ok_or_else(|| DecodeError::Broken("it has no size".to_owned()))?;
     if width * height > MAX_PIXELS {
-        return Err(Undecodable::TooLarge { width, height });
+        return Err(DecodeError::TooLarge { width, height });
     }
     let rgb = decoder.decode().map_err(broken)?;
     if rgb.len() != width * height * 3 || rgb.is_empty() {
-        return Err(Undecodable::Broken(format!("{} bytes for {width} x {height} pixels", rgb.len())));
+        return Err(DecodeError::Broken(format!("{} bytes for {width} x {height} pixels", rgb.len())));
     }
     Ok(Pixels { width, height, rgb })
 }
 
-/// Whether the marker of an image's end follows the last marker before pixels. The decoder does without it, and shows
-/// something for the last rows if they aren't there. Pixels never look like a marker; a preview within the file has
+/// True if the marker of an image's end follows the last marker before pixels. The decoder does without it, and makes up
+/// missing last rows. Pixels never look like a marker; a preview within the file has
 /// both, but before the image.
 fn has_end(bytes: &[u8]) -> bool {
     let is = |marker: [u8; 2]| move |pair: &[u8]| pair == marker;

@@ -30,18 +30,18 @@ pub enum PlaceError {
 
 /// Why an image's bytes could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ReadError {
     #[error("its name is no path below the folder of images")]
-    Name,
+    InvalidName,
     #[error("it is no plain file")]
-    NoFile,
+    NotAFile,
     #[error("it has more than {MAX_IMAGE_BYTES} bytes")]
     TooLarge,
     #[error("it can't be read: {0}")]
     Read(String),
     /// Nothing is known of the image, and something may be later.
     #[error("the place of the images doesn't answer: {0}")]
-    Away(String),
+    Unavailable(String),
 }
 
 impl Images {
@@ -99,9 +99,9 @@ impl Images {
     }
 
     /// The bytes of one image.
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, Unreadable> {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, ReadError> {
         if !is_below(name) {
-            return Err(Unreadable::Name);
+            return Err(ReadError::InvalidName);
         }
         match self {
             Images::Folder(folder) => read_file(&folder.join(name)),
@@ -116,17 +116,17 @@ fn is_below(name: &str) -> bool {
 }
 
 /// A plain file, whole.
-pub fn read_file(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let failed = |error: std::io::Error| Unreadable::Read(error.to_string());
-    // Opening a pipe would wait for somebody who writes to it.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let failed = |error: std::io::Error| ReadError::Read(error.to_string());
+    // Opening a pipe would wait for a writer.
     let metadata = path.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(Unreadable::NoFile);
+        return Err(ReadError::NotAFile);
     }
     let mut bytes = Vec::with_capacity(metadata.len().min(MAX_IMAGE_BYTES) as usize + 1);
     File::open(path).map_err(failed)?.take(MAX_IMAGE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > MAX_IMAGE_BYTES {
-        true => Err(Unreadable::TooLarge),
+        true => Err(ReadError::TooLarge),
         false => Ok(bytes),
     }
 }
@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(images.read("a.jpg").unwrap(), b"bytes");
         let absolute = folder.path().join("inner/a.jpg");
         for name in ["../inner/a.jpg", absolute.to_str().unwrap(), "", ".", "a.jpg/", "x//a.jpg", "a\0.jpg"] {
-            assert_eq!(images.read(name), Err(Unreadable::Name), "{name:?}");
+            assert_eq!(images.read(name), Err(ReadError::InvalidName), "{name:?}");
         }
-        assert!(matches!(images.read("b.jpg"), Err(Unreadable::Read(_))));
+        assert!(matches!(images.read("b.jpg"), Err(ReadError::Read(_))));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a.jpg")).unwrap();
         let images = Images::at(folder.path().to_str().unwrap()).unwrap();
-        assert_eq!(images.read("a.jpg"), Err(Unreadable::NoFile));
+        assert_eq!(images.read("a.jpg"), Err(ReadError::NotAFile));
         assert!(matches!(Images::at("/no/such/place"), Err(PlaceError::NoFolder { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! Pixels to what the network takes: the shorter edge brought to 256, the middle 224 x 224 of that, each channel
+//! Pixels to the network's input: the shorter edge brought to 256, the middle 224 x 224 of that, each channel
 //! normalised as ImageNet's are.
 //!
 //! Resizing is linear with a support that grows when shrinking, as Pillow does it and as such networks are trained;
@@ -8,7 +8,7 @@
 use crate::decode::Pixels;
 use crate::model::alexnet::EDGE;
 
-/// What the shorter edge is brought to before the crop.
+/// Length of the shorter edge before the crop.
 const RESIZED: usize = 256;
 /// Of ImageNet's images, as a share of 255.
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
@@ -52,7 +52,7 @@ pub fn fill(pixels: &Pixels, out: &mut [f32]) {
     }
 }
 
-/// Which samples make each of the crop's positions along one edge, and how much each of them counts.
+/// The samples of each position of the crop along one edge, with their weights.
 struct Axis {
     /// Per position: its first sample, and where its weights begin and end.
     spans: Vec<(usize, usize, usize)>,
@@ -111,13 +111,13 @@ mod tests {
         out
     }
 
-    /// What a position's number was before it was normalised.
+    /// A position's number before it was normalised.
     fn sample(out: &[f32], channel: usize, x: usize, y: usize) -> f32 {
         (out[(channel * EDGE + y) * EDGE + x] * DEVIATION[channel] + MEAN[channel]) * 255.0
     }
 
     #[test]
-    fn one_colour_stays_that_colour_whatever_the_size() {
+    fn one_colour_stays_that_colour_at_any_size() {
         for (width, height) in [(1, 1), (500, 375), (375, 500), (256, 256), (3, 1000), (40, 31), (2000, 257)]
         {
             let out = image(width, height, |_, _| [200, 100, 7]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_right_size_is_only_cropped() {
+    fn an_image_of_the_right_size_is_only_cropped() {
         let out = image(256, 256, |x, y| [x as u8, y as u8, (x ^ y) as u8]);
         for (x, y) in [(0, 0), (223, 223), (17, 101)] {
             assert!((sample(&out, 0, x, y) - (x + 16) as f32).abs() < 1e-3);

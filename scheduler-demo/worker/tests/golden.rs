@@ -1,5 +1,5 @@
-//! What the small network says of made pictures, to the digit: any change to how images are decoded, resized,
-//! normalised or inferred shows here.
+//! Labels and scores of made pictures by the small network, to the digit: any change of decoding, resizing,
+//! normalisation or inference shows here.
 
 #![allow(clippy::unwrap_used)]
 

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use estimand_worker::decode::{Pixels, Undecodable, decode};
+use estimand_worker::decode::{DecodeError, Pixels, decode};
 use estimand_worker::random::Random;
 
 const PLAIN: &[u8] = include_bytes!("odd/plain.jpg");
@@ -43,7 +43,7 @@ fn inks_become_colours() {
 }
 
 #[test]
-fn what_is_cut_off_is_refused_wherever_it_is_cut() {
+fn a_truncated_image_is_rejected_at_any_length() {
     for (what, jpeg) in [("plain", PLAIN), ("progressive", PROGRESSIVE), ("grey", GREY), ("cmyk", CMYK)] {
         for len in 0..jpeg.len() {
             let outcome = decode(&jpeg[..len]);
@@ -53,7 +53,7 @@ fn what_is_cut_off_is_refused_wherever_it_is_cut() {
 }
 
 #[test]
-fn what_follows_the_image_is_no_matter() {
+fn bytes_after_the_image_are_ignored() {
     let jpeg = [PLAIN, b"\0\0something else"].concat();
     assert_eq!(decode(&jpeg), decode(PLAIN));
     // A preview's end within a file is not the file's end.
@@ -64,18 +64,18 @@ fn what_follows_the_image_is_no_matter() {
 }
 
 #[test]
-fn what_is_no_jpeg_is_said_to_be_none() {
+fn a_file_that_is_no_jpeg_is_rejected() {
     for bytes in [&b""[..], b"\x89PNG\r\n", b"\xff", b"hello"] {
-        assert_eq!(decode(bytes), Err(Undecodable::NotJpeg));
+        assert_eq!(decode(bytes), Err(DecodeError::NotJpeg));
     }
 }
 
 #[test]
-fn an_image_that_claims_to_be_enormous_is_refused_before_it_takes_memory() {
+fn an_enormous_image_is_rejected_before_it_takes_memory() {
     let mut jpeg = PLAIN.to_vec();
     let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
     jpeg[frame + 5..frame + 9].copy_from_slice(&[0xff; 4]);
-    assert_eq!(decode(&jpeg), Err(Undecodable::TooLarge { width: 65_535, height: 65_535 }));
+    assert_eq!(decode(&jpeg), Err(DecodeError::TooLarge { width: 65_535, height: 65_535 }));
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Groups {
             }
         }
         if let Some(top) = self.tops.first() {
-            // A node has its part also when somebody else works here; limits see to it that it is not more.
+            // A node gets its part also beside other processes; limits keep it from more.
             match self.version {
                 Version::One => fs::write(top.join("cpu.shares"), SHARES.to_string())?,
                 Version::Two => fs::write(top.join("cpu.weight"), WEIGHT.to_string())?,

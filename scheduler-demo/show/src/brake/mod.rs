@@ -1,8 +1,8 @@
-//! What makes a node slower than the machine: a limit of the kernel's where one may be set, else the worker's own pace.
+//! Slows the nodes: by a limit of the kernel where one may be set, else by the worker's own pauses.
 //!
-//! What works is found by trying, in this order: control groups of version 1, of version 2, and then a file for each
-//! node with the share of a core that its worker takes. Groups are named after the demo's process and removed with the
-//! value; what a demo left that was killed is removed by the next one. Nobody else's group is touched.
+//! The first of these that works is used: control groups of version 1, of version 2, and a file for each node with the
+//! share of a core that its worker takes. Groups are named after the demo's process and removed with the value; groups
+//! of a killed demo are removed by the next one. No other group is touched.
 
 mod groups;
 mod pace;
@@ -14,37 +14,37 @@ use std::path::{Path, PathBuf};
 
 use crate::nodes::Node;
 use groups::Groups;
-use pace::Paces;
+use pace::PaceFiles;
 
-/// How fast a node is at the moment.
+/// The present speed of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gear {
-    /// Not slowed: what is done now is in no figure.
+pub enum NodeSpeed {
+    /// Not slowed: this time is in no figure.
     Free,
-    /// As fast as it is.
+    /// The speed of the node.
     Own,
     /// A third of that.
     Third,
 }
 
-/// The means.
+/// The way of slowing.
 #[derive(Debug)]
-enum Means {
+enum BrakeKind {
     Groups(Groups),
-    Paces(Paces),
+    PaceFiles(PaceFiles),
 }
 
 /// Slows the nodes of one demo.
 #[derive(Debug)]
 pub struct Brakes {
-    means: Means,
-    nodes: Vec<(Node, Gear)>,
+    kind: BrakeKind,
+    nodes: Vec<(Node, NodeSpeed)>,
     /// The machine's cores.
     most: f64,
 }
 
 impl Brakes {
-    /// Finds out what works. `folder` is the demo's; `enters` says whether a process can enter a group by its files.
+    /// Finds the first way that works. `folder` is the demo's; `enters` tries to enter a group by its files.
     pub fn find(
         nodes: &[Node],
         cores: usize,
@@ -54,30 +54,30 @@ impl Brakes {
     ) -> io::Result<Brakes> {
         let names: Vec<&str> = nodes.iter().map(|node| node.name).collect();
         let found = if groups { Groups::find(&names, enters) } else { None };
-        let means = match found {
-            Some(groups) => Means::Groups(groups),
-            None => Means::Paces(Paces::new(folder, &names)?),
+        let kind = match found {
+            Some(groups) => BrakeKind::Groups(groups),
+            None => BrakeKind::PaceFiles(PaceFiles::new(folder, &names)?),
         };
-        let nodes = nodes.iter().map(|node| (node.clone(), Gear::Own)).collect();
-        let brakes = Brakes { means, nodes, most: cores as f64 };
-        brakes.nodes.iter().try_for_each(|(node, gear)| brakes.apply(node, *gear))?;
+        let nodes = nodes.iter().map(|node| (node.clone(), NodeSpeed::Own)).collect();
+        let brakes = Brakes { kind, nodes, most: cores as f64 };
+        brakes.nodes.iter().try_for_each(|(node, speed)| brakes.apply(node, *speed))?;
         Ok(brakes)
     }
 
-    /// Whether the load of a node is really there; otherwise it is only reckoned with.
+    /// True if the load of a node really runs; otherwise its worker pauses for it too.
     pub fn is_real(&self) -> bool {
-        matches!(self.means, Means::Groups(_))
+        matches!(self.kind, BrakeKind::Groups(_))
     }
 
     /// The files by which a process enters the node's groups.
     pub fn entries(&self, node: &str) -> Vec<PathBuf> {
-        match &self.means {
-            Means::Groups(groups) => groups.entries(node),
-            Means::Paces(_) => Vec::new(),
+        match &self.kind {
+            BrakeKind::Groups(groups) => groups.entries(node),
+            BrakeKind::PaceFiles(_) => Vec::new(),
         }
     }
 
-    /// Which processor a node is a part of: one after the other, and back, so that each has about as much of them.
+    /// The processor of a node: one after the other and back, so that all have about equal shares of nodes.
     pub fn cpu(&self, node: &str) -> Option<usize> {
         let cpus = if self.is_real() { self.most as usize } else { 0 };
         let at = self.nodes.iter().position(|(other, _)| other.name == node)?;
@@ -85,46 +85,46 @@ impl Brakes {
         Some(if at < cpus { at } else { 2 * cpus - 1 - at })
     }
 
-    /// What workers are told as `throttle`, with `{node}` for the node.
+    /// The parameter `throttle` of workers, with `{node}` for the node.
     pub fn throttle(&self) -> Option<String> {
-        match &self.means {
-            Means::Groups(_) => None,
-            Means::Paces(paces) => Some(paces.pattern()),
+        match &self.kind {
+            BrakeKind::Groups(_) => None,
+            BrakeKind::PaceFiles(pace_files) => Some(pace_files.pattern()),
         }
     }
 
-    /// The folder in which `NODE/free` says what part of a node is free, if there is no better way to know.
-    pub fn told_free(&self) -> Option<&Path> {
-        match &self.means {
-            Means::Groups(_) => None,
-            Means::Paces(paces) => Some(paces.folder()),
+    /// The folder with a file `NODE/free`, the free part of each node, if no limit of the kernel can be measured.
+    pub fn free_folder(&self) -> Option<&Path> {
+        match &self.kind {
+            BrakeKind::Groups(_) => None,
+            BrakeKind::PaceFiles(pace_files) => Some(pace_files.folder()),
         }
     }
 
-    /// Changes how fast a node is; nothing happens if that is how fast it is.
-    pub fn shift(&mut self, name: &str, gear: Gear) -> io::Result<()> {
+    /// Changes the speed of a node, if it differs.
+    pub fn shift(&mut self, name: &str, speed: NodeSpeed) -> io::Result<()> {
         let Some(at) = self.nodes.iter().position(|(node, _)| node.name == name) else { return Ok(()) };
-        if self.nodes[at].1 != gear {
-            self.apply(&self.nodes[at].0, gear)?;
-            self.nodes[at].1 = gear;
+        if self.nodes[at].1 != speed {
+            self.apply(&self.nodes[at].0, speed)?;
+            self.nodes[at].1 = speed;
         }
         Ok(())
     }
 
-    fn apply(&self, node: &Node, gear: Gear) -> io::Result<()> {
-        match &self.means {
-            Means::Groups(groups) => {
-                let cores = match gear {
+    fn apply(&self, node: &Node, speed: NodeSpeed) -> io::Result<()> {
+        match &self.kind {
+            BrakeKind::Groups(groups) => {
+                let cores = match speed {
                     // A number still, so that what is read of the group has one.
-                    Gear::Free => self.most,
-                    Gear::Own => node.cores,
-                    Gear::Third => node.cores / 3.0,
+                    NodeSpeed::Free => self.most,
+                    NodeSpeed::Own => node.cores,
+                    NodeSpeed::Third => node.cores / 3.0,
                 };
                 groups.limit(node.name, cores)
             }
-            Means::Paces(paces) => {
-                let share = if gear == Gear::Third { node.free() / 3.0 } else { node.free() };
-                paces.set(node.name, share, 1.0 - node.busy)
+            BrakeKind::PaceFiles(pace_files) => {
+                let share = if speed == NodeSpeed::Third { node.free() / 3.0 } else { node.free() };
+                pace_files.set(node.name, share, 1.0 - node.busy)
             }
         }
     }
@@ -133,11 +133,11 @@ impl Brakes {
 /// For people.
 impl fmt::Display for Brakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.means {
-            Means::Groups(groups) => {
+        match &self.kind {
+            BrakeKind::Groups(groups) => {
                 write!(f, "limits of the kernel's (control groups, version {})", groups.version())
             }
-            Means::Paces(_) => {
+            BrakeKind::PaceFiles(_) => {
                 write!(f, "workers that pause (no control groups), also for what their nodes are busy with")
             }
         }

@@ -1,6 +1,6 @@
-//! Where no group may be made: files with the share of a core that each node's worker takes.
+//! Files with the share of a core of each node's worker, for machines without control groups.
 //!
-//! The worker pauses by it. What else the node would be busy with is not there; the share is less by as much.
+//! The worker pauses by it. The other load of the node does not run; the share is smaller instead.
 
 use std::fs;
 use std::io;
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 
 /// No worker takes less, or more.
 const SHARES: (f64, f64) = (0.01, 1.0);
-/// What stands for the node's name.
+/// Placeholder of the node's name.
 const NODE: &str = "{node}";
 
 #[derive(Debug)]
-pub(super) struct Paces {
+pub(super) struct PaceFiles {
     folder: PathBuf,
 }
 
-impl Paces {
-    pub fn new(folder: &Path, nodes: &[&str]) -> io::Result<Paces> {
-        let paces = Paces { folder: folder.join("pace") };
+impl PaceFiles {
+    pub fn new(folder: &Path, nodes: &[&str]) -> io::Result<PaceFiles> {
+        let pace_files = PaceFiles { folder: folder.join("pace") };
         for node in nodes {
-            fs::create_dir_all(paces.folder.join(node))?;
+            fs::create_dir_all(pace_files.folder.join(node))?;
         }
-        Ok(paces)
+        Ok(pace_files)
     }
 
     pub fn pattern(&self) -> String {
@@ -40,7 +40,7 @@ impl Paces {
     }
 }
 
-/// Whoever reads sees the old number or the new one.
+/// Replaces the file at once: a reader sees the old number or the new one.
 fn put(folder: &Path, name: &str, number: f64) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     fs::write(&new, format!("{number:.4}\n"))?;

@@ -1,4 +1,4 @@
-//! Where a process may have groups below its own, by what `/proc` says of it.
+//! Finds the control groups of a process in the texts of `/proc`.
 //!
 //! Pure: texts go in, folders come out, whether or not anything may be made there.
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A mounted hierarchy.
 struct Mount<'a> {
-    /// Which part of the hierarchy is mounted, and where.
+    /// The part of the hierarchy that is mounted, and its mount point.
     root: &'a str,
     point: String,
     kind: &'a str,

@@ -1,4 +1,4 @@
-//! Virtual nodes: speeds over time, and what they could do at best.
+//! Virtual nodes: their speeds over time, and the ideal time for them.
 
 /// Items a second, in steps over time.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ impl Speed {
 #[derive(Debug, Clone, PartialEq)]
 pub struct VirtualNode {
     pub name: String,
-    /// What the policy is told of it if it joins later.
+    /// Reported to the policy if the node joins later.
     pub capability: f64,
     pub speed: Speed,
     /// From joining to being ready.

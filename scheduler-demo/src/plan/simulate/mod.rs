@@ -11,12 +11,12 @@ pub use run::run;
 
 use super::ItemId;
 
-/// How nodes and policy hear of each other, in seconds.
+/// Delays between nodes and policy, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Conditions {
-    /// A node tells of what it did when it has an item done and so long has passed, or when it has no more to do.
+    /// A node reports after this time if it has done an item, and when it has no more items.
     pub report_every: f64,
-    /// Until a report is heard, and until an order is.
+    /// Of a report and of an order.
     pub delay: f64,
     /// Until a death is noticed.
     pub detection: f64,
@@ -30,15 +30,15 @@ pub struct Span {
     pub items: u64,
 }
 
-/// What became of one node.
+/// One node's part in a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Lane {
+pub struct NodeTrace {
     pub name: String,
     /// When it was ready to work.
     pub ready: f64,
     pub died: Option<f64>,
     pub spans: Vec<Span>,
-    /// Items that it did and told of, in order.
+    /// Items that it did and reported, in order.
     pub told: Vec<ItemId>,
     /// Items that it did, whether they counted or not.
     pub items: u64,
@@ -48,17 +48,17 @@ pub struct Lane {
 
 /// A run as it went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct SimulatedRun {
     /// When the policy knew that every item was done; None if that never came.
     pub makespan: Option<f64>,
     /// The shortest time in which nodes of these speeds could do as many items; None if they never could.
     pub ideal: Option<f64>,
-    pub lanes: Vec<Lane>,
+    pub traces: Vec<NodeTrace>,
     /// By item: the lane whose result counts.
     pub done_by: Vec<Option<usize>>,
 }
 
-impl Run {
+impl SimulatedRun {
     /// The makespan over the ideal.
     pub fn over_ideal(&self) -> Option<f64> {
         Some(self.makespan? / self.ideal?)
@@ -67,6 +67,6 @@ impl Run {
     /// Items done beyond the first time.
     pub fn wasted(&self) -> u64 {
         let counted = self.done_by.iter().flatten().count() as u64;
-        self.lanes.iter().map(|lane| lane.items).sum::<u64>() - counted
+        self.traces.iter().map(|trace| trace.items).sum::<u64>() - counted
     }
 }

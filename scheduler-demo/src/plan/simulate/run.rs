@@ -3,12 +3,17 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 
-use super::{Conditions, Lane, Run, Span, VirtualNode, ideal};
+use super::{Conditions, NodeTrace, SimulatedRun, Span, VirtualNode, ideal};
 use crate::plan::{Action, ItemId, Policy};
 
 /// Runs the policy over the cluster. The nodes that are there from the start come first and are those that the policy
 /// knows, in its order. `homes` says for each item which of those holds it.
-pub fn run(nodes: &[VirtualNode], homes: &[usize], policy: &mut dyn Policy, conditions: &Conditions) -> Run {
+pub fn run(
+    nodes: &[VirtualNode],
+    homes: &[usize],
+    policy: &mut dyn Policy,
+    conditions: &Conditions,
+) -> SimulatedRun {
     let mut world = World::new(nodes, homes, *conditions);
     let makespan = world.play(policy);
     let known = |node: usize| world.reported[node].clone();
@@ -16,30 +21,30 @@ pub fn run(nodes: &[VirtualNode], homes: &[usize], policy: &mut dyn Policy, cond
         .merged()
         .into_iter()
         .enumerate()
-        .map(|(item, node)| node.and_then(|node| last_that_told(&world.lanes, &known(node), item as ItemId)))
+        .map(|(item, node)| node.and_then(|node| last_that_told(&world.traces, &known(node), item as ItemId)))
         .collect();
-    Run { makespan, ideal: ideal(nodes, homes.len() as f64), lanes: world.lanes, done_by }
+    SimulatedRun { makespan, ideal: ideal(nodes, homes.len() as f64), traces: world.traces, done_by }
 }
 
 /// A node of the policy can have been several, one after the other: the one whose report counted.
-fn last_that_told(lanes: &[Lane], incarnations: &[usize], item: ItemId) -> Option<usize> {
+fn last_that_told(traces: &[NodeTrace], incarnations: &[usize], item: ItemId) -> Option<usize> {
     match incarnations {
         [one] => Some(*one),
-        several => several.iter().copied().find(|lane| lanes[*lane].told.contains(&item)),
+        several => several.iter().copied().find(|trace| traces[*trace].told.contains(&item)),
     }
 }
 
-enum What {
+enum EventKind {
     Joins(usize),
     Ready(usize),
     /// The item that the node is working on is done.
     Done(usize),
     Dies(usize),
-    /// The policy hears.
+    /// Events for the policy.
     Started(usize),
     Report(usize, Vec<ItemId>, f64),
     Lost(usize),
-    /// The node hears.
+    /// Events for the node.
     Give(usize, Vec<ItemId>),
     TakeBack(usize, Vec<ItemId>),
 }
@@ -47,7 +52,7 @@ enum What {
 struct Event {
     at: f64,
     number: u64,
-    what: What,
+    kind: EventKind,
 }
 
 impl Ord for Event {
@@ -73,7 +78,7 @@ impl Eq for Event {}
 
 /// A node at work.
 #[derive(Default)]
-struct Hands {
+struct NodeState {
     ready: bool,
     dead: bool,
     queue: VecDeque<ItemId>,
@@ -87,8 +92,8 @@ struct World<'a> {
     nodes: &'a [VirtualNode],
     homes: &'a [usize],
     conditions: Conditions,
-    hands: Vec<Hands>,
-    lanes: Vec<Lane>,
+    states: Vec<NodeState>,
+    traces: Vec<NodeTrace>,
     /// By the policy's numbers: the nodes that have been it; the last one is.
     reported: Vec<Vec<usize>>,
     /// By ours: the policy's number.
@@ -101,13 +106,13 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(nodes: &'a [VirtualNode], homes: &'a [usize], conditions: Conditions) -> Self {
         let first = nodes.iter().take_while(|node| node.joins.is_none()).count();
-        let lane = |node: &VirtualNode| Lane { name: node.name.clone(), ..Lane::default() };
+        let trace = |node: &VirtualNode| NodeTrace { name: node.name.clone(), ..NodeTrace::default() };
         let mut world = World {
             nodes,
             homes,
             conditions,
-            hands: nodes.iter().map(|_| Hands::default()).collect(),
-            lanes: nodes.iter().map(lane).collect(),
+            states: nodes.iter().map(|_| NodeState::default()).collect(),
+            traces: nodes.iter().map(trace).collect(),
             reported: (0..first).map(|node| vec![node]).collect(),
             numbers: (0..nodes.len()).map(|node| (node < first).then_some(node)).collect(),
             events: BinaryHeap::new(),
@@ -116,37 +121,39 @@ impl<'a> World<'a> {
         };
         for (i, node) in nodes.iter().enumerate() {
             match node.joins {
-                Some(at) => world.at(at, What::Joins(i)),
-                None => world.at(node.startup, What::Ready(i)),
+                Some(at) => world.at(at, EventKind::Joins(i)),
+                None => world.at(node.startup, EventKind::Ready(i)),
             }
             if let Some(at) = node.dies {
-                world.at(at, What::Dies(i));
+                world.at(at, EventKind::Dies(i));
             }
         }
         world
     }
 
-    fn at(&mut self, at: f64, what: What) {
+    fn at(&mut self, at: f64, kind: EventKind) {
         self.made += 1;
-        self.events.push(Event { at, number: self.made, what });
+        self.events.push(Event { at, number: self.made, kind });
     }
 
-    fn soon(&mut self, what: What) {
-        self.at(self.now + self.conditions.delay, what);
+    fn soon(&mut self, kind: EventKind) {
+        self.at(self.now + self.conditions.delay, kind);
     }
 
-    /// Until the policy says that it is finished, or nothing happens any more.
+    /// Runs until the policy is finished, or no event is left.
     fn play(&mut self, policy: &mut dyn Policy) -> Option<f64> {
         while let Some(event) = self.events.pop() {
             if event.at == f64::INFINITY {
                 return None;
             }
             self.now = event.at;
-            let actions = self.happen(event.what, policy);
+            let actions = self.happen(event.kind, policy);
             for action in actions {
                 match action {
-                    Action::Give { node, items } => self.send(node, |node| What::Give(node, items)),
-                    Action::TakeBack { node, items } => self.send(node, |node| What::TakeBack(node, items)),
+                    Action::Give { node, items } => self.send(node, |node| EventKind::Give(node, items)),
+                    Action::TakeBack { node, items } => {
+                        self.send(node, |node| EventKind::TakeBack(node, items))
+                    }
                     Action::Finished => return Some(self.now),
                 }
             }
@@ -154,54 +161,54 @@ impl<'a> World<'a> {
         None
     }
 
-    fn send(&mut self, number: usize, what: impl FnOnce(usize) -> What) {
+    fn send(&mut self, number: usize, kind: impl FnOnce(usize) -> EventKind) {
         if let Some(node) = self.reported[number].last() {
-            let what = what(*node);
-            self.soon(what);
+            let kind = kind(*node);
+            self.soon(kind);
         }
     }
 
-    fn happen(&mut self, what: What, policy: &mut dyn Policy) -> Vec<Action> {
-        match what {
-            What::Joins(node) => return self.join(node, policy),
-            What::Ready(node) => {
-                if !self.hands[node].dead {
-                    self.hands[node].ready = true;
-                    self.lanes[node].ready = self.now;
-                    self.hands[node].told_at = self.now;
-                    self.soon(What::Started(node));
+    fn happen(&mut self, kind: EventKind, policy: &mut dyn Policy) -> Vec<Action> {
+        match kind {
+            EventKind::Joins(node) => return self.join(node, policy),
+            EventKind::Ready(node) => {
+                if !self.states[node].dead {
+                    self.states[node].ready = true;
+                    self.traces[node].ready = self.now;
+                    self.states[node].told_at = self.now;
+                    self.soon(EventKind::Started(node));
                 }
             }
-            What::Done(node) => self.complete(node),
-            What::Dies(node) => {
-                self.hands[node] = Hands { dead: true, ..Hands::default() };
-                self.lanes[node].died = Some(self.now);
-                self.at(self.now + self.conditions.detection, What::Lost(node));
+            EventKind::Done(node) => self.complete(node),
+            EventKind::Dies(node) => {
+                self.states[node] = NodeState { dead: true, ..NodeState::default() };
+                self.traces[node].died = Some(self.now);
+                self.at(self.now + self.conditions.detection, EventKind::Lost(node));
             }
-            What::Started(node) => {
-                // What is told of a node that is another one by now means nothing any more.
-                if let Some(number) = self.current_number(node).filter(|_| !self.hands[node].dead) {
+            EventKind::Started(node) => {
+                // A report about an earlier incarnation of the node means nothing any more.
+                if let Some(number) = self.current_number(node).filter(|_| !self.states[node].dead) {
                     return policy.started(number);
                 }
             }
-            What::Report(node, items, seconds) => {
+            EventKind::Report(node, items, seconds) => {
                 if let Some(number) = self.numbers[node] {
-                    self.lanes[node].told.extend(&items);
+                    self.traces[node].told.extend(&items);
                     return policy.done(number, &items, seconds);
                 }
             }
-            What::Lost(node) => {
+            EventKind::Lost(node) => {
                 if let Some(number) = self.current_number(node) {
                     return policy.lost(number);
                 }
             }
-            What::Give(node, items) => {
-                self.hands[node].queue.extend(items);
+            EventKind::Give(node, items) => {
+                self.states[node].queue.extend(items);
                 self.begin(node);
             }
-            What::TakeBack(node, items) => {
+            EventKind::TakeBack(node, items) => {
                 let items: HashSet<ItemId> = items.into_iter().collect();
-                self.hands[node].queue.retain(|item| !items.contains(item));
+                self.states[node].queue.retain(|item| !items.contains(item));
             }
         }
         Vec::new()
@@ -214,7 +221,7 @@ impl<'a> World<'a> {
         }
         self.reported[number].push(node);
         self.numbers[node] = Some(number);
-        self.at(self.now + self.nodes[node].startup, What::Ready(node));
+        self.at(self.now + self.nodes[node].startup, EventKind::Ready(node));
         actions
     }
 
@@ -224,16 +231,16 @@ impl<'a> World<'a> {
 
     /// Begins the next item, if there is one and the node is free.
     fn begin(&mut self, node: usize) {
-        let hands = &mut self.hands[node];
-        if hands.dead || !hands.ready || hands.current.is_some() {
+        let state = &mut self.states[node];
+        if state.dead || !state.ready || state.current.is_some() {
             return;
         }
-        let Some(item) = hands.queue.pop_front() else { return };
-        hands.current = Some((item, self.now));
+        let Some(item) = state.queue.pop_front() else { return };
+        state.current = Some((item, self.now));
         let of = &self.nodes[node];
         let fetching = if self.is_home(node, item) { 0.0 } else { of.transfer };
         let end = of.speed.end_of(self.now + fetching, 1.0);
-        self.at(end, What::Done(node));
+        self.at(end, EventKind::Done(node));
     }
 
     fn is_home(&self, node: usize, item: ItemId) -> bool {
@@ -241,26 +248,26 @@ impl<'a> World<'a> {
     }
 
     fn complete(&mut self, node: usize) {
-        let Some((item, begun)) = self.hands[node].current.take() else { return };
+        let Some((item, begun)) = self.states[node].current.take() else { return };
         let at_home = self.is_home(node, item);
-        let lane = &mut self.lanes[node];
-        lane.items += 1;
-        lane.fetched += u64::from(!at_home);
-        match lane.spans.last_mut() {
+        let trace = &mut self.traces[node];
+        trace.items += 1;
+        trace.fetched += u64::from(!at_home);
+        match trace.spans.last_mut() {
             Some(span) if span.to == begun => {
                 span.to = self.now;
                 span.items += 1;
             }
-            _ => lane.spans.push(Span { from: begun, to: self.now, items: 1 }),
+            _ => trace.spans.push(Span { from: begun, to: self.now, items: 1 }),
         }
-        let hands = &mut self.hands[node];
-        hands.untold.push(item);
-        hands.worked += self.now - begun;
-        if hands.queue.is_empty() || self.now - hands.told_at >= self.conditions.report_every {
-            let items = std::mem::take(&mut hands.untold);
-            let seconds = std::mem::take(&mut hands.worked);
-            hands.told_at = self.now;
-            self.soon(What::Report(node, items, seconds));
+        let state = &mut self.states[node];
+        state.untold.push(item);
+        state.worked += self.now - begun;
+        if state.queue.is_empty() || self.now - state.told_at >= self.conditions.report_every {
+            let items = std::mem::take(&mut state.untold);
+            let seconds = std::mem::take(&mut state.worked);
+            state.told_at = self.now;
+            self.soon(EventKind::Report(node, items, seconds));
         }
         self.begin(node);
     }

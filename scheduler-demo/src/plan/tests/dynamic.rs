@@ -1,12 +1,12 @@
 //! How much the dynamic policy gives to whom.
 
 use super::*;
-use crate::plan::{Action, Dynamic, Policy, Settings};
+use crate::plan::{Action, DynamicPolicy, DynamicSettings, Policy};
 
-fn dynamic(of: &[(u64, f64)], settings: Settings) -> Dynamic {
+fn dynamic(of: &[(u64, f64)], settings: DynamicSettings) -> DynamicPolicy {
     let members = of.iter().enumerate().map(|(i, (_, rate))| (name(i), *rate)).collect();
     let sizes: Vec<u64> = of.iter().map(|(items, _)| *items).collect();
-    Dynamic::new(members, in_order(&sizes), settings).unwrap()
+    DynamicPolicy::new(members, in_order(&sizes), settings).unwrap()
 }
 
 fn give(node: usize, items: std::ops::Range<ItemId>) -> Action {
@@ -15,25 +15,26 @@ fn give(node: usize, items: std::ops::Range<ItemId>) -> Action {
 
 #[test]
 fn chunks_are_half_of_a_fair_share_of_what_is_left() {
-    let mut policy = dynamic(&[(75, 3.0), (25, 1.0)], Settings::default());
+    let mut policy = dynamic(&[(75, 3.0), (25, 1.0)], DynamicSettings::default());
     // 100 · 3/4 / 2, then (100 - 38) · 1/4 / 2, rounded up.
     assert_eq!(policy.started(0), [give(0, 0..38)]);
     assert_eq!(policy.started(1), [give(1, 75..83)]);
-    let mut coarse = dynamic(&[(75, 3.0), (25, 1.0)], Settings { min_chunk: 20, ..Settings::default() });
+    let mut coarse =
+        dynamic(&[(75, 3.0), (25, 1.0)], DynamicSettings { min_chunk: 20, ..DynamicSettings::default() });
     coarse.started(0);
     assert_eq!(coarse.started(1), [give(1, 75..95)]);
 }
 
 #[test]
 fn a_node_without_a_part_left_takes_the_end_of_the_last_ones() {
-    let mut policy = dynamic(&[(2, 1.0), (10, 1.0), (20, 1.0)], Settings::default());
+    let mut policy = dynamic(&[(2, 1.0), (10, 1.0), (20, 1.0)], DynamicSettings::default());
     policy.started(0);
     assert_eq!(policy.done(0, &[0, 1], 2.0), [give(0, 27..32)]);
 }
 
 #[test]
 fn the_tail_is_stolen_so_that_both_end_together() {
-    let all = Settings { min_chunk: 12, ..Settings::default() };
+    let all = DynamicSettings { min_chunk: 12, ..DynamicSettings::default() };
     let mut policy = dynamic(&[(12, 1.0), (0, 2.0)], all);
     assert_eq!(policy.started(0), [give(0, 0..12)]);
     let stolen: Vec<ItemId> = (4..12).collect();
@@ -45,10 +46,10 @@ fn the_tail_is_stolen_so_that_both_end_together() {
 
 #[test]
 fn a_last_item_is_begun_anew_only_where_that_is_far_faster() {
-    let mut near = dynamic(&[(1, 1.0), (0, 1.9)], Settings::default());
+    let mut near = dynamic(&[(1, 1.0), (0, 1.9)], DynamicSettings::default());
     near.started(0);
     assert_eq!(near.started(1), []);
-    let mut far = dynamic(&[(1, 1.0), (0, 2.0)], Settings::default());
+    let mut far = dynamic(&[(1, 1.0), (0, 2.0)], DynamicSettings::default());
     far.started(0);
     assert_eq!(far.started(1), [Action::TakeBack { node: 0, items: vec![0] }, give(1, 0..1)]);
     // The slow one was faster than it looked: the other need not do it any more.
@@ -57,8 +58,9 @@ fn a_last_item_is_begun_anew_only_where_that_is_far_faster() {
 }
 
 #[test]
-fn what_is_measured_sets_the_unit_of_what_is_only_claimed() {
-    let mut policy = dynamic(&[(50, 0.5), (50, 1.0)], Settings { smoothing: 0.5, ..Settings::default() });
+fn measurements_set_the_unit_of_capabilities() {
+    let mut policy =
+        dynamic(&[(50, 0.5), (50, 1.0)], DynamicSettings { smoothing: 0.5, ..DynamicSettings::default() });
     policy.started(0);
     assert_eq!(policy.rates(), [0.5, 1.0]);
     policy.done(0, &[0, 1, 2, 3], 1.0);
@@ -71,7 +73,7 @@ fn what_is_measured_sets_the_unit_of_what_is_only_claimed() {
 
 #[test]
 fn a_node_that_comes_again_is_as_fast_as_it_was() {
-    let mut policy = dynamic(&[(50, 1.0), (50, 1.0)], Settings::default());
+    let mut policy = dynamic(&[(50, 1.0), (50, 1.0)], DynamicSettings::default());
     policy.started(0);
     policy.done(0, &[0, 1, 2], 1.0);
     policy.lost(0);
@@ -82,18 +84,19 @@ fn a_node_that_comes_again_is_as_fast_as_it_was() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_rejected() {
     for (ahead_seconds, smoothing) in [(f64::NAN, 0.5), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.1), (0.0, f64::NAN)]
     {
-        let settings = Settings { ahead_seconds, smoothing, ..Settings::default() };
-        let refused = Dynamic::new(Vec::new(), Vec::new(), settings);
+        let settings = DynamicSettings { ahead_seconds, smoothing, ..DynamicSettings::default() };
+        let refused = DynamicPolicy::new(Vec::new(), Vec::new(), settings);
         assert!(matches!(refused, Err(Error::Setting { .. })), "{settings:?}");
     }
 }
 
 #[test]
-fn silence_slows_a_node_and_is_no_verdict() {
-    let mut policy = dynamic(&[(50, 1.0), (50, 1.0)], Settings { smoothing: 0.5, ..Settings::default() });
+fn silence_lowers_a_speed_for_a_while() {
+    let mut policy =
+        dynamic(&[(50, 1.0), (50, 1.0)], DynamicSettings { smoothing: 0.5, ..DynamicSettings::default() });
     policy.started(0);
     policy.started(1);
     policy.done(0, &[0], 1.0);
@@ -108,8 +111,9 @@ fn silence_slows_a_node_and_is_no_verdict() {
 }
 
 #[test]
-fn more_comes_before_the_last_is_done_if_asked_for() {
-    let mut policy = dynamic(&[(100, 1.0)], Settings { ahead_seconds: 2.0, ..Settings::default() });
+fn the_next_chunk_comes_ahead_of_time_if_configured() {
+    let mut policy =
+        dynamic(&[(100, 1.0)], DynamicSettings { ahead_seconds: 2.0, ..DynamicSettings::default() });
     assert_eq!(policy.started(0), [give(0, 0..50)]);
     let most: Vec<ItemId> = (0..47).collect();
     assert_eq!(policy.done(0, &most, 47.0), []);
@@ -117,8 +121,8 @@ fn more_comes_before_the_last_is_done_if_asked_for() {
 }
 
 #[test]
-fn no_capability_gets_nothing_while_others_have_some() {
-    let mut policy = dynamic(&[(0, 0.0), (10, 1.0)], Settings::default());
+fn a_node_without_capability_gets_nothing_while_others_have_some() {
+    let mut policy = dynamic(&[(0, 0.0), (10, 1.0)], DynamicSettings::default());
     assert_eq!(policy.started(0), []);
     assert_eq!(policy.lost(1), [give(0, 0..5)]);
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Holdings, Item, partition, pick};
+use crate::plan::{Holdings, Item, partition, pick_items};
 
 fn item(name: &str, on: &[&str]) -> Item {
     Item { name: name.to_owned(), on: on.iter().map(|node| (*node).to_owned()).collect() }
@@ -22,22 +22,22 @@ fn an_item_with_less_choice_goes_first() {
 }
 
 #[test]
-fn what_nobody_holds_goes_to_whom_has_least() {
+fn an_item_without_a_holder_goes_to_the_node_with_the_fewest() {
     let items = vec![item("1", &["a"]), item("2", &["a"]), item("3", &["gone"]), item("4", &[])];
     let holdings = Holdings::resolve(names(&["a", "b"]), items).unwrap();
     assert_eq!((holdings.nowhere(), holdings.first(0), holdings.first(1)), (2, &[0, 1][..], &[2, 3][..]));
 }
 
 #[test]
-fn twice_is_refused() {
+fn duplicate_names_are_rejected() {
     let twice = Holdings::resolve(names(&["a"]), vec![item("1", &[]), item("1", &["a"])]);
-    assert_eq!(twice.unwrap_err(), Error::ItemTwice { item: "1".to_owned() });
+    assert_eq!(twice.unwrap_err(), Error::DuplicateItem { item: "1".to_owned() });
     let twice = Holdings::resolve(names(&["a", "a"]), Vec::new());
-    assert_eq!(twice.unwrap_err(), Error::NodeTwice { node: "a".to_owned() });
+    assert_eq!(twice.unwrap_err(), Error::DuplicateNode { node: "a".to_owned() });
 }
 
 #[test]
-fn what_the_taker_has_a_copy_of_moves_first() {
+fn items_with_a_copy_on_the_receiver_move_first() {
     let own_of_a = ["3", "4"].map(|name| item(name, &["a"]));
     let own_of_b = ["5", "6", "7", "8"].map(|name| item(name, &["b"]));
     let both = ["1", "2"].map(|name| item(name, &["b", "a"]));
@@ -46,24 +46,24 @@ fn what_the_taker_has_a_copy_of_moves_first() {
     assert_eq!(holdings.first(0), [0, 1, 2, 3]);
     let moving = |capability| {
         let plan = partition(&problem(vec![Node::new("a", 4, 1.0), Node::new("b", 4, capability)]));
-        let picked = pick(&plan, &holdings).unwrap();
-        (picked.transfers.concat(), picked.fetched)
+        let item_plan = pick_items(&plan, &holdings).unwrap();
+        (item_plan.transfers.concat(), item_plan.fetched)
     };
     assert_eq!(moving(3.0), (vec![0, 1], 0));
     assert_eq!(moving(7.0), (vec![0, 1, 3], 1));
 }
 
 #[test]
-fn a_plan_of_other_loads_is_refused() {
+fn a_plan_of_other_loads_is_rejected() {
     let holdings = Holdings::resolve(names(&["node-0000"]), vec![item("1", &[])]).unwrap();
     let plan = partition(&problem(nodes(&[(2, 1.0)])));
-    let error = pick(&plan, &holdings).unwrap_err().to_string();
+    let error = pick_items(&plan, &holdings).unwrap_err().to_string();
     assert!(error.ends_with("node node-0000 has 2 items in it, and 1 at first"), "{error}");
 }
 
 proptest! {
     #[test]
-    fn items_are_a_partition_in_whatever_order_they_come(
+    fn items_are_a_partition_in_any_order(
         capabilities in prop::collection::vec(capability(), 1..8),
         on in prop::collection::vec(prop::collection::vec(0usize..9, 0..4), 0..60),
         keys in prop::collection::vec(any::<u32>(), 60),
@@ -86,20 +86,20 @@ proptest! {
             capabilities.iter().enumerate().map(|(i, c)| Node::new(name(i), load(i), *c)).collect()
         };
         let plan = partition(&problem(with(&holdings)));
-        let picked = pick(&plan, &holdings).unwrap();
-        prop_assert_eq!(&pick(&partition(&problem(with(&other))), &other).unwrap(), &picked);
+        let item_plan = pick_items(&plan, &holdings).unwrap();
+        prop_assert_eq!(&pick_items(&partition(&problem(with(&other))), &other).unwrap(), &item_plan);
 
-        let mut done: Vec<ItemId> = picked.parts.concat();
+        let mut done: Vec<ItemId> = item_plan.parts.concat();
         done.sort_unstable();
         prop_assert!(done.iter().copied().eq(0..on.len() as ItemId));
-        let sizes: Vec<u64> = picked.parts.iter().map(|part| part.len() as u64).collect();
+        let sizes: Vec<u64> = item_plan.parts.iter().map(|part| part.len() as u64).collect();
         prop_assert_eq!(sizes, targets(&plan));
-        for (one, items) in plan.transfers.iter().zip(&picked.transfers) {
+        for (one, items) in plan.transfers.iter().zip(&item_plan.transfers) {
             prop_assert_eq!(one.count, items.len() as u64);
             for item in items {
-                prop_assert!(holdings.first(one.from).contains(item) && picked.parts[one.to].contains(item));
+                prop_assert!(holdings.first(one.from).contains(item) && item_plan.parts[one.to].contains(item));
             }
         }
-        prop_assert!(picked.fetched <= plan.moved() + holdings.nowhere());
+        prop_assert!(item_plan.fetched <= plan.moved() + holdings.nowhere());
     }
 }

@@ -11,10 +11,10 @@ mod simulation;
 
 use proptest::prelude::*;
 
-use super::{Error, ItemId, Node, Plan, Problem, Trust, Trusts};
+use super::{Error, ItemId, Node, Plan, Problem, Trust, TrustRules};
 
 fn problem(nodes: Vec<Node>) -> Problem {
-    Problem::new(nodes, &Trusts::default()).unwrap()
+    Problem::new(nodes, &TrustRules::default()).unwrap()
 }
 
 /// Nodes a, b, c, … with loads and capabilities.

@@ -39,7 +39,7 @@ fn data_stays_where_fetching_costs_more_than_doing() {
 }
 
 #[test]
-fn nothing_to_do_and_nothing_known() {
+fn an_empty_load_takes_no_time_and_unknown_speeds_have_no_makespan() {
     let none = optimal(&problem(nodes(&[(0, 1.0)])));
     assert_eq!((targets(&none.plan), none.makespan), (vec![0], Some(0.0)));
     let unknown = optimal(&problem(nodes(&[(4, 0.0), (0, 0.0)])));
@@ -125,7 +125,7 @@ proptest! {
 
     /// With two nodes the counts themselves differ by at most one.
     #[test]
-    fn of_two_nodes_the_counts_are_within_one(of in prop::collection::vec((0u64..5000, 0.01..100.0f64), 2)) {
+    fn the_counts_of_two_nodes_are_within_one(of in prop::collection::vec((0u64..5000, 0.01..100.0f64), 2)) {
         let problem = problem(nodes(&of));
         let (plain, best) = (targets(&partition(&problem)), targets(&optimal(&problem).plan));
         prop_assert!(plain[0].abs_diff(best[0]) <= 1);

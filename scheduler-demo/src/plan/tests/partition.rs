@@ -2,13 +2,14 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use estimand_api::value::State;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Note, Part, Standing, State, Transfer, expected, partition};
+use crate::plan::{CapabilityUse, Note, Part, Transfer, expected, partition};
 
 #[test]
-fn equals_that_hold_unequal_parts() {
+fn equal_nodes_get_equal_parts_of_unequal_loads() {
     let plan = partition(&problem(nodes(&[(400, 1.0), (0, 1.0), (0, 1.0), (0, 1.0)])));
     assert_eq!(targets(&plan), [100, 100, 100, 100]);
     let moves = [(0, 1), (0, 2), (0, 3)].map(|(from, to)| Transfer { from, to, count: 100 });
@@ -34,7 +35,7 @@ fn no_capability_anywhere_is_an_equal_split_and_said() {
 }
 
 #[test]
-fn an_equal_split_leaves_out_whom_the_policy_leaves_out() {
+fn an_equal_split_leaves_out_excluded_nodes() {
     let mut nodes = nodes(&[(9, 0.0), (0, 0.0), (0, 7.0)]);
     nodes[2].state = State::NodeLost;
     let plan = partition(&problem(nodes));
@@ -50,14 +51,14 @@ fn data_with_no_capability_moves_away() {
 }
 
 #[test]
-fn one_node_no_data_no_nodes() {
+fn edge_cases_of_one_node_no_data_and_no_nodes() {
     let one = partition(&problem(nodes(&[(7, 0.25)])));
     assert_eq!((targets(&one), one.transfers.len()), (vec![7], 0));
     let problem = problem(nodes(&[(0, 1.0), (0, 2.0)]));
     let none = partition(&problem);
     assert_eq!((targets(&none), none.transfers.len()), (vec![0, 0], 0));
     assert_eq!(expected(&problem, &none).over_ideal(), Some(1.0));
-    assert_eq!(Problem::new(Vec::new(), &Trusts::default()).unwrap_err(), Error::NoNodes);
+    assert_eq!(Problem::new(Vec::new(), &TrustRules::default()).unwrap_err(), Error::NoNodes);
 }
 
 #[test]
@@ -67,42 +68,43 @@ fn each_state_is_trusted_as_the_caller_says() {
         (node.state, node.spread) = (state, 0.5);
     }
     let mixed =
-        Trusts { stale: Trust::LastKnown, failed: Trust::Widen { k: 2.0 }, node_lost: Trust::Exclude };
+        TrustRules { stale: Trust::LastKnown, failed: Trust::Widen { k: 2.0 }, node_lost: Trust::Exclude };
     let problem = Problem::new(of.clone(), &mixed).unwrap();
     assert_eq!(problem.weights(), [2.0, 2.0, 1.0, 0.0]);
     assert_eq!(
-        [0, 1, 2, 3].map(|node| problem.standing(node)),
-        [Standing::Fresh, Standing::LastKnown, Standing::Widened, Standing::Excluded]
+        [0, 1, 2, 3].map(|node| problem.capability_use(node)),
+        [CapabilityUse::Fresh, CapabilityUse::LastKnown, CapabilityUse::Widened, CapabilityUse::Excluded]
     );
     assert_eq!(targets(&partition(&problem)), [12, 12, 6, 0]);
-    let wide = Problem::new(of.clone(), &Trusts::all(Trust::Widen { k: 9.0 })).unwrap();
+    let wide = Problem::new(of.clone(), &TrustRules::all(Trust::Widen { k: 9.0 })).unwrap();
     assert_eq!(wide.weights(), [2.0, 0.0, 0.0, 0.0]);
     of.remove(0);
-    let none = Problem::new(of, &Trusts::all(Trust::Exclude)).unwrap_err();
-    assert_eq!(none, Error::NoneTrusted { nodes: 3 });
+    let none = Problem::new(of, &TrustRules::all(Trust::Exclude)).unwrap_err();
+    assert_eq!(none, Error::AllExcluded { nodes: 3 });
 }
 
 #[test]
-fn what_is_no_capability_is_refused_with_the_node() {
+fn an_invalid_capability_is_rejected_with_its_node() {
     for bad in [f64::NAN, -1.0, -1e-300, f64::INFINITY, 1.1e15] {
-        let error = Problem::new(nodes(&[(1, 1.0), (1, bad)]), &Trusts::default()).unwrap_err().to_string();
+        let error =
+            Problem::new(nodes(&[(1, 1.0), (1, bad)]), &TrustRules::default()).unwrap_err().to_string();
         assert!(error.starts_with("the capability of node node-0001 is "), "{error}");
         assert!(error.ends_with("expected a number of 0 to 1e15"), "{error}");
     }
     let mut spread = nodes(&[(1, 1.0)]);
     spread[0].spread = -0.5;
-    assert!(matches!(Problem::new(spread, &Trusts::default()), Err(Error::Spread { .. })));
+    assert!(matches!(Problem::new(spread, &TrustRules::default()), Err(Error::Spread { .. })));
     let mut cost = nodes(&[(1, 1.0)]);
     cost[0].costs.startup = f64::NAN;
-    assert!(matches!(Problem::new(cost, &Trusts::default()), Err(Error::Cost { .. })));
+    assert!(matches!(Problem::new(cost, &TrustRules::default()), Err(Error::Cost { .. })));
     let twice = vec![Node::new("a", 1, 1.0), Node::new("b", 1, 1.0), Node::new("a", 1, 1.0)];
     assert_eq!(
-        Problem::new(twice, &Trusts::default()).unwrap_err(),
-        Error::NodeTwice { node: "a".to_owned() }
+        Problem::new(twice, &TrustRules::default()).unwrap_err(),
+        Error::DuplicateNode { node: "a".to_owned() }
     );
     let much = nodes(&[(u64::MAX, 1.0), (1, 1.0)]);
-    assert_eq!(Problem::new(much, &Trusts::default()).unwrap_err(), Error::TooMuch);
-    let k = Trusts::all(Trust::Widen { k: f64::NAN });
+    assert_eq!(Problem::new(much, &TrustRules::default()).unwrap_err(), Error::LoadOverflow);
+    let k = TrustRules::all(Trust::Widen { k: f64::NAN });
     assert!(matches!(Problem::new(nodes(&[(1, 1.0)]), &k), Err(Error::Widening { .. })));
 }
 
@@ -155,12 +157,12 @@ pub(super) fn splits(total: u64, parts: usize) -> Vec<Vec<u64>> {
 
 proptest! {
     #[test]
-    fn it_is_a_partition_with_few_transfers(of in prop::collection::vec((0u64..1000, capability()), 1..60)) {
+    fn a_plan_is_a_partition_with_few_transfers(of in prop::collection::vec((0u64..1000, capability()), 1..60)) {
         let problem = problem(nodes(&of));
         let plan = partition(&problem);
         prop_assert_eq!(targets(&plan).iter().sum::<u64>(), problem.total());
         prop_assert!(plan.transfers.len() < of.len().max(1));
-        // Carried out, the transfers lead from what is held to the targets, and nobody both gives and receives.
+        // Carried out, the transfers lead from what is held to the targets, and no node both gives and receives.
         let mut has: Vec<u64> = plan.parts.iter().map(|part| part.held).collect();
         for one in &plan.transfers {
             prop_assert!(one.count > 0 && plan.parts[one.from].sent() > 0 && plan.parts[one.to].received() > 0);
@@ -203,7 +205,7 @@ proptest! {
 
     /// Of all splits that are nearest to the quotas, none can be reached with fewer moves.
     #[test]
-    fn no_less_can_move(of in prop::collection::vec((0u64..4, 0u64..5), 1..5)) {
+    fn no_plan_moves_fewer_items(of in prop::collection::vec((0u64..4, 0u64..5), 1..5)) {
         let weights: i64 = of.iter().map(|(_, weight)| *weight as i64).sum();
         prop_assume!(weights > 0);
         let held: Vec<u64> = of.iter().map(|(load, _)| *load).collect();

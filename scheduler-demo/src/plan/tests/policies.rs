@@ -1,13 +1,13 @@
-//! Both policies under whatever can happen: every item is done once, whatever is late, lost or told twice.
+//! Both policies under random events: every item is done once, even if reports are late, lost or repeated.
 
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Action, Dynamic, Fixed, Policy, Settings};
+use crate::plan::{Action, DynamicPolicy, DynamicSettings, FixedPolicy, Policy};
 
-/// Something that happens; numbers pick among what there is.
+/// A random event; its numbers choose among the nodes and reports that exist.
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     Starts(usize),
@@ -20,13 +20,13 @@ enum Happens {
     Idles(usize),
 }
 
-/// What the driver and its nodes know.
+/// State of the driver and of its nodes.
 struct World<'a> {
     policy: &'a mut dyn Policy,
-    /// Whose each item is by the orders.
+    /// The owner of each item by the orders.
     owner: Vec<Option<usize>>,
-    /// What each node really has: orders to take back reach it only when it is looked after.
-    hands: Vec<VecDeque<ItemId>>,
+    /// The items that each node really has: orders to take back reach it only when it works.
+    queues: Vec<VecDeque<ItemId>>,
     to_take: Vec<Vec<ItemId>>,
     /// Started and not lost.
     working: Vec<bool>,
@@ -40,7 +40,7 @@ impl<'a> World<'a> {
         World {
             policy,
             owner: vec![None; items],
-            hands: vec![VecDeque::new(); nodes],
+            queues: vec![VecDeque::new(); nodes],
             to_take: vec![Vec::new(); nodes],
             working: vec![false; nodes],
             late: Vec::new(),
@@ -64,8 +64,8 @@ impl<'a> World<'a> {
                         assert_eq!(self.first_to_tell[item as usize], None, "{item} is done");
                         self.owner[item as usize] = Some(node);
                         self.to_take[node].retain(|other| *other != item);
-                        if !self.hands[node].contains(&item) {
-                            self.hands[node].push_back(item);
+                        if !self.queues[node].contains(&item) {
+                            self.queues[node].push_back(item);
                         }
                     }
                 }
@@ -97,7 +97,7 @@ impl<'a> World<'a> {
     }
 
     fn happen(&mut self, what: Happens) {
-        let nodes = self.hands.len();
+        let nodes = self.queues.len();
         match what {
             Happens::Starts(node) => {
                 let node = node % nodes;
@@ -107,11 +107,11 @@ impl<'a> World<'a> {
             }
             Happens::Works(node, count, tenths, at_once) => {
                 let node = node % nodes;
-                let count = count.min(self.hands[node].len());
-                let items: Vec<ItemId> = self.hands[node].drain(..count).collect();
+                let count = count.min(self.queues[node].len());
+                let items: Vec<ItemId> = self.queues[node].drain(..count).collect();
                 // Only now does it hear what was taken back.
                 let taken = std::mem::take(&mut self.to_take[node]);
-                self.hands[node].retain(|item| !taken.contains(item));
+                self.queues[node].retain(|item| !taken.contains(item));
                 let seconds = f64::from(tenths) / 10.0;
                 if at_once {
                     self.tell(node, &items, seconds);
@@ -122,7 +122,7 @@ impl<'a> World<'a> {
             Happens::Comes(late) if !self.late.is_empty() => {
                 let (node, items, seconds) = self.late.swap_remove(late % self.late.len());
                 self.tell(node, &items, seconds);
-                // Some things are told twice.
+                // Some reports come twice.
                 self.tell(node, &items[..items.len() / 2], seconds);
             }
             Happens::Comes(_) => {}
@@ -136,7 +136,7 @@ impl<'a> World<'a> {
                 if node < nodes {
                     self.clear(node);
                 } else {
-                    self.hands.push(VecDeque::new());
+                    self.queues.push(VecDeque::new());
                     self.to_take.push(Vec::new());
                     self.working.push(false);
                 }
@@ -152,7 +152,7 @@ impl<'a> World<'a> {
     /// A node is gone with all it has and has not told of.
     fn clear(&mut self, node: usize) {
         self.working[node] = false;
-        self.hands[node].clear();
+        self.queues[node].clear();
         self.to_take[node].clear();
         for owner in self.owner.iter_mut().filter(|owner| **owner == Some(node)) {
             *owner = None;
@@ -162,7 +162,7 @@ impl<'a> World<'a> {
     /// Lets all work that are there, and one more, until there is no more to do.
     fn settle(&mut self) {
         self.happen(Happens::Joins(usize::MAX, 1.0));
-        for node in 0..self.hands.len() {
+        for node in 0..self.queues.len() {
             // Reports that never came are those of nodes that died.
             if !self.working[node] {
                 self.happen(Happens::Starts(node));
@@ -174,7 +174,7 @@ impl<'a> World<'a> {
             self.happen(Happens::Starts(node));
         }
         for _ in 0..self.owner.len() + 1 {
-            for node in 0..self.hands.len() {
+            for node in 0..self.queues.len() {
                 self.happen(Happens::Works(node, 2, 10, true));
             }
         }
@@ -209,9 +209,9 @@ proptest! {
         let members: Vec<(String, f64)> = of.iter().enumerate().map(|(i, (_, c))| (name(i), *c)).collect();
         let sizes: Vec<u64> = of.iter().map(|(items, _)| *items).collect();
         let items = sizes.iter().sum::<u64>() as usize;
-        let settings = Settings { min_chunk, ahead_seconds, ..Settings::default() };
-        let mut dynamic = Dynamic::new(members.clone(), in_order(&sizes), settings).unwrap();
-        let mut fixed = Fixed::new(members, in_order(&sizes)).unwrap();
+        let settings = DynamicSettings { min_chunk, ahead_seconds, ..DynamicSettings::default() };
+        let mut dynamic = DynamicPolicy::new(members.clone(), in_order(&sizes), settings).unwrap();
+        let mut fixed = FixedPolicy::new(members, in_order(&sizes)).unwrap();
         let policies: [&mut dyn Policy; 2] = [&mut dynamic, &mut fixed];
         for policy in policies {
             let mut world = World::new(policy, of.len(), items);
@@ -227,17 +227,24 @@ proptest! {
 }
 
 #[test]
-fn parts_that_are_no_partition_are_refused() {
+fn parts_that_are_no_partition_are_rejected() {
     let one = || vec![("a".to_owned(), 1.0)];
     for parts in [vec![vec![0, 0]], vec![vec![1]], vec![vec![0], vec![1]], vec![]] {
-        assert!(matches!(Fixed::new(one(), parts.clone()), Err(Error::NoPartition { .. })), "{parts:?}");
-        assert!(matches!(Dynamic::new(one(), parts, Settings::default()), Err(Error::NoPartition { .. })));
+        assert!(
+            matches!(FixedPolicy::new(one(), parts.clone()), Err(Error::NotAPartition { .. })),
+            "{parts:?}"
+        );
+        assert!(matches!(
+            DynamicPolicy::new(one(), parts, DynamicSettings::default()),
+            Err(Error::NotAPartition { .. })
+        ));
     }
 }
 
 #[test]
 fn an_empty_job_is_finished_with_the_first_start() {
-    let mut dynamic = Dynamic::new(vec![("a".to_owned(), 1.0)], vec![vec![]], Settings::default()).unwrap();
+    let mut dynamic =
+        DynamicPolicy::new(vec![("a".to_owned(), 1.0)], vec![vec![]], DynamicSettings::default()).unwrap();
     assert_eq!(dynamic.started(0), [Action::Finished]);
     assert_eq!(dynamic.started(0), []);
 }

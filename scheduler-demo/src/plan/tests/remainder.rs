@@ -22,13 +22,13 @@ fn the_largest_remainders_get_what_is_left() {
 }
 
 #[test]
-fn of_equal_remainders_those_that_have_the_item_keep_it_then_the_first_ones() {
+fn equal_remainders_prefer_nodes_that_have_the_item_then_the_first() {
     assert_eq!(shares(2, &[1.0, 1.0, 1.0, 1.0], &[0, 0, 0, 0]), [1, 1, 0, 0]);
     assert_eq!(shares(2, &[1.0, 1.0, 1.0, 1.0], &[0, 1, 0, 1]), [0, 1, 0, 1]);
 }
 
 #[test]
-fn the_ends_of_what_numbers_can_hold() {
+fn the_largest_and_smallest_numbers_are_divided_exactly() {
     assert_eq!(shares(u64::MAX, &[1e15, 1e15], &[0, 0]), [u64::MAX / 2 + 1, u64::MAX / 2]);
     assert_eq!(shares(10, &[5e-324, 0.0, 5e-324], &[0, 0, 0]), [5, 0, 5]);
     assert_eq!(shares(10, &[5e-324, 1e15], &[0, 0]), [0, 10]);

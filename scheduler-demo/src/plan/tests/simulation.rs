@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::simulate::{Conditions, Run, Span, Speed, VirtualNode, ideal, run};
-use crate::plan::{Dynamic, Fixed, Policy, Settings, partition};
+use crate::plan::simulate::{Conditions, SimulatedRun, Span, Speed, VirtualNode, ideal, run};
+use crate::plan::{DynamicPolicy, DynamicSettings, FixedPolicy, Policy, partition};
 
 const AT_ONCE: Conditions = Conditions { report_every: 0.0, delay: 0.0, detection: 0.0 };
 
@@ -13,13 +13,18 @@ fn homes(parts: &[Vec<ItemId>]) -> Vec<usize> {
 }
 
 /// Runs both policies on a job that is planned by those capabilities: static, dynamic.
-fn both(cluster: &[VirtualNode], believed: &[f64], items: u64, conditions: &Conditions) -> (Run, Run) {
+fn both(
+    cluster: &[VirtualNode],
+    believed: &[f64],
+    items: u64,
+    conditions: &Conditions,
+) -> (SimulatedRun, SimulatedRun) {
     let known: Vec<(u64, f64)> =
         believed.iter().enumerate().map(|(i, c)| (if i == 0 { items } else { 0 }, *c)).collect();
     let parts = in_order(&targets(&partition(&problem(nodes(&known)))));
     let members: Vec<(String, f64)> = believed.iter().enumerate().map(|(i, c)| (name(i), *c)).collect();
-    let mut fixed = Fixed::new(members.clone(), parts.clone()).unwrap();
-    let mut dynamic = Dynamic::new(members, parts.clone(), Settings::default()).unwrap();
+    let mut fixed = FixedPolicy::new(members.clone(), parts.clone()).unwrap();
+    let mut dynamic = DynamicPolicy::new(members, parts.clone(), DynamicSettings::default()).unwrap();
     let homes = homes(&parts);
     (run(cluster, &homes, &mut fixed, conditions), run(cluster, &homes, &mut dynamic, conditions))
 }
@@ -35,7 +40,7 @@ fn known_and_steady_speeds_leave_nothing_to_gain() {
     assert_eq!(fixed.ideal, Some(10_000.0 / 2.75));
     assert!(fixed.over_ideal().unwrap() < 1.001);
     assert!(dynamic.over_ideal().unwrap() < 1.002);
-    assert_eq!((fixed.wasted(), fixed.lanes[0].spans.len(), fixed.lanes[0].items), (0, 1, 3637));
+    assert_eq!((fixed.wasted(), fixed.traces[0].spans.len(), fixed.traces[0].items), (0, 1, 3637));
 }
 
 /// One capability is 20 % too high, and another node becomes three times slower halfway through.
@@ -70,18 +75,18 @@ fn time_runs_as_the_speeds_say() {
     nodes[0].speed = Speed::constant(1.0).then(3.5, 0.25);
     nodes[1].transfer = 5.0;
     let members: Vec<(String, f64)> = vec![(name(0), 1.0), (name(1), 1.0)];
-    let mut fixed = Fixed::new(members, parts).unwrap();
+    let mut fixed = FixedPolicy::new(members, parts).unwrap();
     // Item 2 is at home on node 0. Item 0: half at 1, half at 1/4; item 1 at 1/4.
     let run = run(&nodes, &[0, 0, 0], &mut fixed, &AT_ONCE);
-    assert_eq!(run.lanes[0].spans, [Span { from: 3.0, to: 9.5, items: 2 }]);
-    assert_eq!(run.lanes[1].spans, [Span { from: 0.0, to: 7.0, items: 1 }]);
-    assert_eq!((run.lanes[1].fetched, run.makespan), (1, Some(9.5)));
+    assert_eq!(run.traces[0].spans, [Span { from: 3.0, to: 9.5, items: 2 }]);
+    assert_eq!(run.traces[1].spans, [Span { from: 0.0, to: 7.0, items: 1 }]);
+    assert_eq!((run.traces[1].fetched, run.makespan), (1, Some(9.5)));
     // 1.5 a second until 3.5 are more than enough for three.
     assert_eq!(run.ideal, Some(2.0));
 }
 
 #[test]
-fn the_ideal_follows_who_is_there() {
+fn the_ideal_counts_only_nodes_that_are_present() {
     let mut nodes = cluster(&[1.0, 2.0]);
     nodes[0].dies = Some(4.0);
     nodes[1].joins = Some(2.0);
@@ -93,7 +98,7 @@ fn the_ideal_follows_who_is_there() {
 }
 
 #[test]
-fn nobody_left_is_no_makespan() {
+fn a_run_without_nodes_has_no_makespan() {
     let mut alone = cluster(&[1.0]);
     alone[0].dies = Some(2.5);
     let (fixed, dynamic) = both(&alone, &[1.0], 4, &AT_ONCE);
@@ -108,13 +113,13 @@ fn a_node_that_comes_again_goes_on() {
     nodes[0].dies = Some(5.5);
     nodes.push(VirtualNode { joins: Some(7.0), ..VirtualNode::new(name(0), 1.0) });
     let parts = in_order(&[10]);
-    let mut dynamic = Dynamic::new(vec![(name(0), 1.0)], parts, Settings::default()).unwrap();
+    let mut dynamic = DynamicPolicy::new(vec![(name(0), 1.0)], parts, DynamicSettings::default()).unwrap();
     // Its death is noticed after it has come again, which must not count as the death of the new one.
     let late = Conditions { detection: 3.0, ..AT_ONCE };
     let run = run(&nodes, &[0; 10], &mut dynamic, &late);
-    // Items are told of one by one, so what it had done by then stands.
+    // Items are reported one by one, so its work up to then counts.
     assert_eq!(run.makespan, Some(12.0));
-    assert_eq!((run.lanes[0].told.len(), run.lanes[1].told.len(), run.wasted()), (5, 5, 0));
+    assert_eq!((run.traces[0].told.len(), run.traces[1].told.len(), run.wasted()), (5, 5, 0));
 }
 
 /// A node that comes and goes when it likes, of a speed that changes once; and what is believed of it.
@@ -141,7 +146,7 @@ fn fate() -> impl Strategy<Value = VirtualNode> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     /// Under deaths, late joins, changing speeds and delays each item counts once, for a node that did it and told of
-    /// it; and as long as somebody is there to the end, the job ends.
+    /// it; and as long as one node stays to the end, the job ends.
     #[test]
     fn each_item_counts_once(
         fates in prop::collection::vec(fate(), 0..6),
@@ -161,14 +166,14 @@ proptest! {
         let known: Vec<(u64, f64)> =
             members.iter().enumerate().map(|(i, (_, c))| (if i == 0 { items } else { 0 }, *c)).collect();
         let parts = in_order(&targets(&partition(&problem(nodes(&known)))));
-        let mut dynamic = Dynamic::new(members.clone(), parts.clone(), Settings::default()).unwrap();
-        let mut fixed = Fixed::new(members, parts.clone()).unwrap();
+        let mut dynamic = DynamicPolicy::new(members.clone(), parts.clone(), DynamicSettings::default()).unwrap();
+        let mut fixed = FixedPolicy::new(members, parts.clone()).unwrap();
         let policies: [&mut dyn Policy; 2] = [&mut dynamic, &mut fixed];
         for policy in policies {
             let run = run(&cluster, &homes(&parts), policy, &conditions);
             prop_assert_eq!(run.done_by.len() as u64, items);
-            for (item, lane) in run.done_by.iter().enumerate() {
-                prop_assert!(run.lanes[lane.unwrap()].told.contains(&(item as ItemId)));
+            for (item, trace) in run.done_by.iter().enumerate() {
+                prop_assert!(run.traces[trace.unwrap()].told.contains(&(item as ItemId)));
             }
             prop_assert!(run.makespan.unwrap() >= run.ideal.unwrap() * (1.0 - 1e-9));
         }

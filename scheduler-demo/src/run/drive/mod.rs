@@ -1,7 +1,7 @@
-//! The loop: an event, what the policy says to it, the parts that are other ones then.
+//! The loop of a run: take an event, ask the policy, write the changed parts.
 //!
-//! Who is waited for how long is [`patience`]'s, what comes of a run [`outcome`]'s business. Policy, members and lanes
-//! go by the same numbers, and every word of a worker reaches the policy before the next is heard.
+//! Timeouts are in [`patience`], progress and outcome in [`outcome`]. Policy, members and records use the same numbers
+//! for nodes, and each report of a worker reaches the policy before the next is taken.
 
 mod outcome;
 mod patience;
@@ -10,23 +10,23 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
-use super::hands::{Hands, Heard};
-use super::record::{Happening, Lane, What};
-use super::{Error, Now, Options, Standing};
-use crate::dispatch::{Dispatch, Event, Parts};
+use super::assignment::{Assignment, ProgressReport};
+use super::record::{NodeRecord, RunEvent, RunEventKind};
+use super::{Error, Options, RunProgress, WorkerState};
+use crate::dispatch::{Dispatcher, Event, Parts};
 use crate::job::{Activity, Job};
+use crate::job_plan::JobPlan;
 use crate::plan::{Action, ItemId, Policy, Problem};
-use crate::planned::Planned;
 
-/// After the plane did not answer.
+/// Pause after a failed write, in seconds.
 const RETRY: f64 = 1.0;
-/// Whoever looks on sees no more than this, in seconds.
-const TELL_EVERY: f64 = 0.1;
+/// The shortest time between two reports of progress, in seconds.
+const PROGRESS_EVERY: f64 = 0.1;
 
 struct Member {
-    hands: Hands,
-    standing: Standing,
-    /// Since when nothing was heard of it, and when it was last looked at.
+    assignment: Assignment,
+    state: WorkerState,
+    /// Time of its last line, and time of the last look-up.
     quiet_since: f64,
     looked_at: f64,
     fps: f64,
@@ -34,60 +34,60 @@ struct Member {
 
 pub(super) struct Driver<'a, D, F> {
     job: &'a Job,
-    planned: &'a Planned,
+    job_plan: &'a JobPlan,
     dispatch: &'a mut D,
     options: &'a Options,
-    look: F,
+    on_progress: F,
     policy: Box<dyn Policy>,
     ids: HashMap<String, ItemId>,
-    /// By the policy's numbers, as are the lanes.
+    /// By the policy's numbers, as are the records.
     members: Vec<Member>,
-    lanes: Vec<Lane>,
+    records: Vec<NodeRecord>,
     numbers: HashMap<String, usize>,
-    happenings: Vec<Happening>,
+    events: Vec<RunEvent>,
     notes: Vec<String>,
     began: DateTime<Utc>,
     started_at: f64,
-    /// When the work began.
+    /// Time at which the work began.
     work_at: Option<f64>,
     finished_at: Option<f64>,
-    /// Since when nobody works, and since when nothing can be written.
+    /// Time since which no worker works, and since which writes fail.
     idle_since: f64,
     mute_since: Option<f64>,
-    /// Parts are not written before that.
+    /// Parts are not written before this time.
     write_at: f64,
     last_trouble: String,
-    /// When whoever looks on was last told.
-    told_at: f64,
+    /// Time of the last report of progress.
+    reported_at: f64,
 }
 
-impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
+impl<'a, D: Dispatcher, F: FnMut(&RunProgress)> Driver<'a, D, F> {
     pub fn new(
         job: &'a Job,
-        planned: &'a Planned,
+        job_plan: &'a JobPlan,
         dispatch: &'a mut D,
         options: &'a Options,
-        look: F,
+        on_progress: F,
     ) -> Result<Self, Error> {
         let now = dispatch.now();
-        let names = planned.holdings.items();
+        let names = job_plan.holdings.items();
         let ids = names.iter().enumerate().map(|(id, name)| (name.clone(), id as ItemId)).collect();
-        let lanes = outcome::lanes(planned);
-        let numbers = lanes.iter().enumerate().map(|(i, lane)| (lane.name.clone(), i)).collect();
-        let members = lanes.iter().map(|_| Member::new(now)).collect();
+        let records = outcome::records(job_plan);
+        let numbers = records.iter().enumerate().map(|(i, record)| (record.name.clone(), i)).collect();
+        let members = records.iter().map(|_| Member::new(now)).collect();
         Ok(Driver {
             job,
-            planned,
+            job_plan,
             dispatch,
             options,
-            look,
-            policy: planned.policy()?,
+            on_progress,
+            policy: job_plan.policy()?,
             ids,
             members,
-            lanes,
+            records,
             numbers,
-            happenings: Vec::new(),
-            notes: planned.notes.clone(),
+            events: Vec::new(),
+            notes: job_plan.notes.clone(),
             began: Utc::now(),
             started_at: now,
             work_at: None,
@@ -96,13 +96,13 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
             mute_since: None,
             write_at: now,
             last_trouble: "nothing".to_owned(),
-            told_at: now,
+            reported_at: now,
         })
     }
 
     /// Until every item is done.
     pub async fn drive(&mut self) -> Result<(), Error> {
-        if self.planned.problem.total() == 0 {
+        if self.job_plan.problem.total() == 0 {
             let now = self.dispatch.now();
             (self.work_at, self.finished_at) = (Some(now), Some(now));
             return Ok(());
@@ -115,29 +115,30 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
             self.write().await?;
             let until = self.next_deadline();
             if let Some(event) = self.dispatch.next(until).await? {
-                self.happen(event);
+                self.handle(event);
             }
-            // However much others have to say.
+            // Also if events keep coming.
             if self.dispatch.now() >= until {
                 self.pass().await?;
             }
             self.begin_together();
-            if self.dispatch.now() - self.told_at >= TELL_EVERY {
-                self.tell();
+            if self.dispatch.now() - self.reported_at >= PROGRESS_EVERY {
+                self.report_progress();
             }
         }
-        self.tell();
+        self.report_progress();
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Line { node, said_at, progress } => {
                 let Some(number) = self.number(&node) else { return };
-                let Some(heard) = self.members[number].hands.hear(&progress, said_at, &self.ids) else {
+                let Some(report) = self.members[number].assignment.receive(&progress, said_at, &self.ids)
+                else {
                     return;
                 };
-                self.heard(number, &heard);
+                self.receive(number, &report);
             }
             Event::Trouble { node, why } => {
                 if let Some(number) = self.numbers.get(&node).copied() {
@@ -147,87 +148,88 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
         }
     }
 
-    /// The policy's number of a node; one that nothing is known of takes part from now on.
+    /// The policy's number of a node; an unknown node takes part from now on.
     fn number(&mut self, node: &str) -> Option<usize> {
         if let Some(number) = self.numbers.get(node) {
             return Some(*number);
         }
         let now = self.dispatch.now();
-        let capability = typical(&self.planned.problem);
+        let capability = typical(&self.job_plan.problem);
         let (number, actions) = self.policy.joined(node, capability);
         if number != self.members.len() {
             return None;
         }
         self.numbers.insert(node.to_owned(), number);
         self.members.push(Member::new(now));
-        self.lanes.push(Lane {
+        self.records.push(NodeRecord {
             name: node.to_owned(),
             capability,
             state: "unknown".to_owned(),
-            ..Lane::empty()
+            ..NodeRecord::empty()
         });
-        self.note_happening(number, What::Joined, "");
+        self.note_event(number, RunEventKind::Joined, "");
         self.act(actions);
         Some(number)
     }
 
-    fn heard(&mut self, number: usize, heard: &Heard) {
+    fn receive(&mut self, number: usize, report: &ProgressReport) {
         let now = self.dispatch.now();
         let since = self.since_begin(now);
         self.members[number].quiet_since = now;
-        self.members[number].fps = heard.fps;
-        if let Some(problem) = &heard.problem {
-            self.last_trouble = format!("{}: {problem}", self.lanes[number].name);
+        self.members[number].fps = report.fps;
+        if let Some(problem) = &report.problem {
+            self.last_trouble = format!("{}: {problem}", self.records[number].name);
         }
-        let is_ready = heard.activity != Some(Activity::Starting);
-        // What is done before the work begins was done by an earlier job of the name: that took no time.
-        let seconds = if self.work_at.is_some() { heard.seconds } else { 0.0 };
-        if !heard.done.is_empty() || seconds > 0.0 {
-            self.lanes[number].add(since, seconds, heard.done.len() as u64);
-            let actions = self.policy.done(number, &heard.done, seconds);
+        let is_ready = report.activity != Some(Activity::Starting);
+        // Items done before the work began belong to an earlier job of the name, and took no time.
+        let seconds = if self.work_at.is_some() { report.seconds } else { 0.0 };
+        if !report.done.is_empty() || seconds > 0.0 {
+            self.records[number].add(since, seconds, report.done.len() as u64);
+            let actions = self.policy.done(number, &report.done, seconds);
             self.act(actions);
         }
-        match self.members[number].standing {
-            Standing::Starting if is_ready => self.ready(number),
-            // It has to know first that what it had is not its own any more.
-            Standing::Lost if is_ready && heard.is_current => {
+        match self.members[number].state {
+            WorkerState::Starting if is_ready => self.ready(number),
+            // It must first have seen that its old part is not its own any more.
+            WorkerState::Lost if is_ready && report.is_current => {
                 if self.work_at.is_some() {
-                    let lane = &self.lanes[number];
-                    let (same, actions) = self.policy.joined(&lane.name, lane.capability);
+                    let record = &self.records[number];
+                    let (same, actions) = self.policy.joined(&record.name, record.capability);
                     debug_assert_eq!(same, number, "a known name is that node again");
                     self.act(actions);
                 }
-                self.note_happening(number, What::Back, "");
+                self.note_event(number, RunEventKind::Back, "");
                 self.ready(number);
             }
-            Standing::Ready | Standing::Working => {
-                let is_working = heard.activity == Some(Activity::Working);
-                self.members[number].standing = if is_working { Standing::Working } else { Standing::Ready };
+            WorkerState::Ready | WorkerState::Working => {
+                let is_working = report.activity == Some(Activity::Working);
+                self.members[number].state =
+                    if is_working { WorkerState::Working } else { WorkerState::Ready };
             }
             _ => {}
         }
     }
 
     fn ready(&mut self, number: usize) {
-        self.members[number].standing = Standing::Ready;
+        self.members[number].state = WorkerState::Ready;
         if self.work_at.is_some() {
             let actions = self.policy.started(number);
             self.act(actions);
         }
     }
 
-    /// Begins the work when nobody is missing who has a part in it.
+    /// Begins the work when no node with a part is missing.
     fn begin_together(&mut self) {
         if self.work_at.is_some() {
             return;
         }
-        let standing = |number: usize| self.members[number].standing;
-        let of_plan = 0..self.planned.plan.parts.len();
-        let is_awaited = |number: usize| self.planned.plan.parts[number].target > 0;
+        let state = |number: usize| self.members[number].state;
+        let of_plan = 0..self.job_plan.plan.parts.len();
+        let is_awaited = |number: usize| self.job_plan.plan.parts[number].target > 0;
         let missing =
-            of_plan.clone().any(|number| is_awaited(number) && standing(number) == Standing::Starting);
+            of_plan.clone().any(|number| is_awaited(number) && state(number) == WorkerState::Starting);
         let ready: Vec<usize> =
-            (0..self.members.len()).filter(|number| standing(*number) == Standing::Ready).collect();
+            (0..self.members.len()).filter(|number| state(*number) == WorkerState::Ready).collect();
         if ready.is_empty() || (missing && self.options.together) {
             return;
         }
@@ -237,9 +239,9 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
             let actions = self.policy.started(number);
             self.act(actions);
         }
-        // Only now, so that what they were to do is divided among all that are there.
+        // Only now, so that their items are divided among all workers that are ready.
         for number in 0..self.members.len() {
-            if self.members[number].standing == Standing::Lost {
+            if self.members[number].state == WorkerState::Lost {
                 let actions = self.policy.lost(number);
                 self.act(actions);
             }
@@ -247,14 +249,14 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
     }
 
     fn lose(&mut self, number: usize, why: &str) {
-        if self.members[number].standing == Standing::Lost {
+        if self.members[number].state == WorkerState::Lost {
             return;
         }
-        self.last_trouble = format!("{}: {why}", self.lanes[number].name);
-        self.members[number].standing = Standing::Lost;
+        self.last_trouble = format!("{}: {why}", self.records[number].name);
+        self.members[number].state = WorkerState::Lost;
         self.members[number].fps = 0.0;
-        self.members[number].hands.lose();
-        self.note_happening(number, What::Lost, why);
+        self.members[number].assignment.lose();
+        self.note_event(number, RunEventKind::Lost, why);
         if self.work_at.is_some() {
             let actions = self.policy.lost(number);
             self.act(actions);
@@ -264,25 +266,25 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Give { node, items } => self.members[node].hands.give(&items),
-                Action::TakeBack { node, items } => self.members[node].hands.take_back(&items),
+                Action::Give { node, items } => self.members[node].assignment.give(&items),
+                Action::TakeBack { node, items } => self.members[node].assignment.take_back(&items),
                 Action::Finished => self.finished_at = Some(self.dispatch.now()),
             }
         }
     }
 
-    /// Writes the parts that have changed. A plane that does not answer is asked again, for a while.
+    /// Writes the changed parts. Failed writes are repeated for a while.
     async fn write(&mut self) -> Result<(), Error> {
         let now = self.dispatch.now();
         if now < self.write_at {
             return Ok(());
         }
-        let names = self.planned.holdings.items();
+        let names = self.job_plan.holdings.items();
         let mut parts: Parts = Vec::new();
         let mut changed = Vec::new();
         for (number, member) in self.members.iter().enumerate() {
-            if let Some(part) = member.hands.part(names) {
-                parts.push((self.lanes[number].name.clone(), part));
+            if let Some(part) = member.assignment.part(names) {
+                parts.push((self.records[number].name.clone(), part));
                 changed.push(number);
             }
         }
@@ -293,7 +295,7 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
             Ok(()) => {
                 self.mute_since = None;
                 for number in changed {
-                    self.members[number].hands.written(names);
+                    self.members[number].assignment.mark_written(names);
                 }
                 Ok(())
             }
@@ -309,11 +311,11 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
         }
     }
 
-    fn note_happening(&mut self, number: usize, what: What, why: &str) {
+    fn note_event(&mut self, number: usize, kind: RunEventKind, why: &str) {
         let at = self.since_begin(self.dispatch.now());
         self.idle_since = self.dispatch.now();
-        let node = self.lanes[number].name.clone();
-        self.happenings.push(Happening { at, node, what, why: why.to_owned() });
+        let node = self.records[number].name.clone();
+        self.events.push(RunEvent { at, node, kind, why: why.to_owned() });
     }
 
     fn since_begin(&self, now: f64) -> f64 {
@@ -324,8 +326,8 @@ impl<'a, D: Dispatch, F: FnMut(&Now)> Driver<'a, D, F> {
 impl Member {
     fn new(now: f64) -> Self {
         Member {
-            hands: Hands::default(),
-            standing: Standing::Starting,
+            assignment: Assignment::default(),
+            state: WorkerState::Starting,
             quiet_since: now,
             looked_at: now,
             fps: 0.0,
@@ -333,7 +335,7 @@ impl Member {
     }
 }
 
-/// What is assumed of a node that nothing is known of: the mean of those that can do anything.
+/// The assumed capability of an unknown node: the mean of all that are above 0.
 fn typical(problem: &Problem) -> f64 {
     let able: Vec<f64> = problem.weights().iter().copied().filter(|weight| *weight > 0.0).collect();
     able.iter().sum::<f64>() / able.len().max(1) as f64

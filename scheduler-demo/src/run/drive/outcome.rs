@@ -1,33 +1,33 @@
-//! What there is to say of a run: while it goes on, and when it is over.
+//! The progress of a run, and its outcome.
 
 use super::{Driver, Member};
-use crate::dispatch::Dispatch;
+use crate::dispatch::Dispatcher;
+use crate::job_plan::JobPlan;
 use crate::plan::ItemId;
-use crate::planned::{Planned, state_word};
-use crate::run::record::{Lane, Run, ideal};
-use crate::run::{NodeNow, Now};
+use crate::run::record::{NodeRecord, Run, ideal};
+use crate::run::{NodeProgress, RunProgress};
 
-impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
-    pub(super) fn tell(&mut self) {
+impl<D: Dispatcher, F: FnMut(&RunProgress)> Driver<'_, D, F> {
+    pub(super) fn report_progress(&mut self) {
         let counted = self.counted();
-        let node = |(number, member): (usize, &Member)| NodeNow {
-            name: self.lanes[number].name.clone(),
-            standing: member.standing,
+        let node = |(number, member): (usize, &Member)| NodeProgress {
+            name: self.records[number].name.clone(),
+            state: member.state,
             done: counted[number],
-            of: counted[number] + member.hands.left(),
+            of: counted[number] + member.assignment.left(),
             fps: member.fps,
         };
-        let now = Now {
+        let now = RunProgress {
             seconds: self.work_at.map(|begin| self.dispatch.now() - begin),
             done: counted.iter().sum(),
-            of: self.planned.problem.total() as usize,
+            of: self.job_plan.problem.total() as usize,
             nodes: self.members.iter().enumerate().map(node).collect(),
         };
-        self.told_at = self.dispatch.now();
-        (self.look)(&now);
+        self.reported_at = self.dispatch.now();
+        (self.on_progress)(&now);
     }
 
-    /// By node: how many items count as its own work.
+    /// By node: the number of items that count as its work.
     fn counted(&self) -> Vec<usize> {
         let mut counted = vec![0; self.members.len()];
         for number in self.policy.merged().into_iter().flatten() {
@@ -36,57 +36,57 @@ impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
         counted
     }
 
-    /// What there is to say of the run, as far as it came.
+    /// The run as far as it came.
     pub(in crate::run) fn finish(mut self) -> Run {
-        let holdings = &self.planned.holdings;
+        let holdings = &self.job_plan.holdings;
         let mut fetched = 0;
         for (item, number) in self.policy.merged().into_iter().enumerate() {
             let Some(number) = number else { continue };
-            self.lanes[number].images.push(holdings.items()[item].clone());
+            self.records[number].images.push(holdings.items()[item].clone());
             // Nodes that joined later have numbers beyond those that hold anything.
             fetched += u64::from(!holdings.holders(item as ItemId).contains(&number));
         }
-        let counted: u64 = self.lanes.iter().map(|lane| lane.images.len() as u64).sum();
-        let told: u64 = self.members.iter().map(|member| member.hands.told() as u64).sum();
-        let items = self.planned.problem.total();
-        let ideal = ideal(items, &self.lanes);
+        let counted: u64 = self.records.iter().map(|record| record.images.len() as u64).sum();
+        let reported: u64 = self.members.iter().map(|member| member.assignment.reported() as u64).sum();
+        let items = self.job_plan.problem.total();
+        let ideal = ideal(items, &self.records);
         let makespan = self.finished_at.map_or(0.0, |at| self.since_begin(at));
-        let mut lanes = self.lanes;
-        lanes.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut records = self.records;
+        records.sort_by(|a, b| a.name.cmp(&b.name));
         Run {
             title: self.options.title.clone(),
             job: self.job.names.job().to_owned(),
-            policy: self.planned.options.method,
+            policy: self.job_plan.options.policy,
             began: self.began,
-            revision: self.planned.facts.revision,
+            revision: self.job_plan.facts.revision,
             items,
             makespan,
             ideal,
-            expected: self.planned.expected().makespan,
+            expected: self.job_plan.expected().makespan,
             startup: self.work_at.map_or(0.0, |at| at - self.started_at),
-            moved: self.planned.plan.moved(),
+            moved: self.job_plan.plan.moved(),
             fetched,
-            duplicates: told - counted.min(told),
+            duplicates: reported - counted.min(reported),
             conflicts: None,
-            nodes: lanes,
-            happenings: self.happenings,
+            nodes: records,
+            events: self.events,
             notes: self.notes,
         }
     }
 }
 
 /// The nodes of the plan, in its order.
-pub(super) fn lanes(planned: &Planned) -> Vec<Lane> {
-    let nodes = planned.problem.nodes().iter().zip(&planned.plan.parts);
+pub(super) fn records(job_plan: &JobPlan) -> Vec<NodeRecord> {
+    let nodes = job_plan.problem.nodes().iter().zip(&job_plan.plan.parts);
     nodes
-        .map(|(node, part)| Lane {
+        .map(|(node, part)| NodeRecord {
             name: node.name.clone(),
             capability: node.capability,
             spread: node.spread,
-            state: state_word(node.state).to_owned(),
+            state: node.state.to_string(),
             held: part.held,
             target: part.target,
-            ..Lane::empty()
+            ..NodeRecord::empty()
         })
         .collect()
 }

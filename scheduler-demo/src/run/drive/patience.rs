@@ -1,20 +1,20 @@
-//! Who is waited for, and for how long.
+//! Timeouts of workers and of the plane.
 //!
-//! A worker that says nothing for long is looked at once more, and is lost if there is nothing new. A plane that does
-//! not answer makes nobody lost, since then nothing is known of anyone. A worker that does not come is asked for now
-//! and then, because its agent may know why.
+//! A silent worker is looked up once more, and is lost if there is nothing new. While the plane does not answer no
+//! worker becomes lost, since nothing is known of any. A worker that does not start is looked up now and then, because
+//! its agent may know the reason.
 
 use super::{Driver, Member};
-use crate::dispatch::Dispatch;
-use crate::run::{Error, Now, Standing};
+use crate::dispatch::Dispatcher;
+use crate::run::{Error, RunProgress, WorkerState};
 
-/// Why a worker does not come is known before patience ends: so often is asked.
+/// Period in which a worker that does not start is looked up.
 const ASK_EVERY: f64 = 2.0;
-/// Nothing is waited for longer than this without looking around.
+/// The longest wait for an event.
 const FOREVER: f64 = 3600.0;
 
-impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
-    /// When somebody's patience ends.
+impl<D: Dispatcher, F: FnMut(&RunProgress)> Driver<'_, D, F> {
+    /// The next time at which a timeout ends.
     pub(super) fn next_deadline(&self) -> f64 {
         let now = self.dispatch.now();
         let each = self.members.iter().filter_map(|member| self.next_look(member));
@@ -24,23 +24,25 @@ impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
     }
 
     fn deadline(&self, member: &Member) -> Option<f64> {
-        match member.standing {
-            Standing::Lost => None,
-            Standing::Starting => Some(self.started_at.max(member.quiet_since) + self.options.start_patience),
-            Standing::Ready | Standing::Working => Some(member.quiet_since + self.options.silence),
+        match member.state {
+            WorkerState::Lost => None,
+            WorkerState::Starting => {
+                Some(self.started_at.max(member.quiet_since) + self.options.start_patience)
+            }
+            WorkerState::Ready | WorkerState::Working => Some(member.quiet_since + self.options.silence),
         }
     }
 
-    /// When it is to be looked at, whether or not anything happens.
+    /// The time at which the worker is looked up if no event comes.
     fn next_look(&self, member: &Member) -> Option<f64> {
         let deadline = self.deadline(member)?;
-        Some(match member.standing {
-            Standing::Starting => deadline.min(member.looked_at + ASK_EVERY),
+        Some(match member.state {
+            WorkerState::Starting => deadline.min(member.looked_at + ASK_EVERY),
             _ => deadline,
         })
     }
 
-    /// Somebody is to be looked at. Who has nothing to say for itself when patience has ended is given up.
+    /// Looks up every worker that is due. A worker without news at its deadline is lost.
     pub(super) async fn pass(&mut self) -> Result<(), Error> {
         let now = self.dispatch.now();
         let is_over = |deadline: Option<f64>| deadline.is_some_and(|deadline| deadline <= now);
@@ -49,18 +51,18 @@ impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
                 continue;
             }
             self.members[number].looked_at = now;
-            let name = self.lanes[number].name.clone();
+            let name = self.records[number].name.clone();
             match self.dispatch.look(&name).await {
                 Ok(seen) => {
                     if let Some(event) = seen {
-                        self.happen(event);
+                        self.handle(event);
                     }
                     if is_over(self.deadline(&self.members[number])) {
                         let quiet = now - self.members[number].quiet_since;
-                        self.lose(number, &format!("it said nothing for {quiet:.0} s"));
+                        self.lose(number, &format!("its worker was silent for {quiet:.0} s"));
                     }
                 }
-                // Nothing is known of anybody. They get their time again when something is.
+                // The plane does not answer. The worker gets its time again.
                 Err(_) => self.members[number].quiet_since = now,
             }
         }
@@ -70,13 +72,13 @@ impl<D: Dispatch, F: FnMut(&Now)> Driver<'_, D, F> {
         let idle = self.dispatch.now() - self.idle_since;
         if idle >= self.options.last_patience {
             let done = self.policy.merged().iter().flatten().count();
-            let left = self.planned.problem.total() as usize - done;
-            return Err(Error::NobodyLeft { seconds: idle, left, last: self.last_trouble.clone() });
+            let left = self.job_plan.problem.total() as usize - done;
+            return Err(Error::NoWorkers { seconds: idle, left, last: self.last_trouble.clone() });
         }
         Ok(())
     }
 
     fn is_anybody_left(&self) -> bool {
-        self.members.iter().any(|member| member.standing != Standing::Lost)
+        self.members.iter().any(|member| member.state != WorkerState::Lost)
     }
 }

@@ -1,9 +1,9 @@
 //! Images in an HDFS, read by its own protocol.
 //!
 //! Replicas are taken in the NameNode's order, which begins with the reader's own host, and the library goes on to the
-//! next when one fails. What no replica gives is asked for again a few times; a NameNode that doesn't answer is no fact
-//! about an image. All that takes less time than a worker may be silent for. Who reads and how NameNodes are found is
-//! said as for any client of HDFS, by `HADOOP_USER_NAME` and `HADOOP_CONF_DIR`, which a registration may set.
+//! next when one fails. An image that no replica gives is requested again a few times; the silence of a NameNode says
+//! nothing about an image. All this takes less time than a worker may be silent for. User and NameNodes are configured
+//! as for any client of HDFS, by `HADOOP_USER_NAME` and `HADOOP_CONF_DIR`, which a registration may set.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use hdfs_native::file::FileReader;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
 use tokio::runtime::{self, Runtime};
 
-use super::{HDFS_SCHEME, MAX_IMAGE_BYTES, Unreadable};
+use super::{HDFS_SCHEME, MAX_IMAGE_BYTES, ReadError};
 
 const ATTEMPTS: usize = 4;
 /// Before the second attempt; then twice that, and so on.
 const PAUSE: Duration = Duration::from_millis(250);
-/// For all attempts at an image: a scheduler gives a worker up that says nothing for 10 s.
+/// For all attempts at an image: a scheduler takes a worker for lost after 10 s of silence.
 const DEADLINE: Duration = Duration::from_secs(8);
 /// For an answer of the NameNodes.
 const ANSWER: Duration = Duration::from_secs(4);
-/// A DataNode that says nothing for so long is passed over; the library's own patience is a minute.
+/// A DataNode that is silent for so long is passed over; the library's own patience is a minute.
 const SILENCE_MS: u32 = 2_000;
-/// What the library says when there was none to try.
+/// The library's text when there was none to try.
 const NO_DATANODES: &str = "All DataNodes failed: []";
 /// The folder of made images is for everybody to read.
 const FOLDER_MODE: u32 = 0o755;
@@ -54,9 +54,9 @@ impl Hdfs {
         Ok(Hdfs { client, folder: folder.trim_end_matches('/').to_owned(), runtime })
     }
 
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, Unreadable> {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, ReadError> {
         let path = format!("{}/{name}", self.folder);
-        let late = || Unreadable::Read(format!("no answer within {} s", DEADLINE.as_secs()));
+        let late = || ReadError::Read(format!("no answer within {} s", DEADLINE.as_secs()));
         self.runtime.block_on(async {
             let read = tokio::time::timeout(DEADLINE, self.read_patiently(&path)).await;
             read.unwrap_or_else(|_| Err(late()))
@@ -83,13 +83,13 @@ impl Hdfs {
         written.map_err(|error| format!("{path}: {}", sentence(&error)))
     }
 
-    async fn read_patiently(&self, path: &str) -> Result<Vec<u8>, Unreadable> {
+    async fn read_patiently(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         let (mut attempt, mut pause) = (1, PAUSE);
         loop {
-            // Anew each time: it says which DataNodes to go to.
+            // Opened anew each time, for the present DataNodes of its blocks.
             let mut file = self.open(path).await?;
             if file.file_length() as u64 > MAX_IMAGE_BYTES {
-                return Err(Unreadable::TooLarge);
+                return Err(ReadError::TooLarge);
             }
             match file.read_bytes(file.file_length()).await {
                 Ok(bytes) => return Ok(bytes.to_vec()),
@@ -100,17 +100,17 @@ impl Hdfs {
         }
     }
 
-    async fn open(&self, path: &str) -> Result<FileReader, Unreadable> {
+    async fn open(&self, path: &str) -> Result<FileReader, ReadError> {
         match tokio::time::timeout(ANSWER, self.client.read(path)).await {
             Ok(Ok(file)) => Ok(file),
             Ok(Err(error)) if is_final(&error) => Err(unreadable(&error)),
-            Ok(Err(error)) => Err(Unreadable::Away(sentence(&error))),
-            Err(_) => Err(Unreadable::Away(format!("nothing within {} s", ANSWER.as_secs()))),
+            Ok(Err(error)) => Err(ReadError::Unavailable(sentence(&error))),
+            Err(_) => Err(ReadError::Unavailable(format!("nothing within {} s", ANSWER.as_secs()))),
         }
     }
 }
 
-/// What another attempt would not change.
+/// True for errors that another attempt would not change.
 fn is_final(error: &HdfsError) -> bool {
     match error {
         HdfsError::FileNotFound(_)
@@ -125,10 +125,10 @@ fn is_final(error: &HdfsError) -> bool {
     }
 }
 
-fn unreadable(error: &HdfsError) -> Unreadable {
+fn unreadable(error: &HdfsError) -> ReadError {
     match error {
-        HdfsError::IsADirectoryError(_) => Unreadable::NoFile,
-        other => Unreadable::Read(sentence(other)),
+        HdfsError::IsADirectoryError(_) => ReadError::NotAFile,
+        other => ReadError::Read(sentence(other)),
     }
 }
 

@@ -17,7 +17,7 @@ impl Width {
 /// The edge of the square image that it takes.
 pub const EDGE: usize = 224;
 pub const CLASSES: usize = 1000;
-/// What is left of an edge after the convolutions.
+/// The edge after the convolutions.
 const LAST_EDGE: usize = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_as_many_parameters_as_the_real_one() {
+    fn alexnet_has_as_many_parameters_as_the_original() {
         let shapes = layers(Width::USUAL).into_iter().filter_map(Layer::weights);
         let parameters: usize = shapes.map(|shape| shape.iter().product::<usize>() + shape[0]).sum();
         assert_eq!(parameters, 61_100_840);

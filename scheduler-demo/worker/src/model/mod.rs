@@ -52,7 +52,7 @@ mod number {
     pub const FLOAT: u64 = 1;
 }
 
-/// What any runtime of the last years reads.
+/// Versions that every recent runtime reads.
 const IR_VERSION: u64 = 8;
 const OPERATOR_VERSION: u64 = 13;
 
@@ -90,7 +90,7 @@ struct Weights {
     shape: Vec<usize>,
     /// How far from 0 they are at most, about.
     scale: f32,
-    /// Whether the weights of one output add up to nothing.
+    /// True: the weights of one output add up to 0.
     balanced: bool,
 }
 

@@ -1,93 +1,93 @@
-//! What reaches a worker from outside while it works: its part, the agent's wish for a line, and the end.
+//! The events of a worker: its part, the agent's request for a line, and the end.
 //!
-//! Each of the two threads here waits for one outside and tells the worker, which is never interrupted: it hears
-//! between two images. An unreachable service is no reason to stop: the last part that was read goes on.
+//! Two threads wait for them and send them to the worker, which takes them between two images and is never interrupted.
+//! While the service is unreachable the worker goes on with the last part that was read.
 
 use std::io::{self, BufRead};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use estimand_client::{self as client, Client, Event};
 use estimand_api::value::Value;
+use estimand_client::{self as client, Client, Event};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::part::Part;
 use super::settings::Settings;
 
-/// Something that the worker is told.
+/// An event for the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
-    /// The part is this now.
+pub enum WorkerEvent {
+    /// A new part.
     Part(Part),
-    /// Somebody wrote a part that is none.
-    Wrong(String),
-    /// There is no part, or no more.
-    Gone,
-    /// Say how far you are.
-    Asked,
+    /// A value was written that is no part.
+    InvalidPart(String),
+    /// There is no part, or it was deleted.
+    NoPart,
+    /// The agent wants a line of progress.
+    ReportRequested,
     End,
 }
 
-/// Whoever tells waits while this many are unheard.
-const UNHEARD: usize = 16;
+/// Senders wait while this many events are pending.
+const CHANNEL_CAPACITY: usize = 16;
 /// After the service refused to be watched.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Begins to listen; what there is to hear comes out of the receiver.
-pub fn start(settings: &Settings) -> Result<Receiver<News>, client::Error> {
-    let (tell, news) = sync_channel(UNHEARD);
+/// Starts the threads; the receiver gives their events.
+pub fn start(settings: &Settings) -> Result<Receiver<WorkerEvent>, client::Error> {
+    let (sender, events) = sync_channel(CHANNEL_CAPACITY);
     let client = Client::of_environment(&settings.server)?;
     let settings = settings.clone();
-    let to_stdin = tell.clone();
-    thread::spawn(move || stdin(&to_stdin));
+    let stdin_sender = sender.clone();
+    thread::spawn(move || stdin(&stdin_sender));
     thread::spawn(move || {
-        if let Err(error) = outside(&client, &settings, &tell) {
+        if let Err(error) = outside(&client, &settings, &sender) {
             eprintln!("estimand-worker: it can't listen: {error}");
-            let _ = tell.send(News::End);
+            let _ = sender.send(WorkerEvent::End);
         }
     });
-    Ok(news)
+    Ok(events)
 }
 
 /// The agent sends an empty line when it wants a value, and closes the pipe when it is gone.
-fn stdin(tell: &SyncSender<News>) {
+fn stdin(sender: &SyncSender<WorkerEvent>) {
     for line in io::stdin().lock().split(b'\n') {
-        // The worker is ending if it doesn't hear any more.
-        if line.is_err() || tell.send(News::Asked).is_err() {
+        // The worker is ending if the receiver is gone.
+        if line.is_err() || sender.send(WorkerEvent::ReportRequested).is_err() {
             break;
         }
     }
-    let _ = tell.send(News::End);
+    let _ = sender.send(WorkerEvent::End);
 }
 
-fn outside(client: &Client, settings: &Settings, tell: &SyncSender<News>) -> io::Result<()> {
+fn outside(client: &Client, settings: &Settings, sender: &SyncSender<WorkerEvent>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut terminated = signal(SignalKind::terminate())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         tokio::select! {
-            () = watch(client, settings, tell) => {}
+            () = watch(client, settings, sender) => {}
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
         }
-        let _ = tell.send(News::End);
+        let _ = sender.send(WorkerEvent::End);
         Ok(())
     })
 }
 
-/// Follows the part until nobody hears any more.
-async fn watch(client: &Client, settings: &Settings, tell: &SyncSender<News>) {
+/// Watches the part until the receiver is gone.
+async fn watch(client: &Client, settings: &Settings, sender: &SyncSender<WorkerEvent>) {
     loop {
         let mut watch = client.watch(vec![settings.part.clone()]).of_node(settings.node.clone());
         let error = loop {
-            let news = match watch.next().await {
-                Ok(Event::Snapshot { values, .. }) => values.first().map_or(News::Gone, read),
+            let event = match watch.next().await {
+                Ok(Event::Snapshot { values, .. }) => values.first().map_or(WorkerEvent::NoPart, read),
                 Ok(Event::Change(value)) => read(&value),
-                Ok(Event::Delete { .. }) => News::Gone,
+                Ok(Event::Delete { .. }) => WorkerEvent::NoPart,
                 Err(error) => break error,
             };
-            if tell.send(news).is_err() {
+            if sender.send(event).is_err() {
                 return;
             }
         };
@@ -96,6 +96,6 @@ async fn watch(client: &Client, settings: &Settings, tell: &SyncSender<News>) {
     }
 }
 
-fn read(value: &Value) -> News {
-    Part::read(&value.data_value).map_or_else(News::Wrong, News::Part)
+fn read(value: &Value) -> WorkerEvent {
+    Part::read(&value.data_value).map_or_else(WorkerEvent::InvalidPart, WorkerEvent::Part)
 }

@@ -1,8 +1,8 @@
-//! What one node does of a job: it classifies the images of its part, until it is told to end.
+//! One node's work on a job: classifies the images of its part until it is told to end.
 //!
-//! The part is a value that the scheduler writes and may change at any time; the worker goes by the newest, in its
-//! order, and leaves out what has a result already, whoever's attempt that was. A result is durable before it is
-//! said to be done. Nothing here knows how an image becomes a label.
+//! The part is a value that the scheduler writes and may change at any time; the worker follows the newest, in its
+//! order, and leaves out images with a result of any earlier attempt. A result is durable before it is reported as
+//! done. The classification itself is elsewhere.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use chrono::{SecondsFormat, Utc};
 use estimand_client as client;
 
 use crate::classify::Classifier;
-use crate::images::{Images, PlaceError, Unreadable};
+use crate::images::{Images, PlaceError, ReadError};
 use crate::network::NetworkError;
 
 pub mod listen;
@@ -25,7 +25,7 @@ pub mod results;
 pub mod settings;
 pub mod throttle;
 
-use listen::News;
+use listen::WorkerEvent;
 use part::Part;
 use progress::{Activity, Progress, Speed, fitting};
 use results::{Outcome, Results, ResultsError};
@@ -39,7 +39,7 @@ const LONGEST_BATCH: Duration = Duration::from_millis(500);
 /// While the images' place doesn't answer, it is asked so often,
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// and for so long, before its silence is an image's answer.
-const LONGEST_AWAY: Duration = Duration::from_secs(120);
+const LONGEST_UNAVAILABLE: Duration = Duration::from_secs(120);
 /// Lines follow each other no faster, unless there is something new to say besides a count.
 const BETWEEN_LINES: Duration = Duration::from_millis(200);
 
@@ -55,32 +55,32 @@ pub enum WorkError {
     Network(#[from] NetworkError),
     #[error(transparent)]
     Client(#[from] client::Error),
-    #[error("nobody reads what this worker says: {0}")]
+    #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
 }
 
 /// Works as the environment says, until the end of standard input or a signal.
 pub fn main() -> Result<(), WorkError> {
     let settings = Settings::read(|name| std::env::var(name).ok())?;
-    // Said at once, so that a replaced registration sees its new worker live and ends the old one, for which the
+    // Written at once, so that a replaced registration sees its new worker live and ends the old one, for which the
     // new one waits below.
-    say(io::stdout().lock(), &nothing_yet(&settings.job))?;
+    say(io::stdout().lock(), &starting_line(&settings.job))?;
     let images = Images::at(&settings.images)?;
     let results = Results::open(&settings.out, &settings.job, &settings.node)?;
     let mut classifier = Classifier::load(&settings.model)?;
-    let news = listen::start(&settings)?;
+    let events = listen::start(&settings)?;
     let classify = |image: &str| {
         let bytes = match images.read(image) {
-            Err(away @ Unreadable::Away(_)) => return Err(Away(away.to_string())),
+            Err(away @ ReadError::Unavailable(_)) => return Err(Unavailable(away.to_string())),
             read => read.map_err(|error| error.to_string()),
         };
         let verdict = bytes.and_then(|bytes| classifier.classify(&bytes).map_err(|error| error.to_string()));
         Ok(Outcome::from(verdict))
     };
-    Worker::new(&settings, results, classify, io::stdout().lock()).run(&news)
+    Worker::new(&settings, results, classify, io::stdout().lock()).run(&events)
 }
 
-fn nothing_yet(job: &str) -> Progress<'_> {
+fn starting_line(job: &str) -> Progress<'_> {
     Progress {
         job,
         activity: Activity::Starting,
@@ -103,11 +103,11 @@ fn say(mut out: impl Write, progress: &Progress<'_>) -> io::Result<()> {
     out.flush()
 }
 
-/// Why there is no outcome yet: the place of the images is away.
+/// The reason for a missing outcome: the place of the images does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away(pub String);
+pub struct Unavailable(pub String);
 
-/// A worker that hears, works and says.
+/// A worker: takes events, classifies images, writes lines.
 pub struct Worker<'a, C, W> {
     settings: &'a Settings,
     results: Results,
@@ -115,11 +115,11 @@ pub struct Worker<'a, C, W> {
     out: W,
     part: Option<Part>,
     problem: Option<String>,
-    /// Since when the place of the images is away.
-    away_since: Option<Instant>,
-    /// What of the part is left to do, in its order.
+    /// Time since which the place of the images does not answer.
+    unavailable_since: Option<Instant>,
+    /// The open images of the part, in its order.
     queue: VecDeque<String>,
-    /// What was done since the last line.
+    /// Images done since the last line.
     fresh: Vec<String>,
     throttle: Throttle,
     speed: Speed,
@@ -128,7 +128,7 @@ pub struct Worker<'a, C, W> {
     rest_until: Instant,
 }
 
-impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
+impl<'a, C: FnMut(&str) -> Result<Outcome, Unavailable>, W: Write> Worker<'a, C, W> {
     pub fn new(settings: &'a Settings, results: Results, classify: C, out: W) -> Self {
         let now = Instant::now();
         Worker {
@@ -138,10 +138,10 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
             out,
             part: None,
             problem: None,
-            away_since: None,
+            unavailable_since: None,
             queue: VecDeque::new(),
             fresh: Vec::new(),
-            throttle: Throttle::new(&settings.pace),
+            throttle: Throttle::new(&settings.share_source),
             speed: Speed::new(now),
             flushed: now,
             said: now,
@@ -149,40 +149,40 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
         }
     }
 
-    /// Until the end is heard of, or nobody tells any more.
-    pub fn run(mut self, news: &Receiver<News>) -> Result<(), WorkError> {
-        while self.hear(news)? {
+    /// Works until the end event, or until the senders are gone.
+    pub fn run(mut self, events: &Receiver<WorkerEvent>) -> Result<(), WorkError> {
+        while self.hear(events)? {
             if let Some(image) = self.queue.pop_front() {
                 self.work(image)?;
             }
         }
-        // A line that nobody takes any more must not hide that the results are safe.
+        // A failed write of the last line must not hide that the results are safe.
         self.results.flush()?;
         let _ = self.say();
         Ok(())
     }
 
-    /// Takes what has come; waits as long as there is nothing to do, or while the throttle says so. False at the end.
-    fn hear(&mut self, news: &Receiver<News>) -> Result<bool, WorkError> {
+    /// Takes pending events; waits while there is nothing to do, or for the throttle. False at the end.
+    fn hear(&mut self, events: &Receiver<WorkerEvent>) -> Result<bool, WorkError> {
         loop {
             let heard = if self.queue.is_empty() {
-                news.recv().ok()
+                events.recv().ok()
             } else {
-                match news.recv_timeout(self.rest_until.saturating_duration_since(Instant::now())) {
+                match events.recv_timeout(self.rest_until.saturating_duration_since(Instant::now())) {
                     Ok(heard) => Some(heard),
                     Err(RecvTimeoutError::Timeout) => return Ok(true),
                     Err(RecvTimeoutError::Disconnected) => None,
                 }
             };
             match heard {
-                None | Some(News::End) => return Ok(false),
-                Some(News::Part(part)) => self.take(Some(part))?,
-                Some(News::Gone) => self.take(None)?,
-                Some(News::Wrong(problem)) => {
+                None | Some(WorkerEvent::End) => return Ok(false),
+                Some(WorkerEvent::Part(part)) => self.take(Some(part))?,
+                Some(WorkerEvent::NoPart) => self.take(None)?,
+                Some(WorkerEvent::InvalidPart(problem)) => {
                     self.problem = Some(problem);
                     self.say()?;
                 }
-                Some(News::Asked) => self.say()?,
+                Some(WorkerEvent::ReportRequested) => self.say()?,
             }
         }
     }
@@ -217,14 +217,14 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
     fn work(&mut self, image: String) -> Result<(), WorkError> {
         let outcome = match (self.classify)(&image) {
             Ok(outcome) => {
-                if self.away_since.take().is_some() {
+                if self.unavailable_since.take().is_some() {
                     self.problem = None;
                 }
                 outcome
             }
-            Err(Away(why)) => {
-                let since = *self.away_since.get_or_insert_with(Instant::now);
-                if since.elapsed() < LONGEST_AWAY {
+            Err(Unavailable(why)) => {
+                let since = *self.unavailable_since.get_or_insert_with(Instant::now);
+                if since.elapsed() < LONGEST_UNAVAILABLE {
                     return self.wait(image, why);
                 }
                 Outcome::Failed { error: why }
@@ -236,13 +236,13 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
         self.speed.count(now);
         let pause = self.throttle.pause();
         let is_last = self.queue.is_empty();
-        // Nothing is left unsaid over a long pause.
+        // Everything is reported before a long pause.
         let is_long = now + pause - self.flushed >= LONGEST_BATCH;
         if is_last || is_long || self.results.pending() >= BATCH {
             self.results.flush()?;
             self.flushed = now;
             if is_last {
-                // Before it is said that all is done: whoever hears that may end this worker.
+                // Before the line that reports the end: its reader may end this worker.
                 self.log();
             }
             if is_last || now - self.said >= BETWEEN_LINES {
@@ -253,7 +253,7 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
         Ok(())
     }
 
-    /// Leaves the image for a while, and says why: one that says nothing is given up.
+    /// Postpones the image and reports the reason: a silent worker would be lost.
     fn wait(&mut self, image: String, why: String) -> Result<(), WorkError> {
         self.queue.push_front(image);
         self.problem = Some(why);
@@ -261,7 +261,7 @@ impl<'a, C: FnMut(&str) -> Result<Outcome, Away>, W: Write> Worker<'a, C, W> {
         self.say()
     }
 
-    /// Says how far it is. All that is counted as done is durable.
+    /// Writes a line of progress. All that it counts as done is durable.
     fn say(&mut self) -> Result<(), WorkError> {
         self.results.flush()?;
         let now = Instant::now();
@@ -338,23 +338,23 @@ mod tests {
         let is_optional = |name: &str| name.ends_with("_THROTTLE") || name.ends_with("_LOG");
         let settings = Settings::read(|name| variable(name).filter(|_| !is_optional(name))).unwrap();
         let results = Results::open(&settings.out, &settings.job, &settings.node).unwrap();
-        let (tell, news) = sync_channel(4);
+        let (sender, events) = sync_channel(4);
         let mut asked = Vec::new();
         let classify = |image: &str| {
             asked.push(image.to_owned());
             match asked.len() {
-                2 => Err(Away("it is away".to_owned())),
+                2 => Err(Unavailable("it is away".to_owned())),
                 4 => {
-                    tell.send(News::End).unwrap();
+                    sender.send(WorkerEvent::End).unwrap();
                     Ok(Outcome::Labelled { label: 1, score: 0.5 })
                 }
                 _ => Ok(Outcome::Labelled { label: 1, score: 0.5 }),
             }
         };
         let images = ["a", "b", "c"].map(str::to_owned).to_vec();
-        tell.send(News::Part(Part { images, revision: 1 })).unwrap();
+        sender.send(WorkerEvent::Part(Part { images, revision: 1 })).unwrap();
         let mut said = Vec::new();
-        Worker::new(&settings, results, classify, &mut said).run(&news).unwrap();
+        Worker::new(&settings, results, classify, &mut said).run(&events).unwrap();
         assert_eq!(asked, ["a", "b", "b", "c"]);
         let lines: Vec<Value> = said
             .split_inclusive(|byte| *byte == b'\n')

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_refused_with_a_reason() {
+    fn an_invalid_part_is_rejected_with_a_reason() {
         for wrong in [json!([]), json!({ "images": ["a"] }), json!({ "images": [1], "revision": 1 })] {
             let error = Part::read(&wrong).unwrap_err();
             assert!(error.starts_with(r#"the part is not {"images":"#), "{error}");

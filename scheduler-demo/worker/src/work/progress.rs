@@ -1,7 +1,7 @@
-//! What a worker says about how far it is: a line of JSON, which becomes its node's value.
+//! A worker's progress: a line of JSON, which becomes its node's value.
 //!
-//! Only the latest value is kept, so a line says everything that matters anew; what is said of single images is for
-//! whoever looks on, and may be missed. A line never becomes larger than a value may be.
+//! Only the latest value is kept, so a line repeats everything that matters; the names of single images are a service
+//! to readers, and may be missed. A line never becomes larger than a value may be.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub enum Activity {
 pub struct Progress<'a> {
     pub job: &'a str,
     pub activity: Activity,
-    /// Which version of the part it goes by; none: it has no part.
+    /// The version of the part that it follows; none: it has no part.
     pub revision: Option<u64>,
     /// How many of the part's images have a durable result.
     pub done: usize,
@@ -40,12 +40,12 @@ pub struct Progress<'a> {
     pub avg_fps: f64,
     /// Done since the line before.
     pub images: Vec<&'a str>,
-    /// Done, but not in this version of the part: what it had done before the scheduler took it away.
+    /// Done, but not in this version of the part: the scheduler took these away after they were done.
     pub extra: Vec<&'a str>,
     /// How many names the two lists had no room for.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// What is wrong with the part that the scheduler wrote; the one before goes on.
+    /// The problem with the part that the scheduler wrote; the worker goes on with the one before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<&'a str>,
 }
@@ -77,7 +77,7 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Debug)]
 pub struct Speed {
     began: Instant,
-    /// When the last one was done: waiting for more makes nobody slower.
+    /// When the last one was done: a wait for more lowers no speed.
     last: Instant,
     count: usize,
     /// When each of the latest was done.

@@ -1,7 +1,7 @@
 //! The results of one job on one node: a file an attempt, a line an image.
 //!
-//! `OUT/<job>/<node>.<attempt>.jsonl`; an attempt is one life of the worker. What an earlier attempt has a whole line
-//! about is done; a line that was cut off by a crash never was. So each image has exactly one readable line in a
+//! `OUT/<job>/<node>.<attempt>.jsonl`; an attempt is one life of the worker. An image with a whole line of an earlier
+//! attempt is done; a line that was cut off by a crash does not count. So each image has exactly one readable line in a
 //! node's files, however often its worker is killed. A lock keeps a second worker of the same node out.
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Verdict;
 
-/// What is said about one image: a label with its score, or why there is none.
+/// The result of one image: a label with its score, or an error.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record<'a> {
     pub image: &'a str,
@@ -139,15 +139,17 @@ fn attempts(folder: &Path, node: &NodeName) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Whoever reads results takes a line only if it is whole, as here.
+/// Only whole lines count, as for every reader of results.
 fn read_done(path: &Path, done: &mut HashSet<String>) -> io::Result<()> {
     #[derive(Deserialize)]
-    struct Named {
+    struct ImageName {
         image: String,
     }
     let bytes = fs::read(path)?;
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    done.extend(lines.filter_map(|line| serde_json::from_slice::<Named>(line).ok()).map(|named| named.image));
+    done.extend(
+        lines.filter_map(|line| serde_json::from_slice::<ImageName>(line).ok()).map(|named| named.image),
+    );
     Ok(())
 }
 
@@ -167,7 +169,7 @@ mod tests {
     const LABELLED: Outcome = Outcome::Labelled { label: 3, score: 0.5 };
 
     #[test]
-    fn a_line_says_what_became_of_an_image() {
+    fn a_line_has_the_label_or_the_error_of_an_image() {
         let folder = tempfile::tempdir().unwrap();
         let mut results = open(folder.path(), "n");
         let at = DateTime::from_timestamp_millis(1_700_000_000_123).unwrap();
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_knows_what_earlier_ones_did_wholly() {
+    fn an_attempt_knows_the_whole_lines_of_earlier_ones() {
         let folder = tempfile::tempdir().unwrap();
         let mut first = open(folder.path(), "n");
         first.add("a", LABELLED, Utc::now()).unwrap();

@@ -1,15 +1,15 @@
-//! What a worker is told by its environment: the agent's variables and the registration's parameters.
+//! Settings of a worker, from its environment: the agent's variables and the registration's parameters.
 
 use std::path::PathBuf;
 
 use estimand_api::names::{DataName, NodeName};
 
-use super::throttle::Pace;
+use super::throttle::ShareSource;
 
-/// What to do, for whom, and where.
+/// Settings of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Whom to ask for the part.
+    /// The service that has the part.
     pub server: String,
     pub node: NodeName,
     pub job: String,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub out: PathBuf,
     /// The file to which the speed of what was done is appended; none: it isn't.
     pub log: Option<PathBuf>,
-    pub pace: Pace,
+    pub share_source: ShareSource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ impl Settings {
             |name, given: &str, wrong: String| SettingsError::Wrong { name, given: given.to_owned(), wrong };
         let node = needed("ESTIMAND_NODE", "this node's name")?;
         let job = needed("ESTIMAND_PARAM_JOB", "the job's name")?;
-        // Nodes may share a disk, and all of a job's workers are told the same.
+        // Nodes may share a disk, and all workers of a job have the same parameters.
         let of_node = |name| given(name).map(|text| text.replace("{node}", &node));
         let throttle = of_node("ESTIMAND_PARAM_THROTTLE");
         Ok(Settings {
@@ -55,11 +55,10 @@ impl Settings {
             images: needed("ESTIMAND_PARAM_IMAGES", "the folder of the images")?,
             out: needed("ESTIMAND_PARAM_OUT", "the folder for the results")?.into(),
             log: of_node("ESTIMAND_PARAM_LOG").map(PathBuf::from),
-            pace: match throttle {
-                None => Pace::ALL,
-                Some(text) => {
-                    Pace::parse(&text).map_err(|error| wrong("ESTIMAND_PARAM_THROTTLE", &text, error))?
-                }
+            share_source: match throttle {
+                None => ShareSource::ALL,
+                Some(text) => ShareSource::parse(&text)
+                    .map_err(|error| wrong("ESTIMAND_PARAM_THROTTLE", &text, error))?,
             },
         })
     }
@@ -91,7 +90,7 @@ mod tests {
     fn everything_is_read_from_the_environment() {
         let settings = read(&[]).unwrap();
         assert_eq!(settings.part.as_str(), "birds.part");
-        assert_eq!((settings.node.as_str(), settings.pace), ("node-1", Pace::ALL));
+        assert_eq!((settings.node.as_str(), settings.share_source), ("node-1", ShareSource::ALL));
         assert_eq!(settings.log, Some(PathBuf::from("/log")));
         assert_eq!(read(&[("ESTIMAND_PARAM_LOG", "")]).unwrap().log, None);
     }
@@ -101,11 +100,11 @@ mod tests {
         let log = ("ESTIMAND_PARAM_LOG", "/shared/{node}/{node}.log");
         let settings = read(&[log, ("ESTIMAND_PARAM_THROTTLE", "/shared/{node}.share")]).unwrap();
         assert_eq!(settings.log, Some(PathBuf::from("/shared/node-1/node-1.log")));
-        assert_eq!(settings.pace, Pace::File(PathBuf::from("/shared/node-1.share")));
+        assert_eq!(settings.share_source, ShareSource::File(PathBuf::from("/shared/node-1.share")));
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_invalid_variables_are_named() {
         for (name, _) in &ALL[..6] {
             let error = read(&[(name, "")]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{name} is not set")), "{error}");

@@ -1,7 +1,6 @@
 //! Takes only a share of a core, by pausing: for nodes that are emulated where no cgroup may be made.
 //!
-//! What counts is the processor time that this thread really had, so that a worker which has to share its core
-//! with others isn't slowed twice. The share may stand in a file, so that it can change under a running job.
+//! Only the processor time that this thread really had counts, so that a worker on a shared core isn't slowed twice. The share may stand in a file, so that it can change under a running job.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Which share of a core to take, above 0 and up to 1.
+/// A share of a core, above 0 and up to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share(f64);
 
@@ -21,7 +20,7 @@ impl Share {
 
     /// Of a file that has nothing else in it.
     fn read(path: &Path) -> Result<Self, String> {
-        // Opening a pipe would wait for somebody who writes to it.
+        // Opening a pipe would wait for a writer.
         if !path.metadata().map_err(|error| error.to_string())?.is_file() {
             return Err("it is no plain file".to_owned());
         }
@@ -37,23 +36,23 @@ const EXPECTED: &str = "a share of a core, 0.01 to 1";
 /// More than a number takes.
 const MOST_TEXT_BYTES: u64 = 64;
 
-/// Where the share comes from.
+/// The source of the share.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Pace {
+pub enum ShareSource {
     Fixed(Share),
-    /// What stands in a file now; all of a core until there has been something.
+    /// The present content of a file; all of a core before the first valid content.
     File(PathBuf),
 }
 
-impl Pace {
-    pub const ALL: Pace = Pace::Fixed(Share(1.0));
+impl ShareSource {
+    pub const ALL: ShareSource = ShareSource::Fixed(Share(1.0));
 
     /// A share, or the absolute path of a file with one.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with('/') {
-            return Ok(Pace::File(text.into()));
+            return Ok(ShareSource::File(text.into()));
         }
-        let share = Share::parse(text).map(Pace::Fixed);
+        let share = Share::parse(text).map(ShareSource::Fixed);
         share.ok_or_else(|| format!("expected {EXPECTED}, or the absolute path of a file with one"))
     }
 }
@@ -67,7 +66,7 @@ pub struct Throttle {
     share: Share,
     /// Read anew at each pause, since that costs nothing beside an image.
     file: Option<PathBuf>,
-    /// Whether the file is no good, and that was said.
+    /// True: the file is invalid, and that was reported.
     complained: bool,
     last: Instant,
     last_used: Duration,
@@ -76,10 +75,10 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    pub fn new(pace: &Pace) -> Self {
-        let (share, file) = match pace {
-            Pace::Fixed(share) => (*share, None),
-            Pace::File(path) => (Share(1.0), Some(path.clone())),
+    pub fn new(share_source: &ShareSource) -> Self {
+        let (share, file) = match share_source {
+            ShareSource::Fixed(share) => (*share, None),
+            ShareSource::File(path) => (Share(1.0), Some(path.clone())),
         };
         let mut throttle = Throttle {
             share,
@@ -93,7 +92,7 @@ impl Throttle {
         throttle
     }
 
-    /// What was used and owed so far counts no more.
+    /// Resets the account.
     pub fn begin_anew(&mut self) {
         (self.last, self.last_used, self.owed_seconds) = (Instant::now(), used(), 0.0);
     }
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     fn throttle(share: &str) -> Throttle {
-        Throttle::new(&Pace::parse(share).unwrap())
+        Throttle::new(&ShareSource::parse(share).unwrap())
     }
 
     fn millis(millis: u64) -> Duration {
@@ -171,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_whole_core_needs_no_pause() {
-        assert_eq!(Throttle::new(&Pace::ALL).account(millis(1), millis(50)), Duration::ZERO);
+        assert_eq!(Throttle::new(&ShareSource::ALL).account(millis(1), millis(50)), Duration::ZERO);
     }
 
     #[test]

@@ -74,11 +74,11 @@ impl Job {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (tell, lines) = channel();
+        let (sender, lines) = channel();
         let stdout = child.stdout.take().unwrap();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = tell.send(serde_json::from_str(&line).unwrap());
+                let _ = sender.send(serde_json::from_str(&line).unwrap());
             }
         });
         Worker { stdin: child.stdin.take(), child, lines }
@@ -234,7 +234,7 @@ fn after_a_sudden_end_nothing_is_repeated_and_nothing_missing() {
         });
         worker.signal(Signal::KILL);
         drop(worker);
-        // What a crash in the middle of a write leaves.
+        // The rest of a line after a crash in the middle of a write.
         let path = job.folder.path().join(format!("birds/n1.{life}.jsonl"));
         let mut file = OpenOptions::new().append(true).open(path).unwrap();
         file.write_all(br#"{"image":"img-00023.jpg","label":4"#).unwrap();
@@ -278,7 +278,7 @@ fn an_agent_that_wants_a_value_gets_one() {
 }
 
 #[test]
-fn what_is_wrong_at_the_start_is_said_in_a_sentence() {
+fn an_error_at_the_start_is_one_sentence() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_estimand-worker")).arg("work").env_clear().output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();

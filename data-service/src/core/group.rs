@@ -1,0 +1,273 @@
+//! Applies a group of operations to a snapshot.
+//!
+//! The writer hands operations over one after the other; each is applied to a clone of the published snapshot
+//! and leaves what must be stored and what watchers must be told. Nothing of it is visible until the writer
+//! has stored the group. An operation that is rejected changes nothing, and a batch is never half applied.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::registration::History;
+use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
+use estimand_api::write::{Content, Write};
+
+use super::Rejection;
+use super::bindings::BindingChange;
+use super::entry::{Entry, Facts, Marks};
+use super::log::Change;
+use super::snapshot::{Changed as TableChanged, Snapshot};
+use super::value_cell::ValueCell;
+
+/// The names that keep a history, and how much of it.
+pub type Retention = BTreeMap<DataName, History>;
+
+/// A group of operations, applied.
+#[derive(Debug)]
+pub struct Group {
+    /// The next snapshot, but for the values that are replaced.
+    pub next: Snapshot,
+    /// Each changed value as it is going to be, by the address of its cell.
+    put: HashMap<usize, Put>,
+    pub changes: Vec<Change>,
+    /// Values to be kept in the history.
+    pub past: Vec<Arc<Entry>>,
+    /// The names and nodes whose history is to be deleted.
+    pub forget: Vec<(DataName, Option<NodeName>)>,
+    /// The bindings that have changed.
+    pub bindings: BTreeSet<DataName>,
+    /// Their changes, one after the other.
+    pub swaps: Vec<BindingChange>,
+    pub retention: Option<Retention>,
+    pub now: i64,
+}
+
+/// A value that is going to be in its cell.
+#[derive(Debug)]
+struct Put {
+    cell: Arc<ValueCell>,
+    changed: Arc<TableChanged>,
+    entry: Arc<Entry>,
+}
+
+impl Group {
+    pub fn new(published: &Snapshot, now: i64) -> Self {
+        Group {
+            next: published.clone(),
+            put: HashMap::new(),
+            changes: Vec::new(),
+            past: Vec::new(),
+            forget: Vec::new(),
+            bindings: BTreeSet::new(),
+            swaps: Vec::new(),
+            retention: None,
+            now,
+        }
+    }
+
+    /// There is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.retention.is_none() && self.forget.is_empty()
+    }
+
+    /// Lets a value turn stale, if it is still the one that expires now.
+    pub fn expire(&mut self, entry: &Entry) {
+        let marks = Marks { stale: true, ..entry.facts.marks };
+        if marks != entry.facts.marks {
+            self.remark(entry, marks);
+        }
+    }
+
+    /// The values to be stored, of several changes of one the last; in the order of their keys, which is that
+    /// of the table, so that a database goes through it once.
+    pub fn stored(&self) -> Vec<&Arc<Entry>> {
+        let mut stored: Vec<&Arc<Entry>> = self.put.values().map(|put| &put.entry).collect();
+        stored.sort_unstable_by_key(|entry| (&entry.facts.name, &entry.facts.node));
+        stored
+    }
+
+    /// Puts the values into their cells, where only the snapshot that is published next shows them. Returns
+    /// the cells that now also hold the values before.
+    pub fn settle(&mut self) -> Vec<Arc<ValueCell>> {
+        let settle = |put: Put| {
+            put.cell.replace(put.entry);
+            put.changed.set(self.next.revision);
+            put.cell
+        };
+        std::mem::take(&mut self.put).into_values().map(settle).collect()
+    }
+
+    /// The value as this group leaves it.
+    pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
+        let (cell, _) = self.next.cell(name, node)?;
+        Some(self.put.get(&address(cell)).map_or_else(|| cell.latest(), |put| put.entry.clone()))
+    }
+
+    /// The values to be deleted from the store.
+    pub fn removed(&self) -> HashSet<(&DataName, &NodeName)> {
+        let removed = self.changes.iter().filter_map(|change| match change {
+            Change::Removed { name, node, .. } => Some((name, node)),
+            _ => None,
+        });
+        removed.filter(|(name, node)| self.next.cell(name.as_str(), node.as_str()).is_none()).collect()
+    }
+
+    /// Rejects a name that serves another one's values.
+    pub fn reject_bound(&self, name: &DataName) -> Result<(), Rejection> {
+        match self.next.bindings().get(name) {
+            None => Ok(()),
+            Some(bound) => Err(Rejection::BoundName { name: name.clone(), to: bound.served.to.clone() }),
+        }
+    }
+
+    pub fn next_revision(&mut self) -> u64 {
+        self.next.revision += 1;
+        self.next.revision
+    }
+
+    fn put(&mut self, entry: Entry) -> Arc<Entry> {
+        let entry = Arc::new(entry);
+        let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
+        let (cell, changed) = match self.next.cell(name, node) {
+            Some((cell, changed)) => (cell.clone(), changed.clone()),
+            None => self.next.insert(entry.clone()),
+        };
+        self.put.insert(address(&cell), Put { cell, changed, entry: entry.clone() });
+        self.changes.push(Change::Put(entry.clone()));
+        entry
+    }
+
+    fn remark(&mut self, entry: &Entry, marks: Marks) -> u64 {
+        let revision = self.next_revision();
+        self.put(entry.marked(marks, revision));
+        revision
+    }
+
+    pub fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Rejection> {
+        let before = self.get(write.data_name.as_str(), write.node_name.as_str());
+        if let Some(before) = &before
+            && write.order.is_some()
+            && write.order <= before.facts.order
+        {
+            return Ok(Written { outcome: Outcome::Superseded, revision: before.facts.revision });
+        }
+        let Content::Value { text, valid_for, provenance } = &write.content else {
+            return Ok(self.fail(before.as_deref(), write));
+        };
+        // Names are shared with what is there already, so that they are kept once.
+        let (name, node) = match &before {
+            Some(before) => (before.facts.name.clone(), before.facts.node.clone()),
+            None => (self.next.kept_name(&write.data_name), self.next.intern(&write.node_name)),
+        };
+        let facts = Facts {
+            name,
+            node,
+            collected_at: write.collected_at.unwrap_or(self.now),
+            received_at: self.now,
+            valid_for: *valid_for,
+            marks: Marks::default(),
+            revision: self.next_revision(),
+            order: write.order.or(before.as_ref().and_then(|entry| entry.facts.order)),
+            provenance: provenance.clone(),
+        };
+        let stale = facts.expires_at().is_some_and(|at| at <= self.now);
+        let facts = Facts { marks: Marks { stale, ..facts.marks }, ..facts };
+        let outcome = if before.is_some() { Outcome::Replaced } else { Outcome::Created };
+        let revision = facts.revision;
+        let entry = Entry::new(facts, text);
+        if let Some(before) = before {
+            entry.alarm.store(before.alarm.load(super::entry::RELAXED), super::entry::RELAXED);
+        }
+        let kept = self.retention.as_ref().unwrap_or(retention).contains_key(&entry.facts.name);
+        let entry = self.put(entry);
+        if kept {
+            self.past.push(entry);
+        }
+        Ok(Written { outcome, revision })
+    }
+
+    /// Keeps the last good value and says that it was not renewed.
+    fn fail(&mut self, before: Option<&Entry>, write: &Write) -> Written {
+        let Some(before) = before else {
+            return Written { outcome: Outcome::NoValue, revision: self.next.revision };
+        };
+        let marks = Marks { failed: true, ..before.facts.marks };
+        if marks == before.facts.marks && write.order.is_none() {
+            return Written { outcome: Outcome::Replaced, revision: before.facts.revision };
+        }
+        let revision = self.next_revision();
+        let mut entry = before.marked(marks, revision);
+        entry.facts.order = write.order.or(before.facts.order);
+        self.put(entry);
+        Written { outcome: Outcome::Replaced, revision }
+    }
+
+    pub fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchWritten, Rejection> {
+        for (place, write) in writes.iter().enumerate() {
+            let rejected = self.reject_bound(&write.data_name);
+            rejected.map_err(|cause| Rejection::Item { place, cause: Box::new(cause) })?;
+        }
+        let mut done = BatchWritten { created: 0, replaced: 0, superseded: 0, revision: 0 };
+        for write in writes {
+            match self.write(write, retention)?.outcome {
+                Outcome::Created => done.created += 1,
+                Outcome::Replaced => done.replaced += 1,
+                Outcome::Superseded | Outcome::NoValue => done.superseded += 1,
+            }
+        }
+        done.revision = self.next.revision;
+        Ok(done)
+    }
+
+    pub fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Rejection> {
+        self.reject_bound(name)?;
+        let nodes: Vec<NodeName> = match node {
+            Some(node) => {
+                self.next.cell(name.as_str(), node.as_str()).map(|_| node.clone()).into_iter().collect()
+            }
+            None => self
+                .next
+                .table(name.as_str())
+                .into_iter()
+                .flat_map(|values| values.nodes())
+                .cloned()
+                .collect(),
+        };
+        for node in &nodes {
+            let revision = self.next_revision();
+            if let Some((cell, _)) = self.next.cell(name.as_str(), node.as_str()) {
+                self.put.remove(&address(cell));
+            }
+            self.next.remove(name, node);
+            self.changes.push(Change::Removed { name: name.clone(), node: node.clone(), revision });
+        }
+        self.past
+            .retain(|entry| entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node));
+        self.forget.push((name.clone(), node.cloned()));
+        Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
+    }
+
+    pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {
+        let of_node: Vec<Arc<Entry>> = self
+            .next
+            .own_names()
+            .into_iter()
+            .filter_map(|name| self.get(name.as_str(), node.as_str()))
+            .filter(|entry| entry.facts.marks.lost != lost)
+            .collect();
+        for entry in &of_node {
+            self.remark(entry, Marks { lost, ..entry.facts.marks });
+        }
+        Changed { changed: of_node.len(), revision: self.next.revision }
+    }
+}
+
+/// A cell is itself for as long as something holds it, which the group does.
+fn address(cell: &Arc<ValueCell>) -> usize {
+    Arc::as_ptr(cell) as usize
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -1,0 +1,14 @@
+//! Values, bindings and what a group of operations makes of them: pure, without a clock, a database, a thread or HTTP.
+
+pub mod alarms;
+pub mod bindings;
+pub mod entry;
+pub mod group;
+pub mod log;
+pub mod operations;
+mod rejection;
+pub mod snapshot;
+pub mod value_cell;
+pub mod view;
+
+pub use rejection::Rejection;

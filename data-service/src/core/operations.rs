@@ -1,0 +1,133 @@
+//! The operations on values and bindings, each with a reply of its own type.
+
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::value::{BatchWritten, Changed, Deleted, Served, Written};
+use estimand_api::write::Write;
+
+use super::Rejection;
+use super::group::{Group, Retention};
+use super::snapshot::Bound;
+
+/// Something to do. It may be applied several times, to groups of which only one is stored.
+pub trait Operation: Send + 'static {
+    type Reply: Send + 'static;
+
+    /// Applies it to a group; `retention` holds before that group. An operation that is rejected changes nothing.
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<Self::Reply, Rejection>;
+}
+
+impl Operation for Write {
+    type Reply = Written;
+
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<Written, Rejection> {
+        group.reject_bound(&self.data_name)?;
+        group.write(self, retention)
+    }
+}
+
+/// All or nothing.
+impl Operation for Vec<Write> {
+    type Reply = BatchWritten;
+
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<BatchWritten, Rejection> {
+        group.batch(self, retention)
+    }
+}
+
+/// Deletes the values of a name, or the one for a node, with their history.
+#[derive(Debug)]
+pub struct Delete {
+    pub name: DataName,
+    pub node: Option<NodeName>,
+}
+
+impl Operation for Delete {
+    type Reply = Deleted;
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Deleted, Rejection> {
+        group.delete(&self.name, self.node.as_ref())
+    }
+}
+
+/// Marks all values of a node as those of a lost one, or not.
+#[derive(Debug)]
+pub struct MarkNode {
+    pub node: NodeName,
+    pub lost: bool,
+}
+
+impl Operation for MarkNode {
+    type Reply = Changed;
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Changed, Rejection> {
+        Ok(group.mark_node(&self.node, self.lost))
+    }
+}
+
+/// A binding as it is now, and what the name served before if that is something else.
+#[derive(Debug, Clone)]
+pub struct Rebound {
+    pub bound: Bound,
+    pub before: Option<Served>,
+}
+
+/// Binds a name. With `from`, only if the name serves that until then.
+#[derive(Debug)]
+pub struct Bind {
+    pub name: DataName,
+    pub served: Served,
+    pub from: Option<DataName>,
+    pub by: String,
+}
+
+impl Operation for Bind {
+    type Reply = Rebound;
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Rebound, Rejection> {
+        group.bind(&self.name, &self.served, self.from.as_ref(), &self.by)
+    }
+}
+
+/// Binds a name to what it served before, in the same way.
+#[derive(Debug)]
+pub struct RollBack {
+    pub name: DataName,
+    pub from: Option<DataName>,
+    pub by: String,
+}
+
+impl Operation for RollBack {
+    type Reply = Rebound;
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Rebound, Rejection> {
+        group.roll_back(&self.name, self.from.as_ref(), &self.by)
+    }
+}
+
+/// Removes a binding.
+#[derive(Debug)]
+pub struct Unbind {
+    pub name: DataName,
+    pub by: String,
+}
+
+impl Operation for Unbind {
+    type Reply = ();
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<(), Rejection> {
+        group.unbind(&self.name, &self.by)
+    }
+}
+
+/// Replaces the list of names that keep a history.
+#[derive(Debug)]
+pub struct Retain(pub Retention);
+
+impl Operation for Retain {
+    type Reply = ();
+
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<(), Rejection> {
+        group.retention = Some(self.0.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! Everything the data service knows, at one revision.
+//!
+//! A snapshot never changes for those who hold it: which names and nodes there are is in maps that are shared
+//! between snapshots and copied along a path when a key comes or goes; what a value is at the snapshot's
+//! revision is in its cell. So a reader sees all of a group of writes or none of it, over any number of names,
+//! and holds no lock; and replacing a value copies nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::value::Served;
+
+use super::entry::Entry;
+use super::value_cell::ValueCell;
+use super::view::{ShownValue, View};
+
+/// All values and bindings.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// The revision of the last change in it.
+    pub revision: u64,
+    /// How many values there are, bindings aside.
+    pub values: usize,
+    tables: imbl::HashMap<DataName, Arc<Table>>,
+    bindings: imbl::OrdMap<DataName, Bound>,
+    /// The names that were bound and are no more, as they were at last.
+    released: imbl::OrdMap<DataName, Bound>,
+    /// Every node's name that was met, so that each is kept once and stays in the processor's cache.
+    node_names: imbl::HashMap<NodeName, ()>,
+}
+
+/// Where a binding leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    pub served: Served,
+    pub since: i64,
+    pub revision: u64,
+    /// What it served before, if that was ever anything else.
+    pub before: Option<Served>,
+}
+
+/// What makes a table that of a bound name.
+#[derive(Debug, Clone)]
+struct Alias {
+    /// The name under which values are shown.
+    name: DataName,
+    /// The part of each that is shown.
+    field: Option<Pointer>,
+}
+
+/// The nodes that have a value of one name, or of the name that it is bound to.
+#[derive(Debug, Default)]
+pub struct Table {
+    nodes: imbl::OrdMap<NodeName, Arc<ValueCell>>,
+    /// Under which name and in which part they are shown, if not as they are.
+    alias: Option<Alias>,
+    changed: Arc<Changed>,
+    /// All of them as one JSON array, rendered when it is first asked for.
+    array: ArcSwapOption<Rendered>,
+}
+
+/// The revision of the last published change to a name's values.
+#[derive(Debug, Default)]
+pub struct Changed(AtomicU64);
+
+impl Changed {
+    /// For the writer, before it publishes the snapshot of that revision.
+    pub fn set(&self, revision: u64) {
+        self.0.store(revision, Ordering::Release);
+    }
+}
+
+#[derive(Debug)]
+struct Rendered {
+    /// What `changed` was.
+    at: u64,
+    array: Bytes,
+}
+
+/// A table is cloned only to be changed, hence without its rendered array.
+impl Clone for Table {
+    fn clone(&self) -> Self {
+        Table {
+            nodes: self.nodes.clone(),
+            alias: self.alias.clone(),
+            changed: self.changed.clone(),
+            array: ArcSwapOption::empty(),
+        }
+    }
+}
+
+/// The values of one name, at the revision of a snapshot.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'s> {
+    table: &'s Table,
+    revision: u64,
+}
+
+impl<'s> Values<'s> {
+    /// The value that there is, whether and however it is shown.
+    pub fn get(self, node: &str) -> Option<Arc<Entry>> {
+        self.table.nodes.get(node)?.at(self.revision)
+    }
+
+    /// The value of a node as it is shown.
+    pub fn shown(self, node: &str) -> Option<ShownValue<'s>> {
+        self.view().show(self.get(node)?)
+    }
+
+    /// All that is shown, in the order of the nodes' names.
+    pub fn all(self) -> impl Iterator<Item = ShownValue<'s>> + use<'s> {
+        let view = self.view();
+        self.entries().filter_map(move |entry| view.show(entry))
+    }
+
+    /// All that there is, in the order of the nodes' names.
+    pub fn entries(self) -> impl Iterator<Item = Arc<Entry>> + use<'s> {
+        self.table.nodes.values().filter_map(move |cell| cell.at(self.revision))
+    }
+
+    /// The nodes that have a value, in order.
+    pub fn nodes(self) -> impl Iterator<Item = &'s NodeName> {
+        self.table.nodes.keys()
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.table.nodes.is_empty()
+    }
+
+    fn view(self) -> View<'s> {
+        match &self.table.alias {
+            None => View::default(),
+            Some(Alias { name, field }) => View { alias: Some(name), field: field.as_ref() },
+        }
+    }
+
+    /// All values as a JSON array.
+    pub fn array(self) -> Bytes {
+        let changed = self.table.changed.0.load(Ordering::Acquire);
+        if changed > self.revision {
+            // A later snapshot is about to be published, or is already; this one's array is asked for no more.
+            return self.render();
+        }
+        if let Some(rendered) = &*self.table.array.load()
+            && rendered.at == changed
+        {
+            return rendered.array.clone();
+        }
+        // Two readers that are first at the same time both render; neither waits for the other.
+        let array = self.render();
+        self.table.array.store(Some(Arc::new(Rendered { at: changed, array: array.clone() })));
+        array
+    }
+
+    fn render(self) -> Bytes {
+        let mut out = Vec::with_capacity(2 + self.table.nodes.len() * 256);
+        out.push(b'[');
+        for shown in self.all() {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            shown.push_json(&mut out);
+        }
+        out.push(b']');
+        // What is kept is kept for long, so without room to grow.
+        Bytes::from(out.into_boxed_slice())
+    }
+}
+
+impl Snapshot {
+    /// Nothing, at a revision.
+    pub fn empty(revision: u64) -> Self {
+        Snapshot { revision, ..Snapshot::default() }
+    }
+
+    /// The values that a name serves, its own or those it is bound to.
+    pub fn table(&self, name: &str) -> Option<Values<'_>> {
+        self.tables.get(name).map(|table| Values { table, revision: self.revision })
+    }
+
+    /// The value of a name on a node.
+    pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
+        self.table(name)?.get(node)
+    }
+
+    /// Every name that has values of its own, in order.
+    pub fn own_names(&self) -> Vec<&DataName> {
+        let own = self.tables.iter().filter(|(_, table)| table.alias.is_none());
+        let mut names: Vec<&DataName> = own.map(|(name, _)| name).collect();
+        names.sort();
+        names
+    }
+
+    pub fn bindings(&self) -> &imbl::OrdMap<DataName, Bound> {
+        &self.bindings
+    }
+
+    /// What a name that is not bound was bound to at last.
+    pub fn released(&self, name: &DataName) -> Option<&Bound> {
+        self.released.get(name)
+    }
+
+    /// The name whose values are served under this one.
+    pub fn resolve<'a>(&'a self, name: &'a DataName) -> &'a DataName {
+        self.bindings.get(name).map_or(name, |bound| &bound.served.to)
+    }
+
+    /// How a name shows values.
+    pub fn view<'a>(&'a self, name: &'a DataName) -> View<'a> {
+        match self.bindings.get(name) {
+            None => View::default(),
+            Some(bound) => View { alias: Some(name), field: bound.served.field.as_ref() },
+        }
+    }
+
+    /// The place of a value, and what says when its name's values last changed. For the writer.
+    pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<Changed>)> {
+        let table = self.tables.get(name)?;
+        Some((table.nodes.get(node)?, &table.changed))
+    }
+
+    /// Makes a place for a value that there was none of, for the name of its own.
+    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<Changed>) {
+        let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
+        let cell = Arc::new(ValueCell::new(entry));
+        let table = Arc::make_mut(self.tables.entry(name.clone()).or_default());
+        table.nodes.insert(node, cell.clone());
+        let changed = table.changed.clone();
+        self.values += 1;
+        self.refresh_aliases(&name);
+        (cell, changed)
+    }
+
+    /// The name of a node as it is kept.
+    pub fn intern(&mut self, node: &NodeName) -> NodeName {
+        if let Some((kept, ())) = self.node_names.get_key_value(node) {
+            return kept.clone();
+        }
+        self.node_names.insert(node.clone(), ());
+        node.clone()
+    }
+
+    /// The data name as it is kept.
+    pub fn kept_name(&self, name: &DataName) -> DataName {
+        self.tables.get_key_value(name).map_or_else(|| name.clone(), |(kept, _)| kept.clone())
+    }
+
+    /// Takes a value and its place out.
+    pub fn remove(&mut self, name: &DataName, node: &NodeName) {
+        let Some(table) = self.tables.get_mut(name) else { return };
+        let table = Arc::make_mut(table);
+        if table.nodes.remove(node).is_some() {
+            self.values -= 1;
+        }
+        if table.nodes.is_empty() {
+            self.tables.remove(name);
+        }
+        self.refresh_aliases(name);
+    }
+
+    /// Binds a name; it must have no values of its own.
+    pub fn bind(&mut self, name: DataName, bound: Bound) {
+        let served = bound.served.clone();
+        self.released.remove(&name);
+        self.bindings.insert(name.clone(), bound);
+        self.show(name, &served);
+    }
+
+    pub fn unbind(&mut self, name: &DataName) {
+        if let Some(bound) = self.bindings.remove(name) {
+            self.tables.remove(name);
+            self.released.insert(name.clone(), bound);
+        }
+    }
+
+    /// Notes what a name was bound to once.
+    pub fn release(&mut self, name: DataName, bound: Bound) {
+        self.released.insert(name, bound);
+    }
+
+    /// Lets the bindings to a name serve the nodes that it has now.
+    fn refresh_aliases(&mut self, target: &DataName) {
+        if self.bindings.is_empty() {
+            return;
+        }
+        let to_target = self.bindings.iter().filter(|(_, bound)| bound.served.to == *target);
+        let aliases: Vec<(DataName, Served)> =
+            to_target.map(|(name, bound)| (name.clone(), bound.served.clone())).collect();
+        for (alias, served) in aliases {
+            self.show(alias, &served);
+        }
+    }
+
+    fn show(&mut self, alias: DataName, served: &Served) {
+        let shown = self.tables.get(&served.to).map(|table| Table::clone(table)).unwrap_or_default();
+        let of = Alias { name: alias.clone(), field: served.field.clone() };
+        self.tables.insert(alias, Arc::new(Table { alias: Some(of), ..shown }));
+    }
+}

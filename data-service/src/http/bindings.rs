@@ -1,0 +1,330 @@
+//! Bindings: which name serves whose values, since when, and what it served before.
+//!
+//! A binding is made also if it opens a gap, because the operator may know better; but that is said, with how
+//! many nodes have no value there.
+
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse, Responder};
+use chrono::{DateTime, Utc};
+use estimand_api::fields::{self, Fields};
+use estimand_api::headers::HINT_HEADER;
+use estimand_api::json::parse_object;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::problem::Problem;
+use estimand_api::schema::{of, optional};
+use estimand_api::value::{Binding, Served, Swap, SwapAction};
+use estimand_store::{SwapRow, actor};
+use estimand_web::{Body, Failure, Principal, Query, path_name};
+
+use crate::DataService;
+use crate::core::entry::Entry;
+use crate::core::operations::{self, Operation, Rebound};
+use crate::core::snapshot::{Bound, Snapshot};
+use crate::http::history::{DEFAULT_LIMIT, limit};
+use crate::http::write::{SMALL, json};
+
+static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
+/// How many nodes a hint names.
+const MAX_NODES_NAMED: usize = 5;
+
+/// A binding as the interface shows it.
+fn binding(name: &DataName, bound: &Bound) -> Binding {
+    Binding {
+        data_name: name.clone(),
+        to: bound.served.to.clone(),
+        field: bound.served.field.clone(),
+        since: instant(bound.since),
+        revision: bound.revision,
+        before: bound.before.clone(),
+    }
+}
+
+fn instant(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or_default()
+}
+
+/// All bindings.
+#[utoipa::path(
+    get,
+    path = "/api/bindings",
+    tag = "bindings",
+    responses((status = 200, description = "All bindings", body = [Binding]), (status = 503, description = "Not loaded yet", body = Problem))
+)]
+pub async fn list(service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let snapshot = service.snapshot()?;
+    let all: Vec<Binding> = snapshot.bindings().iter().map(|(name, bound)| binding(name, bound)).collect();
+    Ok(json(&all))
+}
+
+/// One binding.
+#[utoipa::path(
+    get,
+    path = "/api/bindings/{dataName}",
+    tag = "bindings",
+    params(("dataName" = DataName, Path)),
+    responses(
+        (status = 200, description = "The binding", body = Binding),
+        (status = 400, description = "The name is not valid", body = Problem),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn get(req: HttpRequest, service: ThinData<DataService>) -> Result<impl Responder, Failure> {
+    let name = path_name(&req)?;
+    let snapshot = service.snapshot()?;
+    match snapshot.bindings().get(&name) {
+        Some(bound) => Ok(json(&binding(&name, bound))),
+        None => Err(Problem::not_found(format!("`{name}` is not bound")).into()),
+    }
+}
+
+/// Who bound a name, when, and to what; newest first.
+#[utoipa::path(
+    get,
+    path = "/api/bindings/{dataName}/history",
+    tag = "bindings",
+    params(
+        ("dataName" = DataName, Path),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 100_000, description = "At most so many, the newest: 1 to 100000, by default 1000"),
+    ),
+    responses(
+        (status = 200, description = "The changes; those of a name that is bound no more are kept", body = [Swap]),
+        (status = 400, description = "This is no data name, or the query is not valid", body = Problem),
+        (status = 404, description = "It never was bound", body = Problem),
+        (status = 503, description = "The database does not answer", body = Problem),
+    )
+)]
+pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["limit"])?;
+    let name = path_name(&req)?;
+    let limit = query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64;
+    let snapshot = service.snapshot()?;
+    let rows = service.swaps(&name, limit).await?;
+    // A binding that an older program made has no history.
+    if rows.is_empty() && !snapshot.bindings().contains_key(&name) {
+        return Err(Problem::not_found(format!("`{name}` never was bound")).into());
+    }
+    let swaps: Vec<Swap> = rows.into_iter().filter_map(swap).collect();
+    Ok(json(&swaps))
+}
+
+/// What a row says; none if it says nothing that could have been written.
+fn swap(row: SwapRow) -> Option<Swap> {
+    let field = row.field.map(|text| Pointer::parse(&text)).transpose().ok()?;
+    Some(Swap {
+        served: Served { to: DataName::parse(&row.target).ok()?, field },
+        at: instant(row.at),
+        revision: row.revision.unsigned_abs(),
+        by: row.actor,
+        action: SwapAction::ALL.into_iter().find(|action| action.as_str() == row.action)?,
+    })
+}
+
+/// What a name is to serve.
+struct Bind {
+    served: Served,
+    from: Option<DataName>,
+}
+
+estimand_api::described!(
+    Bind,
+    [DataName, Pointer],
+    serde_json::json!({
+        "type": "object",
+        "required": ["to"],
+        "additionalProperties": false,
+        "properties": {
+            "to": of::<DataName>("The name whose values are served"),
+            "field": optional::<Pointer>("The part of each that is served; absent: the whole value"),
+            "from": optional::<DataName>("The name whose values are served until then"),
+        },
+        "examples": [{ "to": "cpu_usage", "field": "/value" }],
+    })
+);
+
+impl Bind {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields::new(parse_object(body)?);
+        let to = fields.required("to", DataName::EXPECTED, fields::data_name);
+        let field =
+            fields.optional("field", Pointer::EXPECTED, |value| fields::string(value).map(str::to_owned));
+        let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
+        let field = field.map(|text| Pointer::parse(&text)).transpose();
+        let field = field.unwrap_or_else(|wrong| {
+            fields.extend(vec![wrong.at("field")]);
+            None
+        });
+        fields.end_body()?;
+        let to = to.ok_or_else(Problem::internal)?;
+        Ok(Bind { served: Served { to, field }, from })
+    }
+}
+
+/// From what a name is to go back.
+struct RollBack {
+    from: Option<DataName>,
+}
+
+estimand_api::described!(
+    RollBack,
+    [DataName],
+    serde_json::json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": { "from": optional::<DataName>("The name whose values are served until then") },
+    })
+);
+
+impl RollBack {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields::new(parse_object(if body.is_empty() { b"{}" } else { body })?);
+        let from = fields.optional("from", DataName::EXPECTED, fields::data_name);
+        fields.end_body()?;
+        Ok(RollBack { from })
+    }
+}
+
+/// Makes a name serve the values of another one, from one moment to the next.
+///
+/// With `field` it serves that part of each value; what has no such part has no value under the name. With `from`
+/// only if the name serves the values of that one until then. What is so already is answered as it is.
+#[utoipa::path(
+    put,
+    path = "/api/bindings/{dataName}",
+    tag = "bindings",
+    params(("dataName" = DataName, Path)),
+    request_body(content = Bind, description = "What is served"),
+    responses(
+        (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
+        (status = 400, description = "A name or the field is not valid", body = Problem),
+        (status = 409, description = "It has values of its own, the other is bound itself, or it does not serve the values of `from`", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn bind(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<SMALL>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let name = path_name(&req)?;
+    let Bind { served, from } = Bind::read(&body.0)?;
+    let operation = operations::Bind { name: name.clone(), served, from, by: actor(&who) };
+    rebind(&service, &name, operation, body.0.len()).await
+}
+
+/// Makes a name serve what it served before.
+///
+/// That is the last thing that it served and that is not what it serves now, so that twice is back again. A name
+/// that is bound no more is bound again to what it served at last.
+#[utoipa::path(
+    post,
+    path = "/api/bindings/{dataName}/rollback",
+    tag = "bindings",
+    params(("dataName" = DataName, Path)),
+    request_body(content = Option<RollBack>, description = "Nothing, or only from what"),
+    responses(
+        (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
+        (status = 400, description = "A name is not valid", body = Problem),
+        (status = 404, description = "It never was bound", body = Problem),
+        (status = 409, description = "It never served anything else, it does not serve the values of `from`, or what it served before is bound itself now", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn roll_back(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<SMALL>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let name = path_name(&req)?;
+    let RollBack { from } = RollBack::read(&body.0)?;
+    let operation = operations::RollBack { name: name.clone(), from, by: actor(&who) };
+    rebind(&service, &name, operation, body.0.len()).await
+}
+
+/// Removes a binding.
+#[utoipa::path(
+    delete,
+    path = "/api/bindings/{dataName}",
+    tag = "bindings",
+    params(("dataName" = DataName, Path)),
+    responses(
+        (status = 204, description = "Removed; its history stays"),
+        (status = 400, description = "The name is not valid", body = Problem),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn unbind(
+    req: HttpRequest,
+    who: Principal,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let name = path_name(&req)?;
+    service.submit(operations::Unbind { name, by: actor(&who) }, 256).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn rebind(
+    service: &DataService,
+    name: &DataName,
+    operation: impl Operation<Reply = Rebound>,
+    bytes: usize,
+) -> Result<HttpResponse, Failure> {
+    let Rebound { bound, before } = service.submit(operation, bytes).await?;
+    let mut response = json(&binding(name, &bound));
+    // Compared here and not by the writer, whom nothing should hold up.
+    let snapshot = service.snapshot()?;
+    if let Some(hint) = gap(&snapshot, name, &bound.served, before.as_ref())
+        && let Ok(hint) = HeaderValue::try_from(hint)
+    {
+        response.headers_mut().insert(HINT.clone(), hint);
+    }
+    Ok(response)
+}
+
+/// What to say if a name that serves `now` serves fewer nodes than it did by `until_now`, or none at all. Goes
+/// through both in step, since there may be many of them.
+fn gap(snapshot: &Snapshot, name: &DataName, now: &Served, until_now: Option<&Served>) -> Option<String> {
+    let mut there = nodes(snapshot, now).peekable();
+    let serves_some = there.peek().is_some();
+    let (mut before, mut missing, mut named) = (0, 0, Vec::new());
+    for node in until_now.into_iter().flat_map(|served| nodes(snapshot, served)) {
+        while there.next_if(|other| *other < node).is_some() {}
+        before += 1;
+        if there.peek() != Some(&node) {
+            missing += 1;
+            if named.len() < MAX_NODES_NAMED {
+                named.push(node.to_string());
+            }
+        }
+    }
+    let more =
+        if missing > named.len() { format!(" and {} more", missing - named.len()) } else { String::new() };
+    let named = format!("({}{more})", named.join(", "));
+    let to = &now.to;
+    // A header is ASCII, and a pointer need not be.
+    let field = now.field.as_ref().map(|field| format!(" with `{}`", field.as_str().escape_default()));
+    let what = format!("value of `{to}`{}", field.unwrap_or_default());
+    match (serves_some, missing) {
+        (true, 0) => None,
+        (true, _) => Some(format!(
+            "nodes that have no {what} but had one under `{name}`: {missing} of {before} {named}"
+        )),
+        (false, 0) => Some(format!("there is no {what} yet, so `{name}` has none either")),
+        (false, _) => Some(format!(
+            "there is no {what}, so `{name}` has none any more; nodes that had one: {missing} {named}"
+        )),
+    }
+}
+
+/// The nodes for which there is something of what is served, in order.
+fn nodes<'s>(snapshot: &'s Snapshot, served: &'s Served) -> impl Iterator<Item = NodeName> + use<'s> {
+    let entries = snapshot.table(served.to.as_str()).into_iter().flat_map(|values| values.entries());
+    let has_part =
+        |entry: &Entry| served.field.as_ref().is_none_or(|field| field.find(entry.text()).is_some());
+    entries.filter(move |entry| has_part(entry)).map(|entry| entry.facts.node.clone())
+}

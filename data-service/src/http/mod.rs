@@ -1,0 +1,10 @@
+//! The data service's requests: each handler translates between HTTP and the service.
+
+pub mod bindings;
+pub mod clock_skew;
+pub mod history;
+pub mod problems;
+pub mod read;
+pub mod speakers;
+pub mod watch;
+pub mod write;

@@ -1,0 +1,381 @@
+//! Reads: one look into the published snapshot, then bytes that are rendered already.
+//!
+//! Nothing here waits for a writer, a database or another reader. Whether a value is good enough is the
+//! reader's to say (`state`, `maxAge`); without a say everything comes, with its state. A part of a value
+//! (`field`) is cut out of its text.
+
+use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use estimand_api::described;
+use estimand_api::duration::{Span, SpanText};
+use estimand_api::headers::REVISION_HEADER;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::schema;
+use estimand_api::value::{State, Value as StoredValue};
+use estimand_web::{Failure, Query, segment};
+use serde_json::json;
+
+use crate::DataService;
+use crate::core::snapshot::Snapshot;
+use crate::core::view::ShownValue;
+
+/// The most names in one query.
+const MAX_NAMES: usize = 256;
+/// How many fields are named to whoever asked for one that is not there.
+const MAX_FIELDS_NAMED: usize = 20;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
+
+/// The names of a query.
+#[derive(Debug)]
+pub enum Names {}
+
+described!(
+    Names,
+    [],
+    schema::text(
+        "One name, at most 256 with commas, or `*` for all",
+        r"^(\*|[A-Za-z_][A-Za-z0-9_.:-]{0,127}(,[A-Za-z_][A-Za-z0-9_.:-]{0,127}){0,255})$",
+        "cpu_usage,load"
+    )
+);
+
+/// The states of a query.
+#[derive(Debug)]
+pub enum States {}
+
+described!(
+    States,
+    [],
+    schema::text(
+        "One or several, with commas, of `fresh`, `stale`, `failed` and `node-lost`",
+        "^(fresh|stale|failed|node-lost)(,(fresh|stale|failed|node-lost))*$",
+        "fresh,stale"
+    )
+);
+
+/// Whether provenance is asked for.
+#[derive(Debug)]
+pub enum Explain {}
+
+described!(Explain, [], json!({ "type": "string", "enum": ["1", "true", "", "0", "false"] }));
+
+/// What a reader takes.
+#[derive(Debug, Default)]
+struct Filter {
+    states: Vec<State>,
+    /// Only what is known since this instant or later.
+    since: Option<i64>,
+}
+
+impl Filter {
+    fn takes_all(&self) -> bool {
+        self.states.is_empty() && self.since.is_none()
+    }
+
+    fn takes(&self, shown: &ShownValue<'_>) -> bool {
+        let facts = shown.facts();
+        (self.states.is_empty() || self.states.contains(&facts.marks.state()))
+            && self.since.is_none_or(|since| facts.known_since() >= since)
+    }
+}
+
+/// Values by name, all of one snapshot.
+///
+/// Several names with commas come from the same revision; `*` is every name that has values.
+#[utoipa::path(
+    get,
+    path = "/api/data",
+    tag = "data",
+    params(
+        ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<NodeName>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+        ("state" = Option<States>, Query, description = "Only values in one of these states, with commas"),
+        ("maxAge" = Option<SpanText>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; values without it are left out"),
+    ),
+    responses(
+        (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let allowed = &["dataName", "dataNode", "nodeName", "state", "maxAge", "field"];
+    let query = Query::parse(req.query_string(), allowed)?;
+    let names = query.get("dataName").filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let filter = filter_of(&service, query.get("state"), query.get("maxAge"))?;
+    let field = query.get("field");
+    let snapshot = service.snapshot()?;
+    if DataName::is_valid(names) && filter.takes_all() && field.is_none() {
+        let table = snapshot.table(names);
+        let body = match (table, node) {
+            (None, _) => EMPTY,
+            (Some(table), None) => table.array(),
+            (Some(table), Some(node)) => array_of(table.shown(node)),
+        };
+        return Ok(json(&snapshot, body));
+    }
+    let field = field_of(field)?;
+    let mut found = Vec::new();
+    for name in several(names, &snapshot)? {
+        let Some(table) = snapshot.table(name) else { continue };
+        match node {
+            Some(node) => found.extend(table.shown(node)),
+            None => found.extend(table.all()),
+        }
+    }
+    let taken = found.into_iter().filter(|shown| filter.takes(shown));
+    Ok(json(&snapshot, array_of(taken.filter_map(|shown| shown.narrow(field.as_ref())))))
+}
+
+/// One value.
+///
+/// With `Accept: text/plain` just the value: a string without its quotes, anything else as JSON.
+#[utoipa::path(
+    get,
+    path = "/api/data/{dataName}/{nodeName}",
+    tag = "data",
+    params(
+        ("dataName" = DataName, Path),
+        ("nodeName" = NodeName, Path),
+        ("state" = Option<States>, Query, description = "404 unless the value is in one of these states"),
+        ("maxAge" = Option<SpanText>, Query, description = "404 unless it was collected no longer ago, e.g. `5s`"),
+        ("explain" = Option<Explain>, Query, description = "`1`: with what produced it"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of the value, a JSON pointer such as `/value`"),
+    ),
+    responses(
+        (status = 200, description = "The value", body = StoredValue),
+        (status = 400, description = "A name or the query is not valid", body = Problem),
+        (status = 404, description = "There is no such value; or, of the type `no-such-field`, it has no such part", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let snapshot = service.snapshot()?;
+    let (name, node) = (segment(&req, "dataName"), segment(&req, "nodeName"));
+    let shown = snapshot.table(name).and_then(|table| table.shown(node));
+    let Some(shown) = shown else { return Err(no_value(&req, &snapshot, name, node).into()) };
+    if !req.query_string().is_empty() {
+        return read_one_asked(&req, &service, &snapshot, shown);
+    }
+    if wants_text(&req) {
+        return Ok(respond(&snapshot, TEXT, plain(&shown)));
+    }
+    Ok(json(&snapshot, shown.json()))
+}
+
+/// The same when the query says more.
+fn read_one_asked(
+    req: &HttpRequest,
+    service: &DataService,
+    snapshot: &Snapshot,
+    shown: ShownValue<'_>,
+) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["state", "maxAge", "explain", "field"])?;
+    let filter = filter_of(service, query.get("state"), query.get("maxAge"))?;
+    let field = field_of(query.get("field"))?;
+    let explain = match query.get("explain") {
+        None | Some("0" | "false") => false,
+        Some("" | "1" | "true") => true,
+        Some(other) => return Err(wrong("explain", other, "`1` or nothing").into()),
+    };
+    let (name, node) = (segment(req, "dataName"), segment(req, "nodeName"));
+    if !filter.takes(&shown) {
+        let state = shown.facts().marks.state();
+        let at = estimand_api::instant::to_rfc3339(shown.facts().collected_at);
+        let detail = format!(
+            "`{name}` of `{node}` is {state} and was collected at {at}, which is not what was asked for"
+        );
+        return Err(Problem::new(404, "not-as-asked", "The value is not as asked for", detail).into());
+    }
+    let shown = match field {
+        None => shown,
+        Some(field) if field.find(shown.text()).is_none() => {
+            return Err(no_field(name, node, &field, shown.text()).into());
+        }
+        Some(field) => shown.narrow(Some(&field)).ok_or_else(Problem::internal)?,
+    };
+    match (explain, wants_text(req)) {
+        (true, _) => Ok(json(snapshot, explained(&shown))),
+        (false, true) => Ok(respond(snapshot, TEXT, plain(&shown))),
+        (false, false) => Ok(json(snapshot, shown.json())),
+    }
+}
+
+/// The value with its provenance; `null` for a plain write, which has none.
+fn explained(shown: &ShownValue<'_>) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    shown.push_json(&mut out);
+    out.pop();
+    out.extend_from_slice(b",\"provenance\":");
+    out.extend_from_slice(shown.facts().provenance.as_deref().unwrap_or("null").as_bytes());
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+fn plain(shown: &ShownValue<'_>) -> Bytes {
+    match serde_json::from_str::<String>(shown.text()) {
+        Ok(text) => Bytes::from(text),
+        Err(_) => Bytes::from(shown.text().to_owned()),
+    }
+}
+
+fn wants_text(req: &HttpRequest) -> bool {
+    let accept = req.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    accept.split(',').next().is_some_and(|first| first.trim().starts_with("text/plain"))
+}
+
+fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> Problem {
+    let errors: Vec<FieldError> = [
+        DataName::parse(name).err().map(|e| e.at("dataName")),
+        NodeName::parse(node).err().map(|e| e.at("nodeName")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match errors.is_empty() {
+        true => {
+            let mut detail = format!("there is no value of `{name}` for the node `{node}`");
+            // There is one where the binding leads, but not the part of it that the binding serves.
+            if let (Some(bound), Some(_)) = (snapshot.bindings().get(name), snapshot.get(name, node))
+                && let Some(field) = &bound.served.field
+            {
+                detail.push_str(&format!(": that of `{}` has no `{field}`", bound.served.to));
+            }
+            Problem::not_found(detail)
+        }
+        false => {
+            tracing::debug!(path = req.path(), "a read of what is no name");
+            Problem::invalid(errors)
+        }
+    }
+}
+
+/// Names what is there, because most often it is a slip.
+fn no_field(name: &str, node: &str, field: &Pointer, text: &str) -> Problem {
+    let mut there: Vec<String> = field.nearby(text, MAX_FIELDS_NAMED + 1);
+    let more = if there.len() > MAX_FIELDS_NAMED { " and more" } else { "" };
+    there.truncate(MAX_FIELDS_NAMED);
+    let there = match there.is_empty() {
+        true => "nothing at or below that place".to_owned(),
+        false => format!("`{}`{more}", there.join("`, `")),
+    };
+    let detail = format!("the value of `{name}` for the node `{node}` has no `{field}`; it has {there}");
+    let error = FieldError::new("field", "leads nowhere in the value").given(field).expected(there);
+    let problem = Problem::new(404, "no-such-field", "The value has no such field", detail);
+    Problem { errors: vec![error], ..problem }
+}
+
+/// The part of values that a query asks for.
+pub fn field_of(field: Option<&str>) -> Result<Option<Pointer>, Problem> {
+    field.map(Pointer::parse).transpose().map_err(|e| Problem::invalid_field(e.at("field")))
+}
+
+fn missing_name() -> Problem {
+    let error = FieldError::new("dataName", "is missing");
+    Problem::invalid_field(error.expected("a data name, several with commas, or `*` for all"))
+}
+
+fn wrong(field: &str, given: &str, expected: &str) -> Problem {
+    Problem::invalid_field(FieldError::new(field, "is not valid").given(given).expected(expected))
+}
+
+/// The node that a query names, under either spelling.
+pub fn node_of<'q>(
+    node: Option<&'q str>,
+    spelt_otherwise: Option<&'q str>,
+) -> Result<Option<&'q str>, Problem> {
+    let node = match (node, spelt_otherwise) {
+        (Some(_), Some(other)) => return Err(wrong("nodeName", other, "`dataNode` or `nodeName`, not both")),
+        (node, other) => node.or(other),
+    };
+    match node {
+        Some(text) => {
+            NodeName::parse(text).map(|_| node).map_err(|e| Problem::invalid_field(e.at("dataNode")))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The names of a query, each once, in the order given.
+fn several<'n>(names: &'n str, snapshot: &'n Snapshot) -> Result<Vec<&'n str>, Problem> {
+    if names == "*" {
+        return Ok(snapshot.own_names().into_iter().map(DataName::as_str).collect());
+    }
+    let mut list: Vec<&str> = Vec::new();
+    for name in names.split(',').map(str::trim) {
+        if !DataName::is_valid(name) {
+            return Err(wrong("dataName", name, DataName::EXPECTED));
+        }
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    match list.len() {
+        0..=MAX_NAMES => Ok(list),
+        count => Err(wrong("dataName", &format!("{count} names"), "at most 256 names, or `*` for all")),
+    }
+}
+
+/// The names of a query as names; none stands for all.
+pub fn names_of(names: Option<&str>) -> Result<Vec<DataName>, Problem> {
+    let names = names.filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
+    if names == "*" {
+        return Ok(Vec::new());
+    }
+    several(names, &Snapshot::default())?
+        .into_iter()
+        .map(|name| DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName"))))
+        .collect()
+}
+
+fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>) -> Result<Filter, Problem> {
+    let mut filter = Filter::default();
+    for state in states.into_iter().flat_map(|states| states.split(',')) {
+        let state =
+            state.trim().parse().map_err(|_| wrong("state", state, "fresh, stale, failed, node-lost"))?;
+        filter.states.push(state);
+    }
+    if let Some(age) = max_age {
+        let span: Span =
+            age.parse().map_err(|_| wrong("maxAge", age, "a duration such as `5s` or `250ms`"))?;
+        let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        filter.since = Some(service.now().saturating_sub(micros));
+    }
+    Ok(filter)
+}
+
+const EMPTY: Bytes = Bytes::from_static(b"[]");
+
+fn array_of<'s>(found: impl IntoIterator<Item = ShownValue<'s>>) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    out.push(b'[');
+    for shown in found {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        shown.push_json(&mut out);
+    }
+    out.push(b']');
+    Bytes::from(out)
+}
+
+fn json(snapshot: &Snapshot, body: Bytes) -> HttpResponse {
+    respond(snapshot, JSON, body)
+}
+
+fn respond(snapshot: &Snapshot, kind: HeaderValue, body: Bytes) -> HttpResponse {
+    let mut response = HttpResponse::Ok().body(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(REVISION.clone(), HeaderValue::from(snapshot.revision));
+    response
+}

@@ -1,0 +1,281 @@
+//! A watch: server-sent events, first a snapshot, then each change.
+//!
+//! A watcher holds the revision it has seen and nothing else. It takes what came after it from the log; when
+//! the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
+//! snapshot and is told why. So what comes after a snapshot is of the same target, whatever was swapped
+//! meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a socket.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use estimand_api::json::push_string;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::Pointer;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_runtime::Stop;
+use estimand_web::{Failure, Query};
+use futures_util::stream::unfold;
+use tokio::time::Instant;
+
+use crate::DataService;
+use crate::core::entry::push_number;
+use crate::core::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
+use crate::core::snapshot::Snapshot;
+use crate::core::view::View;
+use crate::http::read::{Names, field_of, names_of, node_of};
+
+/// A comment is sent after so long without an event, so that both ends notice a dead connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How many changes are taken from the log at once.
+const CHUNK: usize = 512;
+
+/// Watches names.
+///
+/// Events: `snapshot` (`revision`, `reason`, `values`), `change` (a value), `delete` (`dataName`, `nodeName`,
+/// `revision`). The id of an event is its revision; `Last-Event-ID` resumes after it, or, if that is too long
+/// ago, begins with a snapshot whose reason is `gone`. When a watched name is bound to something else, a snapshot
+/// whose reason is `rebound` says all that it serves from then on.
+#[utoipa::path(
+    get,
+    path = "/api/data/watch",
+    tag = "data",
+    params(
+        ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
+        ("dataNode" = Option<NodeName>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
+        ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event seen"),
+    ),
+    responses(
+        (status = 200, description = "Events, without end", content_type = "text/event-stream", body = String),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 503, description = "Not loaded yet, or too many watch", body = Problem),
+    )
+)]
+pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "field"])?;
+    let names = names_of(query.get("dataName"))?;
+    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
+    let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    let field = field_of(query.get("field"))?;
+    let resume = resume_from(&req)?;
+    service.snapshot()?;
+    let seat = service.log().and_then(|log| log.join());
+    let Some(seat) = seat else {
+        return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
+    };
+    let watcher = Watcher {
+        service: service.0.clone(),
+        stop: service.stop(),
+        seat,
+        names,
+        node,
+        field,
+        seen: resume,
+        due: resume.is_none().then_some("start"),
+        sent: Instant::now(),
+    };
+    let events = unfold(watcher, |mut watcher| async move {
+        let bytes = watcher.next().await?;
+        Some((Ok::<Bytes, Infallible>(bytes), watcher))
+    });
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .streaming(Box::pin(events)))
+}
+
+fn resume_from(req: &HttpRequest) -> Result<Option<u64>, Problem> {
+    let Some(id) = req.headers().get("Last-Event-ID") else { return Ok(None) };
+    let text = id.to_str().unwrap_or("?");
+    // A browser that has seen no id yet sends none or an empty one.
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let error = FieldError::new("Last-Event-ID", "is not the id of an event").given(text);
+        Problem::invalid_field(error.expected("a revision, as the events carry it"))
+    })
+}
+
+struct Watcher {
+    service: DataService,
+    stop: Stop,
+    seat: Seat,
+    /// None stands for all.
+    names: Vec<DataName>,
+    /// None stands for all.
+    node: Option<NodeName>,
+    /// The part of each value that is watched; none stands for all of it.
+    field: Option<Pointer>,
+    seen: Option<u64>,
+    /// A snapshot is due, for this reason.
+    due: Option<&'static str>,
+    /// When something was sent last. What changes need not concern this watcher, so it is not when it was woken.
+    sent: Instant,
+}
+
+impl Watcher {
+    /// The next bytes to send; none when the service ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.stop.is_requested() {
+                return None;
+            }
+            let snapshot = self.service.snapshot().ok()?;
+            // Interest is declared before looking, so that what happens in between wakes this watcher.
+            self.seat.set_interest(self.interest(&snapshot));
+            if let Some(bytes) = self.take(&snapshot) {
+                self.sent = Instant::now();
+                return Some(bytes);
+            }
+            tokio::select! {
+                () = self.seat.woken() => {}
+                () = self.stop.requested() => return None,
+                () = tokio::time::sleep_until(self.sent + KEEP_ALIVE) => {
+                    self.sent = Instant::now();
+                    return Some(Bytes::from_static(b": still here\n\n"));
+                }
+            }
+        }
+    }
+
+    fn interest(&self, snapshot: &Snapshot) -> Interest {
+        if self.names.is_empty() {
+            return Interest::Everything;
+        }
+        let mut names = self.names.clone();
+        names.extend(self.names.iter().map(|name| snapshot.resolve(name).clone()));
+        names.sort();
+        names.dedup();
+        Interest::Names(names)
+    }
+
+    /// What there is to send now.
+    fn take(&mut self, snapshot: &Arc<Snapshot>) -> Option<Bytes> {
+        if let Some(reason) = self.due.take() {
+            return Some(self.snapshot(snapshot, reason));
+        }
+        loop {
+            let seen = self.seen.unwrap_or_default();
+            let changes = match self.service.log()?.since(seen, snapshot.revision, CHUNK) {
+                Since::Gone => return Some(self.snapshot(snapshot, "gone")),
+                Since::Changes(changes) => changes,
+            };
+            let last = changes.last()?.revision();
+            // Looked at after the changes were taken, this snapshot contains them. If a name was bound in what
+            // is not seen yet, changes in between may be of another target than the one that it has now.
+            let snapshot = self.service.snapshot().ok()?;
+            if changes.iter().any(|change| self.is_rebinding(change)) || self.is_rebound(&snapshot, seen) {
+                return Some(self.snapshot(&snapshot, "rebound"));
+            }
+            let mut out = Vec::new();
+            changes.iter().for_each(|change| self.push(&mut out, change, &snapshot));
+            self.seen = Some(last);
+            if !out.is_empty() {
+                if last == snapshot.revision {
+                    // Whatever was written together has been said; who waits for that need not guess.
+                    out.extend_from_slice(b": settled\n\n");
+                }
+                return Some(Bytes::from(out));
+            }
+        }
+    }
+
+    fn is_rebinding(&self, change: &Change) -> bool {
+        matches!(change, Change::Rebound { name, .. } if self.names.contains(name))
+    }
+
+    /// Whether a name has been bound after a revision.
+    fn is_rebound(&self, snapshot: &Snapshot, seen: u64) -> bool {
+        let bindings = snapshot.bindings();
+        self.names.iter().any(|name| bindings.get(name).is_some_and(|bound| bound.revision > seen))
+    }
+
+    /// Everything, at the revision of a snapshot. What the log has up to there is part of it.
+    fn snapshot(&mut self, snapshot: &Snapshot, reason: &str) -> Bytes {
+        let mut out = Vec::with_capacity(4096);
+        out.extend_from_slice(b"event: snapshot\ndata: {\"revision\":");
+        push_number(&mut out, snapshot.revision);
+        out.extend_from_slice(b",\"reason\":\"");
+        out.extend_from_slice(reason.as_bytes());
+        out.extend_from_slice(b"\",\"values\":[");
+        let all = snapshot.own_names();
+        let names = if self.names.is_empty() { all } else { self.names.iter().collect() };
+        let mut first = true;
+        for table in names.into_iter().filter_map(|name| snapshot.table(name.as_str())) {
+            let (one, all) = match &self.node {
+                Some(node) => (table.shown(node.as_str()), None),
+                None => (None, Some(table.all())),
+            };
+            let shown = one.into_iter().chain(all.into_iter().flatten());
+            for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
+                if !std::mem::take(&mut first) {
+                    out.push(b',');
+                }
+                shown.push_json(&mut out);
+            }
+        }
+        out.extend_from_slice(b"]}\n");
+        push_id(&mut out, snapshot.revision);
+        self.seen = Some(snapshot.revision);
+        Bytes::from(out)
+    }
+
+    /// Appends a change, once under each of the watched names that it concerns.
+    fn push(&self, out: &mut Vec<u8>, change: &Change, snapshot: &Snapshot) {
+        if self.names.is_empty() {
+            return self.push_as(out, change, View::default());
+        }
+        for name in &self.names {
+            if snapshot.resolve(name) == change.name() {
+                self.push_as(out, change, snapshot.view(name));
+            }
+        }
+    }
+
+    fn push_as(&self, out: &mut Vec<u8>, change: &Change, view: View<'_>) {
+        let (node, revision) = match change {
+            Change::Put(entry) => (&entry.facts.node, entry.facts.revision),
+            Change::Removed { node, revision, .. } => (node, *revision),
+            Change::Rebound { .. } => return,
+        };
+        if self.node.as_ref().is_some_and(|watched| watched != node) {
+            return;
+        }
+        let shown = match change {
+            Change::Put(entry) => {
+                view.show(entry.clone()).and_then(|shown| shown.narrow(self.field.as_ref()))
+            }
+            _ => None,
+        };
+        match shown {
+            Some(shown) => {
+                out.extend_from_slice(b"event: change\ndata: ");
+                shown.push_json(out);
+            }
+            // A value without the part that is watched is as good as gone, whether it was there before or not.
+            None => {
+                out.extend_from_slice(b"event: delete\ndata: {\"dataName\":");
+                push_string(out, view.alias.unwrap_or(change.name()).as_str());
+                out.extend_from_slice(b",\"nodeName\":");
+                push_string(out, node.as_str());
+                out.extend_from_slice(b",\"revision\":");
+                push_number(out, revision);
+                out.push(b'}');
+            }
+        }
+        out.push(b'\n');
+        push_id(out, revision);
+    }
+}
+
+fn push_id(out: &mut Vec<u8>, revision: u64) {
+    out.extend_from_slice(b"id: ");
+    push_number(out, revision);
+    out.extend_from_slice(b"\n\n");
+}

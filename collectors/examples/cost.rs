@@ -1,4 +1,4 @@
-//! What collecting costs: the time of each collector a call, in a release build.
+//! The cost of collecting: the time of a call of each collector, in a release build.
 //!
 //!     cargo run --release -p estimand-collectors --example cost              # of all that need no parameters
 //!     cargo run --release -p estimand-collectors --example cost -- cpu 1000  # of one, so many calls
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use estimand_collectors::{ALL, Failure, Kind, Reading, Surroundings, find, make};
+use estimand_collectors::{ALL, CollectorKind, Failure, Reading, Surroundings, find, make};
 
 const RUNS: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-fn measure(kind: &Kind, runs: usize) -> Result<String, String> {
+fn measure(kind: &CollectorKind, runs: usize) -> Result<String, String> {
     let mut collector = make(kind, &BTreeMap::new(), &Surroundings::default())?;
     let mut collect = || -> Result<String, String> {
         match collector.collect(Instant::now() + PATIENCE) {

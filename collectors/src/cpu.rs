@@ -1,41 +1,41 @@
-//! `cpu`: how busy the processors are, all together and each, and what they are.
+//! `cpu`: use of the processors, all together and each, with their model and frequencies.
 //!
 //! From `/proc/stat`: the difference between two samples, core by core. Only cores that were there in both count, so
 //! that one that comes or goes (hot-plug) does not turn up as idle or busy time of the others. Time for guests is
-//! already within user time. Waiting for input and output may go backwards in the kernel; then there was none. What
-//! must hold: the fractions are within 0 and 1 and come to 1 together.
+//! already within user time. Waiting for input and output may go backwards in the kernel; then there was none.
+//! Invariants: the fractions are within 0 and 1 and come to 1 together.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::between::{Between, fraction, grown};
+use crate::samples::{Samples, fraction, grown};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files, hardware,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files, hardware, pressure,
 };
 
-pub const CPU: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "cpu",
-    about: "how busy the processors are, all together and each; their model, number and frequency",
+    about: "use of the processors, all together and each; their model, number and frequency",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 /// Cores of which each is told about; a machine with more is told about as a whole.
 const MOST_CORES: usize = 512;
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
-    Ok(Box::new(Cpu { roots: around.roots.clone(), model: None, between: Between::new() }))
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+    Ok(Box::new(Cpu { roots: around.roots.clone(), model: None, samples: Samples::new() }))
 }
 
 struct Cpu {
     roots: Roots,
     /// Asked for once.
     model: Option<Option<String>>,
-    between: Between<Stat>,
+    samples: Samples<Stat>,
 }
 
 impl Collector for Cpu {
@@ -46,10 +46,10 @@ impl Collector for Cpu {
             let known = !stat.cores.is_empty() || stat.all.is_some();
             known
                 .then_some(stat)
-                .ok_or_else(|| Failure::Failed(format!("{} tells of no processor", path.display())))
+                .ok_or_else(|| Failure::Failed(format!("{} lists no processor", path.display())))
         };
         let (usage, cores) =
-            self.between.sample(until, take, |pair| (Usage::of(pair.before, pair.now), cores(pair.now)))?;
+            self.samples.compare(until, take, |pair| (Usage::of(pair.before, pair.now), cores(pair.now)))?;
         let cpuinfo = files::optional(&self.roots.proc.join("cpuinfo")).unwrap_or_default();
         let frequencies = frequencies(&self.roots, &cores, &cpuinfo);
         let model = self.model.get_or_insert_with(|| model(&cpuinfo).or_else(hardware::processor_model));
@@ -105,7 +105,7 @@ fn parse_ticks<'a>(words: impl Iterator<Item = &'a str>) -> Option<Ticks> {
 
 /// Ticks between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Spent {
+struct TickDeltas {
     user: f64,
     system: f64,
     iowait: f64,
@@ -113,11 +113,11 @@ struct Spent {
     idle: f64,
 }
 
-impl Spent {
+impl TickDeltas {
     /// Nothing if the counters began anew between them.
-    fn between(before: &Ticks, now: &Ticks) -> Option<Spent> {
+    fn between(before: &Ticks, now: &Ticks) -> Option<TickDeltas> {
         let grown = |field: fn(&Ticks) -> u64| grown(field(before), field(now)).map(|ticks| ticks as f64);
-        Some(Spent {
+        Some(TickDeltas {
             user: grown(|ticks| ticks.user)? + grown(|ticks| ticks.nice)?,
             system: grown(|ticks| ticks.system)? + grown(|ticks| ticks.irq)? + grown(|ticks| ticks.softirq)?,
             steal: grown(|ticks| ticks.steal)?,
@@ -127,7 +127,7 @@ impl Spent {
         })
     }
 
-    fn add(&mut self, other: &Spent) {
+    fn add(&mut self, other: &TickDeltas) {
         self.user += other.user;
         self.system += other.system;
         self.iowait += other.iowait;
@@ -150,20 +150,21 @@ impl Spent {
 
 #[derive(Debug, PartialEq)]
 struct Usage {
-    all: Spent,
-    cores: BTreeMap<u32, Spent>,
+    all: TickDeltas,
+    cores: BTreeMap<u32, TickDeltas>,
 }
 
 impl Usage {
     fn of(before: &Stat, now: &Stat) -> Usage {
-        let core =
-            |(number, now): (&u32, &Ticks)| Some((*number, Spent::between(before.cores.get(number)?, now)?));
-        let cores: BTreeMap<u32, Spent> = now.cores.iter().filter_map(core).collect();
-        let mut all = Spent::default();
+        let core = |(number, now): (&u32, &Ticks)| {
+            Some((*number, TickDeltas::between(before.cores.get(number)?, now)?))
+        };
+        let cores: BTreeMap<u32, TickDeltas> = now.cores.iter().filter_map(core).collect();
+        let mut all = TickDeltas::default();
         cores.values().for_each(|spent| all.add(spent));
         // Some containers see the sum alone.
         if let (true, Some(before), Some(now)) = (now.cores.is_empty(), &before.all, &now.all) {
-            all = Spent::between(before, now).unwrap_or_default();
+            all = TickDeltas::between(before, now).unwrap_or_default();
         }
         Usage { all, cores }
     }
@@ -173,7 +174,7 @@ impl Usage {
         let frequency = |number: &u32| figures::rate(frequencies.get(number).copied());
         let mean = frequencies.values().sum::<f64>() / frequencies.len() as f64;
         let core = |number: &u32| {
-            let usage = self.cores.get(number).map_or(Value::Null, Spent::usage);
+            let usage = self.cores.get(number).map_or(Value::Null, TickDeltas::usage);
             (number.to_string(), json!({"usageFraction": usage, "frequencyMhz": frequency(number)}))
         };
         let cores: Map<String, Value> = online.iter().take(MOST_CORES).map(core).collect();
@@ -229,7 +230,7 @@ fn parse_frequencies(cpuinfo: &str) -> BTreeMap<u32, f64> {
     frequencies
 }
 
-/// What x86 and MIPS call it; other machines describe their processors by numbers.
+/// The model in the words of x86 and MIPS; other machines describe their processors by numbers.
 fn model(cpuinfo: &str) -> Option<String> {
     let named = |(key, value): (&str, &str)| {
         matches!(key.trim(), "model name" | "cpu model").then(|| value.trim().to_owned())

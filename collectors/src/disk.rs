@@ -1,9 +1,9 @@
-//! `disk`: how much room there is, in bytes and in inodes, on each file system.
+//! `disk`: space of each file system, in bytes and in inodes.
 //!
-//! What is mounted is taken from `mountinfo`, and how full it is from `statvfs`. Pseudo file systems are left out, and
-//! a file system that is mounted several times is told about once, by the mount that shows most of it. What must hold:
-//! a server that does not answer holds nothing up. File systems of the network are asked only if somebody wants that,
-//! each in a thread of its own, and one that still waits is not asked again.
+//! Mounts are read from `mountinfo`, their sizes from `statvfs`. Pseudo file systems are left out, and a file system
+//! that is mounted several times is listed once, by the mount that shows most of it. Invariant: a server that does
+//! not answer holds nothing up. File systems of the network are asked only on request, each in a thread of its own,
+//! and one that still waits is not asked again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::between::fraction;
 use crate::mounts::{Mount, Tree};
+use crate::samples::fraction;
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files, mounts,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, mounts,
 };
 
 mod asking;
 
 use asking::{Asker, Space};
 
-pub const DISK: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "disk",
     about: "space and inodes of each mounted file system",
-    params: &[Param {
-        name: "network",
-        about: "true: file systems of the network too (nfs, cifs, fuse and others); they are left out by default",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    params: &[Param::optional(
+        "network",
+        "true: file systems of the network too (nfs, cifs, fuse and others); they are left out by default",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let network = params.switch("network")?.unwrap_or(false);
     Ok(Box::new(Disk { roots: around.roots.clone(), network, asker: Asker::default() }))
 }
@@ -147,7 +147,7 @@ fn entry(mount: &Mount, space: Space) -> Option<figures::Entry> {
         return None;
     }
     let used = space.total.saturating_sub(space.free);
-    // What is kept for the administrator counts as neither, as `df` has it.
+    // Space kept for the administrator counts as neither, as in `df`.
     let usable = used.saturating_add(space.available) as f64;
     let inodes_used = space.inodes.saturating_sub(space.inodes_free);
     let inodes = (space.inodes > 0).then(|| {

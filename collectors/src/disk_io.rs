@@ -1,8 +1,7 @@
-//! `disk_io`: how much each disk reads and writes, and how busy it is.
+//! `disk_io`: reads, writes and load of each disk.
 //!
-//! From `/proc/diskstats`: the difference between two samples. Partitions are left out unless somebody wants them, as
-//! are devices that never did anything (unused loops). What must hold: the units are 512 bytes whatever the disk's
-//! own, as the kernel counts them.
+//! From `/proc/diskstats`: the difference between two samples. Partitions are left out unless they are asked for, and
+//! so are devices that never did anything (unused loops). The kernel counts in units of 512 bytes, for every disk.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,35 +9,31 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::between::{Between, fraction, grown, per_second};
+use crate::samples::{Samples, fraction, grown, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, pressure,
 };
 
-pub const DISK_IO: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "disk_io",
     about: "reads, writes and how busy each disk is, and the pressure on input and output",
-    params: &[Param {
-        name: "partitions",
-        about: "true: partitions too; they are left out by default",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    params: &[Param::optional("partitions", "true: partitions too; they are left out by default")],
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 const SECTOR_BYTES: u64 = 512;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let partitions = params.switch("partitions")?.unwrap_or(false);
-    Ok(Box::new(DiskIo { roots: around.roots.clone(), partitions, between: Between::new() }))
+    Ok(Box::new(DiskIo { roots: around.roots.clone(), partitions, samples: Samples::new() }))
 }
 
 struct DiskIo {
     roots: Roots,
     partitions: bool,
-    between: Between<Vec<Device>>,
+    samples: Samples<Vec<Device>>,
 }
 
 impl Collector for DiskIo {
@@ -50,7 +45,7 @@ impl Collector for DiskIo {
             devices.retain(|device| whole.as_ref().is_none_or(|whole| whole.contains(&device.name)));
             Ok(devices)
         };
-        let entries = self.between.sample(until, take, |pair| {
+        let entries = self.samples.compare(until, take, |pair| {
             let before = |now: &Device| pair.before.iter().find(|before| before.is_same(now));
             pair.now.iter().map(|now| now.entry(before(now), pair.elapsed)).collect::<Vec<_>>()
         })?;
@@ -191,7 +186,7 @@ mod tests {
     const CAPTURED: &str = include_str!("../fixtures/diskstats");
 
     #[test]
-    fn what_a_disk_did_is_told_a_second() {
+    fn the_work_of_a_disk_is_a_rate_a_second() {
         let before = "8 0 sda 100 0 1000 500 50 0 800 700 0 1000 5000\n";
         let now = "8 0 sda 300 9 1200 900 50 9 800 700 3 2500 9000\n";
         let sda = &value(before, now, Duration::from_secs(2))["sda"];
@@ -229,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_worked_and_what_is_cut_off_is_left_out() {
+    fn an_idle_device_and_a_truncated_line_are_left_out() {
         let devices = parse(CAPTURED);
         let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
         assert_eq!(names, ["vda", "vda1", "cciss/c0d0"]);
@@ -239,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_what_sysfs_does_not_list() {
+    fn partitions_are_not_listed_by_sysfs() {
         let machine = tempfile::tempdir().unwrap();
         for name in ["vda", "cciss!c0d0"] {
             std::fs::create_dir_all(machine.path().join("sys/block").join(name)).unwrap();

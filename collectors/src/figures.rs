@@ -1,13 +1,13 @@
-//! How figures become JSON: how many digits they have, and how much of a long list fits into a value.
+//! Figures as JSON: their digits, and the part of a long list that fits into a value.
 //!
-//! A value may be 64 KiB. A node with thousands of interfaces or mounts must still be told about, so what matters
-//! least is left out, and how much that was is said.
+//! A value may be 64 KiB. A node with thousands of interfaces or mounts still has a value, so the least important
+//! entries are left out and counted.
 
 use std::cmp::Reverse;
 
 use serde_json::{Map, Value};
 
-/// What the entries of one list may take, as text.
+/// The most bytes of the entries of one list, as text.
 const MOST_BYTES: usize = 48 << 10;
 /// Entries that fit whatever they are.
 const FEW: usize = 24;
@@ -25,7 +25,7 @@ pub(crate) fn rate(value: Option<f64>) -> Value {
 fn rounded(value: Option<f64>, by: f64) -> Value {
     let Some(value) = value else { return Value::Null };
     let rounded = (value * by).round() / by;
-    // What is too large to be rounded has no digits behind the point.
+    // A number too large to be rounded has no digits behind the point.
     Value::from(if rounded.is_finite() { rounded } else { value })
 }
 

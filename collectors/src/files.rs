@@ -1,7 +1,7 @@
-//! Reads the small files in which the kernel tells about itself.
+//! Reads the small files of the kernel, up to a bound.
 //!
-//! It owns nothing but the bound on what is read. Text that is not UTF-8 (names can be anything) is kept as far as it
-//! is, since a strange name of one thing must not hide all others.
+//! Text that is not UTF-8 (names can be anything) is kept as far as it is, since a strange name of one thing must not
+//! hide all others.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,15 +1,14 @@
-//! What the `sysinfo` crate knows of the hardware: names of processors and temperatures.
+//! Facts of the hardware from the `sysinfo` crate: names of processors and temperatures.
 //!
 //! The one place that uses it, and only where it knows what the kernel does not say in so many words: models of ARM
-//! processors, and labels of sensors. Both are of the machine, wherever the kernel's files are seen from. It is not
-//! used for frequencies (it gives every core the one of the first, and bogomips where there is none) nor for disks (it
-//! asks every mount, so a dead server would hold it up).
+//! processors, and labels of sensors. Both are of the machine, wherever the kernel's files are seen from. For the
+//! other figures it would be a loss (`docs/decisions/02-sysinfo.md`).
 
 use std::collections::BTreeMap;
 
 use sysinfo::{Components, CpuRefreshKind, RefreshKind, System};
 
-/// What the first processor is called.
+/// The name of the first processor.
 pub(crate) fn processor_model() -> Option<String> {
     let kind = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
     let system = System::new_with_specifics(kind);

@@ -1,9 +1,9 @@
-//! Collectors that ship in the box: what a node is and how it is.
+//! Collectors that ship in the box: the hardware and the state of a node.
 //!
-//! A collector is made once and asked again and again, so it can tell what happened between two samples. Each is one
-//! file: reading and parsing are apart, so that parsing is tested on fixtures, and where it reads can be put elsewhere
-//! ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to measure
-//! on this machine says so ([`Failure::NotHere`]), which is not an error.
+//! A collector is made once and asked again and again, so it can measure what happened between two samples. Each is
+//! one file: reading and parsing are apart, so that parsing is tested on fixtures, and it can read elsewhere
+//! ([`Roots`]). It spawns no process and knows neither registrations nor data names. One that finds nothing to
+//! measure on this machine fails with [`Failure::NotHere`], which is not an error.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-mod between;
+mod blocking;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -31,20 +31,23 @@ mod network;
 mod params;
 mod pressure;
 mod processes;
+mod samples;
 mod system;
 mod tcp;
-mod waiting;
 
 pub use params::Params;
 
-/// What measures.
+/// The parameters of a registration, by name.
+pub type ParamValues = BTreeMap<String, Value>;
+
+/// Something that measures.
 pub trait Collector: Send {
     /// Measures once. May block, and must not for longer than until then. Some have a runtime of their own to wait on:
     /// it is called on a thread on which blocking is allowed, never inside an asynchronous task.
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure>;
 }
 
-/// What was measured.
+/// The result of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
     /// Of this node.
@@ -53,7 +56,7 @@ pub enum Reading {
     PerNode(BTreeMap<String, Value>),
 }
 
-/// Why nothing was measured, for people.
+/// The reason, for people, why nothing was measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// There is nothing of the kind on this machine; there may be later.
@@ -63,13 +66,13 @@ pub enum Failure {
     Failed(String),
 }
 
-/// Where the kernel's files are.
+/// The folders of the kernel's files.
 #[derive(Debug, Clone)]
 pub struct Roots {
     pub proc: PathBuf,
     pub sys: PathBuf,
     pub etc: PathBuf,
-    /// Where paths that these files name begin.
+    /// The beginning of the paths that these files name.
     pub root: PathBuf,
 }
 
@@ -79,7 +82,7 @@ impl Default for Roots {
     }
 }
 
-/// What a collector is made with.
+/// The machine and the node that a collector works for.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     pub roots: Roots,
@@ -97,61 +100,66 @@ pub struct Param {
     pub required: bool,
 }
 
-/// How a new cluster registers it.
+impl Param {
+    pub const fn required(name: &'static str, about: &'static str) -> Self {
+        Param { name, about, required: true }
+    }
+
+    pub const fn optional(name: &'static str, about: &'static str) -> Self {
+        Param { name, about, required: false }
+    }
+}
+
+/// The registration that a new cluster makes of a collector by itself.
 #[derive(Debug, Clone, Copy)]
-pub struct ByDefault {
+pub struct DefaultRegistration {
     /// Seconds.
     pub every: f64,
-    /// Whether one node answers for all.
+    /// One node answers for all.
     pub once: bool,
 }
 
-/// Makes a collector of its parameters.
-pub type Make = fn(&mut Params, &Surroundings) -> Result<Box<dyn Collector>, String>;
+type Make = fn(&Params, &Surroundings) -> Result<Box<dyn Collector>, String>;
 
-/// A collector by its name.
-pub struct Kind {
+/// A collector in the catalogue: its name, its parameters, and the function that makes one.
+pub struct CollectorKind {
     pub name: &'static str,
     pub about: &'static str,
     pub params: &'static [Param],
-    /// None if nothing is registered unless somebody asks for it.
-    pub by_default: Option<ByDefault>,
-    /// Makes one; refuses parameters that are no good.
-    pub make: Make,
+    /// None if it is registered only on request.
+    pub default: Option<DefaultRegistration>,
+    make: Make,
 }
 
-/// All of them, in the order in which they are listed.
-pub const ALL: &[&Kind] = &[
-    &cpu::CPU,
-    &memory::MEMORY,
-    &load::LOAD,
-    &disk::DISK,
-    &disk_io::DISK_IO,
-    &network::NETWORK,
-    &processes::PROCESSES,
-    &system::SYSTEM,
-    &cgroup::CGROUP,
-    &gpu::GPU,
-    &http::HTTP,
-    &tcp::TCP,
-    &log_tail::LOG_TAIL,
+/// The catalogue, in the order in which it is listed.
+pub const ALL: &[&CollectorKind] = &[
+    &cpu::KIND,
+    &memory::KIND,
+    &load::KIND,
+    &disk::KIND,
+    &disk_io::KIND,
+    &network::KIND,
+    &processes::KIND,
+    &system::KIND,
+    &cgroup::KIND,
+    &gpu::KIND,
+    &http::KIND,
+    &tcp::KIND,
+    &log_tail::KIND,
     #[cfg(feature = "hdfs")]
-    &hdfs::HDFS,
+    &hdfs::KIND,
 ];
 
-/// The one of a name.
-pub fn find(name: &str) -> Option<&'static Kind> {
+/// The collector of a name.
+pub fn find(name: &str) -> Option<&'static CollectorKind> {
     ALL.iter().find(|kind| kind.name == name).copied()
 }
 
-/// Makes the collector of a kind; refuses parameters that it has not.
+/// Makes a collector; rejects parameters that it does not have, and values that they cannot take.
 pub fn make(
-    kind: &Kind,
-    params: &BTreeMap<String, Value>,
+    kind: &CollectorKind,
+    params: &ParamValues,
     around: &Surroundings,
 ) -> Result<Box<dyn Collector>, String> {
-    let mut params = Params::new(params.clone());
-    let made = (kind.make)(&mut params, around)?;
-    params.end(kind)?;
-    Ok(made)
+    (kind.make)(&Params::new(kind, params)?, around)
 }

@@ -1,22 +1,25 @@
-//! `load`: how many wanted to run, on average over one, five and fifteen minutes.
+//! `load`: the number of threads that wanted to run, on average over one, five and fifteen minutes.
 //!
-//! From `/proc/loadavg`; what it comes to for each processor, from the list of those that are on line.
+//! From `/proc/loadavg`; the averages for each processor, from the list of those that are on line.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const LOAD: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "load",
     about: "how many wanted to run: load averages over 1, 5 and 15 minutes",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(Load(around.roots.clone())))
 }
 
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_come_with_what_they_are_for_each_core() {
+    fn averages_come_with_those_for_each_core() {
         let load = parse("1.50 0.10 12.05 2/345 6789\n").map(|load| load.value(Some(4)));
         let expected = json!({
             "one": 1.5, "five": 0.1, "fifteen": 12.05,
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_load() {
+    fn a_truncated_line_is_no_load() {
         for text in ["", "1.5", "1.5 0.1 12.0 2", "1.5 0.1 12.0 2/", "NaN 0 0 1/2 3", "-1 0 0 1/2 3"] {
             assert_eq!(parse(text), None, "{text}");
         }

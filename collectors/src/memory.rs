@@ -1,40 +1,41 @@
-//! `memory`: how much there is, how much of it could still be used, and whether there is pressure on it.
+//! `memory`: size, use and pressure of memory and swap.
 //!
-//! From `/proc/meminfo` and `/proc/vmstat`. "Used" is what is not available: memory that holds a cache which would be
-//! given up for a program is not used.
+//! From `/proc/meminfo` and `/proc/vmstat`. "Used" is memory that is not available: a cache that would be given up
+//! for a program is not used.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::between::{Between, Pair, fraction, per_second};
+use crate::samples::{Pair, Samples, fraction, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files, pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files, pressure,
 };
 
-pub const MEMORY: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "memory",
     about: "memory and swap: how much there is, is used and is available, and the pressure on it",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let page_bytes = rustix::param::page_size() as u64;
-    Ok(Box::new(Memory { roots: around.roots.clone(), page_bytes, between: Between::new() }))
+    Ok(Box::new(Memory { roots: around.roots.clone(), page_bytes, samples: Samples::new() }))
 }
 
 struct Memory {
     roots: Roots,
     page_bytes: u64,
-    between: Between<Swapped>,
+    samples: Samples<SwapCounters>,
 }
 
 /// Counters since the start of the machine; none where the kernel does not count.
 #[derive(Debug, Default, PartialEq)]
-struct Swapped {
+struct SwapCounters {
     in_pages: Option<u64>,
     out_pages: Option<u64>,
     oom_kills: Option<u64>,
@@ -44,8 +45,8 @@ impl Collector for Memory {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let (proc, page_bytes) = (&self.roots.proc, self.page_bytes);
         let take = || Ok(parse_vmstat(&files::optional(&proc.join("vmstat")).unwrap_or_default()));
-        let (swap_in, swap_out, oom_kills) = self.between.sample(until, take, |pair| {
-            let rate = |field: fn(&Swapped) -> Option<u64>| swap_rate(&pair, field, page_bytes);
+        let (swap_in, swap_out, oom_kills) = self.samples.compare(until, take, |pair| {
+            let rate = |field: fn(&SwapCounters) -> Option<u64>| swap_rate(&pair, field, page_bytes);
             (rate(|swapped| swapped.in_pages), rate(|swapped| swapped.out_pages), pair.now.oom_kills)
         })?;
         let path = proc.join("meminfo");
@@ -59,7 +60,11 @@ impl Collector for Memory {
     }
 }
 
-fn swap_rate(pair: &Pair<'_, Swapped>, field: fn(&Swapped) -> Option<u64>, page_bytes: u64) -> Option<f64> {
+fn swap_rate(
+    pair: &Pair<'_, SwapCounters>,
+    field: fn(&SwapCounters) -> Option<u64>,
+    page_bytes: u64,
+) -> Option<f64> {
     Some(per_second(field(pair.before)?, field(pair.now)?, pair.elapsed)? * page_bytes as f64)
 }
 
@@ -109,8 +114,8 @@ fn parse(text: &str) -> HashMap<&str, u64> {
 }
 
 /// From `/proc/vmstat` as it was read, its last line without an end.
-fn parse_vmstat(text: &str) -> Swapped {
-    let mut swapped = Swapped::default();
+fn parse_vmstat(text: &str) -> SwapCounters {
+    let mut swapped = SwapCounters::default();
     for (name, number) in text.lines().filter_map(|line| line.split_once(' ')) {
         let into = match name {
             "pswpin" => &mut swapped.in_pages,
@@ -137,7 +142,7 @@ mod tests {
     const OLD: &str = "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 50 kB\nCached: 300 kB\nSReclaimable: 20 kB\nShmem: 70 kB\n";
 
     #[test]
-    fn used_is_what_is_not_available() {
+    fn memory_that_is_not_available_is_used() {
         let value = describe(&parse(WORKSTATION)).unwrap();
         assert_eq!(value["totalBytes"], 16_316_412u64 * 1024);
         assert_eq!(value["usedBytes"], (16_316_412u64 - 9_437_184) * 1024);

@@ -1,7 +1,7 @@
-//! What is mounted where (`/proc/…/mountinfo`).
+//! Mounts (`/proc/…/mountinfo`).
 //!
-//! Owns the format, and the question which mounts can be reached by their paths: what is mounted over another hides
-//! it. Paths are bytes, since they can be anything.
+//! Owns the format, and the question which mounts can be reached by their paths: a mount over another hides it. Paths
+//! are bytes, since they can be anything.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ pub(crate) struct Mount {
     pub parent: u32,
     /// `major:minor`, the same for all mounts of one file system.
     pub device: String,
-    /// What of the file system is mounted.
+    /// The part of the file system that is mounted.
     pub root: PathBuf,
     pub point: PathBuf,
     pub read_only: bool,
@@ -77,7 +77,7 @@ fn unescape(word: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Which of the mounts are covered by others.
+/// The mounts, with those that others cover.
 pub(crate) struct Tree<'a> {
     mounts: &'a [Mount],
     parents: HashMap<u32, u32>,
@@ -88,8 +88,8 @@ impl<'a> Tree<'a> {
         Tree { mounts, parents: mounts.iter().map(|mount| (mount.id, mount.parent)).collect() }
     }
 
-    /// Whether the path of a mount leads to something else: whatever is mounted at or above it, and it does not stand
-    /// on, came later and lies over it.
+    /// True if the path of a mount leads to another one: a mount at or above it that came later, and on which it
+    /// does not stand, lies over it.
     pub fn hidden(&self, mount: &Mount) -> bool {
         self.mounts.iter().any(|other| {
             other.id != mount.id && mount.point.starts_with(&other.point) && !self.stands_on(mount, other)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_over_hides() {
+    fn a_mount_over_another_hides_it() {
         let text = b"1 0 8:1 / / rw - ext4 a rw\n\
             2 1 8:2 / /data rw - ext4 b rw\n\
             3 1 8:3 / /data/deep rw - ext4 c rw\n\

@@ -1,7 +1,7 @@
-//! `network`: what each interface received and sent, how fast it does now, and how fast it could.
+//! `network`: bytes and packets of each interface, their rates, its state and its speed.
 //!
-//! From `/proc/net/dev`: totals, and the difference between two samples; state and speed from sysfs. What must hold:
-//! two interfaces that swapped their names, or one that was made again under an old name, are not compared with each
+//! From `/proc/net/dev`: totals, and the difference between two samples; state and speed from sysfs. Invariant: two
+//! interfaces that swapped their names, or one that was made again under an old name, are not compared with each
 //! other, so an interface is the same only if both its name and its number are.
 
 use std::path::Path;
@@ -9,24 +9,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::between::{Between, per_second};
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::samples::{Samples, per_second};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const NETWORK: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "network",
     about: "bytes, packets, errors and drops of each network interface, whether it is up, and its speed",
     params: &[],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
-    Ok(Box::new(Network { roots: around.roots.clone(), between: Between::new() }))
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+    Ok(Box::new(Network { roots: around.roots.clone(), samples: Samples::new() }))
 }
 
 struct Network {
     roots: Roots,
-    between: Between<Vec<Interface>>,
+    samples: Samples<Vec<Interface>>,
 }
 
 impl Collector for Network {
@@ -40,7 +43,7 @@ impl Collector for Network {
             }
             Ok(interfaces)
         };
-        let entries = self.between.sample(until, take, |pair| {
+        let entries = self.samples.compare(until, take, |pair| {
             let entry = |now: &Interface| {
                 let before = pair.before.iter().find(|before| before.is_same(now));
                 now.entry(before, pair.elapsed, &Link::read(&class.join(&now.name)))
@@ -103,7 +106,7 @@ impl Interface {
     }
 }
 
-/// What sysfs says of an interface; nothing where it says nothing, or the interface just went.
+/// The facts of an interface in sysfs; none where it has none, or the interface just went.
 #[derive(Debug, Default, PartialEq)]
 struct Link {
     up: Option<bool>,
@@ -161,13 +164,13 @@ mod tests {
 
     const CAPTURED: &str = include_str!("../fixtures/net-dev");
 
-    fn told(before: &[Interface], now: &Interface) -> Value {
+    fn value_of(before: &[Interface], now: &Interface) -> Value {
         let before = before.iter().find(|before| before.is_same(now));
         now.entry(before, Duration::from_millis(500), &Link::default()).value
     }
 
     #[test]
-    fn names_are_what_is_before_the_last_colon() {
+    fn names_end_at_the_last_colon() {
         let interfaces = parse(CAPTURED);
         let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
         assert_eq!(names, ["lo", "eth0", "eth0:1", "wlx 5", "veth12ab34c"]);
@@ -181,7 +184,7 @@ mod tests {
     fn rates_are_for_the_time_between() {
         let before = parse("eth0: 100 10 0 0 0 0 0 0 50 5 0 0 0 0 0 0\n");
         let now = parse("eth0: 1100 11 0 0 0 0 0 0 49 5 0 0 0 0 0 0\n");
-        let value = told(&before, &now[0]);
+        let value = value_of(&before, &now[0]);
         assert_eq!((&value["rxBytesPerSecond"], &value["rxPacketsPerSecond"]), (&json!(2000.0), &json!(2.0)));
         assert_eq!(
             (&value["txBytesPerSecond"], &value["txBytes"]),
@@ -204,12 +207,12 @@ mod tests {
         let before = numbered(&format!("a: {few}\nb: {many}\n"), [2, 3]);
         let now = numbered(&format!("a: {many}\nb: {few}\n"), [3, 2]);
         for interface in &now {
-            assert_eq!(told(&before, interface)["rxBytesPerSecond"], Value::Null, "{}", interface.name);
+            assert_eq!(value_of(&before, interface)["rxBytesPerSecond"], Value::Null, "{}", interface.name);
         }
     }
 
     #[test]
-    fn links_say_what_they_are_or_nothing() {
+    fn links_without_facts_have_nulls() {
         let machine = tempfile::tempdir().unwrap();
         let link = |files: &[(&str, &str)]| {
             let folder = tempfile::tempdir_in(machine.path()).unwrap();
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_left_out() {
+    fn a_truncated_line_is_left_out() {
         assert_eq!(parse("eth0: 1 2 3 4 5 6 7 8 9 10 11\n"), []);
         assert_eq!(parse("eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"), []);
     }
@@ -238,7 +241,7 @@ mod tests {
         #[test]
         fn any_text_is_survived(text in "([a-z:. ]{0,6}:( [0-9]{0,21}){0,17}\n?|.{0,20}\n){0,4}") {
             for interface in parse(&text) {
-                told(&parse(&text), &interface);
+                value_of(&parse(&text), &interface);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Pressure stall information: how much of the time work had to wait for a resource (`/proc/pressure`).
+//! Pressure stall information: the part of the time in which work waited for a resource (`/proc/pressure`).
 //!
 //! The kernel has it from 4.20 on, unless it was built or started without. Where it has none, collectors leave the
 //! field out.
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_no_number_is_left_out() {
+    fn a_truncated_line_or_no_number_is_left_out() {
         assert_eq!(parse("some avg10=1.00 avg60=x avg30"), Some(json!({"some10": 0.01})));
         assert_eq!(parse(""), None);
     }

@@ -1,8 +1,8 @@
-//! `processes`: how many there are, in which state, with how many threads; on request, which of them need most.
+//! `processes`: numbers of processes and threads by state; on request, the processes that need most.
 //!
-//! From `/proc/<pid>/stat` of each, so it costs what there are processes. Those that end while they are looked at are
-//! left out. What must hold: a process is compared with itself, not with an earlier one of the same number, so it is
-//! known by when it started, too.
+//! From `/proc/<pid>/stat` of each, so the cost grows with their number. Those that end while they are read are left
+//! out. Invariant: a process is compared with itself, not with an earlier one of the same number, so the time of its
+//! start is part of its identity.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,26 +11,26 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::between::{Between, Pair, per_second};
+use crate::samples::{Pair, Samples, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files,
 };
 
-pub const PROCESSES: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "processes",
     about: "how many processes and threads there are, by state; on request those that need most",
-    params: &[Param {
-        name: "top",
-        about: "how many of those that need most processor time and most memory are named, 0 to 50; default 0",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 5.0, once: false }),
+    params: &[Param::optional(
+        "top",
+        "how many of those that need most processor time and most memory are named, 0 to 50; default 0",
+    )],
+    default: Some(DefaultRegistration { every: 5.0, once: false }),
     make,
 };
 
 const MOST_TOP: f64 = 50.0;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let top = params.number("top")?.unwrap_or(0.0);
     if !(0.0..=MOST_TOP).contains(&top) || top.fract() != 0.0 {
         return Err(format!("the parameter `top` is {top}; expected a whole number from 0 to {MOST_TOP}"));
@@ -39,14 +39,14 @@ fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>
         page_bytes: rustix::param::page_size() as u64,
         ticks_per_second: rustix::param::clock_ticks_per_second().max(1) as f64,
     };
-    Ok(Box::new(Processes { roots: around.roots.clone(), top: top as usize, units, between: Between::new() }))
+    Ok(Box::new(Processes { roots: around.roots.clone(), top: top as usize, units, samples: Samples::new() }))
 }
 
 struct Processes {
     roots: Roots,
     top: usize,
     units: Units,
-    between: Between<Sample>,
+    samples: Samples<Sample>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ struct Units {
     ticks_per_second: f64,
 }
 
-/// What one look shows.
+/// One look at all processes.
 #[derive(Debug, Default)]
 struct Sample {
     counts: Counts,
@@ -63,7 +63,7 @@ struct Sample {
     forks: Option<u64>,
     running: Option<u64>,
     blocked: Option<u64>,
-    /// Only if somebody wants to know who needs most.
+    /// Only if the processes that need most are asked for.
     processes: HashMap<Identity, Process>,
 }
 
@@ -78,7 +78,7 @@ impl Collector for Processes {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let (roots, top, units) = (&self.roots, self.top, self.units);
         let take = || look(roots, top > 0, until);
-        let mut value = self.between.sample(until, take, |pair| describe(&pair, top, units))?;
+        let mut value = self.samples.compare(until, take, |pair| describe(&pair, top, units))?;
         let limit = |name: &str| files::number(&roots.proc.join("sys/kernel").join(name));
         value["pidMax"] = json!(limit("pid_max"));
         value["threadsMax"] = json!(limit("threads-max"));

@@ -1,24 +1,27 @@
-//! `system`: what the machine is, since when it runs, and how warm it is.
+//! `system`: the machine, the time since its boot, and its temperatures.
 //!
-//! From `/proc` and `os-release`; temperatures through `sysinfo`. Of what is missing the field is null, since none of
-//! it is needed for the rest.
+//! From `/proc` and `os-release`; temperatures through `sysinfo`. A missing fact is null, since none of them is
+//! needed for the others.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::hardware::Sensors;
-use crate::{ByDefault, Collector, Failure, Kind, Params, Reading, Roots, Surroundings, figures, files};
+use crate::{
+    Collector, CollectorKind, DefaultRegistration, Failure, Params, Reading, Roots, Surroundings, figures,
+    files,
+};
 
-pub const SYSTEM: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "system",
     about: "kernel, operating system, name, boot, time since then, open files and temperatures",
     params: &[],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
-fn make(_: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(_: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(System { roots: around.roots.clone(), sensors: Sensors::new() }))
 }
 
@@ -34,7 +37,7 @@ impl Collector for System {
         let uptime = proc("uptime").and_then(|text| parse_uptime(&text));
         if kernel.is_none() && uptime.is_none() {
             let proc = self.roots.proc.display();
-            return Err(Failure::NotHere(format!("{proc} tells nothing of the system")));
+            return Err(Failure::NotHere(format!("{proc} has neither the kernel's version nor its uptime")));
         }
         let (open_files, open_files_max) =
             proc("sys/fs/file-nr").map_or((None, None), |text| parse_files(&text));
@@ -68,7 +71,7 @@ fn operating_system(roots: &Roots) -> Value {
     })
 }
 
-/// What a line assigns to a name, as a shell would read it; nothing if it is another's line.
+/// The value that a line assigns to a name, as a shell would read it; none if it is another's line.
 fn assigned(line: &str, name: &str) -> Option<String> {
     let text = line.trim().strip_prefix(name)?.strip_prefix('=')?;
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
@@ -108,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_what_it_is() {
+    fn a_machine_describes_itself() {
         let machine = tempfile::tempdir().unwrap();
         let path = machine.path();
         for (name, text) in [
@@ -130,8 +133,7 @@ mod tests {
             root: path.into(),
         };
         let mut system =
-            crate::make(&SYSTEM, &BTreeMap::new(), &Surroundings { roots, ..Surroundings::default() })
-                .unwrap();
+            crate::make(&KIND, &BTreeMap::new(), &Surroundings { roots, ..Surroundings::default() }).unwrap();
         let Reading::Here(mut value) = system.collect(Instant::now() + Duration::from_secs(5)).unwrap()
         else {
             panic!()
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assigned_is_read_as_a_shell_would() {
+    fn assignments_are_read_as_a_shell_would() {
         let cases = [
             ("NAME=Debian", Some("Debian")),
             ("NAME=\"Debian \\\"12\\\"\"", Some("Debian \"12\"")),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_null() {
+    fn a_truncated_figure_is_null() {
         assert_eq!(parse_files("729"), (Some(729), None));
         assert_eq!(parse_files(""), (None, None));
         for text in ["", "x", "NaN 1", "inf", "-1 2"] {

@@ -119,7 +119,7 @@ fn devices_with_everything_say_everything() {
 }
 
 #[test]
-fn what_a_device_lacks_is_left_out_and_the_library_may_be_old() {
+fn a_figure_that_a_device_lacks_is_left_out_and_the_library_may_be_old() {
     let old = Stub::compiled("devices 1", &["-DOLD_DRIVER"]).once().unwrap();
     let device = old["devices"]["0"].as_object().unwrap();
     assert_eq!(device["temperatureCelsius"], 61);

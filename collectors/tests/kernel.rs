@@ -86,7 +86,7 @@ fn ticks() -> BTreeMap<String, Vec<f64>> {
     parsed.collect()
 }
 
-/// What was spent between two readings at most, and what was at least, of the ticks that a function chooses.
+/// Ticks between two readings, of the chosen kinds.
 fn spent(one: &BTreeMap<String, Vec<f64>>, other: &BTreeMap<String, Vec<f64>>, chosen: &[usize]) -> f64 {
     let of = |all: &BTreeMap<String, Vec<f64>>| -> f64 {
         all.values().flat_map(|ticks| chosen.iter().map(|at| ticks[*at])).sum()
@@ -144,7 +144,7 @@ fn meminfo(name: &str) -> f64 {
 }
 
 #[test]
-fn memory_is_what_the_kernel_has() {
+fn memory_is_as_the_kernel_has_it() {
     let value = collect("memory");
     assert_eq!(number(&value, "/totalBytes"), meminfo("MemTotal"));
     assert_eq!(number(&value, "/swap/totalBytes"), meminfo("SwapTotal"));
@@ -164,7 +164,7 @@ fn memory_is_what_the_kernel_has() {
 }
 
 #[test]
-fn load_is_what_the_kernel_says() {
+fn load_is_as_the_kernel_has_it() {
     let look = |at: usize| read("/proc/loadavg").split_whitespace().nth(at).unwrap().parse().unwrap();
     for (at, field) in ["/one", "/five", "/fifteen"].into_iter().enumerate() {
         sometimes_within(field, || look(at), || number(&collect("load"), field));
@@ -254,7 +254,7 @@ fn the_system_is_this_one() {
 }
 
 #[test]
-fn the_group_s_memory_is_what_the_kernel_charges() {
+fn the_group_s_memory_is_as_the_kernel_charges_it() {
     let mut cgroup = collector("cgroup", &[]);
     let value = match ask(&mut *cgroup) {
         Ok(value) => value,
@@ -311,7 +311,7 @@ fn a_group_that_is_held_back_says_how_much() {
 }
 
 #[test]
-fn pressure_is_what_the_kernel_says() {
+fn pressure_is_as_the_kernel_has_it() {
     if fs::read_to_string("/proc/pressure/cpu").is_err() {
         return; // This kernel has none.
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use estimand_collectors::{self as collectors, Failure as NotCollected, Kind, Reading, Surroundings};
+use estimand_collectors::{
+    self as collectors, CollectorKind, Failure as NotCollected, Reading, Surroundings,
+};
 use serde_json::{Value, json};
 
 use crate::cli::collect::CollectArgs;
@@ -38,7 +40,7 @@ pub fn collect(args: &CollectArgs) -> Result<(), Failure> {
 
 fn list(as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let one = |kind: &&Kind| {
+        let one = |kind: &&CollectorKind| {
             let params: BTreeMap<&str, &str> =
                 kind.params.iter().map(|param| (param.name, param.about)).collect();
             json!({ "name": kind.name, "about": kind.about, "params": params })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use estimand_api::names::DataName;
 use estimand_client::{Client, Error};
-use estimand_collectors::{self as collectors, Kind};
+use estimand_collectors::{self as collectors, CollectorKind};
 use estimand_runtime::Stop;
 use serde_json::{Map, Value, json};
 
@@ -48,8 +48,8 @@ async fn register_one(client: &Client, name: &str, body: &Map<String, Value>) ->
 }
 
 /// What is registered of a collector by default.
-fn registration(kind: &Kind) -> Option<Map<String, Value>> {
-    let default = kind.by_default?;
+fn registration(kind: &CollectorKind) -> Option<Map<String, Value>> {
+    let default = kind.default?;
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
     put("dataName", json!(kind.name));

@@ -5,7 +5,7 @@ Reads how loaded the processors of all nodes are, judges each node by Equation (
 `format: nodes` reads them: {"node-1": {"value": 0.5, "spread": 0, "samples": 1}}
 
 Register it as a processor with the load as its first input. Parameters, as of the built-in `capability_cpu`:
-  cpu_req  what part of a whole machine's processors the program needs, more than 0 and at most 1; 1 if absent
+  cpu_req  the part of a whole machine's processors that the program needs, more than 0 and at most 1; 1 if absent
   reads    free_fraction: the load is an object with freeFraction, or a number of 0 to 1; if absent
            usage_percent: it is a number of 0 to 100
 A node whose load makes no sense is left out and named on standard error; if there are only such, the run fails.

@@ -1,10 +1,10 @@
 //! History corrected by load: the frames per second of each run of the past, as the node would do them now.
 //!
 //! The headroom of a node is Perf of Equation (1) times the part of the time in which it is not throttled. A run
-//! showed what the node does at the headroom it had then; at the headroom of now it would do
+//! has the speed of the node at the headroom it had then; at the headroom of now it would be
 //! `fps · headroom now / headroom then`, within bounds, because a load is a rough measure. These are smoothed as
 //! `capability_ewma` does. Throttling counts in both, so one that never changes is not counted twice.
-//! Until there was a run, the answer is `reference_fps · headroom now`, and says that it is.
+//! Before the first run the estimate is `reference_fps · headroom now`, with the basis `load`.
 
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 
 use crate::capability_cpu::{CPU_REQ, Equation, READS, ROLE};
 use crate::estimate::Estimate;
-use crate::params::{Params, params_and_roles};
 use crate::reading::{optional_number_at, place};
-use crate::runs::{self, RunLog, Smoothing, window_of};
-use crate::{Given, Kind, Param, Processor, Sample, Scope};
+use crate::runs::{self, RunLog, Smoothing};
+use crate::{Param, Params, Processor, ProcessorKind, Roles, Sample, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_blend",
     about: "frames per second of the runs within a window, corrected by how loaded and throttled the node is now",
     inputs: &[ROLE, runs::ROLE, "cgroup"],
@@ -28,15 +27,14 @@ pub(crate) const KIND: Kind = Kind {
         runs::FIELD,
         runs::WINDOW,
         runs::HALF_LIFE,
-        Param {
-            name: "reference_fps",
-            about: "frames per second of an idle node, for one that had no run yet; if absent such a node has no \
+        Param::optional(
+            "reference_fps",
+            "frames per second of an idle node, for one that had no run yet; if absent such a node has no \
                     estimate",
-        },
-        Param { name: "least_correction", about: "the least factor between then and now; 0.1 if absent" },
-        Param { name: "most_correction", about: "the largest factor between then and now; 2 if absent" },
+        ),
+        Param::optional("least_correction", "the least factor between then and now; 0.1 if absent"),
+        Param::optional("most_correction", "the largest factor between then and now; 2 if absent"),
     ],
-    window: window_of,
     make,
 };
 
@@ -53,16 +51,15 @@ struct CapabilityBlend {
     correction: (f64, f64),
 }
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
     Ok(Box::new(CapabilityBlend {
         cpu: roles.name(ROLE).to_owned(),
         cgroup: roles.name("cgroup").to_owned(),
-        log: RunLog::new(&params, &roles)?,
-        equation: Equation::new(&params)?,
-        smoothing: Smoothing::new(&params)?,
+        log: RunLog::new(params, roles)?,
+        equation: Equation::new(params)?,
+        smoothing: Smoothing::new(params)?,
         reference_fps: params.weight("reference_fps")?,
-        correction: correction(&params)?,
+        correction: correction(params)?,
     }))
 }
 
@@ -101,6 +98,10 @@ impl Processor for CapabilityBlend {
         let notes = [("basis", json!("history")), ("headroom", json!(now))];
         self.smoothing.smooth(&corrected).with(&notes)
     }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.smoothing.window)
+    }
 }
 
 impl CapabilityBlend {
@@ -137,8 +138,8 @@ fn past(
     readings.collect()
 }
 
-/// What was read when a run had just ended, so that it is not the run's own load that is seen; if nothing was read
-/// since, what was read last before.
+/// The reading just after a run had ended, so that it is not the run's own load; if there is none since, the last one
+/// before.
 fn seen_after(past: &[(f64, f64)], run_age: f64) -> Option<f64> {
     let at = past.partition_point(|(age, _)| *age > run_age);
     past.get(at).or(past.last()).map(|(_, reading)| *reading)

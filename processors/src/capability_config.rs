@@ -1,4 +1,4 @@
-//! The paper's first estimate: what a node could do by the processors and accelerators that are in it.
+//! The paper's first estimate: the power of a node by its processors and accelerators.
 //!
 //! The unit is the core-gigahertz: cores times their clock, plus what each accelerator is worth in it. An
 //! accelerator is judged by its memory, which is fixed and grows with its class; clocks move with load and
@@ -7,31 +7,26 @@
 use serde_json::{Value, json};
 
 use crate::estimate::Estimate;
-use crate::params::{Params, no_window, params_and_roles};
 use crate::reading::{number_at, optional_number_at, place, shown};
-use crate::{Given, Kind, Param, Processor, Scope};
+use crate::{Param, Params, Processor, ProcessorKind, Roles, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_config",
     about: "cores times gigahertz, plus the weights of the accelerators (the paper's processor configuration)",
     inputs: &["cpu", "cgroup", "gpu"],
     optional: &["cgroup", "gpu"],
     params: &[
-        Param {
-            name: "default_mhz",
-            about: "the clock of a processor that does not tell its own; 2000 if absent",
-        },
-        Param {
-            name: "gpu_weights",
-            about: "weights of accelerators by a part of their names, such as `A100=900,T4=130`; the first that fits",
-        },
-        Param { name: "gpu_weight", about: "the weight of any other accelerator" },
-        Param {
-            name: "gpu_weight_per_gib",
-            about: "the weight of one of which nothing above tells, for each GiB of its memory; 8 if absent",
-        },
+        Param::optional("default_mhz", "the clock of a processor that does not tell its own; 2000 if absent"),
+        Param::optional(
+            "gpu_weights",
+            "weights of accelerators by a part of their names, such as `A100=900,T4=130`; the first that fits",
+        ),
+        Param::optional("gpu_weight", "the weight of any other accelerator"),
+        Param::optional(
+            "gpu_weight_per_gib",
+            "the weight of one of which nothing above tells, for each GiB of its memory; 8 if absent",
+        ),
     ],
-    window: no_window,
     make,
 };
 
@@ -49,7 +44,7 @@ struct CapabilityConfig {
     weights: Weights,
 }
 
-/// What accelerators are worth.
+/// Weights of accelerators.
 struct Weights {
     /// A part of a name in lower case, and the weight.
     named: Vec<(String, f64)>,
@@ -57,14 +52,13 @@ struct Weights {
     per_gib: f64,
 }
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
     Ok(Box::new(CapabilityConfig {
         cpu: roles.name("cpu").to_owned(),
         cgroup: roles.name("cgroup").to_owned(),
         gpu: roles.name("gpu").to_owned(),
         default_mhz: params.positive("default_mhz", DEFAULT_MHZ, 1e6)?,
-        weights: Weights::new(&params)?,
+        weights: Weights::new(params)?,
     }))
 }
 
@@ -74,9 +68,9 @@ impl Processor for CapabilityConfig {
         let Some(count) = number_at(&self.cpu, cpu.value, "/count")? else { return Ok(None) };
         let count = not_negative(&self.cpu, "/count", count)?;
         let cores = self.limit(scope)?.map_or(count, |limit| limit.min(count));
-        let told = optional_number_at(&self.cpu, cpu.value, "/frequencyMhz")?;
-        let told = told.map(|mhz| not_negative(&self.cpu, "/frequencyMhz", mhz)).transpose()?;
-        let mhz = told.filter(|mhz| *mhz > 0.0);
+        let mhz = optional_number_at(&self.cpu, cpu.value, "/frequencyMhz")?;
+        let mhz = mhz.map(|mhz| not_negative(&self.cpu, "/frequencyMhz", mhz)).transpose()?;
+        let mhz = mhz.filter(|mhz| *mhz > 0.0);
         let ghz = mhz.unwrap_or(self.default_mhz) / 1000.0;
         let gpus = self.accelerators(scope)?;
         let basis = if mhz.is_some() { "measured" } else { "assumed" };
@@ -102,7 +96,7 @@ impl CapabilityConfig {
         }
     }
 
-    /// What the accelerators of the node are worth together.
+    /// The sum of the weights of the node's accelerators.
     fn accelerators(&self, scope: &dyn Scope) -> Result<f64, String> {
         let Some(gpu) = scope.fact(&self.gpu) else { return Ok(0.0) };
         match gpu.value.get("devices") {

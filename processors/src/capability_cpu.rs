@@ -1,39 +1,37 @@
-//! The paper's Equation (1): how much of the processor time that a program needs is free.
+//! The paper's Equation (1): the part of the processor time that a program needs which is free.
 //!
-//! Perf = 1 if CpuFree ≥ CpuReq, else CpuFree / CpuReq. It says nothing of how fast a processor is, and it makes
-//! all nodes equal that have enough to spare.
+//! Perf = 1 if CpuFree ≥ CpuReq, else CpuFree / CpuReq. It does not know the speed of a processor, and all
+//! nodes with enough to spare are equal.
 
 use serde_json::Value;
 
 use crate::estimate::Estimate;
-use crate::params::{Params, no_window, params_and_roles};
 use crate::reading::{number, number_at, place};
-use crate::{Given, Kind, Param, Processor, Scope};
+use crate::{Param, Params, Processor, ProcessorKind, Roles, Scope};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_cpu",
     about: "the share of the processor time that a program needs which is free: 0 to 1 (the paper's Equation 1)",
     inputs: &[ROLE],
     optional: &[],
     params: &[CPU_REQ, READS],
-    window: no_window,
     make,
 };
 
 /// The role under which the load of the processors is read.
 pub(crate) const ROLE: &str = "cpu";
-pub(crate) const CPU_REQ: Param = Param {
-    name: "cpu_req",
-    about: "what part of a whole machine's processors the program needs, more than 0 and at most 1; 1 if absent",
-};
-pub(crate) const READS: Param = Param {
-    name: "reads",
-    about: "what `cpu` holds: `free_fraction` (an object with freeFraction, or a number of 0 to 1; if absent) or \
+pub(crate) const CPU_REQ: Param = Param::optional(
+    "cpu_req",
+    "the part of a whole machine's processors that the program needs, more than 0 and at most 1; 1 if absent",
+);
+pub(crate) const READS: Param = Param::optional(
+    "reads",
+    "the form of `cpu`: `free_fraction` (an object with freeFraction, or a number of 0 to 1; if absent) or \
             `usage_percent` (a number of 0 to 100)",
-};
+);
 
 /// How far a measured fraction may be outside of 0 to 1: the kernel's counters are read one after another.
-/// What is further out is not a fraction at all, and saying so beats quietly calling it 1.
+/// A number further out is not a fraction at all, and an error beats quietly calling it 1.
 const ROUNDING: f64 = 0.01;
 
 /// Equation (1) and how its CpuFree is read.
@@ -105,9 +103,8 @@ struct CapabilityCpu {
     equation: Equation,
 }
 
-fn make(given: &Given) -> Result<Box<dyn Processor>, String> {
-    let (params, roles) = params_and_roles(&KIND, given)?;
-    Ok(Box::new(CapabilityCpu { input: roles.name(ROLE).to_owned(), equation: Equation::new(&params)? }))
+fn make(params: &Params, roles: &Roles) -> Result<Box<dyn Processor>, String> {
+    Ok(Box::new(CapabilityCpu { input: roles.name(ROLE).to_owned(), equation: Equation::new(params)? }))
 }
 
 impl Processor for CapabilityCpu {

@@ -1,4 +1,4 @@
-//! What a processor answers: a value, how far it may be off, and from how many samples it comes.
+//! Estimates: a value, how far it may be off, and from how many samples it comes.
 //!
 //! All numbers of an estimate are finite and not negative, whatever the inputs were.
 

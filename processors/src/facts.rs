@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     past: BTreeMap<String, Vec<(f64, Value)>>,
-    /// What an expression sees as parameters.
+    /// The parameters of an expression.
     pub params: BTreeMap<String, Value>,
 }
 

@@ -1,25 +1,25 @@
-//! The parameters of a processor: names that it does not know are refused at once, so that a slip of the pen never
-//! turns into a silent default. Names ignore case, as the environment variables made of them do; numbers may be
-//! given as texts, as a shell gives them.
+//! The parameters of a processor. A name that the processor does not have is rejected at once, so that a slip of the
+//! pen never turns into a silent default. Names ignore case, as the environment variables made of them do; numbers
+//! may be given as texts, as a shell gives them.
 
 use serde_json::Value;
 
-use crate::{Given, Kind};
+use crate::{ParamValues, ProcessorKind};
 
 /// A year, the longest past that anybody looks at.
 const MOST_SECONDS: f64 = 366.0 * 86_400.0;
 
-/// What was given, by name in lower case.
-pub(crate) struct Params(Given);
+/// The values of a processor's parameters, by name in lower case.
+pub struct Params(ParamValues);
 
 impl Params {
-    /// Refuses what the kind does not know; the names of its inputs are known ([`Roles`]).
-    pub fn read(kind: &Kind, given: &Given) -> Result<Self, String> {
+    /// Rejects names that the processor does not have; those of its inputs' roles are known ([`Roles`]).
+    pub(crate) fn new(kind: &ProcessorKind, values: &ParamValues) -> Result<Self, String> {
         let known: Vec<&str> =
             kind.params.iter().map(|param| param.name).chain(kind.inputs.to_vec()).collect();
-        let given = lower(given);
-        match given.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(Params(given)),
+        let values = lower(values);
+        match values.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(Params(values)),
             Some(unknown) => {
                 Err(format!("`{}` has no parameter `{unknown}`; known: {}", kind.name, known.join(", ")))
             }
@@ -76,33 +76,14 @@ impl Params {
     }
 }
 
-/// The seconds of a parameter for who only wants to know how far back a processor looks; `make` is what refuses.
-pub(crate) fn seconds_of(given: &Given, name: &str, absent: f64) -> f64 {
-    Params(lower(given)).seconds(name, absent).unwrap_or(absent)
-}
-
-/// The `window` of a kind that looks at the present alone.
-pub(crate) fn no_window(_: &Given) -> Option<f64> {
-    None
-}
-
-/// What every kind is made from.
-pub(crate) fn params_and_roles(kind: &Kind, given: &Given) -> Result<(Params, Roles), String> {
-    Ok((Params::read(kind, given)?, Roles::of(kind, given)?))
-}
-
-/// The data name that is read in a role: the role itself, unless the parameter of that name gives another one.
-pub fn input_of(given: &Given, role: &str) -> String {
-    Params(lower(given)).text(role).unwrap_or_else(|| role.to_owned())
-}
-
-/// Which data names a processor reads: a role is the data name, unless the parameter of that name gives another.
+/// The data names that a processor reads, by role: the role itself, unless the parameter of that name gives another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roles(Vec<(&'static str, String)>);
 
 impl Roles {
-    pub fn of(kind: &Kind, given: &Given) -> Result<Self, String> {
-        let name = |role: &&'static str| match input_of(given, role) {
+    pub fn of(kind: &ProcessorKind, values: &ParamValues) -> Result<Self, String> {
+        let values = Params(lower(values));
+        let name = |role: &&'static str| match values.text(role).unwrap_or_else(|| (*role).to_owned()) {
             name if name.is_empty() => {
                 Err(format!("the parameter `{role}` is empty; expected the data name to read as `{role}`"))
             }
@@ -122,6 +103,6 @@ impl Roles {
     }
 }
 
-fn lower(given: &Given) -> Given {
-    given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
+fn lower(values: &ParamValues) -> ParamValues {
+    values.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
 }

@@ -1,7 +1,7 @@
 //! Reads numbers out of the values of inputs.
 //!
-//! Three things are told apart: a number; `null`, with which a collector says that it does not know yet, so there is
-//! nothing to say; and anything else, which is a mistake that people must hear of, with the input and the place.
+//! There are three cases: a number; `null`, the figure of a collector that does not know it yet, of which there is no
+//! estimate; and anything else, which is a failure with the input and the place.
 
 use serde_json::Value;
 

@@ -1,28 +1,27 @@
 //! The runs of a program on a node, as its log tells them through the collector `log_tail`.
 //!
-//! A log says the same run again every time it is looked at. A run counts once: two samples in a row tell of the same
-//! run if they agree on how many lines matched so far (`count`, where the input has it) and on everything that
-//! stands beside the figure. Only what was seen can count: of several runs between two looks it is the last.
+//! A log has the same run every time it is read. A run counts once: two samples in a row are of the same run if they
+//! agree on how many lines matched so far (`count`, where the input has it) and on everything that stands beside the
+//! figure. Of several runs between two samples only the last counts.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::estimate::{Estimate, weighted};
-use crate::params::{Params, Roles, seconds_of};
 use crate::reading::{place, shown, value_at};
-use crate::{Given, Param, Scope};
+use crate::{Param, Params, Roles, Scope};
 
 /// The role under which the log is read.
 pub(crate) const ROLE: &str = "run_log";
-pub(crate) const FIELD: Param = Param {
-    name: "field",
-    about: "where in the log's value the frames per second of a run stand, a JSON pointer; /matched/fps if absent",
-};
+pub(crate) const FIELD: Param = Param::optional(
+    "field",
+    "where in the log's value the frames per second of a run stand, a JSON pointer; /matched/fps if absent",
+);
 pub(crate) const WINDOW: Param =
-    Param { name: "window", about: "how many seconds back runs count; 3600 if absent" };
+    Param::optional("window", "how many seconds back runs count; 3600 if absent");
 pub(crate) const HALF_LIFE: Param =
-    Param { name: "half_life", about: "after how many further runs one counts half; 3 if absent" };
+    Param::optional("half_life", "after how many further runs one counts half; 3 if absent");
 
 const DEFAULT_WINDOW: f64 = 3600.0;
 const DEFAULT_HALF_LIFE: f64 = 3.0;
@@ -64,10 +63,10 @@ impl RunLog {
         let mut before = None;
         for sample in &samples {
             let Ok(Some(fps)) = self.fps(sample.value) else { continue };
-            let told = Some((sample.value.get("count"), self.record(sample.value)));
-            if told != before {
+            let identity = Some((sample.value.get("count"), self.record(sample.value)));
+            if identity != before {
                 runs.push(Run { fps, age: sample.age });
-                before = told;
+                before = identity;
             }
         }
         if let (true, Some(fps), Some(fact)) = (runs.is_empty(), last, scope.fact(&self.input)) {
@@ -76,7 +75,7 @@ impl RunLog {
         Ok(runs)
     }
 
-    /// What stands beside the figure and tells its run from others.
+    /// The members beside the figure, which tell its run from others.
     fn record<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let parent = self.field.rsplit_once('/').map_or("", |(parent, _)| parent);
         value.pointer(parent)
@@ -124,9 +123,4 @@ impl Smoothing {
             (*value, (-runs_since / self.half_life).exp2())
         }))
     }
-}
-
-/// The `window` of a kind that smooths.
-pub(crate) fn window_of(given: &Given) -> Option<f64> {
-    Some(seconds_of(given, WINDOW.name, DEFAULT_WINDOW))
 }

@@ -3,7 +3,7 @@
 // Tables read best with their values in place.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use crate::facts::Facts;
 
 mod properties;
 
-fn params(of: &Value) -> BTreeMap<String, Value> {
+fn params(of: &Value) -> ParamValues {
     of.as_object().unwrap().iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn estimate(kind: &str, given: &Value, facts: &Facts) -> Result<Option<Value>, String> {
-    (find(kind).unwrap().make)(&params(given)).unwrap().process(facts)
+    make(find(kind).unwrap(), &params(given)).unwrap().process(facts)
 }
 
-/// What a processor says of the facts of now: the members that `expected` has, or nothing if it is null.
+/// The answer of a processor to the facts of now: the members that `expected` has, or nothing if it is null.
 #[track_caller]
 fn says(kind: &str, given: Value, facts: Value, expected: Value) {
     says_of(kind, given, &Facts::now(&facts), expected);
@@ -47,7 +47,7 @@ fn fails(kind: &str, given: Value, facts: Value, reason: &str) {
 
 #[track_caller]
 fn refuses(kind: &str, given: Value, reason: &str) {
-    let Err(error) = (find(kind).unwrap().make)(&params(&given)) else { panic!("took {given}") };
+    let Err(error) = make(find(kind).unwrap(), &params(&given)) else { panic!("took {given}") };
     assert!(error.contains(reason), "{error}");
 }
 
@@ -75,7 +75,8 @@ fn a_parameter_that_nobody_knows_is_refused() {
 fn a_role_is_the_data_name_unless_a_parameter_names_another() {
     let kind = find("capability_blend").unwrap();
     let roles = Roles::of(kind, &params(&json!({"cpu": "cpu_usage", "CGROUP": "limits"}))).unwrap();
-    assert_eq!(input_of(&params(&json!({"Cpu": "mine"})), "cpu"), "mine");
+    let cased = Roles::of(kind, &params(&json!({"Cpu": "mine"}))).unwrap();
+    assert_eq!(cased.name("cpu"), "mine");
     let pairs: Vec<_> = roles.iter().collect();
     assert_eq!(pairs, [("cpu", "cpu_usage"), ("run_log", "run_log"), ("cgroup", "limits")]);
     says(
@@ -87,7 +88,7 @@ fn a_role_is_the_data_name_unless_a_parameter_names_another() {
 }
 
 #[test]
-fn what_a_kind_can_do_without_is_among_what_it_reads() {
+fn the_optional_inputs_are_among_the_inputs() {
     for kind in ALL {
         assert!(kind.optional.iter().all(|role| kind.inputs.contains(role)), "{}", kind.name);
         let clash = kind.params.iter().find(|param| kind.inputs.contains(&param.name));
@@ -125,7 +126,7 @@ fn equation_1_is_the_papers() {
 }
 
 #[test]
-fn equation_1_reads_what_figure_6_prints() {
+fn equation_1_reads_the_output_of_figure_6() {
     let percent = json!({"reads": "usage_percent", "cpu_req": "0.5"});
     for (usage, perf) in [(0.0, 1.0), (37.25, 1.0), (80.0, 0.4), (100.0, 0.0), (100.3, 0.0), (-0.2, 1.0)] {
         says("capability_cpu", percent.clone(), json!({"cpu": usage}), json!({"value": perf}));
@@ -272,7 +273,7 @@ fn smoothing_counts_each_run_once() {
     ewma(&[(9.0, dated("1", 5.0)), (0.0, dated("2", 5.0))], json!({"samples": 2}));
     let bare = |fps: f64| json!({"matched": {"fps": fps}});
     ewma(&[(9.0, bare(10.0)), (5.0, bare(10.0)), (0.0, bare(40.0))], two.clone());
-    // What made no sense, or said nothing, in between is passed over.
+    // Samples in between that make no sense, or have no figure, are passed over.
     let gap = json!({"count": 0, "matched": null});
     ewma(&[(9.0, run(1, 10.0)), (5.0, json!("x")), (4.0, gap.clone()), (0.0, run(2, 40.0))], two.clone());
     ewma(&[(9.0, run(1, 10.0)), (5.0, run(2, 40.0)), (0.0, gap)], two);
@@ -285,9 +286,10 @@ fn smoothing_looks_back_no_further_than_its_window() {
     says_of("capability_ewma", json!({}), &facts, json!({"value": 40, "samples": 1}));
     says_of("capability_ewma", json!({"window": 10}), &facts, json!({"value": 40, "samples": 1}));
     says_of("capability_ewma", json!({"window": 6000}), &facts, json!({"samples": 2}));
-    assert_eq!((find("capability_ewma").unwrap().window)(&params(&json!({"WINDOW": "60"}))), Some(60.0));
-    assert_eq!((find("capability_blend").unwrap().window)(&BTreeMap::new()), Some(3600.0));
-    assert_eq!((find("capability_history").unwrap().window)(&BTreeMap::new()), None);
+    let window = |kind: &str, given: Value| make(find(kind).unwrap(), &params(&given)).unwrap().window();
+    assert_eq!(window("capability_ewma", json!({"WINDOW": "60"})), Some(Duration::from_secs(60)));
+    assert_eq!(window("capability_blend", json!({})), Some(Duration::from_secs(3600)));
+    assert_eq!(window("capability_history", json!({})), None);
     let bad =
         Facts::default().with("run_log", &[(9.0, run(1, 10.0)), (0.0, json!({"matched": {"fps": -3}}))]);
     assert!(estimate("capability_ewma", &json!({}), &bad).unwrap_err().contains("is -3"));

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 
 use estimand_expressions::{Budget, Expression};
-use estimand_processors::{Scope, find};
+use estimand_processors::{ParamValues, Scope, find, make};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -38,8 +38,8 @@ fn serve_once(body: String) -> (String, thread::JoinHandle<String>) {
     (server, answered)
 }
 
-/// What a script answers on the loads of nodes: exit, output, complaints.
-fn run(script: &str, params: &BTreeMap<String, Value>, loads: &[Value]) -> (bool, Value, String) {
+/// Runs a script over the loads of nodes: exit, output, complaints.
+fn run(script: &str, params: &ParamValues, loads: &[Value]) -> (bool, Value, String) {
     let value = |(node, load): (usize, &Value)| {
         json!({
             "dataName": "cpu_load", "nodeName": format!("node-{node}"), "dataValue": load,
@@ -66,11 +66,11 @@ fn run(script: &str, params: &BTreeMap<String, Value>, loads: &[Value]) -> (bool
     (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_default(), text)
 }
 
-/// What the built-in says of each node that it says something of.
-fn built_in(params: &BTreeMap<String, Value>, loads: &[Value]) -> Map<String, Value> {
+/// The answers of the built-in, for each node that it has one for.
+fn built_in(params: &ParamValues, loads: &[Value]) -> Map<String, Value> {
     let mut params = params.clone();
     params.insert("cpu".to_owned(), json!("cpu_load"));
-    let processor = (find("capability_cpu").unwrap().make)(&params).unwrap();
+    let processor = make(find("capability_cpu").unwrap(), &params).unwrap();
     let judge = |load: &Value| {
         let facts: &dyn Scope = &Facts::now(&json!({ "cpu_load": load }));
         processor.process(facts).ok().flatten()
@@ -92,7 +92,7 @@ fn same(script: &str, output: &Value, expected: &Map<String, Value>) {
     }
 }
 
-fn params(given: Value) -> BTreeMap<String, Value> {
+fn params(given: Value) -> ParamValues {
     let Value::Object(given) = given else { panic!("{given} is no object") };
     given.into_iter().collect()
 }
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_absent_is_the_same_for_scripts_and_the_built_in() {
+fn absent_parameters_are_the_same_for_scripts_and_the_built_in() {
     let loads = [json!({"freeFraction": 0.3}), json!(0.999), json!(1)];
     let expected = built_in(&BTreeMap::new(), &loads);
     assert_eq!(expected["node-0"]["value"], 0.3);
@@ -150,7 +150,7 @@ fn what_is_absent_is_the_same_for_scripts_and_the_built_in() {
 }
 
 #[test]
-fn a_script_refuses_what_the_built_in_refuses() {
+fn a_script_rejects_the_same_parameters_as_the_built_in() {
     for script in SCRIPTS {
         for wrong in [
             json!({"cpu_req": 0}),
@@ -159,7 +159,7 @@ fn a_script_refuses_what_the_built_in_refuses() {
             json!({"reads": "x"}),
         ] {
             let wrong = params(wrong);
-            assert!((find("capability_cpu").unwrap().make)(&wrong).is_err());
+            assert!(make(find("capability_cpu").unwrap(), &wrong).is_err());
             let (went_well, output, complaint) = run(script, &wrong, &[json!(0.5)]);
             assert!(
                 !went_well && output.is_null() && complaint.contains("expected"),
@@ -178,7 +178,7 @@ fn a_script_refuses_what_the_built_in_refuses() {
 }
 
 /// An estimator that ships as an expression, with the inputs and parameters that it may name.
-fn expression(name: &str, params: &BTreeMap<String, Value>) -> Expression {
+fn expression(name: &str, params: &ParamValues) -> Expression {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cel").join(format!("{name}.cel"));
     let expression = Expression::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     let inputs = find(name).unwrap().inputs.iter().map(|role| (*role).to_owned()).collect();
@@ -190,7 +190,7 @@ fn expression(name: &str, params: &BTreeMap<String, Value>) -> Expression {
 fn agree(name: &str, params: Value, facts: Value) {
     let mut scope = Facts::now(&facts);
     scope.params = self::params(params);
-    let expected = (find(name).unwrap().make)(&scope.params).unwrap().process(&scope).unwrap().unwrap();
+    let expected = make(find(name).unwrap(), &scope.params).unwrap().process(&scope).unwrap().unwrap();
     let expression = expression(name, &scope.params);
     let answer = expression.evaluate(&scope, Budget::default()).unwrap().to_json().unwrap();
     for part in ["value", "spread", "samples"] {

@@ -27,7 +27,7 @@ use crate::link::{Link, Servers, SlotCommand};
 use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
 use crate::user::{self, RunAs};
-use estimand_exec::{Capabilities, Cells, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
+use estimand_exec::{Capabilities, CgroupMode, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
 
 /// How many runs at the same time by default, for each core.
 const TURNS_PER_CORE: usize = 4;
@@ -116,12 +116,12 @@ impl Agent {
         let outbox = Arc::new(Outbox::open(outbox_options)?);
         let drops_root = drops_root(&options);
         let (program, args) = options.launcher;
-        let cells = if options.cgroups { Cells::Best } else { Cells::None };
+        let cgroups = if options.cgroups { CgroupMode::Best } else { CgroupMode::None };
         let launcher = Launcher::start(LauncherOptions {
             program,
             args,
             id: home.agent.clone(),
-            cells,
+            cgroups,
             privileges: privileges.clone(),
         })
         .await?;

@@ -1,7 +1,5 @@
 //! Checks a registration as an agent would, before it is registered.
 
-use std::collections::BTreeMap;
-
 use estimand_api::registration::{Mode, Registration};
 use estimand_collectors::{self as collectors, Surroundings};
 use estimand_processors as processors;
@@ -27,6 +25,5 @@ pub fn check(registration: &Registration) -> Result<(), String> {
         let known: Vec<&str> = collectors::ALL.iter().map(|kind| kind.name).collect();
         return Err(format!("there is no built-in collector `{name}`; there are {}", known.join(", ")));
     };
-    let params: BTreeMap<_, _> = registration.params.clone();
-    collectors::make(kind, &params, &Surroundings::default()).map(drop)
+    collectors::make(kind, &registration.params, &Surroundings::default()).map(drop)
 }

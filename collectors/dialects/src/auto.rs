@@ -1,13 +1,16 @@
 //! `auto`: JSON if it is JSON, else the text.
 //!
 //! So `0.5`, `true` and `null` are what they are in JSON, and `007`, `1.`, `NaN` and `up 3 days` are texts.
-//! JSON that no reader could take (a key twice, `1e999`) is a failure, and what begins like a JSON object,
-//! array or string has to be one: half a document is a failure of its author's program, not a text that someone
-//! wants to read.
+//! JSON that no reader could take (a key twice, `1e999`) is a failure, and a text that begins like a JSON
+//! object, array or string has to be one: half a document is a failure of the program, not a text.
 
-use super::{Answer, Dialect, Output, Reading, if_said, json, text};
+use super::{Answer, Dialect, DialectKind, Output, Reading, if_said, json, text};
+use estimand_api::registration::Format;
 
-pub(super) struct Auto;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "auto", about: "JSON, else any text", format: Format::Auto, dialect: &Auto };
+
+struct Auto;
 
 impl Dialect for Auto {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

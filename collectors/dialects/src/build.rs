@@ -1,9 +1,8 @@
 //! Building the JSON text of a value, member by member.
 //!
-//! Numbers are pushed as text, so that no digit is lost. What must hold: the text stays within a bound however
-//! often it is pushed to (past the largest value nothing more is taken, and [`Object::finish`] says so), and
-//! what [`number_text`] gives is a number that every reader can take. That no key comes twice is the caller's
-//! business.
+//! Numbers are pushed as text, so that no digit is lost. Invariants: the text stays within a bound however
+//! often it is pushed to (past the largest value nothing more is taken, and [`Object::finish`] says so), and a text
+//! of [`number_text`] is a number that every reader can take. The caller gives each key once.
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use estimand_api::instant::{WRITABLE, to_rfc3339};
 use estimand_api::json::push_string;
 use estimand_api::value::MAX_VALUE_BYTES;
 
-use super::Rejected;
+use super::RejectedRecords;
 
 /// A JSON object whose members stay in the order in which they came.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +24,7 @@ impl Object {
         self.members.is_empty()
     }
 
-    /// Whether it has grown past the largest value; then it takes no more members.
+    /// True once it has grown past the largest value; then it takes no more members.
     pub(super) fn is_full(&self) -> bool {
         self.members.len() > MAX_VALUE_BYTES
     }
@@ -108,7 +107,7 @@ impl Rows {
         self.json.is_empty()
     }
 
-    /// Whether it has grown past the largest value; then it takes no more rows.
+    /// True once it has grown past the largest value; then it takes no more rows.
     pub(super) fn is_full(&self) -> bool {
         self.json.len() > MAX_VALUE_BYTES
     }
@@ -135,7 +134,7 @@ impl Rows {
     }
 }
 
-/// What a cell without a type of its own says in JSON: a number, `true`, `false`, or `null` if it is empty.
+/// A cell without a type of its own as JSON: a number, `true`, `false`, or `null` if it is empty.
 /// None if it is a text. A number has to be spelled as in JSON: `007` and `+49` are names of something.
 pub(super) fn scalar(text: &str) -> Option<&str> {
     match text {
@@ -195,7 +194,7 @@ pub(super) fn instant(micros: i64) -> Option<String> {
 }
 
 /// The failure of an output of which no record was any good. `records` are they in words.
-pub(super) fn none_good(records: &str, rejected: &Rejected) -> String {
+pub(super) fn none_good(records: &str, rejected: &RejectedRecords) -> String {
     let first = rejected.reasons.first().map_or("", String::as_str);
     match rejected.count {
         0 | 1 => format!("the output has no good {records}: {first}"),

@@ -3,15 +3,19 @@
 //! The separator is the one of comma, semicolon and tab that the header has most of. A cell without quotes is a
 //! number, `true`, `false` or null (empty) if it looks like it; a cell in quotes is a text. Spaces around a cell
 //! don't belong to it. A row that is not as wide as the header, or whose quotes are wrong, is left out; a header
-//! that names a column twice or not at all is a failure, for no row could be told by it. Empty lines say nothing.
+//! that names a column twice or not at all is a failure, for no row could be read by it. Empty lines are passed over.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, Rows, none_good, too_many};
-use super::{Answer, Dialect, Lines, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Lines, Output, Reading, RejectedRecords, head, text_of};
 
-pub(super) struct Csv;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "csv", about: "a header, then rows", format: Format::Csv, dialect: &Csv };
+
+struct Csv;
 
 impl Dialect for Csv {
     fn most_output(&self) -> usize {
@@ -71,7 +75,7 @@ fn untrimmed(output: &[u8]) -> Result<Option<&str>, String> {
 
 fn rows(header: &Header, records: Records<'_>) -> Result<Reading, String> {
     let mut rows = Rows::default();
-    let mut rejected = Rejected::default();
+    let mut rejected = RejectedRecords::default();
     for (count, (number, record)) in records.enumerate() {
         if count == MAX_RECORDS {
             return Err(too_many("rows"));
@@ -153,7 +157,7 @@ impl<'a> Records<'a> {
     /// Takes the separator from the first line that is not empty.
     fn new(text: &'a str) -> Self {
         let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        // What is in quotes is every second piece between quotes.
+        // Every second piece between quotes is quoted.
         let count =
             |separator| header.split('"').step_by(2).map(|piece| piece.matches(separator).count()).sum();
         let counts: [(usize, char); 3] = [',', ';', '\t'].map(|separator| (count(separator), separator));

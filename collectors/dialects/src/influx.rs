@@ -1,13 +1,14 @@
 //! `influx`: InfluxDB's line protocol, `measurement,tag=a field=1.5,other=2i TIMESTAMP`.
 //!
-//! Points of the same series and time are one point. Of several times the latest counts, for a value is what is
-//! known now; a point without a time is of now. A line is good or not as a whole, as InfluxDB has it.
+//! Points of the same series and time are one point. Of several times the latest counts, for a value is of
+//! now; so is a point without a time. A line is valid or invalid as a whole, as in InfluxDB.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
+use estimand_api::registration::Format;
 use std::collections::{HashMap, HashSet};
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, if_said};
 
 mod line;
 #[cfg(test)]
@@ -15,7 +16,10 @@ mod tests;
 
 use line::{Line, Scalar};
 
-pub(super) struct Influx;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "influx", about: "InfluxDB line protocol", format: Format::Influx, dialect: &Influx };
+
+struct Influx;
 
 impl Dialect for Influx {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -29,7 +33,7 @@ impl Dialect for Influx {
 
 fn read(text: &str) -> Result<Reading, String> {
     let mut measurements = Measurements::default();
-    let mut rejected = Rejected::default();
+    let mut rejected = RejectedRecords::default();
     let (mut rest, mut records) = (text, 0);
     while let Some(start) = line::start(rest) {
         match line::read(start) {
@@ -82,7 +86,7 @@ struct Point {
 }
 
 impl Measurements {
-    fn add(&mut self, line: Line, rejected: &mut Rejected) {
+    fn add(&mut self, line: Line, rejected: &mut RejectedRecords) {
         let place = *self.by_name.entry(line.measurement).or_insert_with_key(|name| {
             self.all.push(Measurement { name: name.clone(), series: Vec::new(), by_tags: HashMap::new() });
             self.all.len() - 1
@@ -125,7 +129,7 @@ impl Measurement {
 }
 
 impl Point {
-    fn merge(&mut self, fields: Vec<(String, Scalar)>, at: Option<i64>, rejected: &mut Rejected) {
+    fn merge(&mut self, fields: Vec<(String, Scalar)>, at: Option<i64>, rejected: &mut RejectedRecords) {
         let order = |at: Option<i64>| at.unwrap_or(i64::MAX);
         if order(at) < order(self.at) {
             return;

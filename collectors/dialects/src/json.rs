@@ -1,13 +1,17 @@
 //! `json`: exactly one JSON document.
 
 use estimand_api::json::compact;
+use estimand_api::registration::Format;
 use serde_json::StreamDeserializer;
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, tail};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, head, if_said, tail};
 
-pub(super) struct Json;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "json", about: "exactly one JSON document", format: Format::Json, dialect: &Json };
+
+struct Json;
 
 impl Dialect for Json {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -15,7 +19,7 @@ impl Dialect for Json {
     }
 }
 
-/// Whether the text is one JSON document as far as syntax goes.
+/// True if the text is one JSON document as far as syntax goes.
 pub(super) fn is_document(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
@@ -36,7 +40,7 @@ pub(super) fn checked(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// What is wrong with text that is not one JSON document.
+/// The reason why the text is not one JSON document.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     let mut documents: StreamDeserializer<'_, StrRead<'_>, &RawValue> =
         serde_json::Deserializer::from_str(text).into_iter();

@@ -1,10 +1,10 @@
-//! What an executable's output says.
+//! Dialects: the formats in which executables print values.
 //!
-//! A dialect turns the bytes of one run, or of one line of a stream, into values in compact JSON, or says for
-//! people what was wrong and what would be right. It never guesses: output that is broken in its own terms is a
-//! failure, not a text. Each dialect is one file, and one line in [`of`].
-//! What must hold, whatever the bytes: no panic, and what is given is JSON that every reader can take, at most
-//! [`MAX_VALUE_BYTES`] a value.
+//! A dialect turns the bytes of one run, or of one line of a stream, into values in compact JSON, or fails with a
+//! message for people: what is wrong and what would be right. It never guesses: output that is broken in its own
+//! terms is a failure, not a text. Each dialect is one file, one line in [`ALL`] and one in [`find`].
+//! Invariants, for any bytes: there is no panic, and a value is JSON that every reader can take, of at most
+//! [`MAX_VALUE_BYTES`].
 
 mod auto;
 mod build;
@@ -29,10 +29,10 @@ use estimand_api::names::NodeName;
 use estimand_api::registration::Format;
 use estimand_api::value::MAX_VALUE_BYTES;
 
-/// What a run said. Values are compact JSON.
+/// The values of a run, in compact JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Answer {
-    /// There is nothing to say now.
+    /// No value this time.
     #[default]
     Nothing,
     One(Box<str>),
@@ -48,17 +48,17 @@ pub struct Output<'a> {
     pub exit: i32,
 }
 
-/// What a dialect made of an output.
+/// An output as a dialect read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
     pub answer: Answer,
-    /// Records that were no good and were left out.
-    pub rejected: Rejected,
+    /// Invalid records, which were left out.
+    pub rejected: RejectedRecords,
 }
 
-/// How many records were left out, and why the first of them were, for people.
+/// The number of records that were left out, and the reasons for the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedRecords {
     pub count: usize,
     pub reasons: Vec<String>,
 }
@@ -66,7 +66,7 @@ pub struct Rejected {
 /// How many rejected records are described.
 const REASONS_KEPT: usize = 3;
 
-impl Rejected {
+impl RejectedRecords {
     pub fn push(&mut self, reason: impl FnOnce() -> String) {
         self.count += 1;
         if self.reasons.len() < REASONS_KEPT {
@@ -74,7 +74,7 @@ impl Rejected {
         }
     }
 
-    /// All of it in a sentence; none if nothing was rejected.
+    /// A sentence for people; none if no record was rejected.
     pub fn sentence(&self) -> Option<String> {
         let more = match self.count - self.reasons.len() {
             0 => String::new(),
@@ -87,7 +87,7 @@ impl Rejected {
 
 impl From<Answer> for Reading {
     fn from(answer: Answer) -> Self {
-        Reading { answer, rejected: Rejected::default() }
+        Reading { answer, rejected: RejectedRecords::default() }
     }
 }
 
@@ -96,7 +96,7 @@ pub trait Dialect: Send + Sync {
     /// Reads the output of a run. Nothing but white space says [`Answer::Nothing`]. The error is for people.
     fn read(&self, output: Output<'_>) -> Result<Reading, String>;
 
-    /// Whether a run that ends with this exit code has something to say.
+    /// True if the output of a run that ends with this exit code is read.
     fn takes_exit(&self, code: i32) -> bool {
         code == 0
     }
@@ -107,7 +107,7 @@ pub trait Dialect: Send + Sync {
         MAX_VALUE_BYTES + 4096
     }
 
-    /// What reads the lines of a stream's process, from its start.
+    /// A reader of the lines of one process of a stream, from its start.
     fn lines(&'static self) -> Box<dyn Lines> {
         Box::new(LineByLine(self))
     }
@@ -127,26 +127,56 @@ impl<D: Dialect + ?Sized> Lines for LineByLine<D> {
     }
 }
 
-/// The dialect of a format.
-pub fn of(format: Format) -> &'static dyn Dialect {
+/// A dialect in the catalogue. It takes no parameters and keeps nothing, so there is one of each and none is made.
+pub struct DialectKind {
+    pub name: &'static str,
+    /// The output that it reads, for people.
+    pub about: &'static str,
+    pub format: Format,
+    pub dialect: &'static dyn Dialect,
+}
+
+/// The catalogue, in the order in which it is listed.
+pub const ALL: &[&DialectKind] = &[
+    &auto::KIND,
+    &json::KIND,
+    &text::KIND,
+    &number::KIND,
+    &nodes::KIND,
+    &prometheus::KIND,
+    &csv::KIND,
+    &logfmt::KIND,
+    &influx::KIND,
+    &nagios::KIND,
+    &munin::KIND,
+    &netdata::KIND,
+];
+
+/// The catalogue's entry of a format.
+pub fn find(format: Format) -> &'static DialectKind {
     match format {
-        Format::Auto => &auto::Auto,
-        Format::Text => &text::Text,
-        Format::Json => &json::Json,
-        Format::Number => &number::Number,
-        Format::Nodes => &nodes::Nodes,
-        Format::Prometheus => &prometheus::Prometheus,
-        Format::Influx => &influx::Influx,
-        Format::Nagios => &nagios::Nagios,
-        Format::Munin => &munin::Munin,
-        Format::Netdata => &netdata::Netdata,
-        Format::Csv => &csv::Csv,
-        Format::Logfmt => &logfmt::Logfmt,
+        Format::Auto => &auto::KIND,
+        Format::Text => &text::KIND,
+        Format::Json => &json::KIND,
+        Format::Number => &number::KIND,
+        Format::Nodes => &nodes::KIND,
+        Format::Prometheus => &prometheus::KIND,
+        Format::Csv => &csv::KIND,
+        Format::Logfmt => &logfmt::KIND,
+        Format::Influx => &influx::KIND,
+        Format::Nagios => &nagios::KIND,
+        Format::Munin => &munin::KIND,
+        Format::Netdata => &netdata::KIND,
     }
 }
 
-/// What all dialects begin with: the output as text, without white space around it and without a byte order
-/// mark. None if that is empty.
+/// The dialect of a format.
+pub fn of(format: Format) -> &'static dyn Dialect {
+    find(format).dialect
+}
+
+/// The output as text, without white space around it and without a byte order mark; none if that is empty.
+/// Every dialect begins with it.
 fn text_of(output: &[u8]) -> Result<Option<&str>, String> {
     let (valid, broken) = match std::str::from_utf8(output) {
         Ok(text) => (text, None),
@@ -172,7 +202,7 @@ fn text_of(output: &[u8]) -> Result<Option<&str>, String> {
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Reads output that says anything at all.
+/// Reads output unless it is empty.
 fn if_said(
     output: Output<'_>,
     read: impl FnOnce(&str) -> Result<Reading, String>,

@@ -4,13 +4,17 @@
 //! a text, with the escapes of JSON. A key alone is true, but a line of words without any pair is a line of some
 //! text and left out, as is one whose quotes are wrong. Of a key that comes twice the first value stays.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, Rows, none_good, too_many};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, text_of};
 
-pub(super) struct Logfmt;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "logfmt", about: "lines of `key=value`", format: Format::Logfmt, dialect: &Logfmt };
+
+struct Logfmt;
 
 impl Dialect for Logfmt {
     fn most_output(&self) -> usize {
@@ -20,7 +24,7 @@ impl Dialect for Logfmt {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
         let Some(text) = text_of(output.stdout)? else { return Ok(Reading::default()) };
         let mut rows = Rows::default();
-        let mut rejected = Rejected::default();
+        let mut rejected = RejectedRecords::default();
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         for (count, (number, line)) in lines.enumerate() {
             if count == MAX_RECORDS {

@@ -1,20 +1,21 @@
-//! `munin`: what a munin plugin prints when it is asked to fetch.
+//! `munin`: the output of a munin plugin's `fetch`.
 //!
 //! A line is `field.value NUMBER`, or `U` for an unknown one; `field.extinfo TEXT` goes with a field, and
-//! `multigraph NAME` says to which graph the lines below it belong. A value may carry when it was taken, as
-//! plugins do that sample more often than they are asked: `EPOCH:NUMBER`, and then the latest counts. What
-//! describes graphs and fields, which plugins print when asked for their configuration, is passed over.
+//! `multigraph NAME` begins the lines of a graph. A value may have a time, as of plugins that sample more often than
+//! they are asked: `EPOCH:NUMBER`, and then the latest counts. Descriptions of graphs and fields, which plugins
+//! print when asked for their configuration, are passed over.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
+use estimand_api::registration::Format;
 use std::collections::HashMap;
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, if_said};
 
 #[cfg(test)]
 mod tests;
 
-/// What a field's description is made of.
+/// The attributes of a field.
 const FIELD_ATTRIBUTES: [&str; 21] = [
     "alarm",
     "cdef",
@@ -38,10 +39,13 @@ const FIELD_ATTRIBUTES: [&str; 21] = [
     "unknown_limit",
     "warning",
 ];
-/// What describes a graph besides words that begin with `graph_`, and the dot that ends a node's answer.
+/// The attributes of a graph besides those that begin with `graph_`, and the dot that ends a node's answer.
 const GRAPH_ATTRIBUTES: [&str; 5] = [".", "host_name", "timeout", "update", "update_rate"];
 
-pub(super) struct Munin;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "munin", about: "the output of `fetch`", format: Format::Munin, dialect: &Munin };
+
+struct Munin;
 
 impl Dialect for Munin {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -68,14 +72,14 @@ fn read(text: &str) -> Result<Reading, String> {
 
 #[derive(Default)]
 struct Reader<'a> {
-    /// What comes before the first graph has a name is of a graph without one, the first.
+    /// The first has no name: lines before the first named graph belong to it.
     graphs: Vec<Graph<'a>>,
     by_name: HashMap<&'a str, usize>,
     current: usize,
     /// How many there are in all graphs.
     fields: usize,
     has_value: bool,
-    rejected: Rejected,
+    rejected: RejectedRecords,
 }
 
 #[derive(Default)]

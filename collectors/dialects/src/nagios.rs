@@ -1,16 +1,17 @@
-//! `nagios`: what a Nagios plugin says with its exit code, its text and its performance data.
+//! `nagios`: a Nagios plugin's exit code, text and performance data.
 //!
 //! Exit codes 0, 1 and 2 are answers: a load that is too high is still a load. 3, "unknown", is a failure with
-//! the plugin's text as its reason. The first line is text up to a `|`, what follows that is performance data;
+//! the plugin's text as its reason. The first line is text up to a `|`, and performance data after it;
 //! the lines below are more text up to the first one with a `|`, and performance data from there on. A record is
 //! `'label'=value[unit];[warn];[crit];[min];[max]`; the quotes are needed only around white space and `=`.
 //! It never compares a value with its thresholds: the plugin has done so.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::build::{Object, number_text};
-use super::{Answer, Dialect, Output, Reading, Rejected, head, text_of};
+use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, text_of};
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,14 @@ mod tests;
 /// The exit code that says "unknown".
 const UNKNOWN: i32 = 3;
 
-pub(super) struct Nagios;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "nagios",
+    about: "exit code, text, performance data",
+    format: Format::Nagios,
+    dialect: &Nagios,
+};
+
+struct Nagios;
 
 impl Dialect for Nagios {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -28,17 +36,17 @@ impl Dialect for Nagios {
             (0, _) => "ok",
             (1, Some(_)) => "warning",
             (2, Some(_)) => "critical",
-            (code, said) => return Err(no_answer(code, said)),
+            (code, printed) => return Err(no_answer(code, printed)),
         };
-        let said = Said::split(text.unwrap_or_default());
-        let mut rejected = Rejected::default();
-        let perf = performance(&said.perf, &mut rejected);
+        let parts = PluginText::split(text.unwrap_or_default());
+        let mut rejected = RejectedRecords::default();
+        let perf = performance(&parts.perf, &mut rejected);
         let mut value = Object::default();
         value.text("status", status);
         value.raw("code", &output.exit.to_string());
-        value.text("text", said.text);
-        if !said.long.is_empty() {
-            value.text("long", said.long.join("\n").trim_end());
+        value.text("text", parts.text);
+        if !parts.long.is_empty() {
+            value.text("long", parts.long.join("\n").trim_end());
         }
         value.object("perf", &perf);
         Ok(Reading { answer: Answer::One(value.finish()?), rejected })
@@ -51,9 +59,9 @@ impl Dialect for Nagios {
 
 /// Why there is no value, in the plugin's words if it has any. Interpreters end with 1 or 2 as well when they
 /// cannot run their script, but then they say so on stderr.
-fn no_answer(code: i32, said: Option<&str>) -> String {
+fn no_answer(code: i32, printed: Option<&str>) -> String {
     let name = if code == UNKNOWN { ", unknown" } else { "" };
-    let text = said.map(|said| Said::split(said).summary()).filter(|text| !text.is_empty());
+    let text = printed.map(|printed| PluginText::split(printed).summary()).filter(|text| !text.is_empty());
     match text {
         Some(text) => format!("it ended with exit {code}{name}: {text}"),
         None => format!("it ended with exit {code}{name} and printed nothing that says why"),
@@ -61,30 +69,30 @@ fn no_answer(code: i32, said: Option<&str>) -> String {
 }
 
 /// An output taken apart.
-struct Said<'a> {
+struct PluginText<'a> {
     text: &'a str,
     long: Vec<&'a str>,
     perf: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> PluginText<'a> {
     fn split(output: &'a str) -> Self {
         let mut lines = output.lines();
         let first = lines.next().unwrap_or_default();
         let (text, perf) = first.split_once('|').unwrap_or((first, ""));
-        let mut said = Said { text: text.trim(), long: Vec::new(), perf: vec![perf] };
+        let mut parts = PluginText { text: text.trim(), long: Vec::new(), perf: vec![perf] };
         while let Some(line) = lines.next() {
             let Some((text, perf)) = line.split_once('|') else {
-                said.long.push(line.trim_end());
+                parts.long.push(line.trim_end());
                 continue;
             };
             if !text.trim().is_empty() {
-                said.long.push(text.trim_end());
+                parts.long.push(text.trim_end());
             }
-            said.perf.push(perf);
-            said.perf.extend(lines.by_ref());
+            parts.perf.push(perf);
+            parts.perf.extend(lines.by_ref());
         }
-        said
+        parts
     }
 
     /// The text in a line that fits into a reason.
@@ -106,7 +114,7 @@ fn printable(line: &str) -> String {
 }
 
 /// The good records by label.
-fn performance(lines: &[&str], rejected: &mut Rejected) -> Object {
+fn performance(lines: &[&str], rejected: &mut RejectedRecords) -> Object {
     let mut perf = Object::default();
     let mut known: HashSet<Cow<'_, str>> = HashSet::new();
     for line in lines {
@@ -174,7 +182,7 @@ fn closing_quote(text: &str) -> Option<usize> {
     }
 }
 
-/// What comes after a label.
+/// Reads the figures after a label.
 fn read_measures(text: &str) -> Result<Object, &'static str> {
     let mut parts = text.split(';');
     let mut part = || parts.next().unwrap_or_default().trim();

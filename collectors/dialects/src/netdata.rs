@@ -1,15 +1,16 @@
 //! `netdata`: the text that Netdata's external plugins print, usually for as long as they live.
 //!
-//! `CHART` and `DIMENSION` say what there is; `BEGIN`, `SET` and `END` bring a row of values. An answer is all
-//! charts that have had a row, given at each `END`. Other words in capitals are passed over, as they come and go
-//! with Netdata's versions. The reader has the state of one process; what it holds is bounded by
-//! [`MOST_HELD_BYTES`], whatever is printed.
+//! `CHART` and `DIMENSION` declare charts; `BEGIN`, `SET` and `END` bring a row of values. An answer is all charts
+//! that have had a row, given at each `END`. Other words in capitals are passed over, as they come and go with
+//! Netdata's versions. The reader has the state of one process; its memory is bounded by [`MOST_HELD_BYTES`] for any
+//! output.
 
+use estimand_api::registration::Format;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::build::{MAX_OUTPUT_BYTES, Object, none_good};
-use super::{Answer, Dialect, Lines, Output, Reading, head, if_said, text_of};
+use super::{Answer, Dialect, DialectKind, Lines, Output, Reading, head, if_said, text_of};
 
 mod chart;
 mod row;
@@ -23,7 +24,14 @@ use row::Raw;
 /// Far more than fits into a value.
 const MOST_HELD_BYTES: usize = 512 * 1024;
 
-pub(super) struct Netdata;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "netdata",
+    about: "plugins.d, also as a stream",
+    format: Format::Netdata,
+    dialect: &Netdata,
+};
+
+struct Netdata;
 
 impl Dialect for Netdata {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -86,7 +94,7 @@ impl Lines for Stream {
 }
 
 enum Problem {
-    /// The line is no good, and is left out.
+    /// The line is invalid, and is left out.
     Bad(&'static str),
     /// The plugin wants to be heard no more.
     Disabled,
@@ -102,14 +110,14 @@ impl From<&'static str> for Problem {
     }
 }
 
-/// What lines are about that do not say so.
+/// The chart and the set that lines belong to which do not name them.
 #[derive(Default)]
-enum About {
+enum Subject {
     #[default]
     Nothing,
     /// The chart of this id.
     Chart(String),
-    /// A chart that is obsolete or was refused: what is said of it has no consequence.
+    /// A chart that is obsolete or was refused: lines about it have no consequence.
     Passed,
 }
 
@@ -118,8 +126,8 @@ struct Reader {
     charts: BTreeMap<String, Chart>,
     /// By the measure of [`Chart::held`].
     held_bytes: usize,
-    defined: About,
-    open: About,
+    defined: Subject,
+    open: Subject,
 }
 
 impl Reader {
@@ -146,7 +154,7 @@ impl Reader {
 
     fn chart(&mut self, words: &[&str]) -> Result<(), Problem> {
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
-        self.defined = About::Passed;
+        self.defined = Subject::Passed;
         let id = word(1);
         if id.split_once('.').is_none_or(|(kind, id)| kind.is_empty() || id.is_empty()) {
             return Err(Problem::Bad("has no chart id such as `system.cpu`"));
@@ -164,16 +172,16 @@ impl Reader {
             Some(known) => known.redescribe(chart),
             None => drop(self.charts.insert(id.to_owned(), chart)),
         }
-        self.defined = About::Chart(id.to_owned());
+        self.defined = Subject::Chart(id.to_owned());
         Ok(())
     }
 
     fn dimension(&mut self, words: &[&str]) -> Result<(), Problem> {
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
         let chart = match &self.defined {
-            About::Nothing => return Err(Problem::Bad("comes before any CHART")),
-            About::Passed => return Ok(()),
-            About::Chart(id) => id.clone(),
+            Subject::Nothing => return Err(Problem::Bad("comes before any CHART")),
+            Subject::Passed => return Ok(()),
+            Subject::Chart(id) => id.clone(),
         };
         let id = word(1);
         if id.is_empty() {
@@ -209,10 +217,10 @@ impl Reader {
 
     fn begin(&mut self, id: &str, micros: &str, now_micros: Option<u64>) -> Result<(), Problem> {
         let was_open = self.discard();
-        self.open = About::Passed;
+        self.open = Subject::Passed;
         let chart = self.charts.get_mut(id).ok_or("is about a chart that is not defined")?;
         chart.begin(micros.parse().ok().filter(|&micros| micros > 0), now_micros);
-        self.open = About::Chart(id.to_owned());
+        self.open = Subject::Chart(id.to_owned());
         match was_open {
             true => Err(Problem::Bad("comes before the END of the row before, which is lost")),
             false => Ok(()),
@@ -221,9 +229,9 @@ impl Reader {
 
     fn set(&mut self, id: &str, value: &str) -> Result<(), Problem> {
         let chart = match &self.open {
-            About::Nothing => return Err(Problem::Bad("comes before any BEGIN")),
-            About::Passed => return Ok(()),
-            About::Chart(id) => self.charts.get_mut(id),
+            Subject::Nothing => return Err(Problem::Bad("comes before any BEGIN")),
+            Subject::Passed => return Ok(()),
+            Subject::Chart(id) => self.charts.get_mut(id),
         };
         let chart = chart.ok_or("is about a chart that is obsolete")?;
         let dimension = chart.dimension(id).ok_or("is about a dimension that is not defined")?;
@@ -236,9 +244,9 @@ impl Reader {
 
     fn end(&mut self) -> Result<bool, Problem> {
         match std::mem::take(&mut self.open) {
-            About::Nothing => Err(Problem::Bad("comes before any BEGIN")),
-            About::Passed => Ok(false),
-            About::Chart(id) => {
+            Subject::Nothing => Err(Problem::Bad("comes before any BEGIN")),
+            Subject::Passed => Ok(false),
+            Subject::Chart(id) => {
                 let chart = self.charts.get_mut(&id).ok_or("is about a chart that is obsolete")?;
                 chart.end();
                 Ok(true)
@@ -248,7 +256,7 @@ impl Reader {
 
     /// Forgets the row that is open. Whether there was one.
     fn discard(&mut self) -> bool {
-        let About::Chart(id) = std::mem::take(&mut self.open) else { return false };
+        let Subject::Chart(id) = std::mem::take(&mut self.open) else { return false };
         self.charts.get_mut(&id).map(Chart::discard).is_some()
     }
 

@@ -1,7 +1,8 @@
 //! `nodes`: an object of node name to value, so that one instance answers for all nodes.
 //!
-//! It is all or nothing: one bad name and none of the values counts. An empty object says nothing.
+//! It is all or nothing: one invalid name rejects all values. An empty object gives none.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, json};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, head, if_said, json};
 
 /// How many bad names a message lists.
 const NAMES_SHOWN: usize = 3;
@@ -18,7 +19,14 @@ const NAMES_SHOWN: usize = 3;
 /// The most output of a run that answers for all nodes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-pub(super) struct Nodes;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "nodes",
+    about: "an object of node name to value",
+    format: Format::Nodes,
+    dialect: &Nodes,
+};
+
+struct Nodes;
 
 impl Dialect for Nodes {
     fn most_output(&self) -> usize {

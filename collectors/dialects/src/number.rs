@@ -1,14 +1,22 @@
 //! `number`: one finite decimal number, its digits kept.
 //!
-//! Two spellings that JSON has not, but programs print, are put right: a leading `+`, and no digit before the
+//! Two spellings that programs print and JSON does not have are put right: a leading `+`, and no digit before the
 //! point, which is how `bc` writes `.5`. For everything else that looks like a number to people the message
 //! says how to print it.
 
+use estimand_api::registration::Format;
 use std::borrow::Cow;
 
-use super::{Answer, Dialect, Output, Reading, bounded, head, if_said, json};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, head, if_said, json};
 
-pub(super) struct Number;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "number",
+    about: "one finite decimal number",
+    format: Format::Number,
+    dialect: &Number,
+};
+
+struct Number;
 
 impl Dialect for Number {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {
@@ -25,7 +33,7 @@ fn read(text: &str) -> Result<Answer, String> {
     bounded("the number", number).map(Answer::One)
 }
 
-/// Whether it is a number in JSON, perhaps one too large.
+/// True for a number in JSON, perhaps one too large.
 fn is_number(text: &str) -> bool {
     text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) && json::is_document(text)
 }
@@ -42,7 +50,7 @@ fn respell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is wrong with text that is no number, and what would be right.
+/// The reason why the text is no number, and an example that is one.
 fn explain(text: &str) -> String {
     let bare = text.strip_prefix(['+', '-']).unwrap_or(text).to_ascii_lowercase();
     let is_of = |alphabet: fn(char) -> bool| bare.chars().all(alphabet);

@@ -1,4 +1,4 @@
-//! What tests of dialects share: a reading as one line of text, and outputs that are nearly right.
+//! Shared by the tests of dialects: a reading as one line of text, and outputs that are nearly right.
 
 use estimand_api::json::{compact, parse_document};
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ pub(super) fn check_parts(format: Format, table: &[(&str, &str)]) {
     }
 }
 
-/// What holds for whatever was read.
+/// Holds for every output.
 pub(super) fn holds(read: Result<Reading, String>) -> Result<(), TestCaseError> {
     let message = match read {
         Err(message) => message,

@@ -6,17 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FORMATS: [Format; 8] = [
-    Format::Auto,
-    Format::Text,
-    Format::Json,
-    Format::Number,
-    Format::Nodes,
-    Format::Prometheus,
-    Format::Csv,
-    Format::Logfmt,
-];
-
 fn read(format: Format, output: &str) -> Result<Answer, String> {
     read_bytes(format, output.as_bytes())
 }
@@ -51,8 +40,25 @@ fn check_failures(format: Format, table: &[(&str, &str)]) {
 }
 
 #[test]
+fn the_catalogue_has_each_format_once_by_its_name_and_as_the_readme_has_it() {
+    let readme = include_str!("../README.md");
+    let rows = readme.lines().filter(|line| line.starts_with("| `")).map(|line| {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let name = cells.next().unwrap().trim_end_matches(" (default)");
+        (name.trim_matches('`'), cells.next().unwrap())
+    });
+    let catalogue: Vec<(&str, &str)> = ALL.iter().map(|kind| (kind.name, kind.about)).collect();
+    assert_eq!(rows.take(ALL.len()).collect::<Vec<_>>(), catalogue);
+    for kind in ALL {
+        let format: Format = serde_json::from_str(&format!("\"{}\"", kind.name)).unwrap();
+        assert_eq!(format, kind.format);
+        assert_eq!(find(format).name, kind.name);
+    }
+}
+
+#[test]
 fn white_space_says_nothing_in_every_format() {
-    for format in FORMATS {
+    for format in ALL.iter().map(|kind| kind.format) {
         for output in ["", "\n", " \t\r\n ", "\u{feff}\n"] {
             assert_eq!(read(format, output), Ok(Answer::Nothing), "{format:?} {output:?}");
         }
@@ -62,7 +68,7 @@ fn white_space_says_nothing_in_every_format() {
 #[test]
 fn bytes_that_are_no_text_are_named_in_every_format() {
     let check = |output: &[u8], expected: &str| {
-        for format in FORMATS {
+        for format in ALL.iter().map(|kind| kind.format) {
             assert_eq!(read_bytes(format, output).unwrap_err(), expected);
         }
     };
@@ -274,10 +280,22 @@ fn outputs() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// The formats without a property test of their own.
+const FORMATS: [Format; 8] = [
+    Format::Auto,
+    Format::Text,
+    Format::Json,
+    Format::Number,
+    Format::Nodes,
+    Format::Prometheus,
+    Format::Csv,
+    Format::Logfmt,
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_given_is_json_that_every_reader_can_take(output in outputs()) {
+    fn every_value_is_json_that_every_reader_can_take(output in outputs()) {
         for format in FORMATS {
             let values = match read_bytes(format, &output) {
                 Ok(Answer::Nothing) => vec![],

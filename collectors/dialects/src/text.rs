@@ -1,13 +1,17 @@
-//! `text`: whatever it is, as a JSON string.
+//! `text`: any text, as a JSON string.
 //!
 //! White space around it goes, most of all the newline that programs end with; white space inside stays, line
 //! breaks too.
 
 use estimand_api::json::push_string;
+use estimand_api::registration::Format;
 
-use super::{Answer, Dialect, Output, Reading, bounded, if_said};
+use super::{Answer, Dialect, DialectKind, Output, Reading, bounded, if_said};
 
-pub(super) struct Text;
+pub(super) const KIND: DialectKind =
+    DialectKind { name: "text", about: "any text", format: Format::Text, dialect: &Text };
+
+struct Text;
 
 impl Dialect for Text {
     fn read(&self, output: Output<'_>) -> Result<Reading, String> {

@@ -1,7 +1,7 @@
-//! `cgroup`: what this process's group really gets, which in a container is less than what the machine has.
+//! `cgroup`: limits and use of this process's control group, which in a container is less than the machine.
 //!
-//! Version 1 and 2 of control groups and the mix of both; where the files are is [`place`]'s business. What must hold:
-//! a limit is the least of the group's own and of those above it that can be seen; throttling is that of the group
+//! Version 1 and 2 of control groups and the mix of both; [`place`] finds the files. Invariants: a limit
+//! is the least of the group's own and of those above it that can be seen; throttling is that of the group
 //! whose limit it is.
 
 use std::path::{Path, PathBuf};
@@ -9,43 +9,42 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::between::{Between, Pair, fraction, grown, per_second};
+use crate::samples::{Pair, Samples, fraction, grown, per_second};
 use crate::{
-    ByDefault, Collector, Failure, Kind, Param, Params, Reading, Roots, Surroundings, figures, files, mounts,
-    pressure,
+    Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Roots, Surroundings,
+    figures, files, mounts, pressure,
 };
 
 mod place;
 
 use place::{Group, Groups};
 
-pub const CGROUP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "cgroup",
-    about: "what a container really gets: limits of processors and memory, their use, and throttling",
-    params: &[Param {
-        name: "path",
-        about: "a group, such as /system.slice/x.service; by default the one that this process is in",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    about: "limits and use of a control group, such as a container: processors, throttling, memory, processes",
+    params: &[Param::optional(
+        "path",
+        "a group, such as /system.slice/x.service; by default the one that this process is in",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
 /// Version 1 says "no limit" as the largest number of whole pages, which depends on their size.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let path = params.text("path").filter(|path| !path.is_empty());
     if let Some(path) = path.as_deref().filter(|path| path.split('/').any(|part| part == "..")) {
         return Err(format!("the parameter `path` is `{path}`; expected one without `..`"));
     }
-    Ok(Box::new(Cgroup { roots: around.roots.clone(), path, between: Between::new() }))
+    Ok(Box::new(Cgroup { roots: around.roots.clone(), path, samples: Samples::new() }))
 }
 
 struct Cgroup {
     roots: Roots,
     path: Option<String>,
-    between: Between<Sample>,
+    samples: Samples<Sample>,
 }
 
 impl Collector for Cgroup {
@@ -58,7 +57,8 @@ impl Collector for Cgroup {
             let which = self.path.as_deref().map_or(String::new(), |path| format!(" {path}"));
             return Err(Failure::NotHere(format!("no control group{which} can be seen")));
         }
-        let mut value = self.between.sample(until, || Ok(Sample::take(&groups)), |pair| processors(&pair))?;
+        let mut value =
+            self.samples.compare(until, || Ok(Sample::take(&groups)), |pair| processors(&pair))?;
         value.insert("version".to_owned(), json!(groups.version()));
         value.insert("paths".to_owned(), json!({"cpu": groups.path("cpu"), "memory": groups.path("memory")}));
         let cpus = groups.get("cpuset").and_then(|group| group.nearest(cpus_of));
@@ -177,7 +177,7 @@ fn memory(groups: &Groups, value: &mut Map<String, Value>) {
     let Some(group) = groups.get("memory") else { return };
     let stat = group.text("memory.stat").unwrap_or_default();
     let usage = group.number("memory.current").or_else(|| group.number("memory.usage_in_bytes"));
-    // Caches of files that nobody used lately are given up before anybody is refused memory.
+    // Caches of files that were not used lately are given up before memory is refused.
     let inactive = files::word(&stat, "total_inactive_file")
         .or_else(|| files::word(&stat, "inactive_file"))
         .unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Where a process's control groups are.
+//! Places of a process's control groups.
 //!
-//! `/proc/self/cgroup` says which group it is in, for each hierarchy, and `mountinfo` where hierarchies are mounted and
-//! which part of them. In a container a path may lead out of what is mounted; then what is mounted is the group.
+//! `/proc/self/cgroup` has its group in each hierarchy, and `mountinfo` the mounts of hierarchies, or of parts of
+//! them. In a container a path may lead out of the mount; then the mount is the group.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -35,7 +35,7 @@ impl Group {
         self.text(name)?.parse().ok()
     }
 
-    /// What the group says, or the nearest above it that says something.
+    /// The answer of the group, or of the nearest group above it that has one.
     pub fn nearest<T>(&self, of: impl Fn(&Path) -> Option<T>) -> Option<T> {
         self.folders.iter().find_map(|folder| of(folder))
     }
@@ -49,11 +49,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Those of a text such as `/proc/self/cgroup`, or those of a path that somebody wants.
+    /// Those of a text such as `/proc/self/cgroup`, or those of a path.
     pub fn find(text: &str, mounts: &[Mount], root: &Path, wanted: Option<&str>) -> Groups {
         let lines: Vec<(&str, &str)> = files::lines(text).filter_map(parse_line).collect();
         let locate = |version, mount: &Mount, path: &str| match wanted {
-            Some(wanted) => Group::wanted(version, mount, root, wanted),
+            Some(wanted) => Group::of_path(version, mount, root, wanted),
             None => Some(Group::locate(version, mount, root, path)),
         };
         let unified = || {
@@ -111,14 +111,10 @@ impl Group {
         Group { version, path: path.to_owned(), folders: upward(&folder, &mounted) }
     }
 
-    fn wanted(version: Version, mount: &Mount, root: &Path, wanted: &str) -> Option<Group> {
+    fn of_path(version: Version, mount: &Mount, root: &Path, path: &str) -> Option<Group> {
         let mounted = files::below(root, &mount.point);
-        let folder = files::below(&mounted, Path::new(wanted));
-        folder.is_dir().then(|| Group {
-            version,
-            path: wanted.to_owned(),
-            folders: upward(&folder, &mounted),
-        })
+        let folder = files::below(&mounted, Path::new(path));
+        folder.is_dir().then(|| Group { version, path: path.to_owned(), folders: upward(&folder, &mounted) })
     }
 }
 

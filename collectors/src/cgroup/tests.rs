@@ -42,7 +42,7 @@ impl Machine {
         let roots = Roots { proc: root.join("proc"), root, ..Roots::default() };
         let params = path.map(|path| ("path".to_owned(), json!(path))).into_iter().collect();
         let mut made =
-            crate::make(&CGROUP, &params, &Surroundings { roots, ..Surroundings::default() }).unwrap();
+            crate::make(&KIND, &params, &Surroundings { roots, ..Surroundings::default() }).unwrap();
         // Without time for two samples there is one, and nothing is waited for.
         made.collect(Instant::now()).map(|reading| match reading {
             Reading::Here(value) => value,
@@ -56,7 +56,7 @@ impl Machine {
 }
 
 #[test]
-fn a_container_of_version_2_has_what_its_namespace_shows() {
+fn a_container_of_version_2_has_the_groups_of_its_namespace() {
     let machine = Machine::new(
         V2,
         "0::/\n",
@@ -163,7 +163,7 @@ fn in_a_mix_of_both_each_controller_is_where_it_is() {
 }
 
 #[test]
-fn a_path_that_leads_out_of_what_is_mounted_is_what_is_mounted() {
+fn a_path_out_of_the_mount_is_the_mount() {
     for groups in ["0::/../../other\n", "0::/gone (deleted)\n", "0::/docker/not/mounted\n"] {
         let machine = Machine::new(V2, groups, &[("cpu.max", "100000 100000\n")]);
         assert_eq!(machine.value()["cpuLimit"], 1.0, "{groups}");
@@ -175,7 +175,7 @@ fn without_control_groups_there_is_nothing() {
     let machine = Machine::new("1 0 8:1 / / rw - ext4 /dev/vda rw\n", "0::/\n", &[]);
     assert!(matches!(machine.collect(None), Err(Failure::NotHere(_))));
     let params = BTreeMap::from([("path".to_owned(), json!("/a/../../etc"))]);
-    assert!(crate::make(&CGROUP, &params, &Surroundings::default()).is_err());
+    assert!(crate::make(&KIND, &params, &Surroundings::default()).is_err());
 }
 
 fn sample(usage_us: u64, throttled_us: u64, periods: u64, throttled_periods: u64) -> Sample {

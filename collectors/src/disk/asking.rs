@@ -1,6 +1,6 @@
-//! Asks file systems how full they are, without waiting for ever.
+//! Space of file systems, asked for without waiting for ever.
 //!
-//! A call to a file system whose server is gone cannot be ended. So each is made by a thread of its own, and one that
+//! A call to a file system whose server is gone cannot be ended. So each is made on a thread of its own, and one that
 //! has not come back is remembered: there is never more than one thread a mount.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The longest that is waited for all of them, even if there would be more time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How full a file system is, in bytes.
+/// Space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Space {
     pub total: u64,
@@ -53,7 +53,7 @@ impl Default for Asker {
 }
 
 impl Asker {
-    /// What each answers; none if it does not in time.
+    /// The answer of each; none of those that do not answer in time.
     pub fn ask(&mut self, paths: &[PathBuf], until: Instant) -> Vec<Option<Answer>> {
         let until = until.min(Instant::now() + PATIENCE);
         for path in paths {
@@ -61,7 +61,7 @@ impl Asker {
                 self.begin(path.clone());
             }
         }
-        // Those that are no longer mounted: whenever they come back, nobody listens.
+        // The answer of a mount that is gone is not awaited any more.
         self.asked.retain(|path, _| paths.contains(path));
         paths.iter().map(|path| self.answer(path, until)).collect()
     }
@@ -70,7 +70,7 @@ impl Asker {
         let (answered, answer) = mpsc::channel();
         let (ask, of) = (self.ask, path.clone());
         let asking = move || {
-            // Nobody listens any more if the mount went meanwhile.
+            // The receiver is gone if the mount went meanwhile.
             let _ = answered.send(ask(&of));
         };
         if thread::Builder::new().name("statvfs".to_owned()).spawn(asking).is_ok() {
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_server_holds_up_nobody_and_is_asked_once() {
+    fn a_dead_server_holds_nothing_up_and_is_asked_once() {
         let mut asker = Asker { ask: answer, ..Asker::default() };
         let paths = ["/alive".into(), "/dead".into()];
         let dead = DEAD.lock().unwrap();
         for _ in 0..3 {
-            // Nobody lets go of the lock meanwhile: that this returns at all is the point.
+            // The lock is held all the time: that this returns at all is the point.
             let answers = asker.ask(&paths, Instant::now() + Duration::from_millis(20));
             assert!(answers[1].is_none());
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error_and_not_silence() {
+    fn a_missing_path_is_an_error_and_not_silence() {
         let answers = Asker::default().ask(&["/no/such/place".into()], Instant::now() + PATIENCE);
         assert!(answers[0].as_ref().is_some_and(Result::is_err));
     }

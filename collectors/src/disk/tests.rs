@@ -23,7 +23,7 @@ fn a_host_has_its_disks_once_each() {
 }
 
 #[test]
-fn the_network_is_there_for_who_wants_it() {
+fn file_systems_of_the_network_are_asked_on_request() {
     let expected =
         ["/", "/boot/efi", "/home", "/mnt/my disk: old", "/net/data", "/net/data/scratch", "/net/ssh"];
     assert_eq!(points(HOST, true), expected);
@@ -66,7 +66,7 @@ fn paths_begin_at_the_root() {
     std::fs::write(root.join("proc/1/mountinfo"), HOST).unwrap();
     let roots = Roots { proc: root.join("proc"), root: root.into(), ..Roots::default() };
     let around = Surroundings { roots, ..Surroundings::default() };
-    let mut disk = crate::make(&DISK, &BTreeMap::new(), &around).unwrap();
+    let mut disk = crate::make(&KIND, &BTreeMap::new(), &around).unwrap();
     let Reading::Here(value) = disk.collect(Instant::now() + Duration::from_secs(5)).unwrap() else {
         panic!()
     };

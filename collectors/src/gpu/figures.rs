@@ -1,16 +1,16 @@
-//! An object that is filled figure by figure: those that a device does not give are left out, and what kept them away
-//! is remembered, so that a device that is gone is told from one that lacks a sensor.
+//! An object that is filled figure by figure: those that a device does not give are left out with the reason
+//! kept, so that a device that is gone is told from one that lacks a sensor.
 
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Map, Value};
 
-/// Whether a device, or the driver as a whole, is gone.
+/// True if a device, or the driver as a whole, is gone.
 pub(super) fn gone(error: &NvmlError) -> bool {
     use NvmlError as E;
     matches!(error, E::GpuLost | E::ResetRequired | E::Uninitialized | E::DriverNotLoaded)
 }
 
-/// Whether it only says that there is no such figure.
+/// True if the device only lacks the figure.
 fn lacks(error: &NvmlError) -> bool {
     use NvmlError as E;
     matches!(
@@ -27,7 +27,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// What was answered, if anything was; a device that is gone is not asked again.
+    /// The answer, if there is one; a device that is gone is not asked again.
     pub(super) fn ask<T>(&mut self, ask: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
         if self.lost.is_some() {
             return None;

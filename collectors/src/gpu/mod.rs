@@ -1,7 +1,7 @@
 //! NVIDIA's GPUs, through the driver's management library (NVML), loaded when first asked.
 //!
-//! A machine without the driver or without devices is one on which this is not available. A figure that a device does
-//! not support is left out; a device that fails says so in its own object and takes nothing from the others. The
+//! On a machine without the driver or without devices it is not available. A figure that a device does
+//! not support is left out; a device that fails has an `error` in its own object, and the others keep theirs. The
 //! library's handle is kept, since opening it wakes the devices, and opened anew when the driver went away or a device
 //! was lost. Nothing is ever set on a device.
 
@@ -13,7 +13,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Map, Value, json};
 
-use crate::{ByDefault, Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 
 mod device;
 mod figures;
@@ -22,15 +22,14 @@ mod processes;
 
 use figures::gone;
 
-pub static GPU: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "gpu",
     about: "NVIDIA GPUs: use, memory, temperature, power, clocks, errors, processes, partitions and links",
-    params: &[Param {
-        name: "library",
-        about: "the file of the management library, if it is not where the loader looks",
-        required: false,
-    }],
-    by_default: Some(ByDefault { every: 15.0, once: false }),
+    params: &[Param::optional(
+        "library",
+        "the file of the management library, if it is not where the loader looks",
+    )],
+    default: Some(DefaultRegistration { every: 15.0, once: false }),
     make,
 };
 
@@ -43,7 +42,7 @@ const MOST_BYTES: usize = 60 * 1024;
 /// A lost device is looked for again, at the latest, after so many collections.
 const MOST_PATIENCE: u32 = 16;
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let library = params.text("library").filter(|path| !path.is_empty()).map(OsString::from);
     let proc = around.roots.proc.clone();
     Ok(Box::new(Gpu { library, proc, nvml: None, met: false, patience: 1, renew_in: None }))
@@ -53,7 +52,7 @@ struct Gpu {
     library: Option<OsString>,
     proc: PathBuf,
     nvml: Option<Nvml>,
-    /// Whether there ever was a device: its absence is a failure from then on.
+    /// True once there was a device: its absence is a failure from then on.
     met: bool,
     /// How many collections go by before the handle is opened anew, while a device stays lost.
     patience: u32,
@@ -85,7 +84,7 @@ impl Collector for Gpu {
     }
 }
 
-/// What one device said.
+/// The answers of one device.
 struct Answer {
     object: Map<String, Value>,
     /// Why it is not to be counted on.

@@ -1,5 +1,5 @@
-//! What a NameNode says over HTTP, as far as it is needed: where the blocks of a file are, which DataNodes there are,
-//! how a file is erasure-coded, and why not.
+//! Responses of a NameNode over HTTP, as far as they are needed: places of a file's blocks, DataNodes, the
+//! erasure coding of a file, and refusals.
 //!
 //! Reads bytes and asks nothing. Fields that are not needed are passed over unread, because answers may be large.
 
@@ -39,7 +39,7 @@ pub(super) struct DataNode {
     pub facts: Facts,
 }
 
-/// What is known of a DataNode; of a dead one, little.
+/// A DataNode, as the NameNode knows it; of a dead one, little.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Facts {
@@ -50,7 +50,7 @@ pub(super) struct Facts {
     pub num_blocks: Option<u64>,
 }
 
-/// What a server says instead of an answer.
+/// A refusal of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Refusal {
     /// The class without its package, such as `FileNotFoundException`.
@@ -65,7 +65,7 @@ pub(super) fn blocks(body: &[u8]) -> Result<Vec<Block>, String> {
         Locations::New(answer) => answer.blocks.into_iter().map(Block::from).collect(),
         Locations::Old(answer) => answer.blocks.into_iter().map(Block::from).collect(),
     };
-    // What is being written has a place already, but no length that the NameNode knows of.
+    // A block that is being written has a place already, but no length that the NameNode knows.
     blocks.retain(|block| block.bytes > 0);
     blocks.sort_by_key(|block| block.offset);
     Ok(blocks)
@@ -93,13 +93,13 @@ pub(super) fn cluster(body: &[u8]) -> Result<Option<Cluster>, String> {
     Ok(Some(Cluster { safe_mode: bean.safe_mode.is_some_and(|why| !why.is_empty()), datanodes }))
 }
 
-/// What a body that came with another status than 200 says, if it says it as WebHDFS does.
+/// The refusal in a body with another status than 200, if it has the form of WebHDFS.
 pub(super) fn refusal(body: &[u8]) -> Option<Refusal> {
-    read::<Refused>(body).ok().map(|refused| refused.refusal)
+    read::<RemoteException>(body).ok().map(|refused| refused.refusal)
 }
 
 impl Refusal {
-    /// Whether the server has no such operation.
+    /// True if the server has no such operation.
     pub(super) fn is_unknown_operation(&self) -> bool {
         match self.exception.as_str() {
             "IllegalArgumentException" => self.message.contains("\"op\""),
@@ -205,7 +205,7 @@ struct Beans {
     beans: Vec<NameNodeInfo>,
 }
 
-/// What is known of each DataNode is a text of JSON in JSON.
+/// The DataNodes are a text of JSON in JSON.
 #[derive(Deserialize)]
 struct NameNodeInfo {
     #[serde(rename = "LiveNodes")]
@@ -218,7 +218,7 @@ struct NameNodeInfo {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct RemoteException {
     #[serde(rename = "RemoteException")]
     refusal: Refusal,
 }
@@ -238,7 +238,7 @@ impl From<OldLocation> for Block {
     }
 }
 
-/// A block is called corrupt when all of its replicas are, so that nobody can be said to have it.
+/// A block is called corrupt when all of its replicas are, so that no node has it.
 fn readable(corrupt: bool, hosts: Vec<String>) -> Vec<String> {
     if corrupt { Vec::new() } else { hosts }
 }

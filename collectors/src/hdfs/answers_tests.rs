@@ -70,7 +70,7 @@ fn nobody_holds_a_block_of_which_all_replicas_are_corrupt() {
 }
 
 #[test]
-fn the_name_node_knows_who_lives_and_whether_it_is_in_safe_mode() {
+fn the_name_node_knows_live_nodes_and_its_safe_mode() {
     let Cluster { safe_mode, datanodes } = cluster(said!("name-node-info")).unwrap().unwrap();
     assert!(safe_mode);
     let states: Vec<_> = datanodes.iter().map(|node| (node.host.as_str(), node.live)).collect();
@@ -104,9 +104,9 @@ fn refusals_are_told_apart() {
 }
 
 proptest! {
-    /// Whatever a server says, it is understood or not, and nothing worse.
+    /// Any body is understood or rejected, and nothing worse.
     #[test]
-    fn what_is_cut_off_or_damaged_does_no_harm(at in 0_usize..4_000, with: u8) {
+    fn a_damaged_body_does_no_harm(at in 0_usize..4_000, with: u8) {
         for body in [&said!("file-block-locations")[..], said!("block-locations"), said!("name-node-info")] {
             let mut damaged = body.to_vec();
             damaged[at % body.len()] = with;

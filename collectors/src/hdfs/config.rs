@@ -1,6 +1,6 @@
-//! Where HDFS is: what the parameters say, else what Hadoop's own configuration files on this machine say.
+//! The addresses of HDFS: from the parameters, else from Hadoop's own configuration files on this machine.
 //!
-//! Files are read again at each collection, because they may change or appear. Nothing is asked of a network here.
+//! Files are read again at each collection, because they may change or appear. No network is used here.
 //! Only the properties that lead to the NameNodes are understood, and `${…}` in them is not.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ const MOST_CONFIG_BYTES: u64 = 16 << 20;
 const RPC_PORT: u16 = 8020;
 const HTTP_PORT: u16 = 9870;
 
-/// What the parameters say.
+/// The addresses that the parameters give.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct Addresses {
     pub namenode: Option<Url>,
     pub webhdfs: Option<Url>,
 }
@@ -37,9 +37,9 @@ pub(super) struct Target {
     pub http: Vec<String>,
 }
 
-impl Wanted {
+impl Addresses {
     pub(super) fn new(namenode: Option<String>, webhdfs: Option<String>) -> Result<Self, String> {
-        Ok(Wanted {
+        Ok(Addresses {
             namenode: address("namenode", namenode, "hdfs", "hdfs://host:port")?,
             webhdfs: address("webhdfs", webhdfs, "http", "http://host:port")?,
         })
@@ -47,7 +47,7 @@ impl Wanted {
 }
 
 /// Finds the NameNodes.
-pub(super) fn target(wanted: &Wanted, folders: &Folders) -> Result<Target, Failure> {
+pub(super) fn target(addresses: &Addresses, folders: &Folders) -> Result<Target, Failure> {
     let properties = read(folders)?;
     if properties.get("hadoop.security.authentication").is_some_and(|way| way == "kerberos") {
         return Err(Failure::Failed(super::kerberos("its hadoop.security.authentication is kerberos")));
@@ -56,7 +56,7 @@ pub(super) fn target(wanted: &Wanted, folders: &Folders) -> Result<Target, Failu
         Some(text) => Url::parse(text).ok().filter(|url| url.scheme() == "hdfs" && url.has_host()),
         None => None,
     };
-    let Some(namenode) = wanted.namenode.as_ref().or(configured.as_ref()) else {
+    let Some(namenode) = addresses.namenode.as_ref().or(configured.as_ref()) else {
         return Err(Failure::NotHere(match properties.get("fs.defaultFS") {
             Some(other) => {
                 format!("the fs.defaultFS of core-site.xml is {other}, which is no hdfs://host:port")
@@ -70,7 +70,7 @@ pub(super) fn target(wanted: &Wanted, folders: &Folders) -> Result<Target, Failu
     };
     let ours = configured.as_ref().is_some_and(|configured| same_place(configured, namenode));
     let mut target = namenodes(namenode, ours, &properties);
-    if let Some(webhdfs) = &wanted.webhdfs {
+    if let Some(webhdfs) = &addresses.webhdfs {
         target.http = vec![webhdfs.as_str().trim_end_matches('/').to_owned()];
     } else if ours && properties.get("dfs.http.policy").is_some_and(|policy| policy == "HTTPS_ONLY") {
         let text = "this HDFS offers WebHDFS over HTTPS only (dfs.http.policy), which is not spoken here; the \

@@ -19,8 +19,8 @@ fn find(
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("core-site.xml"), site(core)).unwrap();
     fs::write(folder.path().join("hdfs-site.xml"), site(hdfs)).unwrap();
-    let wanted = Wanted::new(params.0.map(str::to_owned), params.1.map(str::to_owned)).unwrap();
-    target(&wanted, &Folders(vec!["/nonexistent".into(), folder.path().to_owned()]))
+    let addresses = Addresses::new(params.0.map(str::to_owned), params.1.map(str::to_owned)).unwrap();
+    target(&addresses, &Folders(vec!["/nonexistent".into(), folder.path().to_owned()]))
 }
 
 fn one(rpc: &str, http: &str) -> Result<Target, Failure> {
@@ -66,8 +66,8 @@ fn a_name_service_is_all_of_its_namenodes() {
 }
 
 #[test]
-fn what_is_not_hdfs_is_not_here_and_kerberos_is_a_failure() {
-    let no_files = target(&Wanted::default(), &Folders(vec!["/nonexistent".into()]));
+fn other_file_systems_are_not_here_and_kerberos_is_a_failure() {
+    let no_files = target(&Addresses::default(), &Folders(vec!["/nonexistent".into()]));
     let Err(Failure::NotHere(why)) = no_files else { panic!("{no_files:?}") };
     assert!(why.contains("`namenode`") && why.contains("/nonexistent"), "{why}");
     let Err(Failure::NotHere(why)) = find((None, None), &[("fs.defaultFS", "s3a://bucket")], &[]) else {
@@ -84,7 +84,8 @@ fn a_broken_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     for (text, expected) in [("<configuration>", "no XML"), ("<html/>", "<html>"), ("", "no XML")] {
         fs::write(folder.path().join("core-site.xml"), text).unwrap();
-        let Err(Failure::Failed(why)) = target(&Wanted::default(), &Folders(vec![folder.path().to_owned()]))
+        let Err(Failure::Failed(why)) =
+            target(&Addresses::default(), &Folders(vec![folder.path().to_owned()]))
         else {
             panic!("{text:?} was read")
         };
@@ -97,7 +98,7 @@ fn addresses_in_parameters_are_checked_when_it_is_made() {
     for (namenode, webhdfs) in
         [("nn:8020", ""), ("http://nn:8020", ""), ("hdfs://nn/x", ""), ("", "https://nn")]
     {
-        let made = Wanted::new(Some(namenode.into()), Some(webhdfs.into()));
+        let made = Addresses::new(Some(namenode.into()), Some(webhdfs.into()));
         assert!(made.is_err(), "{namenode} {webhdfs} was taken");
     }
 }

@@ -1,4 +1,4 @@
-//! Lists the files under a path or a pattern over HDFS's own protocol, and says in a sentence why it can't.
+//! Lists the files under a path or a pattern over HDFS's own protocol; a failure is a sentence.
 
 use std::cell::Cell;
 
@@ -10,13 +10,13 @@ use super::config::Target;
 use super::kerberos;
 use super::webhdfs::first_words;
 
-/// What the NameNodes are called together towards the library.
+/// The name of the NameNodes together towards the library.
 const SERVICE: &str = "estimand";
 /// A folder that is none: all that the library is to know is told to it.
 const NO_FILES: &str = "/dev/null";
 
 #[derive(Debug, Clone)]
-pub(super) struct Listed {
+pub(super) struct FileEntry {
     pub path: String,
     pub bytes: u64,
     pub block_bytes: u64,
@@ -24,13 +24,13 @@ pub(super) struct Listed {
     pub replication: u32,
 }
 
-/// What was found.
+/// The files under the path.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub files: Vec<Listed>,
+    pub files: Vec<FileEntry>,
     /// Folders that this user may not list.
     pub denied: u64,
-    /// Whether there are more files than were wanted.
+    /// True if there are more files than were asked for.
     pub truncated: bool,
 }
 
@@ -122,7 +122,7 @@ impl Listing {
             return;
         }
         let FileStatus { path, length, replication, blocksize, .. } = file;
-        self.files.push(Listed {
+        self.files.push(FileEntry {
             path,
             bytes: length as u64,
             block_bytes: blocksize.unwrap_or(0),
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_library_says_becomes_a_sentence() {
+    fn errors_of_the_library_become_a_sentence() {
         let target = Target { rpc: vec!["nn:8020".into()], http: Vec::new() };
         let rpc = |class: &str, message: &str| HdfsError::RPCError(class.into(), message.into());
         let access = "org.apache.hadoop.security.AccessControlException";

@@ -1,4 +1,4 @@
-//! `hdfs`: which node holds how much of the files under a path, measured once for all nodes.
+//! `hdfs`: the blocks of the files under a path on each node, measured once for all nodes.
 //!
 //! Files are listed over HDFS's own protocol; where their blocks are, and which DataNodes there are, is asked over
 //! WebHDFS and the NameNode's JMX. All of it is asked anew each time and nothing stays open between two collections.
@@ -16,43 +16,33 @@ use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use crate::waiting::Waiting;
-use crate::{ByDefault, Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::blocking::BlockingRuntime;
+use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 use answers::{Block, Coding};
-use config::{Folders, Target, Wanted};
-use listing::{Listed, Listing};
-use tally::{Census, Located};
-use webhdfs::{No, WebHdfs};
+use config::{Addresses, Folders, Target};
+use listing::{FileEntry, Listing};
+use tally::{Census, FileBlocks};
+use webhdfs::{WebError, WebHdfs};
 
-pub(crate) const HDFS: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "hdfs",
-    about: "what each DataNode of an HDFS holds of the files under a path, and whether it lives",
+    about: "blocks of the files under a path on each DataNode of an HDFS, and its state",
     params: &[
-        Param {
-            name: "path",
-            about: "a path or a pattern with * ? [] {}; / if none is given",
-            required: false,
-        },
-        Param {
-            name: "namenode",
-            about: "hdfs://host:port; else fs.defaultFS of HADOOP_CONF_DIR or /etc/hadoop/conf",
-            required: false,
-        },
-        Param {
-            name: "webhdfs",
-            about: "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
-            required: false,
-        },
-        Param { name: "user", about: "who asks; else HADOOP_USER_NAME, else who runs this", required: false },
-        Param { name: "max_files", about: "how many files are looked at (10000)", required: false },
-        Param { name: "short_names", about: "true cuts the domains off the hosts' names", required: false },
-        Param {
-            name: "names",
-            about: "true gives the names of the files that a node holds",
-            required: false,
-        },
+        Param::optional("path", "a path or a pattern with * ? [] {}; / if none is given"),
+        Param::optional(
+            "namenode",
+            "hdfs://host:port; else fs.defaultFS of HADOOP_CONF_DIR or /etc/hadoop/conf",
+        ),
+        Param::optional(
+            "webhdfs",
+            "http://host:port; else dfs.namenode.http-address, else port 9870 of the NameNode",
+        ),
+        Param::optional("user", "user of HDFS; else HADOOP_USER_NAME, else the user of this process"),
+        Param::optional("max_files", "how many files are looked at (10000)"),
+        Param::optional("short_names", "true cuts the domains off the hosts' names"),
+        Param::optional("names", "true gives the names of the files that a node holds"),
     ],
-    by_default: Some(ByDefault { every: 60.0, once: true }),
+    default: Some(DefaultRegistration { every: 60.0, once: true }),
     make,
 };
 
@@ -66,7 +56,7 @@ const MOST_BLOCKS: u64 = 1 << 16;
 
 struct Hdfs {
     pattern: String,
-    wanted: Wanted,
+    addresses: Addresses,
     folders: Folders,
     user: String,
     max_files: usize,
@@ -74,7 +64,7 @@ struct Hdfs {
     names: bool,
 }
 
-/// How far a collection has come, for whoever asks why it took too long.
+/// The progress of a collection, for the message of one that took too long.
 #[derive(Default)]
 struct Progress {
     listed: Cell<usize>,
@@ -82,7 +72,7 @@ struct Progress {
     lists: Cell<bool>,
 }
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let pattern = params.text("path").filter(|path| !path.is_empty()).unwrap_or_else(|| "/".into());
     if !pattern.starts_with('/') {
@@ -92,17 +82,17 @@ fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>
     let user = user.or_else(|| whoami::username().ok());
     Ok(Box::new(Hdfs {
         pattern,
-        wanted: Wanted::new(params.text("namenode"), params.text("webhdfs"))?,
+        addresses: Addresses::new(params.text("namenode"), params.text("webhdfs"))?,
         folders: Folders::of(variable, &around.roots.etc),
-        user: user.ok_or("nobody knows who runs this: give the parameter `user`")?,
+        user: user.ok_or("the user that runs this process has no name: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
         short_names: params.switch("short_names")?.unwrap_or(false),
         names: params.switch("names")?.unwrap_or(false),
     }))
 }
 
-fn max_files(wanted: Option<f64>) -> Result<usize, String> {
-    match wanted {
+fn max_files(number: Option<f64>) -> Result<usize, String> {
+    match number {
         None => Ok(MAX_FILES),
         Some(number) if number.fract() == 0.0 && (1.0..=MOST_MAX_FILES as f64).contains(&number) => {
             Ok(number as usize)
@@ -113,12 +103,12 @@ fn max_files(wanted: Option<f64>) -> Result<usize, String> {
 
 impl Collector for Hdfs {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
-        let target = config::target(&self.wanted, &self.folders)?;
+        let target = config::target(&self.addresses, &self.folders)?;
         let progress = Progress::default();
         let begun = Instant::now();
         // A runtime of its own each time: connections would be closed by the other side meanwhile.
-        let waiting = Waiting::new().map_err(Failure::Failed)?;
-        let measured = waiting.wait(until, self.measure(&target, &progress));
+        let runtime = BlockingRuntime::new().map_err(Failure::Failed)?;
+        let measured = runtime.wait(until, self.measure(&target, &progress));
         let late = || Err(progress.late(&target, begun.elapsed().as_secs_f64()));
         measured.unwrap_or_else(late).map_err(Failure::Failed)
     }
@@ -147,10 +137,10 @@ impl Hdfs {
             .inspect(|_| progress.located.set(progress.located.get() + 1));
         while let Some(found) = answers.try_next().await? {
             match found {
-                Found::There(file) => census.files.push(file),
-                Found::Empty => census.empty_files += 1,
-                Found::Denied => census.denied += 1,
-                Found::Gone => {}
+                Lookup::There(file) => census.files.push(file),
+                Lookup::Empty => census.empty_files += 1,
+                Lookup::Denied => census.denied += 1,
+                Lookup::Gone => {}
             }
         }
         let values = tally::values(census, cluster, self.short_names);
@@ -162,17 +152,17 @@ impl Hdfs {
     }
 }
 
-enum Found {
-    There(Located),
+enum Lookup {
+    There(FileBlocks),
     Empty,
     Denied,
     /// Deleted since it was listed.
     Gone,
 }
 
-async fn locate(server: &WebHdfs, file: Listed) -> Result<Found, String> {
+async fn locate(server: &WebHdfs, file: FileEntry) -> Result<Lookup, String> {
     if file.bytes == 0 {
-        return Ok(Found::Empty);
+        return Ok(Lookup::Empty);
     }
     let asked = async {
         let blocks = server.blocks(&file.path).await?;
@@ -183,24 +173,24 @@ async fn locate(server: &WebHdfs, file: Listed) -> Result<Found, String> {
         Ok((blocks, coding))
     };
     match asked.await {
-        Ok((blocks, _)) if blocks.is_empty() => Ok(Found::Empty),
-        Ok((blocks, coding)) => Ok(Found::There(Located { path: file.path, blocks, coding })),
-        Err(No::Missing) => Ok(Found::There(nowhere(file))),
-        Err(No::Gone) => Ok(Found::Gone),
-        Err(No::Denied(_)) => Ok(Found::Denied),
+        Ok((blocks, _)) if blocks.is_empty() => Ok(Lookup::Empty),
+        Ok((blocks, coding)) => Ok(Lookup::There(FileBlocks { path: file.path, blocks, coding })),
+        Err(WebError::Missing) => Ok(Lookup::There(nowhere(file))),
+        Err(WebError::Gone) => Ok(Lookup::Gone),
+        Err(WebError::Denied(_)) => Ok(Lookup::Denied),
         Err(no) => Err(no.text()),
     }
 }
 
 /// A file that can't be read, in blocks as its listing says it was cut.
-fn nowhere(file: Listed) -> Located {
+fn nowhere(file: FileEntry) -> FileBlocks {
     let step = if file.block_bytes == 0 { file.bytes } else { file.block_bytes };
     let count = file.bytes.div_ceil(step).min(MOST_BLOCKS);
     let block = |index| {
         let offset = index * step;
         Block { offset, bytes: step.min(file.bytes - offset), holders: Vec::new() }
     };
-    Located { blocks: (0..count).map(block).collect(), path: file.path, coding: None }
+    FileBlocks { blocks: (0..count).map(block).collect(), path: file.path, coding: None }
 }
 
 impl Progress {
@@ -224,10 +214,10 @@ impl Progress {
     }
 }
 
-/// What to say to whoever has a secured HDFS. `how` says from what that is known.
-fn kerberos(how: &str) -> String {
+/// The failure of a secured HDFS; `evidence` is the sign of it.
+fn kerberos(evidence: &str) -> String {
     format!(
-        "this HDFS wants Kerberos, which Estimand does not speak yet ({how}); a collector of its own, run as a \
+        "this HDFS wants Kerberos, which Estimand does not speak yet ({evidence}); a collector of its own, run as a \
          command with a ticket, can measure it"
     )
 }

@@ -1,7 +1,7 @@
-//! Counts what each DataNode holds, and divides blocks and files among their holders so that each has one owner.
+//! Counts the blocks of each DataNode, and divides blocks and files among their holders so that each has one owner.
 //!
-//! Pure. Files may be added in any order: the result is the same, because all is sorted first. A name is what HDFS calls
-//! the host, as far as a node's name may have its letters; DataNodes of one name are one node and are added up.
+//! Pure. Files may be added in any order: the result is the same, because all is sorted first. A name is what HDFS
+//! calls the host, as far as a node's name may have its letters; DataNodes of one name are one node and are added up.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ const MOST_VALUE_BYTES: usize = 64 * 1024;
 
 /// A file and where its blocks are.
 #[derive(Debug, Clone)]
-pub(super) struct Located {
+pub(super) struct FileBlocks {
     pub path: String,
     pub blocks: Vec<Block>,
     /// None if it is replicated.
     pub coding: Option<Coding>,
 }
 
-/// What was counted under the path.
+/// The files under the path.
 #[derive(Debug, Clone)]
 pub(super) struct Census {
     pub path: String,
-    pub files: Vec<Located>,
+    pub files: Vec<FileBlocks>,
     /// Files without a block, among them those whose first is being written.
     pub empty_files: u64,
     /// Folders that may not be listed, and files that may not be looked at.
     pub denied: u64,
     pub truncated: bool,
-    /// Whether the names of the files are wanted.
+    /// True if the names of the files are asked for.
     pub names: bool,
 }
 
@@ -45,7 +45,7 @@ struct Node {
     primary_blocks: u64,
     primary_bytes: u64,
     primary_files: u64,
-    /// What it has at least a block of.
+    /// Names of the files of which it has at least a block.
     names: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn values(census: Census, cluster: Option<Cluster>, short_names: bool
     nodes.iter().map(|(name, node)| (name.clone(), value(node))).collect()
 }
 
-/// Refuses values that nobody would take.
+/// Rejects values that would be too large to be kept.
 pub(super) fn check_sizes(values: &BTreeMap<String, Value>) -> Result<(), String> {
     let sizes = values.iter().map(|(node, value)| (value.to_string().len(), node));
     match sizes.max() {
@@ -133,7 +133,7 @@ pub(super) fn check_sizes(values: &BTreeMap<String, Value>) -> Result<(), String
 
 /// The folder that names are relative to: what the pattern names, if that is a folder, else the last one in it that has
 /// no letters of a pattern.
-fn base<'a>(path: &'a str, files: &[Located]) -> &'a str {
+fn base<'a>(path: &'a str, files: &[FileBlocks]) -> &'a str {
     let plain = path.find(['*', '?', '[', '{', '\\']).map_or(path, |wild| &path[..wild]);
     let is_folder = plain.len() == path.len() && files.iter().all(|file| file.path != path);
     if is_folder {
@@ -145,7 +145,7 @@ fn base<'a>(path: &'a str, files: &[Located]) -> &'a str {
 
 /// Adds a file to those who hold it, and chooses an owner for each of its blocks and for the whole. Gives who holds it.
 fn count(
-    file: &Located,
+    file: &FileBlocks,
     short_names: bool,
     nodes: &mut BTreeMap<String, Node>,
     total: &mut Total,
@@ -191,7 +191,7 @@ fn count(
     holders
 }
 
-/// What one holder has of a block: all of it, or of an erasure-coded group an even share, for nobody tells the units
+/// One holder's bytes of a block: all of it, or of an erasure-coded group an even share, for the units cannot be told
 /// apart from outside. Parity has the size of data, and a group shorter than its row of cells has fewer units.
 fn part_bytes(bytes: u64, coding: Option<Coding>) -> u64 {
     match coding {
@@ -203,7 +203,7 @@ fn part_bytes(bytes: u64, coding: Option<Coding>) -> u64 {
     }
 }
 
-/// Whoever holds a block that can be read lives, if nobody says better.
+/// The holder of a block that can be read is live, unless the NameNode says better.
 fn is_live(node: &Node, knows_nodes: bool) -> bool {
     if node.datanodes.is_empty() || !knows_nodes {
         return true;

@@ -9,11 +9,11 @@ fn block(offset: u64, bytes: u64, holders: &[&str]) -> Block {
     Block { offset, bytes, holders: holders.iter().map(|host| (*host).to_owned()).collect() }
 }
 
-fn file(path: &str, blocks: Vec<Block>) -> Located {
-    Located { path: path.into(), blocks, coding: None }
+fn file(path: &str, blocks: Vec<Block>) -> FileBlocks {
+    FileBlocks { path: path.into(), blocks, coding: None }
 }
 
-fn census(files: Vec<Located>) -> Census {
+fn census(files: Vec<FileBlocks>) -> Census {
     Census { path: "/".into(), files, empty_files: 0, denied: 0, truncated: false, names: false }
 }
 
@@ -94,7 +94,7 @@ fn of_a_group_each_holder_has_a_share() {
 }
 
 #[test]
-fn what_nobody_holds_is_missing_and_has_no_owner() {
+fn a_block_without_a_holder_is_missing_and_has_no_owner() {
     let mut lost =
         census(vec![file("/lost", vec![block(0, 9, &[])]), file("/kept", vec![block(0, 1, &["n1"])])]);
     lost.empty_files = 3;
@@ -133,7 +133,7 @@ fn datanodes_of_one_host_are_one_node_and_the_dead_are_told() {
     assert_eq!(values["n2"]["safeMode"], true);
 }
 
-fn any_files() -> impl Strategy<Value = Vec<Located>> {
+fn any_files() -> impl Strategy<Value = Vec<FileBlocks>> {
     let holders = proptest::sample::subsequence(vec!["n1", "n2", "n3", "n4", "n5"], 0..=3);
     let blocks = proptest::collection::vec((1_u64..5_000, holders), 1..5);
     proptest::collection::vec(blocks, 0..40).prop_map(|files| {

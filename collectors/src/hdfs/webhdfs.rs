@@ -1,7 +1,7 @@
 //! Asks a NameNode over HTTP, and says in a sentence why there is no answer.
 //!
-//! Nothing is retried, no redirect is followed, and what is held of bodies at one time is bounded. How long anything may
-//! take is up to the caller, who drops what takes too long.
+//! Nothing is retried, no redirect is followed, and what is held of bodies at one time is bounded. How long anything
+//! may take is up to the caller, who drops what takes too long.
 
 use std::cell::Cell;
 
@@ -23,14 +23,14 @@ pub(super) struct WebHdfs {
     client: Client,
     base: Url,
     user: String,
-    /// Whether it turned out not to know `GETFILEBLOCKLOCATIONS`.
+    /// True once the server has turned out not to know `GETFILEBLOCKLOCATIONS`.
     is_old: Cell<bool>,
     held_bytes: Cell<usize>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum No {
+pub(super) enum WebError {
     /// There is no such file any more.
     Gone,
     /// In safe mode a NameNode says nothing about a file of which it misses a block.
@@ -42,12 +42,12 @@ pub(super) enum No {
     Failed(String),
 }
 
-impl No {
+impl WebError {
     pub(super) fn text(self) -> String {
         match self {
-            No::Gone => "it is gone".into(),
-            No::Missing => "a block of it is missing".into(),
-            No::Denied(text) | No::Unknown(text) | No::Failed(text) => text,
+            WebError::Gone => "it is gone".into(),
+            WebError::Missing => "a block of it is missing".into(),
+            WebError::Denied(text) | WebError::Unknown(text) | WebError::Failed(text) => text,
         }
     }
 }
@@ -69,8 +69,8 @@ impl WebHdfs {
             let server =
                 WebHdfs { client: client.clone(), base: url, user: user.to_owned(), is_old, held_bytes };
             match server.coding("/").await {
-                // Whoever can say no to that is the one to ask.
-                Ok(_) | Err(No::Denied(_)) => Ok(server),
+                // A server that can deny this is the active one.
+                Ok(_) | Err(WebError::Denied(_)) => Ok(server),
                 Err(no) => Err(no.text()),
             }
         };
@@ -87,10 +87,10 @@ impl WebHdfs {
     }
 
     /// Where the blocks of a file are.
-    pub(super) async fn blocks(&self, path: &str) -> Result<Vec<Block>, No> {
+    pub(super) async fn blocks(&self, path: &str) -> Result<Vec<Block>, WebError> {
         if !self.is_old.get() {
             match self.operation("GETFILEBLOCKLOCATIONS", path).await {
-                Err(No::Unknown(_)) => self.is_old.set(true),
+                Err(WebError::Unknown(_)) => self.is_old.set(true),
                 other => return self.parsed(&other?, answers::blocks, path),
             }
         }
@@ -98,45 +98,55 @@ impl WebHdfs {
     }
 
     /// How a file is erasure-coded; none if it is not.
-    pub(super) async fn coding(&self, path: &str) -> Result<Option<Coding>, No> {
+    pub(super) async fn coding(&self, path: &str) -> Result<Option<Coding>, WebError> {
         self.parsed(&self.operation("GETFILESTATUS", path).await?, answers::coding, path)
     }
 
-    /// Which DataNodes there are. None if this server doesn't tell, which an operator may choose.
+    /// The DataNodes; none if this server does not list them, which an operator may choose.
     pub(super) async fn cluster(&self) -> Result<Option<Cluster>, String> {
         let mut url = self.base.clone();
         url.set_path("/jmx");
         url.set_query(Some("qry=Hadoop:service=NameNode,name=NameNodeInfo"));
         match self.get(url).await {
-            Ok(body) => self.parsed(&body, answers::cluster, "/jmx").map_err(No::text),
-            Err(No::Denied(_)) => Ok(None),
+            Ok(body) => self.parsed(&body, answers::cluster, "/jmx").map_err(WebError::text),
+            Err(WebError::Denied(_)) => Ok(None),
             Err(no) => Err(no.text()),
         }
     }
 
-    async fn operation(&self, operation: &str, path: &str) -> Result<Vec<u8>, No> {
+    async fn operation(&self, operation: &str, path: &str) -> Result<Vec<u8>, WebError> {
         let mut url = self.base.clone();
         url.set_path(&format!("/webhdfs/v1{}", escaped(path)));
         url.query_pairs_mut().append_pair("op", operation).append_pair("user.name", &self.user);
         self.get(url).await
     }
 
-    fn parsed<T>(&self, body: &[u8], parse: fn(&[u8]) -> Result<T, String>, path: &str) -> Result<T, No> {
-        let parsed = parse(body).map_err(|why| No::Failed(format!("{}: of {path}: {why}", self.shown())));
+    fn parsed<T>(
+        &self,
+        body: &[u8],
+        parse: fn(&[u8]) -> Result<T, String>,
+        path: &str,
+    ) -> Result<T, WebError> {
+        let parsed =
+            parse(body).map_err(|why| WebError::Failed(format!("{}: of {path}: {why}", self.shown())));
         self.held_bytes.set(self.held_bytes.get() - body.len());
         parsed
     }
 
     /// The body of an answer; it counts as held until it is [`parsed`](Self::parsed).
-    async fn get(&self, url: Url) -> Result<Vec<u8>, No> {
+    async fn get(&self, url: Url) -> Result<Vec<u8>, WebError> {
         let is_webhdfs = url.path().starts_with("/webhdfs/");
-        let unreachable = |error: reqwest::Error| No::Failed(format!("{}: {}", self.shown(), causes(&error)));
+        let unreachable =
+            |error: reqwest::Error| WebError::Failed(format!("{}: {}", self.shown(), causes(&error)));
         let mut response = self.client.get(url).send().await.map_err(unreachable)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
             if self.held_bytes.get() + chunk.len() > MOST_HELD_BYTES {
                 let most = MOST_HELD_BYTES >> 20;
-                return Err(No::Failed(format!("{}: its answers have more than {most} MiB", self.shown())));
+                return Err(WebError::Failed(format!(
+                    "{}: its answers have more than {most} MiB",
+                    self.shown()
+                )));
             }
             self.held_bytes.set(self.held_bytes.get() + chunk.len());
             body.extend_from_slice(&chunk);
@@ -148,39 +158,43 @@ impl WebHdfs {
         Err(self.no(&response, &body, is_webhdfs))
     }
 
-    /// What another status than 200 means. Pages beside WebHDFS may be closed to whom they like.
-    fn no(&self, response: &Response, body: &[u8], is_webhdfs: bool) -> No {
+    /// The meaning of another status than 200. Pages beside WebHDFS may be closed.
+    fn no(&self, response: &Response, body: &[u8], is_webhdfs: bool) -> WebError {
         let (status, shown) = (response.status(), self.shown());
-        let said = format!("{shown}: status {status}: {}", first_words(body));
+        let message = format!("{shown}: status {status}: {}", first_words(body));
         if !is_webhdfs {
-            return if status.is_client_error() { No::Denied(said) } else { No::Failed(said) };
+            return if status.is_client_error() {
+                WebError::Denied(message)
+            } else {
+                WebError::Failed(message)
+            };
         }
         let mut ways = response.headers().get_all("www-authenticate").iter();
         if status == StatusCode::UNAUTHORIZED && ways.any(|way| way.as_bytes().starts_with(b"Negotiate")) {
-            return No::Failed(kerberos(&format!("{shown} answers 401 and asks to negotiate")));
+            return WebError::Failed(kerberos(&format!("{shown} answers 401 and asks to negotiate")));
         }
         match answers::refusal(body) {
             Some(refusal) => self.refused(&refusal),
-            None if status == StatusCode::NOT_FOUND => No::Failed(format!(
+            None if status == StatusCode::NOT_FOUND => WebError::Failed(format!(
                 "{shown} offers no WebHDFS: either it is no NameNode, or dfs.webhdfs.enabled is false there"
             )),
-            None => No::Failed(said),
+            None => WebError::Failed(message),
         }
     }
 
-    fn refused(&self, refusal: &Refusal) -> No {
+    fn refused(&self, refusal: &Refusal) -> WebError {
         let Refusal { exception, message } = refusal;
         match exception.as_str() {
-            "FileNotFoundException" => No::Gone,
-            "SafeModeException" if message.starts_with("Zero blocklocations") => No::Missing,
-            "AccessControlException" => No::Denied(first_words(message.as_bytes())),
-            "StandbyException" => No::Failed(format!("{} is a standby NameNode", self.shown())),
+            "FileNotFoundException" => WebError::Gone,
+            "SafeModeException" if message.starts_with("Zero blocklocations") => WebError::Missing,
+            "AccessControlException" => WebError::Denied(first_words(message.as_bytes())),
+            "StandbyException" => WebError::Failed(format!("{} is a standby NameNode", self.shown())),
             "SecurityException" if message.contains("Security enabled") => {
-                No::Failed(kerberos(&format!("{} knows only users with a ticket", self.shown())))
+                WebError::Failed(kerberos(&format!("{} knows only users with a ticket", self.shown())))
             }
             _ => {
                 let text = format!("{}: {exception}: {}", self.shown(), first_words(message.as_bytes()));
-                if refusal.is_unknown_operation() { No::Unknown(text) } else { No::Failed(text) }
+                if refusal.is_unknown_operation() { WebError::Unknown(text) } else { WebError::Failed(text) }
             }
         }
     }

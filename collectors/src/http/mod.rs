@@ -10,8 +10,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
-use crate::waiting::Waiting;
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::blocking::BlockingRuntime;
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod accept;
 #[cfg(test)]
@@ -19,23 +19,18 @@ mod tests;
 
 use accept::Accept;
 
-pub const HTTP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "http",
     about: "the value at a URL, or at a JSON pointer in what is there",
     params: &[
-        Param { name: "url", about: "an address with http or https", required: true },
-        Param {
-            name: "pointer",
-            about: "where in the JSON body the value is, such as `/jobs/0/state`",
-            required: false,
-        },
-        Param {
-            name: "accept_status",
-            about: "codes that are no failure, such as `200,404` or `2xx` (the default)",
-            required: false,
-        },
+        Param::required("url", "an address with http or https"),
+        Param::optional("pointer", "where in the JSON body the value is, such as `/jobs/0/state`"),
+        Param::optional(
+            "accept_status",
+            "codes that are no failure, such as `200,404` or `2xx` (the default)",
+        ),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
@@ -50,7 +45,7 @@ const MOST_REDIRECTS: usize = 5;
 /// As much of a body is shown when it is not what was asked for.
 const MOST_SHOWN: usize = 200;
 
-fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let url = params.required("url")?;
     let parsed =
         Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -65,7 +60,7 @@ fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, Str
         url,
         pointer,
         accept: accept.unwrap_or_default(),
-        waiting: Waiting::new()?,
+        runtime: BlockingRuntime::new()?,
     }))
 }
 
@@ -86,13 +81,13 @@ struct Http {
     url: Url,
     pointer: Option<String>,
     accept: Accept,
-    waiting: Waiting,
+    runtime: BlockingRuntime,
 }
 
 impl Collector for Http {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let begun = Instant::now();
-        let body = self.waiting.wait(until, self.get(until));
+        let body = self.runtime.wait(until, self.get(until));
         let took = begun.elapsed();
         let late = || format!("{}: no whole answer within {:.1} s", self.shown(), took.as_secs_f64());
         let (status, body) = body.ok_or_else(late).and_then(|body| body).map_err(Failure::Failed)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::HTTP;
+use super::KIND;
 use super::accept::Accept;
 use crate::{Failure, Reading, Surroundings, make};
 
@@ -41,13 +41,13 @@ fn answer(mut stream: TcpStream, status: &str, body: &[u8]) {
     stream.write_all(body).unwrap();
 }
 
-/// What a machine that is busy with other tests may add to it.
+/// Time that a machine which is busy with other tests may add.
 const SLACK: Duration = Duration::from_secs(10);
 
 fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
     let params: BTreeMap<String, Value> =
         params.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let mut http = make(&HTTP, &params, &Surroundings::default())?;
+    let mut http = make(&KIND, &params, &Surroundings::default())?;
     let until = Instant::now() + time;
     let reading = http.collect(until);
     assert!(Instant::now() <= until + SLACK, "it took longer than it may");
@@ -59,7 +59,7 @@ fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
     }
 }
 
-/// What one answer with a body becomes.
+/// The reading of one response with a body.
 fn asked(status: &'static str, body: impl Into<Vec<u8>>, more: &[(&str, &str)]) -> Result<Value, String> {
     let body = body.into();
     let (base, thread) = server(1, move |_, _, mut stream| {
@@ -75,7 +75,7 @@ fn asked(status: &'static str, body: impl Into<Vec<u8>>, more: &[(&str, &str)]) 
 }
 
 #[test]
-fn a_value_comes_with_what_it_took() {
+fn a_value_comes_with_its_time_and_size() {
     let value = asked("200 OK", r#"{"jobs":[{"state":"up","n":9007199254740993}]}"#, &[]).unwrap();
     assert_eq!(value["value"], json!({"jobs": [{"state": "up", "n": 9_007_199_254_740_993_u64}]}));
     assert_eq!((&value["status"], &value["bytes"]), (&json!(200), &json!(46)));
@@ -93,7 +93,7 @@ fn a_pointer_leads_into_the_body_or_says_that_it_does_not() {
 }
 
 #[test]
-fn what_is_no_json_is_text() {
+fn a_body_that_is_no_json_is_text() {
     assert_eq!(asked("200 OK", "plenty\n", &[]).unwrap()["value"], "plenty\n");
     assert_eq!(asked("200 OK", "", &[]).unwrap()["value"], "");
     assert_eq!(asked("200 OK", vec![b'a', 0xff], &[]).unwrap()["value"], "a\u{fffd}");
@@ -221,7 +221,7 @@ fn secrets_in_the_url_go_to_its_server_alone() {
 fn one_collector_asks_again_and_again_over_fresh_connections() {
     let (base, thread) = server(3, |_, _, stream| answer(stream, "200 OK", b"1"));
     let params = BTreeMap::from([("url".to_owned(), json!(base))]);
-    let mut http = make(&HTTP, &params, &Surroundings::default()).unwrap();
+    let mut http = make(&KIND, &params, &Surroundings::default()).unwrap();
     for _ in 0..3 {
         assert!(http.collect(Instant::now() + LONG).is_ok());
     }

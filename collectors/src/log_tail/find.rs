@@ -1,4 +1,4 @@
-//! Which file is meant: the one of a name, or the newest of those whose names match.
+//! Finds the file: the one of a name, or the newest of those whose names match.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -12,16 +12,16 @@ use super::source::{Reads, Source};
 const MOST_ENTRIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Target {
     One(PathBuf),
     Newest { directory: PathBuf, name: String },
 }
 
-impl Wanted {
+impl Target {
     pub(super) fn new(path: &str) -> Result<Self, String> {
         let wild = |text: &str| text.contains(['*', '?']);
         if !wild(path) {
-            return Ok(Wanted::One(path.into()));
+            return Ok(Target::One(path.into()));
         }
         let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
         if wild(directory) || name.is_empty() {
@@ -30,14 +30,14 @@ impl Wanted {
             ));
         }
         let directory = if directory.is_empty() { "/" } else { directory };
-        Ok(Wanted::Newest { directory: directory.into(), name: name.to_owned() })
+        Ok(Target::Newest { directory: directory.into(), name: name.to_owned() })
     }
 
     /// Opens it; none if it is not there.
     pub(super) fn open(&self, reads: &Reads) -> Result<Option<Source>, String> {
         match self {
-            Wanted::One(path) => Source::open(path, reads),
-            Wanted::Newest { directory, name } => match newest(directory, name)? {
+            Target::One(path) => Source::open(path, reads),
+            Target::Newest { directory, name } => match newest(directory, name)? {
                 Some(path) => Source::open(&path, reads),
                 None => Ok(None),
             },
@@ -45,11 +45,11 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wanted::One(path) => write!(f, "{}", path.display()),
-            Wanted::Newest { directory, name } => write!(f, "{}", directory.join(name).display()),
+            Target::One(path) => write!(f, "{}", path.display()),
+            Target::Newest { directory, name } => write!(f, "{}", directory.join(name).display()),
         }
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn renamed(path: &Path, inode: u64) -> Option<PathBuf> {
     entries.find(|entry| entry.ino() == inode).map(|entry| entry.path())
 }
 
-/// Whether a name fits a pattern with `*` and `?`. Goes back to the last `*` only, so it takes no longer than the
+/// True if a name fits a pattern with `*` and `?`. Goes back to the last `*` only, so it takes no longer than the
 /// product of both lengths.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);

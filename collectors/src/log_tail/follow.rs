@@ -1,7 +1,7 @@
 //! Following a log from file to file.
 //!
-//! The file in hand is kept open, so what was added to it after it was renamed is still read; it is left only for
-//! another one in which something stands, since a writer goes on in the old one until it has opened the new one. A file
+//! The current file is kept open, so lines added after it was renamed are still read; it is left only for another one
+//! that is not empty, since a writer goes on in the old one until it has opened the new one. A file
 //! that was deleted is read to its end and let go, because holding it keeps its space.
 
 use std::collections::VecDeque;
@@ -10,26 +10,26 @@ use std::time::Instant;
 
 use super::find::renamed;
 use super::pattern::{Match, Pattern};
-use super::place::{Place, Tail, Taken};
+use super::place::{PartialLine, Place, Tail};
 use super::scan::{backwards, bare, forwards};
 use super::source::{Reads, Source};
-use super::{Options, kept};
+use super::{Options, stored};
 
 /// The places in as many files are remembered, so that going back to one of them repeats nothing.
 const MOST_KNOWN: usize = 32;
 
-/// What matched so far.
+/// The matches so far.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct Matches {
     /// The newest last; one more than is asked for, because the last may be taken back.
     pub matches: VecDeque<Match>,
     pub count: u64,
     most: usize,
 }
 
-impl Seen {
+impl Matches {
     pub(super) fn new(lines: usize) -> Self {
-        Seen { matches: VecDeque::new(), count: 0, most: lines + 1 }
+        Matches { matches: VecDeque::new(), count: 0, most: lines + 1 }
     }
 
     /// The newest, newest first.
@@ -60,31 +60,31 @@ impl Seen {
     }
 }
 
-/// The file in hand.
-struct Held {
+/// The current file.
+struct OpenFile {
     source: Source,
     place: Place,
 }
 
 pub(super) struct Follower {
     pub options: Options,
-    pub seen: Seen,
+    pub seen: Matches,
     pub reads: Reads,
-    held: Option<Held>,
+    held: Option<OpenFile>,
     /// Where reading stands in other files, the latest last.
     pub known: Vec<Place>,
     /// The file that was read last, by its own name.
     pub file: Option<String>,
-    /// Whether anything was ever read; if not, the past is searched.
+    /// True once anything was read; until then the past is searched.
     pub begun: bool,
-    /// What was kept before may still have to be read.
+    /// The state of an earlier process was read.
     restored: bool,
     written: String,
 }
 
 impl Follower {
     pub(super) fn new(options: Options) -> Self {
-        let seen = Seen::new(options.lines);
+        let seen = Matches::new(options.lines);
         Follower {
             options,
             seen,
@@ -100,7 +100,7 @@ impl Follower {
 
     /// Reads what there is to read; gives whether the file is there.
     pub(super) fn look(&mut self, until: Instant) -> Result<bool, String> {
-        let found = self.options.wanted.open(&self.reads)?;
+        let found = self.options.target.open(&self.reads)?;
         if !self.restored {
             self.restore()?;
         }
@@ -142,14 +142,14 @@ impl Follower {
     /// been spared, and nothing now.
     pub(super) fn keep(&mut self) {
         let Some(folder) = &self.options.folder else { return };
-        let text = kept::written(self);
-        if self.restored && text != self.written && kept::write(folder, &text).is_ok() {
+        let text = stored::written(self);
+        if self.restored && text != self.written && stored::write(folder, &text).is_ok() {
             self.written = text;
         }
     }
 
     /// Reads on in the file in hand. Gives whether it is done with: there is another one to turn to, or it is deleted.
-    fn go_on(&mut self, held: &mut Held, found: Option<&Source>, until: Instant) -> Result<bool, String> {
+    fn go_on(&mut self, held: &mut OpenFile, found: Option<&Source>, until: Instant) -> Result<bool, String> {
         let other = found.filter(|found| found.id != held.source.id);
         let last = held.source.deleted || other.is_some_and(|other| other.size > 0);
         if !held.place.holds(&held.source)? {
@@ -174,7 +174,7 @@ impl Follower {
         };
         self.begun = true;
         self.file = Some(source.path.display().to_string());
-        let mut held = Held { source, place };
+        let mut held = OpenFile { source, place };
         let advanced = self.advance(&mut held, false, until);
         self.held = Some(held);
         advanced.map(|_| ())
@@ -196,8 +196,8 @@ impl Follower {
 
     /// Takes the lines from the place to the end of the file; `last` if nothing will be added. Gives whether that end
     /// was reached.
-    fn advance(&mut self, held: &mut Held, last: bool, until: Instant) -> Result<bool, String> {
-        let Held { source, place } = held;
+    fn advance(&mut self, held: &mut OpenFile, last: bool, until: Instant) -> Result<bool, String> {
+        let OpenFile { source, place } = held;
         let end = source.size;
         if end.saturating_sub(place.offset) > self.options.search {
             (place.inside, place.tail) = (true, None);
@@ -221,7 +221,7 @@ impl Follower {
         } else {
             seen.take_back(before);
             let matched = seen.line(pattern, bare(&rest), at.as_deref());
-            place.tail = Some(Tail { end, taken: Some(Taken { end, matched }) });
+            place.tail = Some(Tail { end, taken: Some(PartialLine { end, matched }) });
         }
         if last {
             place.tail = None;
@@ -237,23 +237,23 @@ impl Follower {
         self.known.drain(..most);
     }
 
-    /// Takes up what was kept. The file that was in hand then is found again by its number, also under another name,
-    /// and is the same if what stood before the place still does: numbers are used again.
+    /// Restores the stored state. Its file is found again by its number, also under another name, and is the same if
+    /// the bytes before the place are: numbers are used again.
     fn restore(&mut self) -> Result<(), String> {
         self.restored = true;
-        let Some(text) = self.options.folder.as_deref().and_then(kept::read) else { return Ok(()) };
-        let Some(kept) = kept::parse(&text, &self.options) else { return Ok(()) };
-        (self.seen, self.known, self.begun) = (kept.seen, kept.known, true);
-        self.file = kept.file;
+        let Some(text) = self.options.folder.as_deref().and_then(stored::read) else { return Ok(()) };
+        let Some(state) = stored::parse(&text, &self.options) else { return Ok(()) };
+        (self.seen, self.known, self.begun) = (state.seen, state.known, true);
+        self.file = state.file;
         self.written = text;
-        let (Some(mut place), Some(file)) = (kept.place, self.file.clone()) else { return Ok(()) };
+        let (Some(mut place), Some(file)) = (state.place, self.file.clone()) else { return Ok(()) };
         let Some(path) = renamed(Path::new(&file), place.id.inode) else { return Ok(()) };
-        // What it was renamed to may be beyond reach; then it is gone, and the new file is still to be read.
+        // The renamed file may be beyond reach; then it is gone, and the new file is still to be read.
         if let Ok(Some(source)) = Source::open(&path, &self.reads)
             && place.holds(&source)?
         {
             place.id = source.id;
-            self.held = Some(Held { source, place });
+            self.held = Some(OpenFile { source, place });
         }
         Ok(())
     }

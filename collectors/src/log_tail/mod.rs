@@ -1,57 +1,44 @@
-//! The last lines of a log that match a pattern, with what its named groups captured: "how did the last run go".
+//! The last lines of a log that match a pattern, with what its named groups captured.
 //!
-//! A file is searched backwards from its end once, and from then on only what was added is read, across rotation,
+//! A file is searched backwards from its end once, and from then on only added lines are read, across rotation,
 //! truncation and replacement. No collection reads more than [`Options::search`] of any file, nor waits for a writer.
-//! What was read and matched is kept in the collector's folder, if it has one, so that a restart neither loses nor
-//! repeats a line. A last match stays until there is a newer one, also when the file is gone.
+//! The place in the file and the matches are kept in the collector's folder, if it has one, so that a restart neither
+//! loses nor repeats a line. A last match stays until there is a newer one, also when the file is gone.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod find;
 mod follow;
-mod kept;
 mod pattern;
 mod place;
 mod scan;
 mod source;
+mod stored;
 #[cfg(test)]
 mod tests;
 
-use find::Wanted;
+use find::Target;
 use follow::Follower;
 use pattern::{Match, Pattern};
 
-pub const LOG_TAIL: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "log_tail",
     about: "the last lines of a log that match a pattern, and what its named groups captured",
     params: &[
-        Param {
-            name: "path",
-            about: "the file; {node} is the node's name; with `*` or `?` in its name, the newest that matches",
-            required: true,
-        },
-        Param {
-            name: "pattern",
-            about: "a regular expression; its named groups are the values",
-            required: true,
-        },
-        Param {
-            name: "lines",
-            about: "how many of the last matching lines to give, 1 to 100 (1)",
-            required: false,
-        },
-        Param {
-            name: "search",
-            about: "the most bytes to read of a file at a time (67108864)",
-            required: false,
-        },
+        Param::required(
+            "path",
+            "the file; {node} is the node's name; with `*` or `?` in its name, the newest that matches",
+        ),
+        Param::required("pattern", "a regular expression; its named groups are the values"),
+        Param::optional("lines", "how many of the last matching lines to give, 1 to 100 (1)"),
+        Param::optional("search", "the most bytes to read of a file at a time (67108864)"),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
@@ -64,7 +51,7 @@ const SEARCH: u64 = 64 << 20;
 const MOST_BYTES: usize = 60 * 1024;
 
 struct Options {
-    wanted: Wanted,
+    target: Target,
     pattern: Pattern,
     lines: usize,
     /// The most bytes that one collection reads of a file.
@@ -72,27 +59,27 @@ struct Options {
     folder: Option<PathBuf>,
 }
 
-fn make(params: &mut Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     Ok(Box::new(made(params, around)?))
 }
 
-fn made(params: &mut Params, around: &Surroundings) -> Result<LogTail, String> {
+fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
     let path = params.required("path")?;
     let path = match &around.node {
         Some(node) => path.replace(NODE, node),
-        // Whoever checks a registration is no node; on one that has no name there is no such file.
+        // A registration is checked where there is no node; without a name there is no such file.
         None => path,
     };
-    let wanted = Wanted::new(&path)?;
+    let target = Target::new(&path)?;
     let pattern = Pattern::new(&params.required("pattern")?)?;
     let lines = whole(params, "lines", 1, 1..=MOST_LINES as u64)?;
     let search = whole(params, "search", SEARCH, 4096..=1 << 32)?;
-    let options = Options { wanted, pattern, lines: lines as usize, search, folder: around.folder.clone() };
+    let options = Options { target, pattern, lines: lines as usize, search, folder: around.folder.clone() };
     Ok(LogTail { follower: Follower::new(options) })
 }
 
 fn whole(
-    params: &mut Params,
+    params: &Params,
     name: &str,
     otherwise: u64,
     range: std::ops::RangeInclusive<u64>,
@@ -114,11 +101,11 @@ impl Collector for LogTail {
         self.follower.keep();
         let here = looked.map_err(Failure::Failed)?;
         let follower = &self.follower;
-        let wanted = &follower.options.wanted;
+        let target = &follower.options.target;
         let Some(last) = follower.seen.last(1).next() else {
             return Err(Failure::NotHere(match here {
-                true => format!("no line of {wanted} matches so far"),
-                false => format!("there is no {wanted}"),
+                true => format!("no line of {target} matches so far"),
+                false => format!("there is no {target}"),
             }));
         };
         let mut value = last.shown();

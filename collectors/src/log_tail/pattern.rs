@@ -1,4 +1,4 @@
-//! The pattern, and what a line that matches it gives.
+//! The pattern, and the match of a line.
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 const MOST_PATTERN: usize = 4096;
 const MOST_GROUPS: usize = 32;
 
-/// What a compiled pattern, and its scratch memory, may take.
+/// The most memory of a compiled pattern, and of its scratch memory.
 const MOST_MEMORY: usize = 1 << 20;
 
 /// As much of a line is shown.
@@ -22,7 +22,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Result<Self, String> {
-        let wrong = |why: String| format!("the parameter `pattern` is no good: {why}");
+        let wrong = |why: String| format!("the parameter `pattern` is invalid: {why}");
         if text.len() > MOST_PATTERN {
             return Err(wrong(format!("it has {} bytes, more than {MOST_PATTERN}", text.len())));
         }
@@ -39,7 +39,7 @@ impl Pattern {
         &self.text
     }
 
-    /// What a line gives, if it matches; `at` is when its file was last written.
+    /// The match of a line, if it matches; `at` is when its file was last written.
     pub(super) fn on(&self, line: &[u8], at: Option<&str>) -> Option<Match> {
         let captures = self.regex.captures(line)?;
         let groups = self.regex.capture_names().flatten().map(|name| {
@@ -91,7 +91,7 @@ fn value_of(bytes: &[u8]) -> Value {
     }
 }
 
-/// The beginning as text. What is no text, and what would grow when it is written as JSON, becomes `�`.
+/// The beginning as text. Bytes that are no text, and characters that would grow when they are written as JSON, become `�`.
 fn shown(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most + 4)]);
     let mut out = String::new();

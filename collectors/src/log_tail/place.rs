@@ -1,4 +1,4 @@
-//! Where reading stands in a file, and whether the file is still the one that was read up to there.
+//! A place in a file, up to which it was read, and the check that it is still the same file.
 
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ pub(super) struct Place {
     pub id: Id,
     /// Where the first line begins that was not taken yet.
     pub offset: u64,
-    /// Whether that is inside a line that is passed over, because it is too long or its beginning was not read.
+    /// True inside a line that is passed over, because it is too long or its beginning was not read.
     pub inside: bool,
-    /// What there is of a last line without an end.
+    /// The last line, as far as it is there, if it has no end yet.
     pub tail: Option<Tail>,
     /// Of what stands before the place.
     before: u64,
@@ -24,13 +24,13 @@ pub(super) struct Place {
 pub(super) struct Tail {
     /// The end of the file when it was seen.
     pub end: u64,
-    /// Whether it was taken as a line.
-    pub taken: Option<Taken>,
+    /// Set if it was taken as a line.
+    pub taken: Option<PartialLine>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Taken {
-    /// Up to where; by now there may be more of it.
+pub(super) struct PartialLine {
+    /// Its end when it was read; by now there may be more of it.
     pub end: u64,
     pub matched: bool,
 }
@@ -48,7 +48,7 @@ impl Place {
         Ok(())
     }
 
-    /// Whether the file still has, before the place, what it had. One that was truncated has less, or something else.
+    /// True if the file still has the same bytes before the place. A truncated one has less, or others.
     pub(super) fn holds(&self, source: &Source) -> Result<bool, String> {
         let end = self.tail.map_or(self.offset, |tail| tail.end);
         Ok(source.size >= end && hash_before(source, self.offset)? == self.before)
@@ -71,7 +71,7 @@ impl Place {
     pub(super) fn read(value: &Value) -> Option<Self> {
         let number = |value: &Value, name: &str| value.get(name)?.as_u64();
         let taken = |value: &Value| {
-            Some(Taken { end: number(value, "end")?, matched: value.get("matched")?.as_bool()? })
+            Some(PartialLine { end: number(value, "end")?, matched: value.get("matched")?.as_bool()? })
         };
         let tail = value.get("tail").and_then(|tail| {
             Some(Tail { end: number(tail, "end")?, taken: tail.get("taken").and_then(taken) })

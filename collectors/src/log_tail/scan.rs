@@ -1,5 +1,5 @@
-//! Lines of a file, forwards from a place and backwards from the end, in blocks: what is held of a file is a block and
-//! a line. A line of more than [`MOST_LINE`] is passed over.
+//! Lines of a file, forwards from a place and backwards from the end, in blocks: at most a block and a line of a
+//! file are in memory. A line of more than [`MOST_LINE`] is passed over.
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ pub(super) fn backwards(
 ) -> Result<Option<Place>, String> {
     let floor = source.size.saturating_sub(most);
     let mut block = vec![0; BLOCK as usize];
-    // What was read of the line that ends after the block, and whether that is too much.
+    // The part read of the line that ends after the block; true if that is too much.
     let (mut line, mut too_long): (Vec<u8>, bool) = (Vec::new(), false);
     let mut place: Option<Place> = None;
     let mut at = source.size;
@@ -92,7 +92,7 @@ pub(super) fn backwards(
         while let Some(newline) = block[..right].iter().rposition(|byte| *byte == b'\n') {
             let piece = &block[newline + 1..right];
             if place.is_none() {
-                // What follows the last end is not whole.
+                // The line after the last end is not whole.
                 place = Some(placed(start + newline as u64 + 1, false)?);
             } else if !too_long && piece.len() + line.len() <= MOST_LINE {
                 line.splice(..0, piece.iter().copied());

@@ -1,4 +1,4 @@
-//! An open file: what it is, and reading of it by position. Never waits for a writer, and reads nothing but files.
+//! An open file: its identity, and reading of it by position. Never waits for a writer, and reads nothing but files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::fs::OFlags;
 
-/// A file that nobody wrote for so long has its last line whole, with or without an end.
+/// A file that was not written for so long has its last line whole, with or without an end.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What a file is, by whatever name.
+/// The identity of a file, under any name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id {
     pub device: u64,
@@ -40,7 +40,7 @@ pub(super) struct Source {
     pub id: Id,
     pub size: u64,
     written: Option<SystemTime>,
-    /// Whether it has no name any more.
+    /// True if it has no name any more.
     pub deleted: bool,
     reads: Reads,
 }

@@ -28,7 +28,7 @@ fn names_can_be_anything() {
 }
 
 #[test]
-fn what_is_cut_off_is_no_process() {
+fn a_truncated_line_is_no_process() {
     let whole = stat(7, "sh", 'S', 5, 99, 12);
     let end = whole.find(" 12 18446744073709551615").unwrap();
     for length in 0..=end {
@@ -81,7 +81,7 @@ fn a_machine_is_counted() {
     fs::write(proc.join("stat"), include_str!("../../fixtures/stat-before")).unwrap();
     let around =
         Surroundings { roots: Roots { proc: proc.into(), ..Roots::default() }, ..Surroundings::default() };
-    let mut processes = crate::make(&PROCESSES, &BTreeMap::new(), &around).unwrap();
+    let mut processes = crate::make(&KIND, &BTreeMap::new(), &around).unwrap();
     let Reading::Here(value) = processes.collect(Instant::now() + Duration::from_secs(5)).unwrap() else {
         panic!()
     };
@@ -97,7 +97,7 @@ fn a_machine_is_counted() {
 fn how_many_are_named_is_bounded() {
     for (top, good) in [("0", true), ("50", true), ("51", false), ("-1", false), ("1.5", false)] {
         let params = BTreeMap::from([("top".to_owned(), json!(top))]);
-        assert_eq!(crate::make(&PROCESSES, &params, &Surroundings::default()).is_ok(), good, "{top}");
+        assert_eq!(crate::make(&KIND, &params, &Surroundings::default()).is_ok(), good, "{top}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a port is open, and in how long: that it is closed is an answer, not a failure.
+//! `tcp`: an open port, and the time that connecting takes. A closed port is an answer, not a failure.
 //!
 //! The time is that of the connection alone, without the look-up of the name. On request something is sent, and
 //! something expected in what comes back, of which no more than the beginning is read.
@@ -10,29 +10,28 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
-use crate::waiting::Waiting;
-use crate::{Collector, Failure, Kind, Param, Params, Reading, Surroundings};
+use crate::blocking::BlockingRuntime;
+use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 #[cfg(test)]
 mod tests;
 
-pub const TCP: Kind = Kind {
+pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "tcp",
-    about: "whether a port is open, and how long connecting takes",
+    about: "an open port, and the time that connecting takes",
     params: &[
-        Param { name: "address", about: "`host:port`; IPv6 in brackets", required: true },
-        Param {
-            name: "send",
-            about: "what is sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood",
-            required: false,
-        },
-        Param { name: "expect", about: "what the answer must contain, likewise", required: false },
+        Param::required("address", "`host:port`; IPv6 in brackets"),
+        Param::optional(
+            "send",
+            "bytes that are sent once connected; `\\r`, `\\n`, `\\t`, `\\\\` are understood",
+        ),
+        Param::optional("expect", "bytes that the answer must contain, likewise"),
     ],
-    by_default: None,
+    default: None,
     make,
 };
 
-/// What is expected must come within as many bytes.
+/// The expected bytes must come within as many.
 const MOST_READ: usize = 64 * 1024;
 
 /// As much of an answer is shown.
@@ -41,7 +40,7 @@ const MOST_SHOWN: usize = 256;
 /// A name with more addresses is tried at these first ones.
 const MOST_ADDRESSES: usize = 8;
 
-fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let address = params.required("address")?;
     let (host, port) = split(&address)
         .ok_or_else(|| format!("the parameter `address` is `{address}`; expected `host:port`"))?;
@@ -49,7 +48,7 @@ fn make(params: &mut Params, _: &Surroundings) -> Result<Box<dyn Collector>, Str
         params.text("send").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
     let expect =
         params.text("expect").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
-    Ok(Box::new(Tcp { host, port, send, expect, waiting: Waiting::new()? }))
+    Ok(Box::new(Tcp { host, port, send, expect, runtime: BlockingRuntime::new()? }))
 }
 
 fn split(address: &str) -> Option<(String, u16)> {
@@ -87,12 +86,12 @@ struct Tcp {
     port: u16,
     send: Option<Vec<u8>>,
     expect: Option<Vec<u8>>,
-    waiting: Waiting,
+    runtime: BlockingRuntime,
 }
 
 impl Collector for Tcp {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
-        let (stream, address, took) = match self.waiting.wait(until, self.connect(until)) {
+        let (stream, address, took) = match self.runtime.wait(until, self.connect(until)) {
             None => return Ok(closed("timeout")),
             Some(Err(why)) => return Ok(closed(why)),
             Some(Ok(connected)) => connected,
@@ -101,7 +100,7 @@ impl Collector for Tcp {
         if self.send.is_some() || self.expect.is_some() {
             let begun = Instant::now();
             let mut answer = Vec::new();
-            let exchanged = self.waiting.wait(until, self.exchange(stream, &mut answer));
+            let exchanged = self.runtime.wait(until, self.exchange(stream, &mut answer));
             let error = exchanged.unwrap_or(Err("timeout")).err();
             if self.expect.is_some() {
                 value["expected"] = json!(error.is_none());
@@ -166,7 +165,7 @@ impl Tcp {
             read = &mut read => read,
             sent = &mut send => match sent {
                 Ok(()) => read.await,
-                // Whatever came before the peer closed may be what is expected.
+                // The bytes before the peer closed may hold the expected ones.
                 Err(why) => read.await.map_err(|_| why),
             },
         }

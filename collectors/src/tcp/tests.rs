@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{TCP, split, unescaped};
+use super::{KIND, split, unescaped};
 use crate::{Reading, Surroundings, make};
 
 /// A server that does something with each of a number of connections.
@@ -25,13 +25,13 @@ fn server(connections: usize, serve: impl Fn(TcpStream) + Send + 'static) -> (St
     (address, thread)
 }
 
-/// What a machine that is busy with other tests may add to it.
+/// Time that a machine which is busy with other tests may add.
 const SLACK: Duration = Duration::from_secs(10);
 
 fn ask(params: &[(&str, &str)], time: Duration) -> Value {
     let params: BTreeMap<String, Value> =
         params.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let mut tcp = make(&TCP, &params, &Surroundings::default()).unwrap();
+    let mut tcp = make(&KIND, &params, &Surroundings::default()).unwrap();
     let until = Instant::now() + time;
     let Reading::Here(value) = tcp.collect(until).unwrap() else { panic!("it is of this node") };
     assert!(Instant::now() <= until + SLACK, "it took longer than it may");
@@ -75,7 +75,7 @@ fn one_that_never_accepts_runs_into_the_time() {
 }
 
 #[test]
-fn what_is_sent_is_answered_with_what_is_expected() {
+fn a_request_is_answered_as_expected() {
     let (address, thread) = server(2, |mut stream| {
         let mut request = [0; 6];
         stream.read_exact(&mut request).unwrap();
@@ -95,7 +95,7 @@ fn what_is_sent_is_answered_with_what_is_expected() {
 }
 
 #[test]
-fn what_is_expected_is_found_across_reads() {
+fn the_expected_bytes_are_found_across_reads() {
     let (address, thread) = server(1, |mut stream| {
         stream.write_all(&[&[b'.'; 4094], b"PONG".as_slice()].concat()).unwrap();
     });
@@ -138,7 +138,7 @@ fn silence_drops_and_floods_have_an_end() {
 }
 
 #[test]
-fn one_that_does_not_read_what_is_sent_runs_into_the_time() {
+fn a_peer_that_does_not_read_runs_into_the_time_limit() {
     let (address, thread) = server(1, |mut stream| {
         // Nothing is read until the other side has given up.
         let mut all = Vec::new();
@@ -164,7 +164,7 @@ fn addresses_and_escapes_that_are_none_are_refused() {
 #[test]
 fn it_may_be_dropped_inside_a_runtime() {
     let params = BTreeMap::from([("address".to_owned(), json!("localhost:1"))]);
-    let tcp = make(&TCP, &params, &Surroundings::default()).unwrap();
+    let tcp = make(&KIND, &params, &Surroundings::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop(tcp) });
 }

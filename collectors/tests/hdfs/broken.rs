@@ -33,7 +33,7 @@ fn kerberos_is_named_when_it_is_wanted() {
 }
 
 #[test]
-fn who_speaks_no_webhdfs_is_told_apart_from_who_is_broken() {
+fn a_server_without_webhdfs_is_told_apart_from_a_broken_one() {
     let page = server(|_, stream| reply(stream, "404 Not Found", b"<html>nothing</html>"));
     let why = failure(&at(&page), None, WITHIN);
     assert!(why.contains("offers no WebHDFS"), "{why}");

@@ -62,7 +62,7 @@ fn each_replica_is_found_where_it_is() {
 }
 
 #[test]
-fn who_holds_which_file_is_said_by_name_if_that_is_wanted() {
+fn files_are_listed_by_name_on_request() {
     let hdfs = shared();
     write(
         hdfs,
@@ -90,7 +90,7 @@ fn who_holds_which_file_is_said_by_name_if_that_is_wanted() {
 }
 
 #[test]
-fn patterns_and_limits_narrow_what_is_looked_at() {
+fn patterns_and_limits_narrow_the_files() {
     let hdfs = shared();
     write(
         hdfs,
@@ -102,7 +102,7 @@ fn patterns_and_limits_narrow_what_is_looked_at() {
         (number(&under, "files"), nodes["node-1"]["truncated"].clone())
     };
     assert_eq!(under(json!({ "path": "/narrow/[ab]/*" })), (3, json!(false)));
-    // What is named twice counts once.
+    // A file that is named twice counts once.
     assert_eq!(under(json!({ "path": "/narrow/{a,a/1,c}" })), (3, json!(false)));
     assert_eq!(under(json!({ "path": "/narrow/c" })), (1, json!(false)));
     assert_eq!(under(json!({ "path": "/narrow", "max_files": 2 })), (2, json!(true)));
@@ -123,7 +123,7 @@ fn an_erasure_coded_file_is_shared_among_its_holders() {
 }
 
 #[test]
-fn what_a_user_may_not_see_is_counted_or_refused() {
+fn a_denied_file_is_counted_and_a_denied_path_is_a_failure() {
     let hdfs = shared();
     write(hdfs, &[("/guarded/open/file", 10, 1), ("/guarded/shut/file", 10, 1)]);
     put(hdfs, "/guarded/shut", "SETPERMISSION&permission=700");
@@ -194,7 +194,7 @@ fn the_active_namenode_is_found_among_several() {
 }
 
 #[test]
-fn it_says_who_is_dead_and_that_it_is_in_safe_mode_and_that_all_is_down() {
+fn dead_nodes_safe_mode_and_a_stopped_hdfs_are_reported() {
     let hdfs = Hdfs::start(3);
     write(&hdfs, &[("/a", 4_000, 3), ("/b", 1_000, 1), ("/c", 1_000, 1), ("/d", 1_000, 1), ("/e", 1_000, 1)]);
     let before = measure(&hdfs, "/");

@@ -1,4 +1,4 @@
-//! What the tests of `hdfs` share: asking the collector, writing files, and a second opinion on where they are.
+//! Shared by the tests of `hdfs`: asking the collector, writing files, and a second opinion on where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -72,11 +72,18 @@ pub fn write(hdfs: &Hdfs, files: &[(&str, usize, u32)]) {
     }
 }
 
+/// Writes a file anew until it is whole: on a busy machine a NameNode refuses a file's next block while it has not heard
+/// of the one before, and the client does not ask again.
 pub fn write_one(hdfs: &Hdfs, path: &str, bytes: usize, options: &WriteOptions) {
     let builder = ClientBuilder::new().with_url(format!("hdfs://{}", hdfs.rpc()));
-    let mut file = builder.with_user("root").build().unwrap().create(path, options).unwrap();
-    file.write_all(&vec![7; bytes]).unwrap();
-    file.close().unwrap();
+    let client = builder.with_user("root").build().unwrap();
+    let write = || -> Result<(), String> {
+        let anew = options.clone().overwrite(true);
+        let mut file = client.create(path, anew).map_err(|error| error.to_string())?;
+        file.write_all(&vec![7; bytes]).map_err(|error| error.to_string())?;
+        file.close().map_err(|error| error.to_string())
+    };
+    wait::until_ok(Duration::from_secs(30), &format!("{path} is written"), write);
 }
 
 /// Waits until the NameNode knows of so many holders of each block of a file.
@@ -109,7 +116,7 @@ fn web(hdfs: &Hdfs) -> Http {
     Http::new(&format!("http://{}", hdfs.http()))
 }
 
-/// What a walk with the other operation finds below a folder: (blocks, bytes, files) of each host, and of all.
+/// A walk with the other operation below a folder: (blocks, bytes, files) of each host, and of all.
 pub fn second_opinion(hdfs: &Hdfs, folder: &str) -> (BTreeMap<String, [u64; 3]>, [u64; 3]) {
     let (mut hosts, mut total): (BTreeMap<String, [u64; 3]>, [u64; 3]) = Default::default();
     let mut folders = vec![folder.to_owned()];
@@ -152,7 +159,8 @@ pub fn summed(nodes: &Nodes, field: &str) -> u64 {
     nodes.values().map(|value| number(value, field)).sum()
 }
 
-/// A server that answers each request line as it is told to, with all that belongs to an answer. It ends with the tests.
+/// A server that answers each request line as it is told to, with all that belongs to an answer. It ends with the
+/// tests.
 pub fn server(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -174,6 +182,6 @@ pub fn server(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> 
 
 pub fn reply(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-    // Whoever asked may have left.
+    // The client may have left.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }

@@ -76,7 +76,7 @@ fn check_counters(
 }
 
 #[test]
-fn disks_read_and_write_what_the_kernel_counts() {
+fn disks_read_and_write_as_much_as_the_kernel_counts() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), vec![7; 1 << 20]).unwrap();
     file.as_file().sync_all().unwrap();
@@ -94,7 +94,7 @@ fn disks_read_and_write_what_the_kernel_counts() {
 }
 
 #[test]
-fn interfaces_carry_what_the_kernel_counts() {
+fn interfaces_carry_as_much_as_the_kernel_counts() {
     check_counters(
         "network",
         "interfaces",

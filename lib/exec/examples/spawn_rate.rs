@@ -1,5 +1,6 @@
-//! How many runs of `/bin/true` a second, through the launcher with their output captured, and in a bare loop of
-//! `posix_spawn` and `waitpid`, in turns, one and four at a time. Prints figures and judges nothing.
+//! Runs of `/bin/true` a second, through the launcher with their output captured, and in a bare loop of `posix_spawn`
+//! and `waitpid`, in turns, one and four at a time. Prints figures and judges nothing. On a busy machine the processor
+//! time of a run says more than the rates: that of the launcher, of the agent and of the run's own process.
 //!
 //! The bare loop runs a second time with a session for each process, which a run needs and has: where the kernel
 //! gives every session its own share of the processor, and others want it too, a new session waits for its turn.
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_exec::{
-    Capture, Cells, Exit, Launcher, LauncherOptions, Limits, Privileges, RunSpec, Stdin, capture,
+    CaptureLimits, CgroupMode, Exit, Launcher, LauncherOptions, Limits, Privileges, RunSpec, Stdin, capture,
 };
 
 /// The C library's flag, which the `libc` crate does not have.
@@ -32,19 +33,24 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    for cells in [Cells::Best, Cells::None] {
-        let launcher = runtime.block_on(Launcher::start(options(cells))).expect("a launcher");
+    for cgroups in [CgroupMode::Best, CgroupMode::None] {
+        let launcher = runtime.block_on(Launcher::start(options(cgroups))).expect("a launcher");
         println!("containment: {}, {} MB held", launcher.containment(), held.len() / 1_000_000);
         for at_once in [1, 4] {
             let mut ratios = Vec::new();
             for _ in 0..rounds {
                 let (sessions, bare) = (bare(at_once, span, true), bare(at_once, span, false));
-                let (ours, latency) = runtime.block_on(launched(&launcher, at_once, span));
+                let before = [launcher_time(), own_time()];
+                let (ours, latency, cpu) = runtime.block_on(launched(&launcher, at_once, span));
+                let [launcher_cpu, own_cpu] = [launcher_time() - before[0], own_time() - before[1]];
                 println!(
-                    "  {at_once} at once: bare {bare:>6.0}/s, with sessions {sessions:>6.0}/s, launched {ours:>6.0}/s, ratio {:.2}; main process {:.0} us, whole run {:.0} us",
+                    "  {at_once} at once: bare {bare:>6.0}/s, with sessions {sessions:>6.0}/s, launched {ours:>6.0}/s, ratio {:.2}; main process {:.0} us, whole run {:.0} us; processor {:.0} + {:.0} + {:.0} us",
                     ours / bare,
                     latency.0,
-                    latency.1
+                    latency.1,
+                    launcher_cpu / cpu.0,
+                    own_cpu / cpu.0,
+                    cpu.1
                 );
                 ratios.push(ours / bare);
             }
@@ -57,21 +63,22 @@ fn main() {
     drop(held);
 }
 
-fn options(cells: Cells) -> LauncherOptions {
+fn options(cgroups: CgroupMode) -> LauncherOptions {
     let own = std::env::current_exe().expect("a path");
     let id = format!("spawn-rate-{}", std::process::id());
     LauncherOptions {
         program: own.with_file_name("launcher"),
         args: Vec::new(),
         id,
-        cells,
+        cgroups,
         privileges: Privileges::default(),
     }
 }
 
-/// Runs a second, and the mean microseconds of a main process and of a whole run.
-async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f64, f64)) {
-    let counts = Arc::new([const { AtomicU64::new(0) }; 2]);
+/// Runs a second; the mean microseconds of a main process and of a whole run; the number of runs and the mean
+/// microseconds of processor time of a main process.
+async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f64, f64), (f64, f64)) {
+    let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
     let began = Instant::now();
     let workers: Vec<_> = (0..at_once)
         .map(|_| {
@@ -89,7 +96,7 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
                         cell: &cell,
                         until: None,
                     };
-                    let bounds = Capture {
+                    let bounds = CaptureLimits {
                         timeout: Duration::from_secs(30),
                         grace: Duration::from_secs(2),
                         max_stdout: 64 * 1024,
@@ -97,9 +104,10 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
                     };
                     let captured =
                         capture(&launcher, spec, &bounds, std::future::pending()).await.expect("it runs");
-                    assert_eq!(captured.ended.exit, Exit::Code(0));
+                    assert_eq!(captured.outcome.exit, Exit::Code(0));
                     counts[0].fetch_add(1, Ordering::Relaxed);
-                    counts[1].fetch_add(captured.ended.ran_for.as_micros() as u64, Ordering::Relaxed);
+                    counts[1].fetch_add(captured.outcome.ran_for.as_micros() as u64, Ordering::Relaxed);
+                    counts[2].fetch_add(captured.outcome.cpu.as_micros() as u64, Ordering::Relaxed);
                 }
                 launcher.close_cell(cell).await;
             })
@@ -111,7 +119,8 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
     let runs = counts[0].load(Ordering::Relaxed) as f64;
     let seconds = began.elapsed().as_secs_f64();
     let main_process = counts[1].load(Ordering::Relaxed) as f64 / runs;
-    (runs / seconds, (main_process, seconds * 1e6 * at_once as f64 / runs))
+    let cpu = counts[2].load(Ordering::Relaxed) as f64 / runs;
+    (runs / seconds, (main_process, seconds * 1e6 * at_once as f64 / runs), (runs, cpu))
 }
 
 /// Runs a second of a loop that does nothing but start and wait, on so many threads.
@@ -157,6 +166,20 @@ fn bare_loop(began: Instant, span: Duration, sessions: bool) -> u64 {
         runs += 1;
     }
     runs
+}
+
+/// Microseconds of processor time of this process.
+fn own_time() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}
+
+/// Microseconds of processor time of the launcher.
+fn launcher_time() -> f64 {
+    let status = launcher_status();
+    let pid = status.lines().find_map(|line| line.strip_prefix("Pid:")).unwrap_or("0").trim();
+    let times = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("the kernel keeps it");
+    times.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("a number") / 1e3
 }
 
 /// The status of this process's one child.

@@ -1,66 +1,22 @@
 //! The kernel's capabilities by name, as a set.
 //!
-//! The names and numbers are the kernel's and never change; one that this list does not know yet has its number.
+//! The names and numbers are the kernel's and never change; a capability newer than this program is named by its number.
 
 use std::fmt;
 use std::str::FromStr;
 
 use rustix::thread::CapabilitySet;
-
-/// In the kernel's order.
-const NAMES: [&str; 41] = [
-    "cap_chown",
-    "cap_dac_override",
-    "cap_dac_read_search",
-    "cap_fowner",
-    "cap_fsetid",
-    "cap_kill",
-    "cap_setgid",
-    "cap_setuid",
-    "cap_setpcap",
-    "cap_linux_immutable",
-    "cap_net_bind_service",
-    "cap_net_broadcast",
-    "cap_net_admin",
-    "cap_net_raw",
-    "cap_ipc_lock",
-    "cap_ipc_owner",
-    "cap_sys_module",
-    "cap_sys_rawio",
-    "cap_sys_chroot",
-    "cap_sys_ptrace",
-    "cap_sys_pacct",
-    "cap_sys_admin",
-    "cap_sys_boot",
-    "cap_sys_nice",
-    "cap_sys_resource",
-    "cap_sys_time",
-    "cap_sys_tty_config",
-    "cap_mknod",
-    "cap_lease",
-    "cap_audit_write",
-    "cap_audit_control",
-    "cap_setfcap",
-    "cap_mac_override",
-    "cap_mac_admin",
-    "cap_syslog",
-    "cap_wake_alarm",
-    "cap_block_suspend",
-    "cap_audit_read",
-    "cap_perfmon",
-    "cap_bpf",
-    "cap_checkpoint_restore",
-];
+use serde::{Deserialize, Serialize};
 
 /// A set of capabilities.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities(pub(super) u64);
 
 impl Capabilities {
     pub const NONE: Capabilities = Capabilities(0);
     pub const ALL: Capabilities = Capabilities(u64::MAX);
 
-    /// Those that this process has in effect.
+    /// The capabilities that this process has in effect.
     pub fn own() -> Self {
         rustix::thread::capabilities(None).map_or(Self::NONE, |sets| Capabilities(sets.effective.bits()))
     }
@@ -79,7 +35,7 @@ impl Capabilities {
         Capabilities(self.0 & !others.0)
     }
 
-    /// Whether one that has these goes through any folder.
+    /// Whether a process with these goes through any folder.
     pub fn reads_everything(self) -> bool {
         self.0 & Self::of(&["cap_dac_override", "cap_dac_read_search"]).0 != 0
     }
@@ -90,6 +46,12 @@ impl Capabilities {
 
     pub(super) fn set(self) -> CapabilitySet {
         CapabilitySet::from_bits_retain(self.0)
+    }
+
+    /// The kernel's name of a single capability.
+    fn name(self) -> Option<String> {
+        let (name, _) = self.set().iter_names().next()?;
+        Some(format!("cap_{}", name.to_ascii_lowercase()))
     }
 
     /// Each of them alone.
@@ -108,14 +70,14 @@ impl FromStr for Capabilities {
             return Ok(Self::ALL);
         }
         let bare = name.strip_prefix("cap_").unwrap_or(&name);
-        let place = NAMES.iter().position(|known| known.strip_prefix("cap_") == Some(bare));
-        let number = place.or_else(|| bare.parse().ok().filter(|number| (NAMES.len()..64).contains(number)));
-        let number = number.ok_or_else(|| {
+        let named = CapabilitySet::from_name(&bare.to_ascii_uppercase()).map(|one| Capabilities(one.bits()));
+        let numbered = || bare.parse().ok().and_then(|number| 1_u64.checked_shl(number)).map(Capabilities);
+        let unnamed = |one: &Capabilities| one.name().is_none();
+        named.or_else(|| numbered().filter(unnamed)).ok_or_else(|| {
             format!(
                 "`{text}` is not a capability; they have names such as cap_net_raw, and `all` means every one"
             )
-        })?;
-        Ok(Capabilities(1 << number))
+        })
     }
 }
 
@@ -124,10 +86,7 @@ impl fmt::Display for Capabilities {
         if *self == Self::ALL {
             return f.write_str("all");
         }
-        let name = |one: Capabilities| {
-            let number = one.0.trailing_zeros();
-            NAMES.get(number as usize).map_or_else(|| number.to_string(), |name| (*name).to_owned())
-        };
+        let name = |one: Capabilities| one.name().unwrap_or_else(|| one.0.trailing_zeros().to_string());
         f.write_str(&self.each().map(name).collect::<Vec<_>>().join(", "))
     }
 }

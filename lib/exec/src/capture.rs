@@ -1,7 +1,7 @@
-//! One run from start to end, with bounds on its time and on what is kept of its output.
+//! One run from start to end, with bounds on its time and output.
 //!
-//! Pipes are emptied whatever happens, so a flood costs its author time and the agent no memory. Nothing here
-//! waits for a pipe to close: a run has ended when the launcher says so, and then what is in the pipes is read
+//! Pipes are always emptied, so a flood of output costs its author time and the agent no memory. Nothing here
+//! waits for a pipe to close: a run has ended when the launcher reports it, and then the rest in the pipes is read
 //! and no more.
 
 use std::cell::RefCell;
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Ended, Launcher, Run, RunSpec, SpawnError};
+use super::{Launcher, Run, RunOutcome, RunSpec, SpawnError};
 
 /// A pipe holds no more than this at a time, unless its owner made it larger.
 const CHUNK: usize = 64 * 1024;
 /// How many chunks are read before others have their turn.
 const CHUNKS_A_TURN: usize = 8;
-/// How much is read after the end of a run: more than a pipe holds is being written by somebody who should not.
+/// How much is read after the end of a run. More than a pipe holds comes from a writer that should not exist.
 const MAX_REMAINDER: usize = 2 * 1024 * 1024;
 
 thread_local! {
-    /// Where output is read to before what is to be kept is known.
+    /// Output is read into this before the part to keep is known.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK].into_boxed_slice());
 }
 
-/// The bounds of a run.
+/// The bounds on the time and output of a run.
 #[derive(Debug, Clone)]
-pub struct Capture {
+pub struct CaptureLimits {
     /// After this its processes are told to end (SIGTERM),
     pub timeout: Duration,
     /// and after this they are killed.
@@ -39,22 +39,22 @@ pub struct Capture {
     pub max_stderr: usize,
 }
 
-/// What a run was and said.
+/// A run that has ended, with its output.
 #[derive(Debug, Clone)]
-pub struct Captured {
-    pub ended: Ended,
-    pub why: Why,
+pub struct CapturedRun {
+    pub outcome: RunOutcome,
+    pub reason: EndReason,
     pub stdout: Vec<u8>,
-    /// All that it printed; more than `stdout` holds means that it was cut.
+    /// The length of all its output; more than `stdout` holds means that it was cut.
     pub stdout_total: u64,
     /// The last of its standard error.
     pub stderr_tail: Vec<u8>,
     pub started_at: Instant,
 }
 
-/// Why a run ended.
+/// The reason for which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum EndReason {
     /// By itself.
     Completed,
     TimedOut,
@@ -62,32 +62,32 @@ pub enum Why {
     Stopped,
 }
 
-/// Runs something and keeps what it prints. `stop` ends it early, in the same way as its timeout. Dropping the
+/// Runs a program and keeps its output. `stop` ends it early, in the same way as its timeout. Dropping the
 /// future kills the run.
 pub async fn capture(
     launcher: &Launcher,
     spec: RunSpec<'_>,
-    bounds: &Capture,
+    bounds: &CaptureLimits,
     stop: impl Future<Output = ()>,
-) -> Result<Captured, SpawnError> {
+) -> Result<CapturedRun, SpawnError> {
     let started_at = Instant::now();
     let mut run = launcher.begin(spec, true).await?;
-    let mut stdout = Output::new(run.stdout(), Kept::Head(bounds.max_stdout));
-    let mut stderr = Output::new(run.stderr(), Kept::Tail(bounds.max_stderr));
-    let mut ending = Ending { why: Why::Completed, killed: false };
+    let mut stdout = Output::new(run.stdout(), Retention::Head(bounds.max_stdout));
+    let mut stderr = Output::new(run.stderr(), Retention::Tail(bounds.max_stderr));
+    let mut ending = Ending { reason: EndReason::Completed, killed: false };
     let mut deadline = pin!(tokio::time::sleep_until((started_at + bounds.timeout).into()));
     let mut stop = pin!(stop);
-    let ended = loop {
+    let outcome = loop {
         tokio::select! {
             biased;
             outcome = run.outcome() => break outcome?,
-            () = &mut stop, if ending.why == Why::Completed => {
-                ending.begin(Why::Stopped, &run);
+            () = &mut stop, if ending.reason == EndReason::Completed => {
+                ending.begin(EndReason::Stopped, &run);
                 deadline.as_mut().reset((Instant::now() + bounds.grace).into());
             }
             () = &mut deadline, if !ending.killed => {
-                if ending.why == Why::Completed {
-                    ending.begin(Why::TimedOut, &run);
+                if ending.reason == EndReason::Completed {
+                    ending.begin(EndReason::TimedOut, &run);
                     deadline.as_mut().reset((Instant::now() + bounds.grace).into());
                 } else {
                     ending.killed = true;
@@ -101,9 +101,9 @@ pub async fn capture(
     stdout.rest(MAX_REMAINDER / CHUNK);
     stderr.rest(MAX_REMAINDER / CHUNK);
     let stdout_total = stdout.total;
-    Ok(Captured {
-        ended,
-        why: ending.why,
+    Ok(CapturedRun {
+        outcome,
+        reason: ending.reason,
         stdout: stdout.into_kept(),
         stdout_total,
         stderr_tail: stderr.into_kept(),
@@ -111,39 +111,39 @@ pub async fn capture(
     })
 }
 
-/// How far a run is on its way to its end.
+/// The progress of a run towards its end.
 struct Ending {
-    why: Why,
+    reason: EndReason,
     killed: bool,
 }
 
 impl Ending {
-    fn begin(&mut self, why: Why, run: &Run) {
-        self.why = why;
+    fn begin(&mut self, reason: EndReason, run: &Run) {
+        self.reason = reason;
         run.terminate();
     }
 }
 
-/// Which part of an output is kept.
+/// The part of an output that is kept.
 #[derive(Debug, Clone, Copy)]
-enum Kept {
+enum Retention {
     Head(usize),
     Tail(usize),
 }
 
-/// A pipe that is read, and what is kept of it.
+/// A pipe that is read, and the part of its output that is kept.
 #[derive(Debug)]
 struct Output {
     /// `None` when it is closed.
     pipe: Option<Receiver>,
-    kept: Kept,
+    retention: Retention,
     bytes: Vec<u8>,
     total: u64,
 }
 
 impl Output {
-    fn new(pipe: Option<Receiver>, kept: Kept) -> Self {
-        Output { pipe, kept, bytes: Vec::new(), total: 0 }
+    fn new(pipe: Option<Receiver>, retention: Retention) -> Self {
+        Output { pipe, retention, bytes: Vec::new(), total: 0 }
     }
 
     /// Waits until there is something to read, for ever if there never will be.
@@ -155,7 +155,7 @@ impl Output {
         }
     }
 
-    /// Reads what is there, up to so many chunks.
+    /// Reads without waiting, up to so many chunks.
     fn read(&mut self, chunks: usize) {
         SCRATCH.with_borrow_mut(|scratch| {
             for _ in 0..chunks {
@@ -171,8 +171,8 @@ impl Output {
         });
     }
 
-    /// Reads what is left after the end. The pipe itself is asked: the runtime may not have heard yet that there
-    /// is something to read, and nobody waits for that any more.
+    /// Reads the rest after the end. The pipe itself is asked: the runtime may not know yet that there is something
+    /// to read, and nothing waits for that any more.
     fn rest(&mut self, chunks: usize) {
         SCRATCH.with_borrow_mut(|scratch| {
             for _ in 0..chunks {
@@ -189,14 +189,14 @@ impl Output {
 
     fn keep(&mut self, read: &[u8]) {
         self.total += read.len() as u64;
-        match self.kept {
-            Kept::Head(most) => {
+        match self.retention {
+            Retention::Head(most) => {
                 let room = most.saturating_sub(self.bytes.len());
                 self.bytes.extend_from_slice(&read[..read.len().min(room)]);
             }
-            Kept::Tail(most) => {
+            Retention::Tail(most) => {
                 let last = &read[read.len().saturating_sub(most)..];
-                // What is too old goes when it is as much as what is kept, so that little is moved.
+                // The older part goes when it is as long as the part that is kept, so that little is moved.
                 if self.bytes.len() + last.len() > 2 * most {
                     let keep = most - last.len();
                     self.bytes.drain(..self.bytes.len().saturating_sub(keep));
@@ -207,7 +207,7 @@ impl Output {
     }
 
     fn into_kept(mut self) -> Vec<u8> {
-        if let Kept::Tail(most) = self.kept {
+        if let Retention::Tail(most) = self.retention {
             self.bytes.drain(..self.bytes.len().saturating_sub(most));
         }
         self.bytes
@@ -222,8 +222,8 @@ mod tests {
     fn the_head_or_the_tail_is_kept_however_it_comes_in() {
         let all: Vec<u8> = (0..=255).cycle().take(5_000).collect();
         for chunk in [1, 7, 99, 100, 101, 250, 5_000] {
-            let mut head = Output::new(None, Kept::Head(100));
-            let mut tail = Output::new(None, Kept::Tail(100));
+            let mut head = Output::new(None, Retention::Head(100));
+            let mut tail = Output::new(None, Retention::Tail(100));
             for part in all.chunks(chunk) {
                 head.keep(part);
                 tail.keep(part);

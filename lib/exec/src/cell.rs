@@ -1,27 +1,29 @@
-//! A cell: what holds the processes of one slot together, and to its limits.
+//! A cell: it holds the processes of one slot together, and to their limits.
 //!
 //! With cgroups it is a group in each hierarchy that is needed, and nothing that a run starts can leave it.
-//! Without, it is a name only, and [`super::orphans`] finds what belongs together. A cell holds one run at a time.
+//! Without, it is a name only, and [`super::orphans`] finds the processes of a run. A cell holds one run at a time.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::limits::Limits;
+use rustix::process::Signal;
 
 use super::cgroup_v1::V1;
 use super::cgroup_v2::V2;
-use super::{Cells, cgroup, orphans};
+use super::limits::Limits;
+use super::protocol::ContainmentKind;
+use super::{CgroupMode, cgroup, orphans};
 
-/// How many processes, with their threads, a cell may hold when its registration does not say: enough for a
+/// How many processes, with their threads, a cell may hold unless its registration sets a limit: enough for a
 /// virtual machine with some threads a core, and few enough that a fork bomb leaves processor time to others.
 pub(super) fn default_processes() -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     128.max(4 * cores + 64)
 }
 
-/// How processes are held together here.
+/// The means by which processes are held together here.
 #[derive(Debug)]
 pub(super) enum Containment {
     V1(V1),
@@ -33,11 +35,11 @@ pub(super) enum Containment {
 /// The groups of one cell.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// The one that holds every process: asked who is in it, and whether anybody is.
+    /// The one that holds every process. It lists them, and shows whether it is empty.
     pub main: PathBuf,
     /// Further ones, for limits.
     pub others: Vec<PathBuf>,
-    /// Where kills for want of memory are counted.
+    /// The one that counts kills for want of memory.
     pub memory: Option<PathBuf>,
     pub version: Version,
 }
@@ -51,8 +53,9 @@ pub(super) enum Version {
 #[derive(Debug)]
 pub(super) struct Cell {
     groups: Option<Groups>,
-    joins: Vec<CString>,
-    /// The most processes, as far as no group sees to it.
+    /// The files in which a child moves itself into the groups.
+    pub joins: Vec<CString>,
+    /// The most processes, if no group counts them.
     pub watched_processes: Option<u64>,
     max_processes: u64,
     pub open_files: Option<u64>,
@@ -64,33 +67,31 @@ pub(super) struct Cell {
     /// Nothing in it can fork: it is being killed.
     frozen: bool,
     memory_kills: u64,
-    /// What cannot be kept to here, and why.
+    /// The limits that are not enforced here, with the reason.
     pub unenforced: Vec<String>,
 }
 
 impl Containment {
-    /// The best there is, within what is allowed.
-    pub fn find(id: &str, cells: Cells) -> Self {
+    /// The best means within the mode. The unified hierarchy is first where it has the controllers for all limits;
+    /// elsewhere they belong to hierarchies of their own.
+    pub fn find(id: &str, mode: CgroupMode) -> Self {
         let parent = format!("estimand-{}", cgroup::safe_name(id));
-        if cells == Cells::Best
-            && let Some(v1) = V1::find(&parent)
-        {
-            return Containment::V1(v1);
-        }
-        if cells != Cells::None
-            && let Some(v2) = V2::find(&parent)
-        {
-            return Containment::V2(v2);
-        }
-        Containment::Tree
+        let v1 = || V1::find(&parent).map(Containment::V1);
+        let v2 = || V2::find(&parent).map(Containment::V2);
+        let found = match mode {
+            CgroupMode::None => None,
+            CgroupMode::V2 => v2(),
+            CgroupMode::Best if V2::has_controllers() => v2().or_else(v1),
+            CgroupMode::Best => v1().or_else(v2),
+        };
+        found.unwrap_or(Containment::Tree)
     }
 
-    /// The number that stands for it in [`super::protocol::Reply::Ready`].
-    pub fn number(&self) -> u8 {
+    pub fn kind(&self) -> ContainmentKind {
         match self {
-            Containment::V1(_) => 1,
-            Containment::V2(_) => 2,
-            Containment::Tree => 0,
+            Containment::V1(_) => ContainmentKind::CgroupV1,
+            Containment::V2(_) => ContainmentKind::CgroupV2,
+            Containment::Tree => ContainmentKind::Subreaper,
         }
     }
 
@@ -113,7 +114,7 @@ impl Containment {
         Cell::new(groups, limits, unenforced)
     }
 
-    /// Where the agent's groups lie.
+    /// The groups that hold the agent's cells.
     pub fn parents(&self) -> Vec<&Path> {
         match self {
             Containment::V1(v1) => v1.parents(),
@@ -160,16 +161,6 @@ impl Cell {
         cell
     }
 
-    /// What a child writes itself into.
-    pub fn joins(&self) -> impl Iterator<Item = &CStr> {
-        self.joins.iter().map(CString::as_c_str)
-    }
-
-    /// Whether the kernel may kill a process of this cell for its memory.
-    pub fn limits_memory(&self) -> bool {
-        self.groups.as_ref().is_some_and(|groups| groups.memory.is_some())
-    }
-
     pub fn has_groups(&self) -> bool {
         self.groups.is_some()
     }
@@ -189,7 +180,7 @@ impl Cell {
         self.groups.as_ref().map(|groups| cgroup::members(&groups.main)).unwrap_or_default()
     }
 
-    /// Whether nothing is left in it, not even a zombie. What cannot be read is empty: the group is gone.
+    /// Whether nothing is left in it, not even a zombie. If it cannot be read it is gone.
     pub fn is_empty(&self) -> bool {
         self.groups.as_ref().is_none_or(Groups::is_empty)
     }
@@ -204,11 +195,11 @@ impl Cell {
             return;
         }
         for pid in cgroup::members(&groups.main) {
-            orphans::signal(pid, libc::SIGKILL);
+            orphans::signal(pid, Signal::KILL);
         }
     }
 
-    /// Whether the kernel killed for this cell's memory limit since this was last asked.
+    /// Whether the kernel killed for this cell's memory limit since the last call.
     pub fn ran_out_of_memory(&mut self) -> bool {
         let now = self.count_memory_kills();
         std::mem::replace(&mut self.memory_kills, now) < now
@@ -227,7 +218,7 @@ impl Cell {
     /// Removes its groups; `false` while something is left in one.
     pub fn remove(&self) -> bool {
         let Some(groups) = &self.groups else { return true };
-        // The main one last: as long as it is there, whatever is left can be found.
+        // The main one last: as long as it is there, the processes that are left can be found.
         groups.others.iter().all(|group| cgroup::remove(group)) && cgroup::remove(&groups.main)
     }
 }

@@ -1,12 +1,14 @@
-//! Where this process may make cgroups, and how a group's files are read and written.
+//! The place of this process's cgroups, and the files of a group.
 //!
-//! All groups of one agent lie in `estimand-<id>`, under the group that the launcher itself is in, so what is
-//! imposed on the agent from outside is imposed on its runs as well, and two agents never meet. Their names
-//! begin with the launcher's process id: a launcher that starts knows by this which ones a former one left.
+//! All groups of one agent lie in `estimand-<id>`, under the group that the launcher itself is in, so limits
+//! imposed on the agent from outside hold for its runs as well, and two agents never meet. Their names begin with
+//! the launcher's process id, by which the next launcher recognises the groups of a former one.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
 
 use super::orphans;
 
@@ -49,7 +51,7 @@ fn locate(mounts: &str, groups: &str, controller: Option<&str>) -> Option<PathBu
             Some(name) => kind == "cgroup" && options.split(',').any(|known| known == name),
             None => kind == "cgroup2",
         };
-        // A container may see a part of the tree only: what lies above the mount's root is not there.
+        // A container may see a part of the tree only: groups above the mount's root are not there.
         let below = Path::new(own).strip_prefix(root).ok()?;
         wanted.then(|| Path::new(point).join(below))
     })
@@ -97,6 +99,14 @@ fn inner_groups(group: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Makes a group, unless it is there. Its parent as well: a former launcher that just ends may have removed it.
+pub(super) fn make(group: &Path) -> io::Result<()> {
+    match fs::create_dir_all(group) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
 /// Removes a group and those inside it; `false` while something is left in it.
 pub(super) fn remove(group: &Path) -> bool {
     match fs::remove_dir(group) {
@@ -111,7 +121,7 @@ pub(super) fn remove(group: &Path) -> bool {
     }
 }
 
-/// Kills what former launchers of this agent left in their groups, and removes these. `false` while something
+/// Kills the processes in groups of former launchers of this agent, and removes the groups. `false` while something
 /// is left. Groups whose name begins with `mine` stay.
 pub(super) fn clear_leftovers(parent: &Path, mine: &str) -> bool {
     let mut clear = true;
@@ -119,12 +129,11 @@ pub(super) fn clear_leftovers(parent: &Path, mine: &str) -> bool {
         if group.file_name().is_some_and(|name| name.to_string_lossy().starts_with(mine)) {
             continue;
         }
-        // Whether forking can be forbidden or the whole group be killed depends on the hierarchy; a file that
-        // is not there does no harm.
+        // One file forbids forking, the other kills the whole group. The hierarchies differ in having them.
         let _ = write(&group, "pids.max", "0");
         let _ = write(&group, "cgroup.kill", "1");
         for pid in members(&group) {
-            orphans::signal(pid, libc::SIGKILL);
+            orphans::signal(pid, Signal::KILL);
         }
         clear &= remove(&group);
     }

@@ -1,17 +1,15 @@
 //! Cells where each controller has a hierarchy of its own.
 //!
-//! Every cell has a group in the `pids` hierarchy: it bounds processes, says at once whether anybody is left, and
+//! Every cell has a group in the `pids` hierarchy: it bounds processes, shows at once whether a process is left, and
 //! can forbid forking while it is being killed. `memory` and `cpu` get a group only for a limit, because joining
 //! each costs a run some 50 µs.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::limits::Limits;
-
 use super::cell::{Groups, Version, default_processes};
 use super::cgroup;
+use super::limits::Limits;
 
 /// The agent's group in each hierarchy in which it may have one.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ impl V1 {
     pub fn find(parent: &str) -> Option<Self> {
         let own = |controller| {
             let group = cgroup::own_group(Some(controller))?.join(parent);
-            make(&group).ok()?;
+            cgroup::make(&group).ok()?;
             cgroup::may_join(&group).then_some(group)
         };
         Some(V1 { pids: own("pids")?, memory: own("memory"), cpu: own("cpu") })
@@ -39,10 +37,10 @@ impl V1 {
             .collect()
     }
 
-    /// Makes the groups of a cell; what stands in the way of a limit is noted.
+    /// Makes the groups of a cell; limits that cannot be set are noted.
     pub fn open(&self, name: &str, limits: &Limits, unenforced: &mut Vec<String>) -> io::Result<Groups> {
         let main = self.pids.join(name);
-        make(&main)?;
+        cgroup::make(&main)?;
         let processes = limits.processes.unwrap_or_else(default_processes);
         cgroup::write(&main, "pids.max", processes.to_string())?;
         let mut groups = Groups { main, others: Vec::new(), memory: None, version: Version::V1 };
@@ -68,7 +66,7 @@ impl V1 {
         set: impl FnOnce(&Path) -> io::Result<()>,
     ) -> io::Result<PathBuf> {
         let group = parent.ok_or_else(|| io::Error::from(io::ErrorKind::PermissionDenied))?.join(name);
-        make(&group)?;
+        cgroup::make(&group)?;
         set(&group).inspect_err(|_| {
             cgroup::remove(&group);
         })?;
@@ -86,12 +84,4 @@ fn limit_memory(group: &Path, bytes: u64) -> io::Result<()> {
 fn limit_cpu(group: &Path, cores: f64) -> io::Result<()> {
     cgroup::write(group, "cpu.cfs_period_us", cgroup::CPU_PERIOD_US.to_string())?;
     cgroup::write(group, "cpu.cfs_quota_us", cgroup::cpu_quota_us(cores).to_string())
-}
-
-fn make(group: &Path) -> io::Result<()> {
-    // The parent as well: a former launcher that just ends may have taken the empty one away.
-    match fs::create_dir_all(group) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
-    }
 }

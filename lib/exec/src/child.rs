@@ -1,33 +1,30 @@
-//! From `clone` to `execve`: how a run's first process comes to be.
+//! From `fork` to `execve`: the first process of a run.
 //!
-//! The child shares the launcher's memory (nothing is copied), but the launcher does not wait for it as it would
-//! after `vfork`: a program on a network mount that hangs keeps nobody waiting but its own child. What the child
-//! reads lies in a [`Nursery`], which stays as it is until the child has executed its program or is dead. The
-//! child allocates nothing, touches no thread-local variable, and writes nothing but its own stack.
-//!
-//! A run with a limit on memory gets a copy of the launcher's memory instead. The kernel may have to kill it for
-//! that limit before it has executed anything, and then it kills whoever shares that memory as well. So does one that
-//! becomes another user ([`super::privileges`] says why).
+//! The launcher has one thread and little memory, so a copy of it is cheap and finds no lock held. The child prepares
+//! itself step by step with system calls alone, gives up the privileges that it may not keep, and executes its program.
+//! The launcher does not wait for that: a program on a network mount that hangs delays only its own child. A step
+//! that fails is written to the status pipe, which closes when the program is executed.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::convert::Infallible;
+use std::ffi::{CString, c_char};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use super::kernel::{MAY_SHARE_MEMORY, call, call5};
-use super::privileges::{Shed, give_up};
-use super::protocol::{MAX_REQUEST, Start};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, FdFlags};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use serde::{Deserialize, Serialize};
 
-const STACK: usize = 64 * 1024;
-const GUARD: usize = 64 * 1024;
+use super::privileges::PrivilegeDrop;
+use super::protocol::{ProgramSource, Start};
 
-/// What a child was doing when it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+/// The steps of a start, of which one may fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// The request itself.
-    Request = 0,
-    Clone,
+    Request,
+    Fork,
     Session,
     Cell,
     Limits,
@@ -38,345 +35,178 @@ pub(crate) enum Step {
     Capabilities,
 }
 
-impl Step {
-    pub fn from_u8(step: u8) -> Self {
-        [
-            Step::Request,
-            Step::Clone,
-            Step::Session,
-            Step::Cell,
-            Step::Limits,
-            Step::Directory,
-            Step::Descriptors,
-            Step::Execute,
-            Step::Identity,
-            Step::Capabilities,
-        ]
-        .into_iter()
-        .find(|known| *known as u8 == step)
-        .unwrap_or(Step::Request)
+/// A step that failed, and the kernel's error number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub step: Step,
+    pub errno: i32,
+}
+
+/// The largest encoded [`Failure`].
+const MAX_REPORT: usize = 8;
+
+impl Failure {
+    /// Names the step at which an error occurred.
+    pub fn at<E: Into<io::Error>>(step: Step) -> impl FnOnce(E) -> Failure {
+        move |error| Failure { step, errno: error.into().raw_os_error().unwrap_or(libc::EIO) }
     }
 }
 
-/// The memory of one child before it executes its program: a stack, the request that asked for it, and pointers
-/// into that request.
-#[derive(Debug)]
-pub(super) struct Nursery {
-    /// The mapping: a page that must not be touched, then the stack.
-    memory: *mut c_void,
-    pub packet: Box<[u8]>,
-    /// Arguments and variables, each list closed by a null.
-    pointers: Vec<*const c_char>,
-    /// The files to write to in order to join the cell, closed by a null.
-    joins: Vec<*const c_char>,
-    orders: Orders,
-}
-
-/// What the child is to do, in the kernel's terms.
-#[derive(Debug, Clone, Copy)]
-struct Orders {
-    directory: *const c_char,
-    program: *const c_char,
-    arguments: *const *const c_char,
-    variables: *const *const c_char,
-    joins: *const *const c_char,
-    around: Around,
-}
-
-/// What a child needs besides its strings.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Around {
+/// Everything that a child needs, made before the fork. Descriptors are the launcher's.
+pub(super) struct Setup<'a> {
+    pub start: &'a Start,
+    /// The files to write to in order to join the cell.
+    pub joins: &'a [CString],
+    pub limits: &'a [(Resource, Rlimit)],
+    /// `None`: it keeps all privileges.
+    pub privileges: Option<&'a PrivilegeDrop>,
+    pub launcher: Pid,
     /// Closed by the child before anything that may take long, or the agent could not see the launcher's end.
-    pub socket: RawFd,
+    pub socket: BorrowedFd<'a>,
     /// Where a failure is written; it closes when the program is executed.
-    pub status: RawFd,
-    /// None is the launcher's own, which is `/dev/null`.
-    pub stdin: Option<RawFd>,
-    pub stdout: RawFd,
-    pub stderr: RawFd,
-    /// The program's file itself, if not whatever lies at its path shall be executed.
-    pub program: Option<Program>,
-    pub launcher: i32,
-    /// None: it keeps everything.
-    pub shed: Option<Shed>,
-    pub open_files: libc::rlimit64,
-    pub address_space: Option<u64>,
-    /// The most processes that its user may have, this machine's others among them.
-    pub user_processes: Option<u64>,
-    pub shares_memory: bool,
+    pub status: BorrowedFd<'a>,
+    /// `None`: the launcher's own, which is `/dev/null`.
+    pub stdin: Option<BorrowedFd<'a>>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+    /// The program's open file, unless the file at its path is executed.
+    pub program: Option<BorrowedFd<'a>>,
 }
 
-/// An open file that is to be executed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Program {
-    pub descriptor: RawFd,
-    /// Whether an interpreter opens it once more, for which it has to stay open.
-    pub script: bool,
-}
-
-impl Nursery {
-    pub fn new() -> io::Result<Self> {
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice takes nothing from anybody.
-        let memory = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                GUARD + STACK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
-                -1,
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let nursery = Nursery {
-            memory,
-            // Zeroed memory of this size is mapped when it is first touched, so a small request costs a page.
-            packet: vec![0; MAX_REQUEST].into_boxed_slice(),
-            pointers: Vec::new(),
-            joins: Vec::new(),
-            orders: Orders::none(),
-        };
-        // SAFETY: the range is the lower end of the mapping made above, which nothing uses.
-        if unsafe { libc::mprotect(memory, GUARD, libc::PROT_NONE) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(nursery)
-    }
-
-    /// Makes the child and returns its process id. `length` is how much of the packet is the request; `joins`
-    /// must stay where they are until the child has executed its program or is dead.
-    pub fn spawn<'a>(
-        &mut self,
-        length: usize,
-        joins: impl Iterator<Item = &'a CStr>,
-        around: Around,
-    ) -> io::Result<i32> {
-        let request = super::protocol::Request::decode(&self.packet[..length]);
-        let Some(super::protocol::Request::Start(start)) = request else {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        };
-        let (directory, program) = point(&start, &mut self.pointers);
-        self.joins.clear();
-        self.joins.extend(joins.map(CStr::as_ptr));
-        self.joins.push(ptr::null());
-        let arguments = self.pointers.as_ptr();
-        self.orders = Orders {
-            directory,
-            program,
-            arguments,
-            // The arguments are followed by a null, then come the variables.
-            variables: arguments.wrapping_add(start.arguments + 1),
-            joins: self.joins.as_ptr(),
-            around,
-        };
-        let flags = if around.shares_memory && MAY_SHARE_MEMORY { libc::CLONE_VM } else { 0 };
-        // SAFETY: the stack is this nursery's own and is used by no other child, because a nursery is given out
-        // again only after its child has executed or is dead. `run_child` never returns, reads only what the
-        // nursery holds, and is written to be safe in shared memory.
-        let pid = unsafe {
-            libc::clone(
-                run_child,
-                self.memory.byte_add(GUARD + STACK),
-                flags | libc::SIGCHLD,
-                (&raw mut self.orders).cast(),
-            )
-        };
-        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
-    }
-}
-
-impl Drop for Nursery {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this nursery's own, and no child is in it (see `spawn`).
-        unsafe { libc::munmap(self.memory, GUARD + STACK) };
-    }
-}
-
-impl Orders {
-    fn none() -> Self {
-        let unlimited = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-        Orders {
-            directory: ptr::null(),
-            program: ptr::null(),
-            arguments: ptr::null(),
-            variables: ptr::null(),
-            joins: ptr::null(),
-            around: Around {
-                socket: -1,
-                status: -1,
-                stdin: None,
-                stdout: -1,
-                stderr: -1,
-                program: None,
-                launcher: 0,
-                shed: None,
-                open_files: unlimited,
-                address_space: None,
-                user_processes: None,
-                shares_memory: false,
-            },
-        }
-    }
-}
-
-/// Points at each string of a request; returns the directory and the program.
-fn point(start: &Start<'_>, pointers: &mut Vec<*const c_char>) -> (*const c_char, *const c_char) {
-    pointers.clear();
-    let mut strings = start.strings.split_inclusive(|byte| *byte == 0).map(|text| text.as_ptr().cast());
-    let directory = strings.next().unwrap_or(ptr::null());
-    let program = strings.next().unwrap_or(ptr::null());
-    pointers.extend(strings.by_ref().take(start.arguments));
-    pointers.push(ptr::null());
-    pointers.extend(strings.take(start.variables));
-    pointers.push(ptr::null());
-    (directory, program)
-}
-
-/// The child. It has the launcher's descriptors (copies), its signal dispositions (all default) and its mask
-/// (all blocked), and nothing handles a signal here, so nothing runs in between.
-extern "C" fn run_child(orders: *mut c_void) -> c_int {
-    // SAFETY: `spawn` passes its nursery's orders, which stay as they are while this child is in it.
-    let orders = unsafe { *orders.cast::<Orders>() };
-    // SAFETY: the pointers in the orders are those of `spawn`: strings that end in NUL and lists that end in null.
-    let (step, error) = match unsafe { follow(&orders) } {
-        Ok(never) => match never {},
-        Err(failure) => failure,
-    };
-    let mut report = [0_u8; 8];
-    report[0] = step as u8;
-    report[4..].copy_from_slice(&error.to_ne_bytes());
-    // SAFETY: eight bytes of this stack are written to a descriptor, and then this process ends.
-    unsafe {
-        call(libc::SYS_write, [orders.around.status as usize, report.as_ptr() as usize, report.len(), 0]);
-        loop {
-            call(libc::SYS_exit_group, [127, 0, 0, 0]);
-        }
-    }
-}
-
-/// What a child reports through its status pipe: step, error.
-pub(super) fn read_report(report: [u8; 8]) -> (Step, i32) {
-    (Step::from_u8(report[0]), i32::from_ne_bytes([report[4], report[5], report[6], report[7]]))
-}
-
-/// Does everything up to the program itself; returns only with what failed.
-///
-/// # Safety
-/// Only for a child that [`Nursery::spawn`] made, with its orders.
-unsafe fn follow(orders: &Orders) -> Result<std::convert::Infallible, (Step, i32)> {
-    let around = &orders.around;
-    let no_signals = 0_u64;
-    // SAFETY: each call is given what it takes; descriptors are the launcher's, strings and lists are those of
-    // the orders, and structures lie on this stack.
-    unsafe {
-        call(libc::SYS_close, [around.socket as usize, 0, 0, 0]);
-        check(Step::Session, call(libc::SYS_setsid, [0; 4]))?;
-        die_with(around.launcher)?;
-        join(orders.joins)?;
-        limit(libc::RLIMIT_NOFILE as usize, &around.open_files)?;
-        for (resource, most) in
-            [(libc::RLIMIT_AS, around.address_space), (libc::RLIMIT_NPROC, around.user_processes)]
-        {
-            if let Some(most) = most {
-                limit(resource as usize, &libc::rlimit64 { rlim_cur: most, rlim_max: most })?;
+impl Setup<'_> {
+    /// Makes the child and returns its process id.
+    pub fn fork(&self) -> io::Result<Pid> {
+        let (arguments, variables) = (pointers(&self.start.arguments), pointers(&self.start.variables));
+        // SAFETY: this process has one thread, so no lock is held and nothing is half done in the copy, which makes
+        // system calls alone and ends in this function.
+        match unsafe { libc::fork() } {
+            0 => {
+                let Err(failure) = self.execute(&arguments, &variables);
+                self.report(failure);
+                // SAFETY: the child ends without running anything of the launcher's.
+                unsafe { libc::_exit(127) }
             }
+            pid => Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error),
         }
-        let directory = [orders.directory as usize, 0, 0, 0];
-        let changed = call(libc::SYS_chdir, directory);
-        // The launcher's descriptors from 3 on are all close-on-exec; a copy made here is not.
-        for (from, to) in [(around.stdin.unwrap_or(-1), 0), (around.stdout, 1), (around.stderr, 2)] {
-            if from >= 0 {
-                check(Step::Descriptors, call(libc::SYS_dup3, [from as usize, to, 0, 0]))?;
-            }
-        }
-        if let Some(shed) = &around.shed {
-            give_up(shed)?;
-            // Forgotten by the kernel with the change of the user.
-            die_with(around.launcher)?;
-        }
-        if changed < 0 {
-            // Its own folder may be closed to the agent.
-            check(Step::Directory, call(libc::SYS_chdir, directory))?;
-        }
-        let mask = [libc::SIG_SETMASK as usize, (&raw const no_signals) as usize, 0, 8];
-        check(Step::Session, call(libc::SYS_rt_sigprocmask, mask))?;
-        Err((Step::Execute, execute(orders)))
     }
-}
 
-/// Returns only with why it failed.
-///
-/// # Safety
-/// Only for a child that [`Nursery::spawn`] made, with its orders.
-unsafe fn execute(orders: &Orders) -> i32 {
-    let (arguments, variables) = (orders.arguments as usize, orders.variables as usize);
-    // SAFETY: strings and lists are those of the orders, and the descriptor is this child's copy.
-    let failed = unsafe {
-        match orders.around.program {
-            None => call(libc::SYS_execve, [orders.program as usize, arguments, variables, 0]),
-            Some(Program { descriptor, script }) => {
-                let descriptor = descriptor as usize;
-                if script {
-                    // The kernel tells the interpreter to open `/dev/fd/N`.
-                    call(libc::SYS_fcntl, [descriptor, libc::F_SETFD as usize, 0, 0]);
+    /// Everything up to the program itself; returns only if a step failed.
+    fn execute(
+        &self,
+        arguments: &[*const c_char],
+        variables: &[*const c_char],
+    ) -> Result<Infallible, Failure> {
+        // SAFETY: this is the child's copy, which nothing uses any more.
+        unsafe { libc::close(self.socket.as_raw_fd()) };
+        rustix::process::setsid().map_err(Failure::at(Step::Session))?;
+        self.die_with_launcher().map_err(Failure::at(Step::Session))?;
+        self.join_cell().map_err(Failure::at(Step::Cell))?;
+        for (resource, limit) in self.limits {
+            rustix::process::setrlimit(*resource, *limit).map_err(Failure::at(Step::Limits))?;
+        }
+        let change_directory = || rustix::process::chdir(&*self.start.directory);
+        let changed = change_directory();
+        self.take_descriptors().map_err(Failure::at(Step::Descriptors))?;
+        if let Some(privileges) = self.privileges {
+            privileges.give_up()?;
+            // The kernel forgot it when the user changed.
+            self.die_with_launcher().map_err(Failure::at(Step::Session))?;
+        }
+        if changed.is_err() {
+            // The user's own directory may be closed to the agent.
+            change_directory().map_err(Failure::at(Step::Directory))?;
+        }
+        unblock_signals().map_err(Failure::at(Step::Session))?;
+        // The lists end in null and their strings in NUL, and all of them outlive the call, if it returns at all.
+        let (arguments, variables) = (arguments.as_ptr(), variables.as_ptr());
+        match self.program {
+            // SAFETY: see above.
+            None => unsafe { libc::execve(self.start.program.as_ptr(), arguments, variables) },
+            Some(program) => {
+                if self.start.source == ProgramSource::Script {
+                    // The kernel has the interpreter open `/dev/fd/N`.
+                    let _ = rustix::io::fcntl_setfd(program, FdFlags::empty());
                 }
-                let none = c"".as_ptr() as usize;
-                let itself = libc::AT_EMPTY_PATH as usize;
-                call5(libc::SYS_execveat, [descriptor, none, arguments, variables, itself])
+                // SAFETY: see above.
+                unsafe { libc::fexecve(program.as_raw_fd(), arguments, variables) }
             }
-        }
-    };
-    -failed as i32
-}
+        };
+        Err(Failure::at(Step::Execute)(io::Error::last_os_error()))
+    }
 
-/// Has the kernel kill this process when the launcher dies.
-///
-/// # Safety
-/// Only for a child that [`Nursery::spawn`] made.
-unsafe fn die_with(launcher: i32) -> Result<(), (Step, i32)> {
-    let sigkill = libc::SIGKILL as usize;
-    // SAFETY: the calls take numbers.
-    unsafe {
-        check(Step::Session, call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, sigkill, 0, 0]))?;
+    /// Has the kernel kill this process when the launcher dies.
+    fn die_with_launcher(&self) -> Result<(), Errno> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // A launcher that died before this line sends no signal.
-        if call(libc::SYS_getppid, [0; 4]) != launcher as isize {
-            return Err((Step::Session, libc::ESRCH));
+        if rustix::process::getppid() == Some(self.launcher) { Ok(()) } else { Err(Errno::SRCH) }
+    }
+
+    /// Moves this process into each of the cell's groups.
+    fn join_cell(&self) -> Result<(), Errno> {
+        for group in self.joins {
+            let file = rustix::fs::open(group.as_c_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            // "0" stands for the process that writes it.
+            rustix::io::write(&file, b"0")?;
+        }
+        Ok(())
+    }
+
+    /// The launcher's descriptors from 3 on are all close-on-exec; these copies are not.
+    fn take_descriptors(&self) -> Result<(), Errno> {
+        if let Some(stdin) = self.stdin {
+            rustix::stdio::dup2_stdin(stdin)?;
+        }
+        rustix::stdio::dup2_stdout(self.stdout)?;
+        rustix::stdio::dup2_stderr(self.stderr)
+    }
+
+    fn report(&self, failure: Failure) {
+        let mut report = [0_u8; MAX_REPORT];
+        if let Ok(report) = postcard::to_slice(&failure, &mut report) {
+            let _ = rustix::io::write(self.status, report);
         }
     }
-    Ok(())
 }
 
-/// Writes this process into each of the cell's groups.
-///
-/// # Safety
-/// `joins` is a list of strings that ends in null.
-unsafe fn join(joins: *const *const c_char) -> Result<(), (Step, i32)> {
-    let mut next = joins;
-    // SAFETY: the list ends in null, and its strings in NUL.
-    unsafe {
-        while !(*next).is_null() {
-            let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
-            let open = [libc::AT_FDCWD as usize, *next as usize, flags, 0];
-            let file = check(Step::Cell, call(libc::SYS_openat, open))?;
-            // "0" stands for whoever writes it.
-            check(Step::Cell, call(libc::SYS_write, [file, c"0".as_ptr() as usize, 1, 0]))?;
-            call(libc::SYS_close, [file, 0, 0, 0]);
-            next = next.add(1);
+/// Reads a status pipe: `None` when the child has closed it by executing its program.
+pub(super) fn read_report(status: BorrowedFd<'_>) -> Result<Option<Failure>, Errno> {
+    let mut report = [0_u8; MAX_REPORT];
+    let length = rustix::io::read(status, &mut report)?;
+    let unreadable = Failure { step: Step::Request, errno: libc::EPROTO };
+    Ok((length > 0).then(|| postcard::from_bytes(&report[..length]).unwrap_or(unreadable)))
+}
+
+/// A list as `execve` takes it.
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Straight to the kernel: the C library never unblocks the two signals that it keeps to itself.
+fn unblock_signals() -> io::Result<()> {
+    let none = 0_u64;
+    // SAFETY: the kernel's set of signals is 64 bits, and the old one is not asked for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            ptr::null_mut::<u64>(),
+            size_of_val(&none),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_failure_fits_into_a_report() {
+        for errno in [i32::MIN, i32::MAX] {
+            let failure = Failure { step: Step::Capabilities, errno };
+            assert!(postcard::to_stdvec(&failure).unwrap().len() <= MAX_REPORT);
         }
     }
-    Ok(())
-}
-
-/// # Safety
-/// Only for a child that [`Nursery::spawn`] made.
-unsafe fn limit(resource: usize, to: &libc::rlimit64) -> Result<(), (Step, i32)> {
-    // SAFETY: 0 means this process; the structure outlives the call; the old limits are not asked for.
-    let result = unsafe { call(libc::SYS_prlimit64, [0, resource, ptr::from_ref(to) as usize, 0]) };
-    check(Step::Limits, result).map(drop)
-}
-
-pub(super) fn check(step: Step, result: isize) -> Result<usize, (Step, i32)> {
-    if result < 0 { Err((step, -result as i32)) } else { Ok(result as usize) }
 }

@@ -1,4 +1,4 @@
-//! What runs leave behind, and its end.
+//! The processes that runs leave behind, and their end.
 //!
 //! With a cgroup this costs a look into one file for each run. Without one the process table is scanned: a few
 //! times a second while anything runs, and always before a killed run is reported or a cell is closed. A scan
@@ -7,14 +7,16 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::OVER_PROCESSES;
+use rustix::process::Signal;
+
+use super::ExceededLimit;
 use super::launcher::{Run, State};
 use super::orphans::{self, Owner};
 use super::protocol::Reply;
 
-/// How soon is looked again whether what was killed is gone; doubled each time.
+/// The pause before looking again whether killed processes are gone; doubled each time.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// When a run that goes on is looked at for having executed its program.
+/// The pause before looking whether a run that goes on has executed its program.
 pub(super) const CONFIRM_AFTER: Duration = Duration::from_millis(5);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 /// How often the process table is scanned at most.
@@ -22,21 +24,21 @@ const SWEEP_EVERY: Duration = Duration::from_millis(250);
 /// On a machine with so many processes that a scan takes long, scans take one part in this of the time.
 const SWEEP_SHARE: u32 = 50;
 
-/// How often is looked whether the machine has many more processes than at the last scan: a fork bomb makes ten
-/// thousand a second, and the more there are the later the next scan would have its turn.
+/// The pause between looks at the machine's number of processes: a fork bomb makes ten thousand a second, and the
+/// more there are the later the next scan would have its turn.
 const PULSE: Duration = Duration::from_millis(10);
 /// So many more are reason enough to scan at once.
 const SURGE: u64 = 64;
 /// Scans for a surge take one part in this of the time.
 const SURGE_SHARE: u32 = 4;
 
-/// When to scan next.
+/// The times of the next scans.
 #[derive(Debug)]
 pub(super) struct Sweeps {
     /// Something ran since a scan last found nothing that should not be there.
     dirty: bool,
     next: Instant,
-    /// For those who wait for a scan that finds nothing: when to try again.
+    /// The next scan for those that wait for one that finds nothing.
     again: Instant,
     pulse: Instant,
     /// The machine's threads at the last scan, or the least since.
@@ -71,7 +73,7 @@ impl Sweeps {
     fn done(&mut self, began: Instant, clean: bool) {
         self.dirty = !clean;
         self.next = began + SWEEP_EVERY.max(began.elapsed() * SWEEP_SHARE);
-        // As long as the scan took, at least: what was killed needs the processor to be gone.
+        // As long as the scan took, at least: killed processes need the processor to be gone.
         self.again = Instant::now() + began.elapsed().max(FIRST_PAUSE * 5);
         self.threads = orphans::machine_threads();
         self.pulse = Instant::now() + PULSE.max(began.elapsed() * SURGE_SHARE);
@@ -79,15 +81,15 @@ impl Sweeps {
 }
 
 impl State {
-    /// SIGTERM to everything that a run consists of.
+    /// SIGTERM to all processes of a run.
     pub(super) fn terminate(&mut self, id: u64) {
         if let Some(run) = self.runs.get_mut(&id) {
             run.condemned = true;
-            self.signal_all(id, libc::SIGTERM);
+            self.signal_all(id, Signal::TERM);
         }
     }
 
-    /// SIGKILL to everything that a run consists of. Its end is reported when it is there.
+    /// SIGKILL to all processes of a run. Its end is reported when it has come.
     pub(super) fn kill(&mut self, id: u64) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         run.condemned = true;
@@ -100,17 +102,17 @@ impl State {
             }
         }
         // It may not have joined its group yet.
-        self.signal_main(pid, libc::SIGKILL);
+        self.signal_main(pid, Signal::KILL);
     }
 
     /// A main process's number is its own until it is reaped, and then it is no longer among the mains.
-    fn signal_main(&self, pid: i32, signal: i32) {
+    fn signal_main(&self, pid: i32, signal: Signal) {
         if self.mains.contains_key(&pid) {
             orphans::signal(pid, signal);
         }
     }
 
-    fn signal_all(&mut self, id: u64, signal: i32) {
+    fn signal_all(&mut self, id: u64, signal: Signal) {
         let Some(run) = self.runs.get(&id) else { return };
         let in_cell = self.cells.get(&run.cell).filter(|cell| cell.has_groups()).map(|cell| cell.members());
         let members = in_cell.unwrap_or_else(|| self.owned_by(id));
@@ -120,7 +122,7 @@ impl State {
         }
     }
 
-    /// Kills whatever is in a cell and removes it; says so when nothing is left.
+    /// Kills all processes of a cell and removes it; reports when nothing is left.
     pub(super) fn close_cell(&mut self, id: u64) {
         match self.cells.get_mut(&id) {
             Some(cell) => {
@@ -135,7 +137,7 @@ impl State {
 
     /// When [`State::tick`] has something to do, unless something happens before.
     pub fn next_tick(&self) -> Option<Instant> {
-        let runs = self.runs.values().filter(|run| run.ended.is_some() || run.status.is_some());
+        let runs = self.runs.values().filter(|run| run.outcome.is_some() || run.status.is_some());
         let runs = runs.map(|run| run.look_again);
         let now = Instant::now();
         let closing = self.cells.values().any(|cell| cell.closing).then_some(now + FIRST_PAUSE);
@@ -145,8 +147,8 @@ impl State {
         runs.chain(leases).chain(closing).chain(ending).chain(sweep).min()
     }
 
-    /// Whether something has to be looked at from time to time: no cgroup bounds the processes of some run, or
-    /// something is there of which no run is known.
+    /// Whether the process table has to be looked at from time to time: no cgroup bounds the processes of some run,
+    /// or there are processes of no known run.
     fn watches(&self) -> bool {
         self.must_scan() || self.cells.values().any(|cell| cell.watched_processes.is_some())
     }
@@ -155,14 +157,14 @@ impl State {
         (self.runs.is_empty() && !self.childless) || self.cells.values().any(|cell| !cell.has_groups())
     }
 
-    /// Goes on with whatever is being ended.
+    /// Goes on with the runs and cells that are being ended.
     pub fn tick(&mut self, now: Instant) {
         self.confirm_due(now);
         self.end_leases(now);
         let due: Vec<u64> = self
             .runs
             .iter()
-            .filter(|(_, run)| run.ended.is_some() && run.look_again <= now)
+            .filter(|(_, run)| run.outcome.is_some() && run.look_again <= now)
             .map(|(id, _)| *id)
             .collect();
         let mut to_find = HashSet::new();
@@ -188,11 +190,11 @@ impl State {
         self.close_cells(clean);
     }
 
-    /// Ends what runs under a lease that the agent has not renewed, though it may be stopped itself.
+    /// Ends the runs whose lease has not been renewed. The agent cannot while it is stopped.
     fn end_leases(&mut self, now: Instant) {
-        let over = |run: &Run| !run.condemned && run.until.is_some_and(|until| until <= now);
-        let over = self.runs.iter().filter(|(_, run)| over(run)).map(|(id, _)| *id);
-        for id in over.collect::<Vec<_>>() {
+        let expired = |run: &Run| !run.condemned && run.until.is_some_and(|until| until <= now);
+        let expired = self.runs.iter().filter(|(_, run)| expired(run)).map(|(id, _)| *id);
+        for id in expired.collect::<Vec<_>>() {
             self.kill(id);
         }
     }
@@ -212,7 +214,7 @@ impl State {
         }
     }
 
-    /// Returns whether nobody is there whom no run accounts for, as far as is known now.
+    /// Returns whether every process is of a run, as far as is known now.
     fn sweep_if_due(&mut self, now: Instant, to_find: &HashSet<u64>) -> bool {
         if self.childless && self.runs.is_empty() {
             self.sweeps.dirty = false;
@@ -234,10 +236,10 @@ impl State {
             self.sweeps.done(now, self.runs.is_empty());
             return false;
         }
-        let found = self.sweep(to_find);
-        let strays = found.get(&Owner::Stray).copied().unwrap_or(0);
+        let counts = self.sweep(to_find);
+        let strays = counts.get(&Owner::Stray).copied().unwrap_or(0);
         for id in to_find {
-            if strays == 0 && !found.contains_key(&Owner::Run(*id)) {
+            if strays == 0 && !counts.contains_key(&Owner::Run(*id)) {
                 self.finish(*id);
             } else {
                 self.look_again(*id, Instant::now() + now.elapsed());
@@ -247,8 +249,8 @@ impl State {
         strays == 0
     }
 
-    /// Kills what is of these runs or of none, and every run that has too many processes. Returns how many
-    /// processes were found of whom.
+    /// Kills the processes of these runs and of none, and every run that has too many. Returns the number of
+    /// processes by owner.
     fn sweep(&mut self, kill: &HashSet<u64>) -> HashMap<Owner, u64> {
         let mut counts = HashMap::new();
         let mut first = true;
@@ -277,13 +279,13 @@ impl State {
     fn hold_to_processes(&mut self, id: u64, count: u64) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let most = self.cells.get(&run.cell).and_then(|cell| cell.watched_processes);
-        if run.over == 0 && most.is_some_and(|most| count > most) {
-            run.over = OVER_PROCESSES;
+        if run.exceeded.is_none() && most.is_some_and(|most| count > most) {
+            run.exceeded = Some(ExceededLimit::Processes);
             self.kill(id);
         }
     }
 
-    /// Holds those to their processes that are in a group which does not count them.
+    /// Counts the processes of runs in groups that do not count them.
     fn count_in_groups(&mut self) {
         let watched =
             self.cells.values().filter(|cell| cell.has_groups() && cell.watched_processes.is_some());
@@ -298,10 +300,12 @@ impl State {
         self.owned().into_iter().filter(|(_, owner)| *owner == Owner::Run(id)).map(|(pid, _)| pid).collect()
     }
 
-    /// Who is there, and of which run.
+    /// All processes below the launcher, with their owners.
     fn owned(&self) -> Vec<(i32, Owner)> {
         let sessions = self.runs.iter().map(|(id, run)| (run.pid, *id)).collect();
-        orphans::owners(&orphans::scan(), self.pid, &self.mains, &sessions, |pid| self.run_of(pid))
+        orphans::owners(&orphans::scan(), self.pid.as_raw_pid(), &self.mains, &sessions, |pid| {
+            self.run_of(pid)
+        })
     }
 
     fn close_cells(&mut self, clean: bool) {

@@ -1,23 +1,23 @@
-//! What can go wrong with starting, in words for the author of a registration.
+//! Errors of starting, in words for the author of a registration.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::child::Step;
+use super::child::{Failure, Step};
 
-/// Why there is no launcher.
+/// The launcher could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("cannot connect to a launcher process: {0}")]
     Socket(#[source] io::Error),
     #[error("cannot start the launcher {}: {source}", program.display())]
     Start { program: PathBuf, source: io::Error },
-    #[error("the launcher {} did not say that it is ready", program.display())]
+    #[error("the launcher {} did not report that it is ready", program.display())]
     NotReady { program: PathBuf },
 }
 
-/// Why a run did not start.
+/// A run could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("there is no program {}", .0.display())]
@@ -71,14 +71,14 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// What a step that failed in the launcher means.
-    pub(super) fn of(step: Step, errno: i32, program: &Path, dir: &Path) -> Self {
+    /// The meaning of a step that failed in the launcher.
+    pub(super) fn of(Failure { step, errno }: Failure, program: &Path, dir: &Path) -> Self {
         let source = io::Error::from_raw_os_error(errno);
         match step {
             Step::Request if errno == libc::EBUSY => SpawnError::CellBusy,
             Step::Request if errno == libc::ENOENT => SpawnError::CellClosed,
             Step::Request | Step::Session => SpawnError::Session(source),
-            Step::Clone => SpawnError::NoProcess(source),
+            Step::Fork => SpawnError::NoProcess(source),
             Step::Cell => SpawnError::Cell(source),
             Step::Identity => SpawnError::Identity(source),
             Step::Capabilities => SpawnError::Capabilities(source),
@@ -112,7 +112,7 @@ fn is_executable(program: &Path) -> bool {
     rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What a script's first line names, or what a dynamic program needs in order to be loaded.
+/// The interpreter in a script's first line, or the loader of a dynamic program.
 fn interpreter(program: &Path) -> Option<String> {
     let mut start = Vec::new();
     File::open(program).ok()?.take(256).read_to_end(&mut start).ok()?;

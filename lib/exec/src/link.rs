@@ -1,4 +1,4 @@
-//! The agent's end of the socket to one launcher process, and who waits for what from it.
+//! The agent's end of the socket to one launcher process, and the tasks that wait for its replies.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -12,23 +12,21 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
 
-use super::child::Step;
-use super::protocol::{MAX_REPLIES, Reply, Request};
-use super::socket::{self, Received};
-use super::wire::Reader;
-use super::{Ended, Exit, Over, SpawnError};
+use super::protocol::{ContainmentKind, MAX_REPLIES, Reply, Request};
+use super::socket::{self, Incoming};
+use super::{RunOutcome, SpawnError};
 
-/// Whether a run's program is executed, and as which process.
+/// The main process of a run whose program is executed, or the reason why it is not.
 pub(super) type StartAnswer = Result<i32, SpawnError>;
 
 /// A connection to one launcher process.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: AsyncFd<OwnedFd>,
-    /// Which launcher it is, counted from the agent's start.
+    /// The number of the launcher, counted from the agent's start.
     pub generation: u64,
     waiting: Mutex<Waiting>,
-    /// What did not fit into the socket when it was posted.
+    /// Packets that did not fit into the socket when they were posted.
     backlog: Mutex<VecDeque<Vec<u8>>>,
     behind: Notify,
 }
@@ -38,12 +36,12 @@ struct Waiting {
     runs: HashMap<u64, WaitingRun>,
     cells: HashMap<u64, oneshot::Sender<Vec<String>>>,
     closing: HashMap<u64, oneshot::Sender<()>>,
-    ready: Option<oneshot::Sender<u8>>,
-    /// The launcher is gone: nobody may begin to wait.
-    over: bool,
+    ready: Option<oneshot::Sender<ContainmentKind>>,
+    /// The launcher is gone: nothing may begin to wait.
+    closed: bool,
 }
 
-/// A run that was asked for and has not been reported as ended.
+/// A run that was requested and has not been reported as ended.
 #[derive(Debug)]
 pub(super) struct WaitingRun {
     pub pid: Option<i32>,
@@ -51,10 +49,10 @@ pub(super) struct WaitingRun {
     pub program: PathBuf,
     pub dir: PathBuf,
     /// The writing ends of its output. The agent keeps them open until the run has ended, or each process that
-    /// ends would wake the agent for every pipe that it closes, just before it is told of the end itself.
+    /// ends would wake the agent for every pipe that it closes, just before the end itself is reported.
     pub outputs: Option<Arc<[OwnedFd; 2]>>,
     pub started: Option<oneshot::Sender<StartAnswer>>,
-    pub ended: oneshot::Sender<Ended>,
+    pub ended: oneshot::Sender<RunOutcome>,
 }
 
 impl Link {
@@ -71,11 +69,7 @@ impl Link {
     }
 
     /// Sends a request, waiting while the launcher is behind.
-    pub async fn send(
-        &self,
-        request: &Request<'_>,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), SpawnError> {
+    pub async fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<(), SpawnError> {
         let packet = request.encode();
         let sent = self
             .socket
@@ -85,7 +79,7 @@ impl Link {
     }
 
     /// Sends a small request at once or as soon as there is room, without waiting.
-    pub fn post(&self, request: &Request<'_>) {
+    pub fn post(&self, request: &Request) {
         let packet = request.encode();
         let mut backlog = lock(&self.backlog);
         if backlog.is_empty() && socket::send(self.socket.get_ref(), &packet, &[]) != Err(Errno::AGAIN) {
@@ -95,21 +89,21 @@ impl Link {
         self.behind.notify_one();
     }
 
-    /// Notes a run before it is asked for; `false` if the launcher is gone.
+    /// Notes a run before it is requested; `false` if the launcher is gone.
     pub fn expect_run(&self, id: u64, run: WaitingRun) -> bool {
         let mut waiting = lock(&self.waiting);
-        if !waiting.over {
+        if !waiting.closed {
             waiting.runs.insert(id, run);
         }
-        !waiting.over
+        !waiting.closed
     }
 
     pub fn is_under_way(&self, run: u64) -> bool {
         lock(&self.waiting).runs.contains_key(&run)
     }
 
-    /// What a launcher that starts says about how it holds processes together.
-    pub fn expect_ready(&self) -> oneshot::Receiver<u8> {
+    /// A starting launcher's means of holding processes together.
+    pub fn expect_ready(&self) -> oneshot::Receiver<ContainmentKind> {
         let (sender, receiver) = oneshot::channel();
         lock(&self.waiting).ready = Some(sender);
         receiver
@@ -120,11 +114,11 @@ impl Link {
         lock(&self.waiting).ready = None;
     }
 
-    /// What cannot be enforced in a cell, when it is open.
+    /// The limits that are not enforced in a cell, when it is open.
     pub fn expect_cell(&self, cell: u64) -> oneshot::Receiver<Vec<String>> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = lock(&self.waiting);
-        if !waiting.over {
+        if !waiting.closed {
             waiting.cells.insert(cell, sender);
         }
         receiver
@@ -134,34 +128,36 @@ impl Link {
     pub fn expect_closed(&self, cell: u64) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = lock(&self.waiting);
-        if !waiting.over {
+        if !waiting.closed {
             waiting.closing.insert(cell, sender);
         }
         receiver
     }
 
-    /// Ends the agent's side: the launcher hears no more and ends everything, and can still report that.
+    /// Ends the agent's side: the launcher gets no further request and ends everything, and can still report that.
     pub fn hang_up(&self) {
         let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Write);
     }
 
-    /// The launcher is gone. Takes over all that is waiting for it.
+    /// The launcher is gone. Takes over all runs that wait for it.
     pub fn give_up(&self) -> Vec<WaitingRun> {
         let mut waiting = lock(&self.waiting);
-        waiting.over = true;
+        waiting.closed = true;
         waiting.cells.clear();
         waiting.closing.clear();
         waiting.ready = None;
         waiting.runs.drain().map(|(_, run)| run).collect()
     }
 
-    /// Passes on what the launcher says until it is gone, and sends it what could not be sent at once.
+    /// Passes on the launcher's replies until it is gone, and sends it the backlog.
     pub async fn serve(&self) {
         let read = async {
             let mut buffer = vec![0; MAX_REPLIES];
             while let Ok(length) = self.receive(&mut buffer).await {
                 if !self.dispatch(&buffer[..length]) {
-                    tracing::error!("the launcher says what makes no sense; another one is started");
+                    tracing::error!(
+                        "the launcher sent a reply that makes no sense; another launcher is started"
+                    );
                     return;
                 }
             }
@@ -174,20 +170,20 @@ impl Link {
 
     async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut none = Vec::new();
-        let received = self
+        let incoming = self
             .socket
             .async_io(Interest::READABLE, |socket| Ok(socket::receive(socket, buffer, &mut none)?))
             .await?;
-        match received {
-            Received::Packet(length) => Ok(length),
-            Received::TooLarge | Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        match incoming {
+            Incoming::Packet(length) => Ok(length),
+            Incoming::TooLarge | Incoming::End => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     async fn catch_up(&self) -> std::convert::Infallible {
         loop {
             self.behind.notified().await;
-            while let Some(packet) = self.take_behind() {
+            while let Some(packet) = self.next_of_backlog() {
                 // If it fails the launcher is gone, which the reading side sees.
                 let _ = self
                     .socket
@@ -199,20 +195,19 @@ impl Link {
     }
 
     /// The oldest of the backlog. It stays there until it is sent, so that nothing overtakes it.
-    fn take_behind(&self) -> Option<Vec<u8>> {
+    fn next_of_backlog(&self) -> Option<Vec<u8>> {
         lock(&self.backlog).front().cloned()
     }
 
-    fn dispatch(&self, packet: &[u8]) -> bool {
-        let mut reader = Reader(packet);
-        while !reader.0.is_empty() {
-            let Some(reply) = Reply::decode(&mut reader) else { return false };
+    fn dispatch(&self, mut packet: &[u8]) -> bool {
+        while !packet.is_empty() {
+            let Some(reply) = Reply::decode(&mut packet) else { return false };
             self.pass_on(reply);
         }
         true
     }
 
-    /// Whoever waited may have gone away; then nobody needs to know.
+    /// The receiver may have gone away; then the reply is dropped.
     fn pass_on(&self, reply: Reply) {
         let mut waiting = lock(&self.waiting);
         match reply {
@@ -225,20 +220,19 @@ impl Link {
                     let _ = run.started.take().map(|sender| sender.send(Ok(pid)));
                 }
             }
-            Reply::Failed { run, step, errno } => {
+            Reply::Failed { run, failure } => {
                 let failed = waiting.runs.remove(&run);
-                // Words may take a look at the program's file.
+                // The error may need a look at the program's file.
                 drop(waiting);
                 if let Some(run) = failed {
-                    let error = SpawnError::of(Step::from_u8(step), errno, &run.program, &run.dir);
+                    let error = SpawnError::of(failure, &run.program, &run.dir);
                     let _ = run.started.map(|sender| sender.send(Err(error)));
                 }
             }
-            Reply::Ended { run, status, ran_for, cpu, max_rss, over } => {
+            Reply::Ended { run, outcome } => {
                 if let Some(run) = waiting.runs.remove(&run) {
-                    let exit = Exit::from_status(status);
                     drop(run.outputs);
-                    let _ = run.ended.send(Ended { exit, ran_for, cpu, max_rss, over: Over::from_u8(over) });
+                    let _ = run.ended.send(outcome);
                 }
             }
             Reply::CellOpen { cell, unenforced } => {
@@ -247,12 +241,12 @@ impl Link {
             Reply::CellClosed { cell } => {
                 let _ = waiting.closing.remove(&cell).map(|sender| sender.send(()));
             }
-            Reply::Refused { why } => tracing::error!("the launcher refused {why}"),
+            Reply::Refused { reason } => tracing::error!("the launcher refused {reason}"),
         }
     }
 }
 
-/// What these locks guard is whole at every moment, so a panic of another holder does no harm.
+/// The state behind these locks is whole at every moment, so a panic of another holder does no harm.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

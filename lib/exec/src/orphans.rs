@@ -1,16 +1,18 @@
-//! The process table: who descends from the launcher, and from which run.
+//! The process table: the descendants of the launcher, and their runs.
 //!
 //! Where there is no cgroup this is how escapees are found. It is a scan of `/proc`, so it is done a few times a
 //! second at most. A process belongs to a run if the run's main process is among its ancestors, or if it is of
-//! the run's session, or if the orphan it descends from carries the run's token in its environment. An orphan
-//! of which nobody knows whose it is has hidden on purpose, and belongs to no one.
+//! the run's session, or if the orphan it descends from carries the run's token in its environment. An
+//! orphan without any of these has hidden on purpose, and belongs to no run.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The variable that marks what a run has started.
+use rustix::process::{Pid, Signal};
+
+/// The variable that marks the processes of a run.
 pub(crate) const TOKEN_VARIABLE: &str = "ESTIMAND_RUN";
 
 /// How often a fork bomb may be stopped and looked for again before it is killed as far as it was found.
@@ -18,7 +20,7 @@ const STOP_PASSES: usize = 12;
 /// Environments are read up to this; the kernel gives out no more of a run's than it was started with.
 const MAX_ENVIRONMENT: u64 = 512 * 1024;
 
-/// A process as the table shows it.
+/// A process in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub pid: i32,
@@ -27,25 +29,25 @@ pub(super) struct Process {
     pub zombie: bool,
 }
 
-/// To whom a process belongs.
+/// The owner of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Run(u64),
     Stray,
 }
 
-/// Sends a signal; who is gone already needs none.
-pub(super) fn signal(pid: i32, signal: i32) {
-    // SAFETY: sending a signal touches no memory. Pids below 2 would mean groups or everybody.
-    if pid > 1 {
-        unsafe { libc::kill(pid, signal) };
+/// Sends a signal. Pids below 2 would mean groups or every process.
+pub(super) fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 1) {
+        // A process that is gone needs no signal.
+        let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
 /// Reads the start of a small file into a buffer, allocating nothing but the path.
 pub(super) fn read_small<'a>(path: &Path, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = File::open(path).ok()?.read(buffer).ok()?;
-    // A process may have put anything into its name, which `stat` shows; what matters comes after it.
+    // A process may have put anything into its name, which `stat` shows; the fields that matter follow it.
     Some(match std::str::from_utf8(&buffer[..length]) {
         Ok(text) => text,
         Err(_) => {
@@ -76,7 +78,7 @@ pub(super) fn scan() -> Vec<Process> {
         .collect()
 }
 
-/// How many threads the machine has; 0 if it does not say.
+/// The number of threads of the machine; 0 if it is unknown.
 pub(super) fn machine_threads() -> u64 {
     let mut buffer = [0_u8; 128];
     let load = read_small(Path::new("/proc/loadavg"), &mut buffer);
@@ -97,8 +99,8 @@ pub(super) fn token(pid: i32) -> Option<String> {
     })
 }
 
-/// Which living processes belong to whom. `mains` are the runs by their main process, `sessions` the same and
-/// those of runs whose main process has ended; `run_of` says which run has a token.
+/// The owners of all living processes. `mains` are the runs by their main process, `sessions` the same and
+/// those of runs whose main process has ended; `run_of` finds the run of a token.
 pub(super) fn owners(
     table: &[Process],
     launcher: i32,
@@ -143,23 +145,22 @@ fn root_below<'a>(
     None
 }
 
-/// Kills what `find` finds: stops it first, again and again until nobody new appears, so that nobody can fork
-/// away from being killed. Returns how many there were.
+/// Kills the processes that `find` finds. They are stopped first, again and again until no new one appears, so that
+/// none escapes by forking. Returns their number.
 pub(super) fn kill_found(mut find: impl FnMut() -> Vec<i32>) -> usize {
     let mut stopped: HashSet<i32> = HashSet::new();
     for _ in 0..STOP_PASSES {
-        let found = find();
-        let new: Vec<i32> = found.into_iter().filter(|pid| !stopped.contains(pid)).collect();
+        let new: Vec<i32> = find().into_iter().filter(|pid| !stopped.contains(pid)).collect();
         if new.is_empty() {
             break;
         }
         for pid in &new {
-            signal(*pid, libc::SIGSTOP);
+            signal(*pid, Signal::STOP);
         }
         stopped.extend(new);
     }
     for pid in &stopped {
-        signal(*pid, libc::SIGKILL);
+        signal(*pid, Signal::KILL);
     }
     stopped.len()
 }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn stat_is_read_whatever_the_name_is() {
+    fn stat_is_read_with_any_name() {
         let read = |text: &str| parse_stat(7, text).map(|process| (process.parent, process.session));
         assert_eq!(read("7 (a) b (c) S 3 7 9 0"), Some((3, 9)));
         assert_eq!(read("7 (a"), None);

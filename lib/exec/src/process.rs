@@ -1,8 +1,8 @@
-//! The launcher process: what it makes of itself before it takes its first request, and its wait for events.
+//! The launcher process: its preparation before the first request, and its wait for events.
 //!
 //! It is a session of its own, so a Ctrl-C in the agent's terminal does not reach it; it blocks every signal, so
-//! nothing interrupts it; and it is the subreaper of all that it starts, so nothing becomes an orphan of anyone
-//! else. It ends when its socket does, after everything that it started.
+//! nothing interrupts it; and it is the subreaper of all that it starts, so every orphan becomes its
+//! child. It ends when its socket does, after everything that it started.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -15,15 +15,14 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::process::{Resource, Rlimit};
 
-use super::kernel::call;
 use super::launcher::State;
 
-/// What the out-of-memory killer adds to whatever runs, in thousandths of the memory: a collector goes before
-/// the machine's own work does.
+/// The out-of-memory killer adds this to each run, in thousandths of the memory: a collector goes before the
+/// machine's own work does.
 const OOM_SCORE: &str = "500";
 /// The launcher's own precedence, as `nice` counts it.
-const NICE: libc::c_int = -10;
-/// What events are about.
+const NICE: i32 = -10;
+/// The sources of events.
 const SOCKET: u64 = 0;
 const SIGNALS: u64 = 1;
 /// How many requests are taken before the ends of runs have their turn.
@@ -46,7 +45,7 @@ struct Process {
     signals: OwnedFd,
 }
 
-/// What the launcher waits with, and what its state registers with.
+/// The launcher's one `epoll` descriptor.
 #[derive(Debug)]
 pub(super) struct Poll(OwnedFd);
 
@@ -55,12 +54,12 @@ impl Poll {
         Ok(Poll(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
-    /// Asks to be told nothing more.
+    /// Reports no further event of the socket.
     pub fn forget(&self, socket: impl AsFd) {
         let _ = epoll::delete(&self.0, socket);
     }
 
-    /// Asks to be told when the socket takes packets again, or no longer.
+    /// Reports, or no longer, that the socket takes packets again.
     pub fn watch_writable(&self, socket: impl AsFd, wanted: bool) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::RDHUP;
         let flags = if wanted { flags | EventFlags::OUT } else { flags };
@@ -70,12 +69,12 @@ impl Poll {
 
 fn prepare() -> io::Result<Process> {
     let socket = take_socket()?;
-    // Both fail only for what already is so.
+    // Each fails only if it is so already.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"launcher");
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let signals = take_signals()?;
-    // Raised for its own sake: each run that starts takes some. A run gets back what was there before.
+    // Raised for the launcher's own sake: each run that starts takes some. Runs get the former limit.
     let open_files = rustix::process::getrlimit(Resource::Nofile);
     let _ = rustix::process::setrlimit(
         Resource::Nofile,
@@ -85,7 +84,7 @@ fn prepare() -> io::Result<Process> {
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     take_precedence();
-    // Last, because what it closes are the files in `/proc` that were written above.
+    // Last, because it closes the files in `/proc` that were written above.
     super::privileges::seal()?;
 
     let poll = Poll::new()?;
@@ -94,10 +93,11 @@ fn prepare() -> io::Result<Process> {
     Ok(Process { state: State::new(socket, poll, open_files), signals })
 }
 
-/// Whoever ends what overwhelms the machine must not wait for its turn behind it. Runs do not inherit this. It
-/// takes a privilege; without it the launcher waits like anybody.
+/// Gives the launcher precedence over runs that overwhelm the machine: it must not wait for its turn behind the
+/// processes that it is to end. Runs do not inherit this. It takes a privilege; without it the launcher waits like
+/// any process.
 ///
-/// Only the real-time classes help against thousands that want to run: by weight, any of many still gets little.
+/// Only the real-time classes help against thousands of processes: by weight, one of many still gets little.
 /// The launcher is short of work and waits for events, and the kernel keeps a share for all others in any case.
 fn take_precedence() {
     let real_time = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
@@ -110,15 +110,15 @@ fn take_precedence() {
             && libc::sched_getscheduler(0) == libc::SCHED_OTHER
             && libc::sched_setscheduler(0, policy, &priority) == 0
         {
-            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+            let _ = rustix::process::setpriority_process(None, NICE);
         }
     }
     // Where each session has its share of the processor, this counts; runs are sessions of their own.
     let _ = fs::write("/proc/self/autogroup", NICE.to_string());
 }
 
-/// Takes the socket from standard input, puts `/dev/null` there and on standard output, and closes whatever else
-/// came along. Standard error stays the agent's, for words of distress.
+/// Takes the socket from standard input, puts `/dev/null` there and on standard output, and closes all other
+/// descriptors. Standard error stays the agent's, for a last message.
 fn take_socket() -> io::Result<OwnedFd> {
     close_from(3);
     let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
@@ -149,10 +149,12 @@ fn close_from(first: RawFd) {
     }
 }
 
-/// Every signal gets its default disposition, which is what runs inherit, and is blocked, which they undo.
+/// Gives every signal its default disposition, which runs inherit, and blocks it, which they undo.
 fn take_signals() -> io::Result<OwnedFd> {
     // Straight to the kernel: the C library keeps two signals to itself, which an ancestor may have changed.
     const SIGNALS: usize = 64;
+    const MASK: usize = size_of::<u64>();
+    const NONE: *mut u64 = std::ptr::null_mut();
     let default = [0_usize; 16];
     let all = u64::MAX;
     // SAFETY: an action of the kernel's that is all zero means the default, and none is larger than this array;
@@ -160,9 +162,9 @@ fn take_signals() -> io::Result<OwnedFd> {
     unsafe {
         for signal in 1..=SIGNALS {
             // The two that cannot be changed refuse.
-            call(libc::SYS_rt_sigaction, [signal, default.as_ptr() as usize, 0, 8]);
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), NONE, MASK);
         }
-        call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, (&raw const all) as usize, 0, 8]);
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, NONE, MASK);
     }
     // SAFETY: the set is plain data, valid when zeroed and filled by the calls that take it, and the descriptor
     // that `signalfd` returns is new.
@@ -192,7 +194,7 @@ impl Process {
                 }
             }
             if socket.intersects(EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR) {
-                // What the agent still asked for dies with it.
+                // Pending requests are dropped with the agent.
                 self.state.end();
             } else if socket.contains(EventFlags::IN) {
                 self.state.take_requests(REQUESTS_A_TURN);

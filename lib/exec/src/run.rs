@@ -1,14 +1,17 @@
-//! One run, as the agent holds it.
+//! The agent's handle on one run, and the run's pipes.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::fs::{Gid, OFlags, Uid};
+use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::oneshot;
 
 use super::link::{Link, StartAnswer};
 use super::protocol::Request;
-use super::{Ended, SpawnError};
+use super::{Identity, RunOutcome, SpawnError, Stdin};
 
 /// A run under way. Dropping it kills it.
 #[derive(Debug)]
@@ -18,8 +21,8 @@ pub struct Run {
     pid: Option<i32>,
     began: Instant,
     started: Option<oneshot::Receiver<StartAnswer>>,
-    ended: oneshot::Receiver<Ended>,
-    outcome: Option<Ended>,
+    ended: oneshot::Receiver<RunOutcome>,
+    outcome: Option<RunOutcome>,
     stdout: Option<Receiver>,
     stderr: Option<Receiver>,
     stdin: Option<Sender>,
@@ -27,7 +30,7 @@ pub struct Run {
 
 /// The agent's ends of a run's pipes.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct RunPipes {
     pub stdout: Receiver,
     pub stderr: Receiver,
     pub stdin: Option<Sender>,
@@ -38,10 +41,10 @@ impl Run {
         link: Arc<Link>,
         id: u64,
         started: oneshot::Receiver<StartAnswer>,
-        ended: oneshot::Receiver<Ended>,
-        ends: Ends,
+        ended: oneshot::Receiver<RunOutcome>,
+        pipes: RunPipes,
     ) -> Self {
-        let Ends { stdout, stderr, stdin } = ends;
+        let RunPipes { stdout, stderr, stdin } = pipes;
         Run {
             link,
             id,
@@ -56,7 +59,7 @@ impl Run {
         }
     }
 
-    /// Waits until the program is executed, or could not be. May be dropped and called again.
+    /// Waits until the program is executed or could not be. May be dropped and called again.
     pub(super) async fn confirmed(&mut self) -> Result<(), SpawnError> {
         let Some(started) = &mut self.started else { return Ok(()) };
         let answer = started.await.unwrap_or(Err(SpawnError::LauncherGone));
@@ -65,8 +68,8 @@ impl Run {
         Ok(())
     }
 
-    /// Waits for the end of a run whose start was not waited for. May be dropped and called again.
-    pub(super) async fn outcome(&mut self) -> Result<Ended, SpawnError> {
+    /// Waits for the end of a run that may not have started yet. May be dropped and called again.
+    pub(super) async fn outcome(&mut self) -> Result<RunOutcome, SpawnError> {
         self.confirmed().await?;
         Ok(self.ended().await)
     }
@@ -102,20 +105,52 @@ impl Run {
     }
 
     /// Waits until its main process has ended and nothing else of it is left. May be dropped and called again.
-    pub async fn ended(&mut self) -> Ended {
-        if let Some(ended) = &self.outcome {
-            return ended.clone();
+    pub async fn ended(&mut self) -> RunOutcome {
+        if let Some(outcome) = &self.outcome {
+            return outcome.clone();
         }
-        let ended = (&mut self.ended).await.unwrap_or_else(|_| Ended::lost(self.began.elapsed()));
-        self.outcome.insert(ended).clone()
+        let outcome = (&mut self.ended).await.unwrap_or_else(|_| RunOutcome::lost(self.began.elapsed()));
+        self.outcome.insert(outcome).clone()
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Whether its end was waited for or not, the link knows whether it is there.
+        // The link knows whether it still runs, even if nothing waits for its end.
         if self.link.is_under_way(self.id) {
             self.kill();
         }
+    }
+}
+
+impl RunPipes {
+    /// Makes the pipes of a run: the agent's ends, which do not block, and the run's, which do (output and error, and
+    /// input).
+    pub fn new(
+        stdin: Stdin,
+        owner: Option<&Identity>,
+    ) -> std::io::Result<(Self, [OwnedFd; 2], Option<OwnedFd>)> {
+        let (stdout, stdout_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdin_end, stdin) = match stdin {
+            Stdin::Null => (None, None),
+            Stdin::Pipe => {
+                let (stdin_end, stdin) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
+                (Some(stdin_end), Some(Sender::from_owned_fd_unchecked(stdin)?))
+            }
+        };
+        if let Some(Identity { uid, gid, .. }) = owner {
+            // Or the run could not open `/dev/stderr`, which is how scripts write there.
+            for end in [&stdout_end, &stderr_end].into_iter().chain(&stdin_end) {
+                rustix::fs::fchown(end, Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
+            }
+        }
+        for end in [&stdout, &stderr] {
+            rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK)?;
+        }
+        let stdout = Receiver::from_owned_fd_unchecked(stdout)?;
+        let stderr = Receiver::from_owned_fd_unchecked(stderr)?;
+        Ok((RunPipes { stdout, stderr, stdin }, [stdout_end, stderr_end], stdin_end))
     }
 }

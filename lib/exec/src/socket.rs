@@ -41,12 +41,12 @@ pub(super) fn send(
     Ok(())
 }
 
-/// What one call to [`receive`] brought.
+/// The result of one call to [`receive`].
 #[derive(Debug)]
-pub(super) enum Received {
-    /// That many bytes of the buffer.
+pub(super) enum Incoming {
+    /// A packet of so many bytes, which are in the buffer.
     Packet(usize),
-    /// A packet that was larger than the buffer; what arrived of it is of no use.
+    /// A packet that was larger than the buffer; the part that arrived is of no use.
     TooLarge,
     /// The other side is gone.
     End,
@@ -57,7 +57,7 @@ pub(super) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
-) -> rustix::io::Result<Received> {
+) -> rustix::io::Result<Incoming> {
     descriptors.clear();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -73,11 +73,11 @@ pub(super) fn receive(
         }
     }
     if message.bytes == 0 {
-        return Ok(Received::End);
+        return Ok(Incoming::End);
     }
     if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         descriptors.clear();
-        return Ok(Received::TooLarge);
+        return Ok(Incoming::TooLarge);
     }
-    Ok(Received::Packet(message.bytes))
+    Ok(Incoming::Packet(message.bytes))
 }

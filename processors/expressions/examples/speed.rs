@@ -1,4 +1,4 @@
-//! What an evaluation costs: `cargo run --release -p estimand-expressions --example speed`.
+//! The cost of an evaluation: `cargo run --release -p estimand-expressions --example speed`.
 //!
 //! Each expression is evaluated over 10,000 nodes, as one round would, a number of times; printed are the median of
 //! the rounds, the fastest and the slowest, in nanoseconds an evaluation. Reading is timed by itself.

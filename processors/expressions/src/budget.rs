@@ -1,9 +1,9 @@
-//! How much one evaluation may take. Every node visited, every element touched and every byte built is paid for,
-//! so an evaluation ends whatever the values are.
+//! The budget of one evaluation. Every node visited, every element touched and every byte built is paid for,
+//! so an evaluation ends for any values.
 
 use crate::error::Fault;
 
-/// What an evaluation may take.
+/// The most that an evaluation may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Nodes visited and elements touched.

@@ -1,11 +1,11 @@
-//! What can be wrong with an expression, and where.
+//! Errors of an expression, with their places.
 //!
-//! While an expression is read or evaluated a wrong is a small [`Fault`] with an offset; it becomes an [`Error`]
+//! While an expression is read or evaluated an error is a small [`Fault`] with an offset; it becomes an [`Error`]
 //! with a line and a column only when it leaves the crate, because `||` and `&&` may yet make it irrelevant.
 
 use std::borrow::Cow;
 
-/// What kind of wrong it is, for whoever has to act on it.
+/// The kind of an error, for the code that acts on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The text is no expression.
@@ -20,7 +20,7 @@ pub enum ErrorKind {
     TooMuch,
 }
 
-/// What is wrong, with its place in the text.
+/// An error with its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at {line}:{column}: {message}")]
 pub struct Error {
@@ -77,7 +77,7 @@ impl Fault {
         Fault::new(ErrorKind::Missing { input: input.to_owned() }, at, message)
     }
 
-    /// Whether the other side of `||` cannot make up for it: what is spent stays spent.
+    /// True if the other side of `||` cannot make up for it: a budget that is spent stays spent.
     pub fn is_final(&self) -> bool {
         self.kind == ErrorKind::TooMuch
     }

@@ -1,5 +1,5 @@
-//! The plain functions by name: how each is written and how many arguments it takes. What they do is in
-//! `evaluate::functions`.
+//! The plain functions by name: the form and the number of arguments of each. `evaluate::functions`
+//! evaluates them.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
@@ -37,7 +37,7 @@ pub enum Form {
     Either,
 }
 
-/// What the parser has to know of a function. Arguments include the `x` of `x.f()`.
+/// A function, as the parser knows it. Arguments include the `x` of `x.f()`.
 #[derive(Debug)]
 pub struct Signature {
     pub name: &'static str,
@@ -83,7 +83,7 @@ pub const PLAIN: [Signature; 22] = [
     plain("sum", Function::Sum, 1),
 ];
 
-/// The names of special forms and macros, for whoever misspells one.
+/// The names of special forms and macros, for hints at misspelt ones.
 pub const SPECIAL: [&str; 26] = [
     "across",
     "age",
@@ -113,7 +113,7 @@ pub const SPECIAL: [&str; 26] = [
     "sum",
 ];
 
-/// What CEL has and we have not, with what to write instead.
+/// Functions of CEL that are not here, with what to write instead.
 pub const ABSENT: [(&str, &str); 10] = [
     ("matches", "there are no regular expressions here: contains, startsWith and endsWith look into strings"),
     ("int", "there is one kind of number: floor(x), ceil(x) or round(x) make it whole"),

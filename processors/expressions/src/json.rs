@@ -1,5 +1,5 @@
-//! Results as JSON. Everything is measured before it is copied, because what is shared in memory is written out
-//! each time: a short expression can name more than fits into any memory.
+//! Results as JSON. Everything is measured before it is copied, because a shared value is written out each
+//! time: a short expression can name more than fits into any memory.
 
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
@@ -113,7 +113,7 @@ impl Writer {
         Some(Json::Object(fields))
     }
 
-    /// What is borrowed is copied as it is, its numbers with all their digits.
+    /// A borrowed value is copied as it is, its numbers with all their digits.
     fn measure(&mut self, json: &Json, depth: usize) -> Option<()> {
         match json {
             Json::Null | Json::Bool(_) => self.take(5),

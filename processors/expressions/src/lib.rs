@@ -1,10 +1,10 @@
-//! Expressions over values: what an `expr` registration's `cmd` says.
+//! Expressions over values, as in the `cmd` of an `expr` registration.
 //!
 //! The language is CEL's syntax with one kind of number. An expression is read once ([`Expression::parse`]), checked
 //! against what it may use ([`Expression::check`]), and evaluated as often as its inputs change
-//! ([`Expression::evaluate`]) over a [`Scope`], which is all it can see. It does no I/O and knows no clock.
-//! What must hold, whatever the text and whatever the values: no panic, no unbounded recursion, and an end within
-//! the [`Budget`]; an error names the place in the text.
+//! ([`Expression::evaluate`]) over a [`Scope`], which is all it can read. It does no I/O and knows no clock.
+//! Invariants, for any text and any values: no panic, no unbounded recursion, and an end within the [`Budget`]; an
+//! error names the place in the text.
 
 mod budget;
 mod error;
@@ -21,7 +21,7 @@ mod value;
 
 use std::collections::BTreeSet;
 
-use evaluate::{Evaluator, Kept};
+use evaluate::{Aggregate, Evaluator};
 
 pub use budget::Budget;
 pub use error::{Error, ErrorKind};
@@ -93,7 +93,7 @@ impl Expression {
 #[derive(Debug)]
 pub struct Round<'e> {
     expression: &'e Expression,
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Option<Aggregate>>,
 }
 
 impl<'e> Round<'e> {

@@ -1,5 +1,5 @@
-//! What an expression reads, as the parser found it: for whoever has to bring its inputs, keep their past, and
-//! refuse the expression if there is no such input.
+//! The inputs and parameters that an expression reads, as the parser found them. The evaluator's caller brings the
+//! inputs, keeps their past, and rejects the expression if there is no such input.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ pub struct Uses {
 pub struct Reference {
     pub name: Box<str>,
     pub at: u32,
-    /// Whether it stands where a map's key is.
+    /// True in the place of a map's key.
     pub as_key: bool,
 }
 
@@ -64,7 +64,7 @@ impl Reads {
         }
     }
 
-    /// What it names and there is not, each once, in the order of the text.
+    /// Names in it that do not exist, each once, in the order of the text.
     pub fn unknown(&self, inputs: &BTreeSet<String>, params: &BTreeSet<String>) -> Vec<Fault> {
         let mut seen = BTreeSet::new();
         let mut faults = Vec::new();

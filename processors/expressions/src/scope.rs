@@ -1,5 +1,5 @@
-//! What an evaluation can see: facts of its inputs, on its own node and across the cluster, their recent past, and
-//! parameters. Whoever evaluates implements it; processors that are written in Rust see the same.
+//! The scope of an evaluation: facts of its inputs, on its own node and across the cluster, their recent past, and
+//! parameters. The caller of an evaluation implements it; processors that are written in Rust read the same.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ pub struct Sample<'a> {
     pub age: f64,
 }
 
-/// What one evaluation sees. All of it is of one moment.
+/// The facts that one evaluation can read. All of them are of one moment.
 pub trait Scope {
     /// The node that the evaluation is for; none if it is for the whole cluster.
     fn node(&self) -> Option<&str>;
     /// The latest of an input on that node; none if there is no value.
     fn fact(&self, input: &str) -> Option<Fact<'_>>;
-    /// What came within the window before now on that node, oldest first, the latest included.
+    /// The values within the window before now on that node, oldest first, the latest included.
     fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>>;
     /// The latest of an input on every node that has one, in the order of the nodes' names.
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)>;

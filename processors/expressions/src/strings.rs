@@ -19,7 +19,7 @@ pub fn read(at: u32, rest: &str, raw: bool) -> Result<(Token, usize), Box<Fault>
             '\\' if !raw => {
                 let (meant, length) = escaped(at + here as u32, &rest[here + 1..])?;
                 text.push(meant);
-                // What was read is ASCII, so letters and bytes are the same here.
+                // The letters read are ASCII, so letters and bytes are the same here.
                 letters.nth(length - 1);
             }
             '\n' | '\r' if quote.len() == 1 => break,

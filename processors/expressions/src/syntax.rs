@@ -1,7 +1,7 @@
-//! The tree that an expression is read into: what the parser builds and the evaluator walks.
+//! The tree of an expression, which the parser builds and the evaluator walks.
 //!
-//! What is chained in the text (`a + b + c`, `a.b.c`, `a ? b : c ? d : e`) is a list here, so that the tree is only
-//! as high as brackets make it. What must hold: no tree is higher than [`MOST_HEIGHT`], which bounds every
+//! A chain in the text (`a + b + c`, `a.b.c`, `a ? b : c ? d : e`) is a list here, so that the tree is only as high as
+//! brackets make it. Invariant: no tree is higher than [`MOST_HEIGHT`], which bounds every
 //! recursion over it, dropping included.
 
 use std::time::Duration;
@@ -18,11 +18,11 @@ pub struct Node {
     /// Where an error of it is: its operator, or the name of its function, or its first letter.
     pub at: u32,
     pub height: u8,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Debug)]
-pub enum Kind {
+pub enum NodeKind {
     Null,
     Bool(bool),
     Number(f64),
@@ -36,7 +36,7 @@ pub enum Kind {
     /// `node()`
     Here,
     Path(Box<Node>, Box<[Step]>),
-    /// Whether the last step of a path can be taken.
+    /// True if the last step of a path can be taken.
     Has(Box<Node>, Box<[Step]>),
     Not(Box<Node>),
     Negate(Box<Node>),
@@ -91,7 +91,7 @@ pub struct Each {
     pub over: Node,
     /// The place of the first variable among those around it.
     pub slot: usize,
-    /// Whether there is a variable for the key and one for the value.
+    /// True if there is a variable for the key and one for the value.
     pub pairs: bool,
     pub filter: Option<Node>,
     pub body: Node,
@@ -168,7 +168,7 @@ pub enum Over {
 
 impl Node {
     /// A node on top of others.
-    pub fn new(at: u32, below: u8, kind: Kind) -> Node {
+    pub fn new(at: u32, below: u8, kind: NodeKind) -> Node {
         Node { at, height: below.saturating_add(1), kind }
     }
 }

@@ -1,6 +1,6 @@
 //! Splits the text into tokens: names, numbers, strings and signs. It knows nothing of how they go together.
 //!
-//! What must hold: any text ends in tokens or in one error with its place; it works in one pass, without recursion.
+//! Invariants: any text ends in tokens or in one error with its place; it works in one pass, without recursion.
 
 use crate::{
     error::{Fault, quoted},
@@ -17,7 +17,7 @@ pub enum Token {
 }
 
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct PlacedToken {
     pub at: u32,
     pub token: Token,
 }
@@ -28,7 +28,7 @@ const SIGNS: [&str; 24] = [
     "-", "*", "/", "%",
 ];
 
-pub fn split(source: &str) -> Result<Vec<Placed>, Box<Fault>> {
+pub fn split(source: &str) -> Result<Vec<PlacedToken>, Box<Fault>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     loop {
@@ -36,7 +36,7 @@ pub fn split(source: &str) -> Result<Vec<Placed>, Box<Fault>> {
         let rest = &source[at..];
         let place = at as u32;
         let Some(first) = rest.chars().next() else {
-            tokens.push(Placed { at: place, token: Token::End });
+            tokens.push(PlacedToken { at: place, token: Token::End });
             return Ok(tokens);
         };
         let (token, length) = match first {
@@ -46,7 +46,7 @@ pub fn split(source: &str) -> Result<Vec<Placed>, Box<Fault>> {
             'a'..='z' | 'A'..='Z' | '_' => word(place, rest)?,
             _ => sign(place, rest, first)?,
         };
-        tokens.push(Placed { at: place, token });
+        tokens.push(PlacedToken { at: place, token });
         at += length;
     }
 }

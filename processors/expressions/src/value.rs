@@ -1,13 +1,13 @@
-//! The values that an evaluation handles. What comes from the scope is borrowed, what is built is shared, so that a
-//! copy of any of them costs nothing.
+//! The values that an evaluation handles. Values of the scope are borrowed, built ones are shared, so that a copy of
+//! any of them costs nothing.
 //!
-//! What must hold: a number is finite; the keys of a map are strings, each once.
+//! Invariants: a number is finite; the keys of a map are strings, each once.
 
 use std::{ops::Deref, rc::Rc};
 
 use serde_json::Value as Json;
 
-/// What an expression is evaluated to. It lives no longer than the scope it was taken from.
+/// The value of an expression. It lives no longer than the scope it was taken from.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
     Null,
@@ -43,7 +43,7 @@ pub struct Fields<'a> {
     by_key: Vec<u32>,
 }
 
-/// What an entry of a built list or map takes, for the budget.
+/// The memory of an entry of a built list or map, for the budget.
 pub(crate) const ENTRY: usize = size_of::<Value<'_>>();
 pub(crate) const FIELD: usize = size_of::<(Text<'_>, Value<'_>)>() + size_of::<u32>();
 
@@ -70,7 +70,7 @@ impl<'a> Value<'a> {
         Value::List(List::Shared(Rc::new(items)))
     }
 
-    /// What it is, in a message.
+    /// Its type, for a message.
     pub(crate) fn described(&self) -> &'static str {
         match self {
             Value::Null => "null",

@@ -1,4 +1,4 @@
-//! What holds of every estimator, whatever its inputs are.
+//! Properties of every estimator, for any inputs.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn anything() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_comes_an_estimate_is_finite_and_not_negative(
+    fn an_estimate_is_finite_and_not_negative_for_any_input(
         inputs in prop::collection::vec(prop::collection::vec(anything(), 1..4), 4),
     ) {
         let names = ["cpu", "cgroup", "gpu", "run_log"];

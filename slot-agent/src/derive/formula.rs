@@ -128,20 +128,20 @@ impl Spec {
                                 replicas if one agent shall do it for all nodes"
             ));
         }
-        let role = |role: &str| processors::input_of(&self.params, role);
+        let roles = processors::Roles::of(kind, &self.params)?;
         for needed in kind.inputs.iter().filter(|input| !kind.optional.contains(input)) {
-            let input = role(needed);
+            let input = roles.name(needed);
             if !self.inputs.iter().any(|known| known.as_str() == input) {
                 return Err(format!(
                     "`{name}` reads `{input}`, which is not among the registration's inputs"
                 ));
             }
         }
-        if let Some(window) = (kind.window)(&self.params) {
-            let window = Duration::try_from_secs_f64(window).map_err(|e| e.to_string())?;
+        let processor = processors::make(kind, &self.params)?;
+        if let Some(window) = processor.window() {
             self.windows = self.inputs.iter().map(|input| (input.clone(), window)).collect();
         }
-        (kind.make)(&self.params).map(Computation::Processor)
+        Ok(Computation::Processor(processor))
     }
 }
 

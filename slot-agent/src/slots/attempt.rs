@@ -14,7 +14,10 @@ use super::{Context, builtin, plan};
 use crate::allow::ProgramError;
 use crate::environment::{self, Surroundings};
 use crate::program::Program;
-use estimand_exec::{self as exec, Capture, Captured, Cell, Exit, Over, RunSpec, SpawnError, Stdin, Why};
+use estimand_exec::{
+    self as exec, CaptureLimits, CapturedRun, Cell, EndReason, ExceededLimit, Exit, RunSpec, SpawnError,
+    Stdin,
+};
 
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -26,7 +29,7 @@ pub struct Attempt {
     pub started_at: i64,
     pub ended_at: i64,
     /// None if nothing could be started.
-    pub captured: Option<Captured>,
+    pub captured: Option<CapturedRun>,
     pub verdict: Verdict,
 }
 
@@ -54,7 +57,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         Err(ProgramError::Missing(reason)) => return over(None, Verdict::Failed(reason)),
         Err(ProgramError::Refused(reason)) => return over(None, Verdict::Refused(reason)),
     };
-    let capture = Capture {
+    let capture = CaptureLimits {
         timeout,
         grace: GRACE,
         max_stdout: dialects::of(registration.format).most_output(),
@@ -114,22 +117,22 @@ pub fn not_started(context: &Context, error: &SpawnError) -> String {
     }
 }
 
-fn judge(captured: &Captured, registration: &Registration, timeout: Duration) -> Verdict {
-    match captured.why {
-        Why::Stopped => return Verdict::Stopped,
-        Why::TimedOut => {
+fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration) -> Verdict {
+    match captured.reason {
+        EndReason::Stopped => return Verdict::Stopped,
+        EndReason::TimedOut => {
             return Verdict::TimedOut(format!(
                 "it did not end within {timeout:?} and was ended{}",
                 last_words(&captured.stderr_tail)
             ));
         }
-        Why::Completed => {}
+        EndReason::Completed => {}
     }
-    if let Some(over) = captured.ended.over {
-        return Verdict::Failed(over_limit(over).to_owned());
+    if let Some(limit) = captured.outcome.exceeded {
+        return Verdict::Failed(over_limit(limit).to_owned());
     }
     let dialect = dialects::of(registration.format);
-    let exit = match captured.ended.exit {
+    let exit = match captured.outcome.exit {
         Exit::Code(code) if dialect.takes_exit(code) => code,
         other => {
             // Some programs say on stdout what went wrong, and after that how they want to be called.
@@ -155,10 +158,10 @@ fn judge(captured: &Captured, registration: &Registration, timeout: Duration) ->
 }
 
 /// For which limit something was killed.
-pub fn over_limit(over: Over) -> &'static str {
-    match over {
-        Over::Memory => "it was killed because it reached its limit of memory",
-        Over::Processes => "it was killed because it had more processes than it may",
+pub fn over_limit(limit: ExceededLimit) -> &'static str {
+    match limit {
+        ExceededLimit::Memory => "it was killed because it reached its limit of memory",
+        ExceededLimit::Processes => "it was killed because it had more processes than it may",
     }
 }
 

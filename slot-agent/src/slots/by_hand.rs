@@ -46,9 +46,9 @@ fn report(context: &Context, done: Attempt) -> RunReport {
         RunReport { argv, duration_ms: (ended_at - started_at) as f64 / 1e3, ..RunReport::default() };
     if let Some(captured) = captured {
         let shown = captured.stdout.len().min(MAX_REPORT_OUTPUT_BYTES);
-        report.exit = Some(exit_text(captured.ended.exit));
-        report.cpu_ms = captured.ended.cpu.as_secs_f64() * 1e3;
-        report.max_memory = captured.ended.max_rss;
+        report.exit = Some(exit_text(captured.outcome.exit));
+        report.cpu_ms = captured.outcome.cpu.as_secs_f64() * 1e3;
+        report.max_memory = captured.outcome.max_rss;
         report.stdout = String::from_utf8_lossy(&captured.stdout[..shown]).into_owned();
         report.stdout_bytes = captured.stdout_total;
         report.stderr = String::from_utf8_lossy(&captured.stderr_tail).into_owned();

@@ -90,7 +90,7 @@ pub struct PreviousValues {
 /// Runs it once and hands over what it gave.
 pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: PreviousValues) -> RunResult {
     let Attempt { started_at, ended_at, captured, verdict, .. } = attempt(&context, &shared).await;
-    let exit = captured.as_ref().map(|captured| exit_text(captured.ended.exit));
+    let exit = captured.as_ref().map(|captured| exit_text(captured.outcome.exit));
     let origin = Origin {
         registered: &shared.registered,
         node: &context.node,
@@ -120,8 +120,8 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
         ended_at,
         outcome,
         exit,
-        cpu_ms: captured.as_ref().map(|captured| captured.ended.cpu.as_secs_f64() * 1e3),
-        memory: captured.as_ref().map(|captured| captured.ended.max_rss),
+        cpu_ms: captured.as_ref().map(|captured| captured.outcome.cpu.as_secs_f64() * 1e3),
+        memory: captured.as_ref().map(|captured| captured.outcome.max_rss),
         stderr: captured
             .map(|captured| String::from_utf8_lossy(&captured.stderr_tail).into_owned())
             .unwrap_or_default(),

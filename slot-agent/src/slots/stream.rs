@@ -255,7 +255,7 @@ impl<'a> Process<'a> {
             Ok(ended) => {
                 self.hear_out().await;
                 let exit = exit_text(ended.exit);
-                let reason = match ended.over {
+                let reason = match ended.exceeded {
                     Some(over) => over_limit(over).to_owned(),
                     None => format!("it ended with {exit}{}", last_words(&self.stderr)),
                 };

@@ -1,4 +1,4 @@
-//! The README's examples are what is really read.
+//! The README's examples are read as it says.
 #![allow(clippy::unwrap_used)]
 
 use estimand_api::json::compact;

@@ -1,4 +1,4 @@
-//! What the tests of the formats made of records share.
+//! Shared by the tests of the formats made of records.
 #![allow(clippy::unwrap_used)]
 
 use estimand_api::json::{compact, parse_document};
@@ -42,7 +42,7 @@ pub(crate) fn check_stream(format: Format, lines: &[(&str, &str)]) {
     }
 }
 
-/// What must hold for whatever was read: values that every reader can take, messages that people can.
+/// Holds for every input: values that every reader can take, messages that people can.
 pub(crate) fn check_sound(reading: Result<Reading, String>) {
     let messages = match reading {
         Err(message) => vec![message],

@@ -87,7 +87,7 @@ fn a_bad_row_is_left_out() {
                 "a,b\n5\" disk,1\n1,2\n",
                 "{\"rows\":[{\"a\":1,\"b\":2}]} | 1: line 2: `5\" disk` has a quote inside; expected quotes around the cell",
             ),
-            // What is in an open quote could be anything.
+            // An open quote could hold anything.
             (
                 "a,b\n1,2\n\"x,1\n2,3\n",
                 "{\"rows\":[{\"a\":1,\"b\":2}]} | 1: line 3: the quote before `x,1⏎2,3⏎` is never closed; expected one \
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_comes_back(
+    fn written_records_come_back(
         width in 1_usize..4,
         cells in prop::collection::vec(prop_oneof!["\\PC{0,6}", "[\",;\t\r\n a]{0,6}"], 3..24),
         separator in prop::sample::select(vec![",", ";", "\t"]),

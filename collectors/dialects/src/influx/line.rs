@@ -1,7 +1,7 @@
 //! One line of the protocol, from its text to its parts.
 //!
-//! A string may go over several lines, so that a line ends where its last part does. A backslash counts only
-//! before what it protects, and else is a backslash.
+//! A string may go over several lines, so that a line ends where its last part does. A backslash escapes
+//! only the characters that need it, and else is a backslash.
 
 /// A line that is right.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn scalar(text: &str) -> Result<Scalar, &'static str> {
     json.map(Scalar::Json).ok_or("has a value that is no number, boolean or string in quotes")
 }
 
-/// What a backslash protects in the names of tags and fields and in the values of tags.
+/// Characters that a backslash protects in the names of tags and fields and in the values of tags.
 const ESCAPED: [char; 3] = [',', '=', ' '];
 
 fn escape(text: &str) -> String {

@@ -144,7 +144,7 @@ fn bad_lines_are_left_out_and_nothing_but_them_is_a_failure() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept() {
+fn the_number_of_records_is_bounded() {
     let lines = |count: usize| (0..count).map(|n| format!("m,t={n} a=1\n")).collect::<String>();
     let message = |text: &str| probe::read(Format::Influx, text, 0).unwrap_err();
     assert!(probe::read(Format::Influx, &lines(2_000), 0).is_ok());
@@ -172,12 +172,12 @@ fn name() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_printed_is_read_or_refused(output in outputs(&RIGHT, &TOKENS)) {
+    fn any_output_is_read_or_rejected(output in outputs(&RIGHT, &TOKENS)) {
         holds(Influx.read(Output { stdout: &output, exit: 0 }))?;
     }
 
     #[test]
-    fn what_is_written_by_the_rules_comes_back(
+    fn lines_by_the_rules_come_back(
         measurement in name(),
         tags in prop::collection::btree_map(name(), name(), 0..3),
         fields in prop::collection::btree_map(name(), prop_oneof![

@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_comes_back(
+    fn written_records_come_back(
         rows in prop::collection::vec(
             prop::collection::btree_map("[a-zä.]{1,4}", prop_oneof!["\\PC{0,6}", "[\" =\\\\\n\t]{0,6}"], 1..4),
             1..5,

@@ -71,7 +71,7 @@ fn a_value_may_have_a_time_and_then_the_latest_counts() {
 }
 
 #[test]
-fn what_describes_is_passed_over() {
+fn descriptions_are_passed_over() {
     check(
         Format::Munin,
         &[
@@ -123,7 +123,7 @@ fn bad_lines_are_left_out_and_nothing_but_them_is_a_failure() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_kept() {
+fn the_number_of_records_is_bounded() {
     let fields = |count: usize| (0..count).map(|n| format!("f{n}.value 1\n")).collect::<String>();
     assert!(probe::read(Format::Munin, &fields(3_000), 0).is_ok());
     let message = |text: &str| probe::read(Format::Munin, text, 0).unwrap_err();
@@ -161,7 +161,7 @@ const TOKENS: [&str; 16] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_printed_is_read_or_refused(output in outputs(&RIGHT, &TOKENS)) {
+    fn any_output_is_read_or_rejected(output in outputs(&RIGHT, &TOKENS)) {
         holds(Munin.read(Output { stdout: &output, exit: 0 }))?;
     }
 }

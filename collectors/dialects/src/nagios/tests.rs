@@ -177,12 +177,12 @@ const TOKENS: [&str; 22] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_printed_is_read_or_refused(output in outputs(&RIGHT, &TOKENS), exit in -1..5) {
+    fn any_output_is_read_or_rejected(output in outputs(&RIGHT, &TOKENS), exit in -1..5) {
         holds(Nagios.read(Output { stdout: &output, exit }))?;
     }
 
     #[test]
-    fn what_is_printed_by_the_rules_comes_back(
+    fn output_by_the_rules_comes_back(
         label in "[a-zä/_'= ]{1,8}",
         value in -1_000_000_000_i64..1_000_000_000,
         unit in "s|ms|%|B|KB|c|",

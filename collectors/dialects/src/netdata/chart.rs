@@ -1,4 +1,4 @@
-//! A chart and its dimensions: what was said of them, and their last row.
+//! A chart and its dimensions: their declaration, and their last row.
 //!
 //! A row takes effect at its end. A dimension that a row leaves out has no value then, and no rate in the next
 //! row, for the time between is only known from row to row.
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::super::build::Object;
 use super::row::{self, Algorithm, Cell, Raw};
 
-/// What an entry takes beside its texts, roughly.
+/// The memory of an entry beside its texts, roughly.
 const ENTRY_BYTES: usize = 100;
 
 #[derive(Default)]

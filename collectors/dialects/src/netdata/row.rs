@@ -1,14 +1,14 @@
-//! The values of a row from what was collected. Pure.
+//! The values of a row from its collected numbers. Pure.
 //!
-//! A value that is not known is none: a rate without a row before it or without a time, a share of nothing, and
-//! a counter that went back.
+//! There is no value of a rate without a row before it or without a time, of a share of nothing, and of a counter
+//! that went back.
 
 use super::super::build::number_text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Absolute,
-    /// What is collected only grows; its value is how much a second.
+    /// A counter that only grows; the value is its growth a second.
     Incremental,
     /// Per cent of what the row's dimensions of this algorithm have together.
     ShareOfRow,
@@ -17,7 +17,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// What Netdata does not know either is absolute.
+    /// An unknown word means absolute, as in Netdata.
     pub(super) fn read(word: &str) -> Self {
         match word {
             "incremental" => Algorithm::Incremental,
@@ -57,7 +57,7 @@ impl Raw {
     }
 }
 
-/// What a dimension brings to a row.
+/// A dimension's part of a row.
 pub(super) struct Cell<'a> {
     pub algorithm: Algorithm,
     pub multiplier: i64,
@@ -71,7 +71,7 @@ impl Cell<'_> {
         self.now?.since(self.before?)
     }
 
-    /// What counts of it among the dimensions of its algorithm.
+    /// Its part of the total of the dimensions of its algorithm.
     fn part(&self) -> Option<f64> {
         match self.algorithm {
             Algorithm::Absolute | Algorithm::Incremental => None,

@@ -104,7 +104,7 @@ fn rates_are_between_rows_and_never_below_nothing() {
         rates(&[("BEGIN a.b", "5000"), ("BEGIN a.b", "6000"), ("BEGIN a.b 0", "7000")]),
         "null null null"
     );
-    // What the plugin says comes before what is seen.
+    // The plugin's own times come before the measured ones.
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[500010]BEGIN a.b", "1000")]), "null 16");
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[500010]BEGIN a.b 250000", "1000")]), "null 32");
     assert_eq!(rates(&[("[10]BEGIN a.b", "0"), ("[10]BEGIN a.b", "1000")]), "null null");
@@ -250,7 +250,7 @@ fn words_are_taken_apart_as_netdata_does_it() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_held() {
+fn the_memory_of_a_stream_is_bounded() {
     let mut reader = Reader::default();
     let mut refused = 0;
     for n in 0..100_000 {
@@ -259,7 +259,7 @@ fn there_is_an_end_to_what_is_held() {
         }
     }
     assert!(refused > 90_000 && reader.charts.len() < 10_000);
-    // What goes makes room, and all of it is given back.
+    // A removed chart makes room, and all of its memory is given back.
     for n in 0..100_000 {
         let _ = reader.line(&format!("CHART a.c{n} '' '' '' '' '' '' '' '' obsolete"), None);
     }
@@ -301,12 +301,12 @@ const TOKENS: [&str; 20] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_printed_is_read_or_refused(output in outputs(&RIGHT, &TOKENS)) {
+    fn any_output_is_read_or_rejected(output in outputs(&RIGHT, &TOKENS)) {
         holds(Netdata.read(Output { stdout: &output, exit: 0 }))?;
     }
 
     #[test]
-    fn whatever_a_stream_says_is_read_or_refused(outputs in prop::collection::vec(outputs(&RIGHT, &TOKENS), 1..6)) {
+    fn any_stream_is_read_or_rejected(outputs in prop::collection::vec(outputs(&RIGHT, &TOKENS), 1..6)) {
         let mut lines = Netdata.lines();
         for line in outputs.concat().split(|&byte| byte == b'\n') {
             holds(lines.line(line))?;
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_held_is_counted_right(outputs in prop::collection::vec(outputs(&RIGHT, &TOKENS), 1..6)) {
+    fn the_memory_of_a_stream_is_counted_right(outputs in prop::collection::vec(outputs(&RIGHT, &TOKENS), 1..6)) {
         let mut reader = Reader::default();
         for line in String::from_utf8_lossy(&outputs.concat()).lines() {
             let _ = reader.line(line, None);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::build::{MAX_RECORDS, Object, none_good, too_many};
-use crate::{Answer, Reading, Rejected, head};
+use crate::{Answer, Reading, RejectedRecords, head};
 
 use super::families::{Families, Family};
 use super::metadata::{self, Metadata};
@@ -31,16 +31,16 @@ pub(super) fn read(text: &str, rules: Rules) -> Result<Reading, String> {
 struct Document<'a> {
     rules: Rules,
     families: Families<'a>,
-    named: Vec<Named<'a>>,
+    named: Vec<NamedSamples<'a>>,
     by_name: HashMap<&'a str, usize>,
-    rejected: Rejected,
+    rejected: RejectedRecords,
     /// Samples and rejected lines.
     records: usize,
     has_ended: bool,
 }
 
 /// The samples of a name.
-struct Named<'a> {
+struct NamedSamples<'a> {
     name: &'a str,
     family: usize,
     /// The sample without labels.
@@ -58,7 +58,7 @@ impl<'a> Document<'a> {
             families: Families::new(rules),
             named: Vec::new(),
             by_name: HashMap::new(),
-            rejected: Rejected::default(),
+            rejected: RejectedRecords::default(),
             records: 0,
             has_ended: false,
         }
@@ -100,7 +100,7 @@ impl<'a> Document<'a> {
     fn sample(&mut self, sample: &Sample<'a>) -> Result<(), String> {
         let family = self.families.take(sample)?;
         let at = *self.by_name.entry(sample.name).or_insert_with(|| {
-            self.named.push(Named::new(sample.name, family));
+            self.named.push(NamedSamples::new(sample.name, family));
             self.named.len() - 1
         });
         self.named[at].take(sample)?;
@@ -127,9 +127,9 @@ impl<'a> Document<'a> {
     }
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedSamples<'a> {
     fn new(name: &'a str, family: usize) -> Self {
-        Named {
+        NamedSamples {
             name,
             family,
             value: Object::default(),
@@ -150,7 +150,7 @@ impl<'a> Named<'a> {
         };
         match &sample.value {
             Value::Number(number) => values.raw(value_key, number),
-            Value::Named(name) => values.text(value_key, name),
+            Value::NamedSamples(name) => values.text(value_key, name),
         }
         if let Some(at) = &sample.at {
             times.unwrap_or(values).text(time_key, at);

@@ -1,8 +1,7 @@
-//! Families of samples: what their metadata said, which names of samples are theirs, and what their type asks
-//! of a sample.
+//! Families of samples: their metadata, the names of their samples, and the rules of their type.
 //!
-//! Metadata and samples are told in the order of the text. What must hold: a name of a sample belongs to one
-//! family, and in OpenMetrics a family that was left does not come back.
+//! Metadata and samples come in the order of the text. Invariants: a name of a sample belongs to one
+//! family, and in OpenMetrics a family that has ended does not come back.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,14 +9,14 @@ use std::collections::HashMap;
 use crate::head;
 
 use super::Rules;
-use super::metadata::Kind;
+use super::metadata::MetricKind;
 use super::number::Value;
 use super::sample::Sample;
 
 #[derive(Debug)]
 pub(super) struct Family<'a> {
     name: &'a str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     pub(super) help: Option<Cow<'a, str>>,
     pub(super) unit: Option<&'a str>,
     has_type: bool,
@@ -30,7 +29,7 @@ pub(super) struct Families<'a> {
     rules: Rules,
     all: Vec<Family<'a>>,
     by_name: HashMap<&'a str, usize>,
-    /// Whose the samples of a name are.
+    /// The family of the samples of a name.
     owners: HashMap<Cow<'a, str>, usize>,
     current: Option<usize>,
 }
@@ -44,7 +43,7 @@ impl<'a> Families<'a> {
         &self.all[family]
     }
 
-    pub(super) fn set_type(&mut self, name: &'a str, kind: Kind) -> Result<(), String> {
+    pub(super) fn set_type(&mut self, name: &'a str, kind: MetricKind) -> Result<(), String> {
         let at = self.for_metadata(name, "TYPE")?;
         let family = &self.all[at];
         if family.has_type {
@@ -53,7 +52,7 @@ impl<'a> Families<'a> {
         if family.has_samples {
             return Err(late("TYPE", name));
         }
-        if kind == Kind::Info || kind == Kind::StateSet {
+        if kind == MetricKind::Info || kind == MetricKind::StateSet {
             check_no_unit(kind, family.unit)?;
         }
         let names = || kind.suffixes(self.rules).iter().map(|suffix| format!("{name}{suffix}"));
@@ -96,7 +95,7 @@ impl<'a> Families<'a> {
         if family.has_samples {
             return Err(late("UNIT", name));
         }
-        if family.kind == Kind::Info || family.kind == Kind::StateSet {
+        if family.kind == MetricKind::Info || family.kind == MetricKind::StateSet {
             check_no_unit(family.kind, Some(unit))?;
         }
         family.unit = Some(unit);
@@ -151,7 +150,7 @@ impl<'a> Families<'a> {
     /// The family of a name, a new one if there is none.
     fn named(&mut self, name: &'a str) -> usize {
         *self.by_name.entry(name).or_insert_with(|| {
-            let (kind, help, unit) = (Kind::Unknown, None, None);
+            let (kind, help, unit) = (MetricKind::Unknown, None, None);
             self.all.push(Family {
                 name,
                 kind,
@@ -191,7 +190,7 @@ fn late(keyword: &str, name: &str) -> String {
     format!("{keyword} of `{}` comes after its samples; expected it before them", head(name))
 }
 
-fn check_no_unit(kind: Kind, unit: Option<&str>) -> Result<(), String> {
+fn check_no_unit(kind: MetricKind, unit: Option<&str>) -> Result<(), String> {
     match unit.filter(|unit| !unit.is_empty()) {
         None => Ok(()),
         Some(unit) => Err(format!(
@@ -205,18 +204,18 @@ fn check_no_unit(kind: Kind, unit: Option<&str>) -> Result<(), String> {
 /// The label that a sample of a distribution needs.
 fn check_label(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result<(), String> {
     let (name, expected): (&str, &str) = match (family.kind, suffix) {
-        (Kind::Histogram | Kind::GaugeHistogram, "_bucket") => {
+        (MetricKind::Histogram | MetricKind::GaugeHistogram, "_bucket") => {
             ("le", "the bucket's upper bound, a number or +Inf")
         }
-        (Kind::Summary, "") => ("quantile", "a number from 0 to 1"),
-        (Kind::StateSet, _) => (family.name, "the name of the state"),
+        (MetricKind::Summary, "") => ("quantile", "a number from 0 to 1"),
+        (MetricKind::StateSet, _) => (family.name, "the name of the state"),
         _ => return Ok(()),
     };
     let label = sample.label(name).ok_or_else(|| {
         format!("`{}` has no label `{}`; expected one with {expected}", head(sample.name), head(name))
     })?;
     let is_fine = match name {
-        _ if family.kind == Kind::StateSet => true,
+        _ if family.kind == MetricKind::StateSet => true,
         "le" => Value::parse(label).is_ok_and(|bound| !bound.is_nan()),
         _ => Value::parse(label).is_ok_and(|part| (0.0..=1.0).contains(&part.float())),
     };
@@ -226,7 +225,7 @@ fn check_label(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result
     }
 }
 
-/// What OpenMetrics asks of the value, and who may have an exemplar.
+/// The rules of OpenMetrics for values, and for samples that may have an exemplar.
 fn check_value(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result<(), String> {
     let counts = matches!(suffix, "_total" | "_bucket" | "_count" | "_gcount" | "_sum");
     let value = sample.value.float();
@@ -235,9 +234,9 @@ fn check_value(sample: &Sample<'_>, suffix: &str, family: &Family<'_>) -> Result
             "a number for what is counted or summed up"
         }
         _ if counts && value < 0.0 => "no negative number for what only grows",
-        (Kind::Summary, "") if value < 0.0 => "no negative number for a quantile",
-        (Kind::Info, _) if value != 1.0 => "the value 1 for an info",
-        (Kind::StateSet, _) if value != 0.0 && value != 1.0 => "the value 0 or 1 for a state",
+        (MetricKind::Summary, "") if value < 0.0 => "no negative number for a quantile",
+        (MetricKind::Info, _) if value != 1.0 => "the value 1 for an info",
+        (MetricKind::StateSet, _) if value != 0.0 && value != 1.0 => "the value 0 or 1 for a state",
         _ if sample.has_exemplar && !matches!(suffix, "_total" | "_bucket") => {
             "exemplars at counters and at buckets only"
         }

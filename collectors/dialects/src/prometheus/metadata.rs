@@ -1,4 +1,4 @@
-//! Lines that begin with `#`: what they say about a family of samples.
+//! Lines that begin with `#`: the metadata of a family of samples.
 
 use std::borrow::Cow;
 
@@ -7,20 +7,20 @@ use crate::head;
 use super::sample::check_metric_name;
 use super::{END, Rules};
 
-/// What a line with a `#` says.
+/// A line with a `#`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Metadata<'a> {
     /// Nothing that matters.
     Comment,
     End,
-    Type(&'a str, Kind),
+    Type(&'a str, MetricKind),
     Help(&'a str, Cow<'a, str>),
     Unit(&'a str, &'a str),
 }
 
 /// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     Counter,
     Gauge,
     Histogram,
@@ -31,31 +31,31 @@ pub(super) enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl MetricKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-            Kind::GaugeHistogram => "gaugehistogram",
-            Kind::StateSet => "stateset",
-            Kind::Info => "info",
-            Kind::Summary => "summary",
-            Kind::Unknown => "unknown",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+            MetricKind::GaugeHistogram => "gaugehistogram",
+            MetricKind::StateSet => "stateset",
+            MetricKind::Info => "info",
+            MetricKind::Summary => "summary",
+            MetricKind::Unknown => "unknown",
         }
     }
 
-    fn parse(text: &str, rules: Rules) -> Result<Kind, String> {
+    fn parse(text: &str, rules: Rules) -> Result<MetricKind, String> {
         let expected = match (text, rules) {
-            ("counter", _) => return Ok(Kind::Counter),
-            ("gauge", _) => return Ok(Kind::Gauge),
-            ("histogram", _) => return Ok(Kind::Histogram),
-            ("summary", _) => return Ok(Kind::Summary),
-            ("untyped", Rules::Classic) => return Ok(Kind::Unknown),
-            ("gaugehistogram", Rules::OpenMetrics) => return Ok(Kind::GaugeHistogram),
-            ("stateset", Rules::OpenMetrics) => return Ok(Kind::StateSet),
-            ("info", Rules::OpenMetrics) => return Ok(Kind::Info),
-            ("unknown", Rules::OpenMetrics) => return Ok(Kind::Unknown),
+            ("counter", _) => return Ok(MetricKind::Counter),
+            ("gauge", _) => return Ok(MetricKind::Gauge),
+            ("histogram", _) => return Ok(MetricKind::Histogram),
+            ("summary", _) => return Ok(MetricKind::Summary),
+            ("untyped", Rules::Classic) => return Ok(MetricKind::Unknown),
+            ("gaugehistogram", Rules::OpenMetrics) => return Ok(MetricKind::GaugeHistogram),
+            ("stateset", Rules::OpenMetrics) => return Ok(MetricKind::StateSet),
+            ("info", Rules::OpenMetrics) => return Ok(MetricKind::Info),
+            ("unknown", Rules::OpenMetrics) => return Ok(MetricKind::Unknown),
             (_, Rules::Classic) => "counter, gauge, histogram, summary or untyped",
             (_, Rules::OpenMetrics) => {
                 "counter, gauge, histogram, gaugehistogram, summary, info, stateset or unknown"
@@ -64,17 +64,19 @@ impl Kind {
         Err(format!("the type `{}` is none; expected {expected}", head(text)))
     }
 
-    /// What the names of its samples have after the name of the family.
+    /// The endings that its samples' names have after the name of the family.
     pub(super) fn suffixes(self, rules: Rules) -> &'static [&'static str] {
         match (self, rules) {
-            (Kind::Counter, Rules::OpenMetrics) => &["_total", "_created"],
-            (Kind::Histogram, Rules::OpenMetrics) => &["_bucket", "_sum", "_count", "_created"],
-            (Kind::Histogram, Rules::Classic) => &["_bucket", "_sum", "_count"],
-            (Kind::GaugeHistogram, _) => &["_bucket", "_gsum", "_gcount"],
-            (Kind::Summary, Rules::OpenMetrics) => &["", "_sum", "_count", "_created"],
-            (Kind::Summary, Rules::Classic) => &["", "_sum", "_count"],
-            (Kind::Info, _) => &["_info"],
-            (Kind::Counter | Kind::Gauge | Kind::StateSet | Kind::Unknown, _) => &[""],
+            (MetricKind::Counter, Rules::OpenMetrics) => &["_total", "_created"],
+            (MetricKind::Histogram, Rules::OpenMetrics) => &["_bucket", "_sum", "_count", "_created"],
+            (MetricKind::Histogram, Rules::Classic) => &["_bucket", "_sum", "_count"],
+            (MetricKind::GaugeHistogram, _) => &["_bucket", "_gsum", "_gcount"],
+            (MetricKind::Summary, Rules::OpenMetrics) => &["", "_sum", "_count", "_created"],
+            (MetricKind::Summary, Rules::Classic) => &["", "_sum", "_count"],
+            (MetricKind::Info, _) => &["_info"],
+            (MetricKind::Counter | MetricKind::Gauge | MetricKind::StateSet | MetricKind::Unknown, _) => {
+                &[""]
+            }
         }
     }
 }
@@ -89,7 +91,7 @@ pub(super) fn parse(line: &str, rules: Rules) -> Result<Metadata<'_>, String> {
 
 const BLANK: [char; 2] = [' ', '\t'];
 
-/// Whatever is neither a type nor a help is a comment.
+/// A line that is neither a type nor a help is a comment.
 fn classic(line: &str) -> Result<Metadata<'_>, String> {
     let (keyword, rest) = word(line.strip_prefix('#').unwrap_or(line));
     if !matches!(keyword, "TYPE" | "HELP") || rest.is_empty() {
@@ -98,9 +100,8 @@ fn classic(line: &str) -> Result<Metadata<'_>, String> {
     let (name, rest) = word(rest);
     check_metric_name(name)?;
     match keyword {
-        "TYPE" => {
-            Kind::parse(rest.trim_end_matches(BLANK), Rules::Classic).map(|kind| Metadata::Type(name, kind))
-        }
+        "TYPE" => MetricKind::parse(rest.trim_end_matches(BLANK), Rules::Classic)
+            .map(|kind| Metadata::Type(name, kind)),
         _ => Ok(Metadata::Help(name, unescape(rest))),
     }
 }
@@ -132,7 +133,7 @@ fn open_metrics(line: &str) -> Result<Metadata<'_>, String> {
     })?;
     check_metric_name(name)?;
     match keyword {
-        "TYPE" => Kind::parse(text, Rules::OpenMetrics).map(|kind| Metadata::Type(name, kind)),
+        "TYPE" => MetricKind::parse(text, Rules::OpenMetrics).map(|kind| Metadata::Type(name, kind)),
         "UNIT" => check_unit(name, text).map(|()| Metadata::Unit(name, text)),
         _ => Ok(Metadata::Help(name, unescape(text))),
     }
@@ -151,7 +152,7 @@ fn check_unit(name: &str, unit: &str) -> Result<(), String> {
     ))
 }
 
-/// The text of a help. What is no escape stays as it is.
+/// The text of a help. A backslash that escapes nothing stays as it is.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

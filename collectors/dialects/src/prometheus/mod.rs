@@ -2,9 +2,9 @@
 //!
 //! Two formats that differ in a few rules are read by the same code: the text format 0.0.4 and OpenMetrics 1.0.
 //! A text is OpenMetrics if a line of it is `# EOF` or a `# UNIT` stands before its first sample, and the text
-//! format else: see [`Rules`]. A line is a record; a bad one is left out. Rules about one sample are held to,
+//! format else: see [`Rules`]. A line is a record; an invalid one is left out. Rules about one sample are held to,
 //! rules about all buckets of a histogram are not: those are the printing program's figures, given as they are.
-//! What must hold: the work is linear in the text, and the samples are given with all their digits.
+//! Invariants: the work is linear in the text, and samples keep all their digits.
 
 mod document;
 mod families;
@@ -17,9 +17,17 @@ mod stream;
 mod tests;
 
 use super::build::MAX_OUTPUT_BYTES;
-use super::{Dialect, Lines, Output, Reading, if_said};
+use super::{Dialect, DialectKind, Lines, Output, Reading, if_said};
+use estimand_api::registration::Format;
 
-pub(super) struct Prometheus;
+pub(super) const KIND: DialectKind = DialectKind {
+    name: "prometheus",
+    about: "Prometheus text format, OpenMetrics",
+    format: Format::Prometheus,
+    dialect: &Prometheus,
+};
+
+struct Prometheus;
 
 impl Dialect for Prometheus {
     fn most_output(&self) -> usize {
@@ -35,7 +43,7 @@ impl Dialect for Prometheus {
     }
 }
 
-/// Which of the two formats a text is held to.
+/// The format that a text is held to.
 ///
 /// OpenMetrics wants exactly one space between words and neither comments nor empty lines, has no comma after
 /// the last label, more types, units and exemplars, times in seconds instead of milliseconds, names of samples

@@ -13,7 +13,7 @@ pub(super) enum Value<'a> {
     /// A finite number in JSON's spelling.
     Number(Cow<'a, str>),
     /// `NaN`, `+Inf` or `-Inf`, which JSON has no numbers for.
-    Named(&'static str),
+    NamedSamples(&'static str),
 }
 
 impl<'a> Value<'a> {
@@ -24,25 +24,25 @@ impl<'a> Value<'a> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let is = |word: &str| unsigned.eq_ignore_ascii_case(word);
         if is("inf") || is("infinity") {
-            return Ok(Value::Named(if text.starts_with('-') { "-Inf" } else { "+Inf" }));
+            return Ok(Value::NamedSamples(if text.starts_with('-') { "-Inf" } else { "+Inf" }));
         }
         if is("nan") && unsigned.len() == text.len() {
-            return Ok(Value::Named("NaN"));
+            return Ok(Value::NamedSamples("NaN"));
         }
         Err(format!("the value `{}` is no number; expected one such as 1, 2.5e3, NaN or +Inf", head(text)))
     }
 
     pub(super) fn is_nan(&self) -> bool {
-        *self == Value::Named("NaN")
+        *self == Value::NamedSamples("NaN")
     }
 
     /// As a number to compare with.
     pub(super) fn float(&self) -> f64 {
         match self {
             Value::Number(text) => text.parse().unwrap_or(f64::NAN),
-            Value::Named("+Inf") => f64::INFINITY,
-            Value::Named("-Inf") => f64::NEG_INFINITY,
-            Value::Named(_) => f64::NAN,
+            Value::NamedSamples("+Inf") => f64::INFINITY,
+            Value::NamedSamples("-Inf") => f64::NEG_INFINITY,
+            Value::NamedSamples(_) => f64::NAN,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A line with a sample: its name, labels, value and time. Syntax alone; what the type of its family asks for
-//! is the business of `families`.
+//! A line with a sample: its name, labels, value and time. Syntax alone; the rules of its family's type are
+//! in `families`.
 
 use std::borrow::Cow;
 
@@ -205,7 +205,7 @@ impl<'a> Cursor<'a> {
         Ok((name, self.label_value()?))
     }
 
-    /// What is up to the closing quote, which goes too.
+    /// The text up to the closing quote; takes the quote, too.
     fn label_value(&mut self) -> Result<Cow<'a, str>, String> {
         let unclosed = || "a label's value has no closing quote; expected one on the same line".to_owned();
         let mut out = Cow::Borrowed("");
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is behind the `#`: labels, a value and perhaps a time.
+    /// The exemplar behind the `#`: labels, a value and perhaps a time.
     fn exemplar(&mut self) -> Result<(), String> {
         self.expect(' ', "after the `#` of an exemplar")?;
         self.expect('{', "at the beginning of an exemplar")?;

@@ -1,6 +1,6 @@
 //! A stream of documents: one ends with `# EOF`, or with an empty line.
 //!
-//! What must hold: at most [`MAX_OUTPUT_BYTES`] are kept. A document with more is a failure, once; the rest of
+//! Invariant: at most [`MAX_OUTPUT_BYTES`] are kept. A document with more is a failure, once; the rest of
 //! it is passed over, and reading goes on with the next one.
 
 use crate::build::MAX_OUTPUT_BYTES;

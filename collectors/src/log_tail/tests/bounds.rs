@@ -83,7 +83,7 @@ fn junk_harms_nothing() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_without_waiting() {
+fn a_path_that_is_no_file_is_rejected_without_waiting() {
     let log = Log::new();
     let pipe = log.beside("pipe");
     let fifo = rustix::fs::FileType::Fifo;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{LogTail, made};
+use super::{KIND, LogTail, made};
 use crate::{Collector, Failure, Params, Reading, Surroundings};
 
 mod bounds;
@@ -69,7 +69,7 @@ const FPS: &str = "avg_fps=(?<fps>[0-9.]+)";
 fn new(path: &str, more: &[(&str, &str)], folder: Option<PathBuf>) -> Result<LogTail, String> {
     let mut params = BTreeMap::from([("path".to_owned(), json!(path)), ("pattern".to_owned(), json!(FPS))]);
     params.extend(more.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-    made(&mut Params::new(params), &Surroundings { folder, ..Surroundings::default() })
+    made(&Params::new(&KIND, &params)?, &Surroundings { folder, ..Surroundings::default() })
 }
 
 fn tail(path: &str, more: &[(&str, &str)], folder: Option<PathBuf>) -> Tail {
@@ -141,7 +141,7 @@ fn several_lines_come_oldest_first() {
     let value = tail.ask().unwrap();
     assert_eq!((fps(&value), &value["count"]), (vec![json!(3), json!(4)], &json!(3)));
 
-    // What would not fit into a value is left out, the oldest first.
+    // Matches that would not fit into a value are left out, the oldest first.
     let log = Log::with(&format!("avg_fps=1 {}\n", "\"".repeat(2000)).repeat(100));
     let value = log.tail(&[("lines", "100")]).ask().unwrap();
     let size = value.to_string().len();
@@ -198,7 +198,7 @@ fn each_of_the_nodes_that_share_a_disk_has_a_log_of_its_own() {
         let path = log.beside(path).display().to_string();
         let params = BTreeMap::from([("path".to_owned(), json!(path)), ("pattern".to_owned(), json!(FPS))]);
         let around = Surroundings { node: node.map(str::to_owned), ..Surroundings::default() };
-        Tail(made(&mut Params::new(params), &around).unwrap())
+        Tail(made(&Params::new(&KIND, &params).unwrap(), &around).unwrap())
     };
     assert_eq!(of(Some("n1"), "{node}.log").fps(), (json!(1), 1));
     assert_eq!(of(Some("n2"), "{node}/{node}.log*").fps(), (json!(2), 1));

@@ -160,7 +160,7 @@ fn a_restart_neither_loses_nor_repeats() {
 }
 
 #[test]
-fn what_was_kept_for_something_else_or_is_damaged_is_of_no_use() {
+fn state_of_another_file_or_damaged_state_is_ignored() {
     let log = Log::with("avg_fps=1\navg_fps=2\n");
     let state = log.beside("state/log_tail.json");
     log.lasting(&[]).ask().unwrap();

@@ -1,4 +1,4 @@
-//! What happens to a log in any order, with every line taken once.
+//! Changes of a log in any order, with every line taken once.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ enum Step {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens between collections, each line is taken once and in order.
+    /// Each line is taken once and in order, for any changes between collections.
     #[test]
     fn every_line_is_taken_once(steps in proptest::collection::vec(prop_oneof![
         4 => (1usize..5).prop_map(Step::Lines),

@@ -8,7 +8,7 @@ use super::*;
 const SPREAD: &str = "trap '' TERM; sleep 1000 & setsid sh -c 'sleep 1000; :' $0 & \
                       (setsid sh -c 'trap \"\" TERM; while :; do sleep 1000; done' &) ; sleep 1000; :";
 
-/// Not a test of its own: the agent that the next one kills.
+/// Not a test of its own: the agent that other tests kill.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "an agent for other tests to kill"]
 async fn agent() {
@@ -51,7 +51,7 @@ async fn a_killed_agent_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_nobody_extends_ends_its_runs() {
+async fn an_expired_lease_ends_its_runs() {
     for way in ALL_WAYS {
         let world = World::new(way).await;
         let soon = || Some(Instant::now() + Duration::from_millis(400));
@@ -59,7 +59,7 @@ async fn a_lease_that_nobody_extends_ends_its_runs() {
         let spec = RunSpec { until: soon(), ..world.shell(SPREAD, &leased) };
         let mut run = world.launcher.run(spec).await.unwrap();
         let mut other = world.launcher.run(world.shell("sleep 1000", &free)).await.unwrap();
-        // Extended, it outlives its first deadline; and nobody waits for it but the launcher.
+        // Extended, it outlives its first deadline; and only the launcher watches it.
         world.launcher.extend_leases(Instant::now() + Duration::from_secs(2));
         let extended = tokio::time::timeout(Duration::from_millis(800), run.ended()).await;
         assert!(extended.is_err(), "{way:?}: {extended:?}");
@@ -79,14 +79,14 @@ async fn a_lease_that_nobody_extends_ends_its_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_agent_ends_what_a_killed_launcher_left() {
+async fn the_next_agent_ends_the_runs_of_a_killed_launcher() {
     for (number, way) in ALL_WAYS.into_iter().enumerate() {
         let mark = new_mark();
         let mut agent = agent_process(&mark, number);
         // Both at once, so that neither can clear away: the agent is stopped first.
         let launcher = launcher_of(agent.id() as i32);
-        orphans::signal(agent.id() as i32, libc::SIGSTOP);
-        orphans::signal(launcher, libc::SIGKILL);
+        orphans::signal(agent.id() as i32, rustix::process::Signal::STOP);
+        orphans::signal(launcher, rustix::process::Signal::KILL);
         until("the launcher is dead", || !is_alive(launcher)).await;
         agent.kill().unwrap();
         agent.wait().unwrap();
@@ -105,7 +105,7 @@ async fn a_killed_launcher_leaves_nothing_and_the_next_run_works() {
         let (cell, other) = (world.cell().await, world.cell().await);
         let mut run = world.launcher.run(world.shell(SPREAD, &cell)).await.unwrap();
         until("all run", || marked(&world.mark).len() >= 5).await;
-        orphans::signal(parent(run.pid()), libc::SIGKILL);
+        orphans::signal(parent(run.pid()), rustix::process::Signal::KILL);
         assert_eq!(run.ended().await.exit, Exit::Lost, "{way:?}");
         assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?}");
         let zombies = || orphans::scan().into_iter().filter(|process| process.session == run.pid()).count();
@@ -137,7 +137,7 @@ async fn two_thousand_runs_leave_no_trace() {
                     if script == "exit 5" {
                         spec.program = "/bin/false".into();
                     }
-                    assert_eq!(world.capture(spec, &ample()).await.why, Why::Completed);
+                    assert_eq!(world.capture(spec, &ample()).await.reason, EndReason::Completed);
                 }
                 world.launcher.close_cell(cell).await;
             }
@@ -162,7 +162,7 @@ async fn two_thousand_runs_leave_no_trace() {
     }
 }
 
-/// 0 if that cannot be seen: a launcher shows itself to root alone.
+/// 0 if they are hidden: a launcher shows itself to root alone.
 fn descriptors(pid: i32) -> usize {
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(entries) => entries.count(),
@@ -172,7 +172,7 @@ fn descriptors(pid: i32) -> usize {
 }
 
 fn resident_pages(pid: i32) -> u64 {
-    rude::resident(pid as u32) / 4096
+    misbehaviour::resident(pid as u32) / 4096
 }
 
 fn parent(pid: i32) -> i32 {

@@ -1,8 +1,8 @@
-//! Limits hold, or it is said that they do not.
+//! Limits hold, or are named as not enforced.
 
 use super::*;
 
-async fn limited(world: &World, limits: Limits, script: &str) -> (Captured, Vec<String>) {
+async fn limited(world: &World, limits: Limits, script: &str) -> (CapturedRun, Vec<String>) {
     let cell = world.launcher.open_cell("limited", &limits).await;
     let captured =
         world.capture(world.python(script, &cell), &bounds(Duration::from_secs(30), Duration::ZERO)).await;
@@ -36,8 +36,8 @@ except MemoryError:
         let (captured, unenforced) = limited(&world, limits, eater).await;
         assert_eq!(text(&captured.stdout), "", "{way:?}");
         if unenforced.is_empty() {
-            assert_eq!(captured.ended.exit, Exit::Signal(9), "{way:?}");
-            assert_eq!(captured.ended.over, Some(Over::Memory));
+            assert_eq!(captured.outcome.exit, Exit::Signal(9), "{way:?}");
+            assert_eq!(captured.outcome.exceeded, Some(ExceededLimit::Memory));
             // A limit under which not even the program can be loaded harms this run and no other.
             let limits = Limits { memory: Some(64 << 10), ..Limits::default() };
             let cell = world.launcher.open_cell("tiny", &limits).await;
@@ -46,14 +46,14 @@ except MemoryError:
                     capture(&world.launcher, world.shell("true", &cell), &ample(), std::future::pending())
                         .await;
                 if let Ok(captured) = &result {
-                    assert_ne!(captured.ended.exit, Exit::Lost, "the launcher lives");
-                    assert_ne!(captured.ended.exit, Exit::Code(0));
+                    assert_ne!(captured.outcome.exit, Exit::Lost, "the launcher lives");
+                    assert_ne!(captured.outcome.exit, Exit::Code(0));
                 }
             }
             world.launcher.close_cell(cell).await;
             assert_eq!(world.sh("echo fine").await.stdout, b"fine\n");
         } else {
-            assert_eq!(captured.ended.exit, Exit::Code(9), "{way:?}");
+            assert_eq!(captured.outcome.exit, Exit::Code(9), "{way:?}");
             assert!(unenforced[0].starts_with("memory: "), "{unenforced:?}");
         }
         world.end().await;
@@ -74,7 +74,7 @@ try:
 except BlockingIOError:
     print(len(pids))
 ";
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let limits = Limits { processes: Some(10), open_files: Some(20), cpu: Some(0.5), ..Limits::default() };
     let (captured, unenforced) = limited(&world, limits, many).await;
     if is_root() {
@@ -103,7 +103,7 @@ except OSError:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processor_time_is_limited_or_said_not_to_be() {
+async fn processor_time_is_limited_or_named_as_unenforced() {
     let limits = Limits { cpu: Some(0.2), ..Limits::default() };
     let busy = "
 import time
@@ -111,13 +111,13 @@ end = time.monotonic() + 1.0
 while time.monotonic() < end:
     pass
 ";
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let (captured, unenforced) = limited(&world, limits, busy).await;
     assert_eq!(unenforced.is_empty(), is_root(), "{unenforced:?}");
-    let share = captured.ended.cpu.as_secs_f64() / captured.ended.ran_for.as_secs_f64();
-    assert!(share < 0.4 || !is_root(), "{share} of a core, of {:?}", captured.ended);
+    let share = captured.outcome.cpu.as_secs_f64() / captured.outcome.ran_for.as_secs_f64();
+    assert!(share < 0.4 || !is_root(), "{share} of a core, of {:?}", captured.outcome);
     world.end().await;
-    for way in [Cells::V2, Cells::None] {
+    for way in [CgroupMode::V2, CgroupMode::None] {
         let world = World::new(way).await;
         let (_, unenforced) = limited(&world, limits, "").await;
         assert!(unenforced.iter().any(|line| line.starts_with("cpu: ")), "{way:?} {unenforced:?}");

@@ -1,12 +1,12 @@
-//! Real processes, in each way of holding them together that this machine has. What is left of a run is looked
-//! for in the process table, by a mark in arguments and environment that only this test's processes carry.
+//! Real processes, in each way of holding them together that this machine has. The remains of a run are looked for
+//! in the process table, by a mark in arguments and environment that only this test's processes carry.
 #![allow(clippy::unwrap_used)]
 
 mod deaths;
 mod limits;
+mod misbehaviour;
 mod plain;
 mod privileges;
-mod rude;
 mod stranger;
 
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use crate::limits::Limits;
 
 use super::*;
 
-const ALL_WAYS: [Cells; 3] = [Cells::Best, Cells::V2, Cells::None];
+const ALL_WAYS: [CgroupMode; 3] = [CgroupMode::Best, CgroupMode::V2, CgroupMode::None];
 
 /// A launcher and a mark of its own.
 struct World {
     launcher: Launcher,
-    way: Cells,
+    way: CgroupMode,
     mark: String,
 }
 
@@ -34,12 +34,12 @@ fn launcher_program() -> PathBuf {
     program
 }
 
-fn options(id: &str, cells: Cells) -> LauncherOptions {
+fn options(id: &str, cgroups: CgroupMode) -> LauncherOptions {
     LauncherOptions {
         program: launcher_program(),
         args: Vec::new(),
         id: id.to_owned(),
-        cells,
+        cgroups,
         privileges: Privileges::default(),
     }
 }
@@ -49,7 +49,7 @@ fn new_mark() -> String {
     format!("mark-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A group that holds what a launcher starts, whatever that does, to so many processes. Where the launcher counts
+/// A group that holds everything that a launcher starts to so many processes. Where the launcher counts
 /// them by itself it is a race, and a test that loses it must not take the machine with it.
 struct Guard(Option<PathBuf>);
 
@@ -80,15 +80,15 @@ impl Drop for Guard {
 }
 
 impl World {
-    /// One whose processes are never more than these.
-    async fn guarded(way: Cells, most: u64) -> (Self, Guard) {
+    /// A world with never more processes than these.
+    async fn guarded(way: CgroupMode, most: u64) -> (Self, Guard) {
         let mark = new_mark();
         let guard = Guard::new(&mark, most);
         let launcher = Launcher::start(guard.options(options(&mark, way))).await.unwrap();
         (World { launcher, way, mark }, guard)
     }
 
-    async fn new(way: Cells) -> Self {
+    async fn new(way: CgroupMode) -> Self {
         let mark = new_mark();
         World { launcher: Launcher::start(options(&mark, way)).await.unwrap(), way, mark }
     }
@@ -124,12 +124,12 @@ impl World {
         }
     }
 
-    async fn capture(&self, spec: RunSpec<'_>, bounds: &Capture) -> Captured {
+    async fn capture(&self, spec: RunSpec<'_>, bounds: &CaptureLimits) -> CapturedRun {
         capture(&self.launcher, spec, bounds, std::future::pending()).await.unwrap()
     }
 
     /// Runs a shell script in a cell of its own, with ample bounds.
-    async fn sh(&self, script: &str) -> Captured {
+    async fn sh(&self, script: &str) -> CapturedRun {
         let cell = self.cell().await;
         let captured = self.capture(self.shell(script, &cell), &ample()).await;
         self.launcher.close_cell(cell).await;
@@ -149,12 +149,12 @@ impl World {
     }
 }
 
-fn ample() -> Capture {
+fn ample() -> CaptureLimits {
     bounds(Duration::from_secs(60), Duration::from_secs(1))
 }
 
-fn bounds(timeout: Duration, grace: Duration) -> Capture {
-    Capture { timeout, grace, max_stdout: 64 * 1024, max_stderr: 4 * 1024 }
+fn bounds(timeout: Duration, grace: Duration) -> CaptureLimits {
+    CaptureLimits { timeout, grace, max_stdout: 64 * 1024, max_stderr: 4 * 1024 }
 }
 
 fn text(bytes: &[u8]) -> &str {

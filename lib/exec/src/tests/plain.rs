@@ -1,4 +1,4 @@
-//! What a well-behaved run gets, and what is said about one that cannot start.
+//! The surroundings of a well-behaved run, and the errors of one that cannot start.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,17 +17,17 @@ async fn output_and_exit_are_reported() {
             ("true", Exit::Code(0), "", ""),
         ] {
             let captured = world.sh(script).await;
-            assert_eq!(captured.ended.exit, exit, "{script} {way:?}");
+            assert_eq!(captured.outcome.exit, exit, "{script} {way:?}");
             assert_eq!((text(&captured.stdout), text(&captured.stderr_tail)), (output, errors), "{script}");
-            assert_eq!(captured.why, Why::Completed);
-            assert!(captured.ended.max_rss > 0);
+            assert_eq!(captured.reason, EndReason::Completed);
+            assert!(captured.outcome.max_rss > 0);
         }
         world.end().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_gets_what_it_was_given_and_nothing_else() {
+async fn a_run_gets_its_own_surroundings_and_nothing_else() {
     // Neither a descriptor nor a variable of this process may get through; this one would, if anything did.
     let leak = rustix::io::dup(std::io::stderr()).unwrap();
     rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
@@ -55,7 +55,7 @@ async fn a_run_gets_what_it_was_given_and_nothing_else() {
         // The last is the directory that `ls` reads.
         assert_eq!(text(&captured.stdout), "0\n1\n2\n3\n");
 
-        // A writer into a closed pipe dies, as it does in anybody's shell; and no signal is blocked or ignored.
+        // A writer into a closed pipe dies, as it does in any shell; and no signal is blocked or ignored.
         let signals = world.sh("yes | head -n 1; grep -E '^Sig(Blk|Ign)' /proc/self/status").await;
         let lines: Vec<&str> = text(&signals.stdout).lines().collect();
         assert_eq!(lines[0], "y");
@@ -74,8 +74,8 @@ async fn a_run_gets_what_it_was_given_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_lived_run_is_spoken_to() {
-    let world = World::new(Cells::Best).await;
+async fn a_long_lived_run_reads_its_input() {
+    let world = World::new(CgroupMode::Best).await;
     let cell = world.cell().await;
     let mut spec = world.shell("while read line; do echo got $line; done", &cell);
     spec.stdin = Stdin::Pipe;
@@ -98,7 +98,7 @@ async fn a_long_lived_run_is_spoken_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_start_says_why() {
+async fn a_failed_start_names_its_cause() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str, mode: u32| {
         let path = folder.path().join(name);
@@ -119,7 +119,7 @@ async fn what_cannot_start_says_why() {
         (format!("{}/below", file("a-file", "", 0o644)), "there is no program"),
         ("bin/true".to_owned(), "must be absolute"),
     ];
-    for way in [Cells::Best, Cells::None] {
+    for way in [CgroupMode::Best, CgroupMode::None] {
         let world = World::new(way).await;
         let cell = world.cell().await;
         for (program, expected) in &cases {
@@ -137,7 +137,7 @@ async fn what_cannot_start_says_why() {
         spec.argv.clear();
         assert!(matches!(world.sh_error(spec).await, SpawnError::NoArguments));
         // The cell is as good as new after all of these.
-        assert_eq!(world.capture(world.shell("exit 7", &cell), &ample()).await.ended.exit, Exit::Code(7));
+        assert_eq!(world.capture(world.shell("exit 7", &cell), &ample()).await.outcome.exit, Exit::Code(7));
         world.launcher.close_cell(cell).await;
         world.end().await;
     }
@@ -145,7 +145,7 @@ async fn what_cannot_start_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_arguments_arrive_and_larger_ones_are_refused() {
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let cell = world.cell().await;
     let mut spec = world.shell("printf %s \"$BIG\" | wc -c; printf %s \"$1\" | wc -c", &cell);
     spec.env.push(("BIG".into(), "x".repeat(60_000)));

@@ -1,4 +1,4 @@
-//! What runs may not do. As root this is about what root gives up; as anybody else, about what nobody gains.
+//! The privileges that runs do not have: as root those that root gives up, as another user those that nothing gains.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,14 +6,14 @@ use std::os::unix::process::CommandExt as _;
 
 use super::*;
 
-/// A user that no machine has; nothing needs it to be known.
+/// A user that no machine has; it need not be known.
 const STRANGER: u32 = 54_321;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-async fn world(way: Cells, privileges: Privileges) -> World {
+async fn world(way: CgroupMode, privileges: Privileges) -> World {
     let mark = new_mark();
     let options = LauncherOptions { privileges, ..options(&mark, way) };
     World { launcher: Launcher::start(options).await.unwrap(), way, mark }
@@ -33,7 +33,7 @@ fn line<'t>(status: &'t str, name: &str) -> &'t str {
 const STATUS: &str = "cat /proc/self/status; true";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_has_a_capability_or_gains_one() {
+async fn a_run_has_no_capability_and_gains_none() {
     for way in ALL_WAYS {
         let world = World::new(way).await;
         let status = world.sh(STATUS).await;
@@ -47,7 +47,7 @@ async fn nothing_has_a_capability_or_gains_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_kept_is_there_and_nothing_else() {
+async fn kept_capabilities_are_there_and_no_others() {
     if !is_root() {
         return;
     }
@@ -55,7 +55,7 @@ async fn what_is_kept_is_there_and_nothing_else() {
     let expected = format!("{:016x}", kept.0);
     let as_stranger = Privileges { keep: kept, ..stranger() };
     for privileges in [Privileges { keep: kept, run_as: None }, as_stranger] {
-        let world = world(Cells::Best, privileges).await;
+        let world = world(CgroupMode::Best, privileges).await;
         let status = world.sh(STATUS).await;
         let status = text(&status.stdout);
         for set in ["CapPrm", "CapEff", "CapAmb"] {
@@ -63,7 +63,7 @@ async fn what_is_kept_is_there_and_nothing_else() {
         }
         world.end().await;
     }
-    let world = world(Cells::Best, Privileges { keep: Capabilities::ALL, run_as: None }).await;
+    let world = world(CgroupMode::Best, Privileges { keep: Capabilities::ALL, run_as: None }).await;
     let status = world.sh(STATUS).await;
     let own = fs::read_to_string("/proc/self/status").unwrap();
     assert_eq!(line(text(&status.stdout), "CapEff"), line(&own, "CapEff"));
@@ -91,13 +91,13 @@ async fn another_user_is_that_user_and_no_more() {
     }
 }
 
-/// The parent of what runs is the launcher, and the agent its parent.
+/// The parent of a run is the launcher, and the agent is the launcher's.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_reaches_neither_agent_nor_launcher() {
     if !is_root() {
         return;
     }
-    let world = world(Cells::Best, stranger()).await;
+    let world = world(CgroupMode::Best, stranger()).await;
     let agent = std::process::id();
     let script = format!(
         "for pid in $PPID {agent}; do
@@ -118,7 +118,7 @@ async fn root_without_capabilities_cannot_look_into_the_launcher() {
     if !is_root() {
         return;
     }
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let script = "for file in environ mem maps fd/0; do
             head -c 1 /proc/$PPID/$file >/dev/null 2>&1 && echo read $file
         done
@@ -130,7 +130,7 @@ async fn root_without_capabilities_cannot_look_into_the_launcher() {
     world.end().await;
 }
 
-/// A file that makes whoever executes it root, for everybody else.
+/// A file that makes its caller root, outside of the launcher.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_setuid_program_is_an_ordinary_one() {
     if !is_root() {
@@ -150,7 +150,7 @@ async fn a_setuid_program_is_an_ordinary_one() {
         "this file system has no setuid programs; TMPDIR names another one"
     );
     for privileges in [stranger(), Privileges { keep: Capabilities::of(&["cap_net_raw"]), ..stranger() }] {
-        let world = world(Cells::Best, privileges).await;
+        let world = world(CgroupMode::Best, privileges).await;
         assert_eq!(text(&world.sh(&script).await.stdout), format!("{STRANGER}\n"));
         let cell = world.cell().await;
         let spec = world.spec(id.to_str().unwrap(), ["id", "-u"].map(str::to_owned).to_vec(), &cell);
@@ -165,13 +165,12 @@ async fn another_user_dies_with_the_launcher_too() {
     if !is_root() {
         return;
     }
-    let world = world(Cells::None, stranger()).await;
+    let world = world(CgroupMode::None, stranger()).await;
     let cell = world.cell().await;
     let mut run = world.launcher.run(world.shell("sleep 1000 & sleep 1000", &cell)).await.unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", run.pid())).unwrap();
     let launcher: i32 = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
-    // SAFETY: sending a signal touches no memory.
-    unsafe { libc::kill(launcher, libc::SIGKILL) };
+    orphans::signal(launcher, rustix::process::Signal::KILL);
     assert_eq!(run.ended().await.exit, Exit::Lost);
     until("everything is gone", || marked(&world.mark).is_empty()).await;
     drop(cell);
@@ -188,13 +187,13 @@ async fn capabilities_in_a_file_are_not_given() {
     fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
     let cat = place.path().join("cat");
     fs::copy("/bin/cat", &cat).unwrap();
-    // The second version of what the kernel keeps there, with the capability for raw sockets in effect.
+    // The second version of the kernel's structure, with the capability for raw sockets in effect.
     let given = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     rustix::fs::setxattr(&cat, "security.capability", &given, rustix::fs::XattrFlags::empty()).unwrap();
     let freely = std::process::Command::new(&cat).arg("/proc/self/status").uid(STRANGER).output().unwrap();
     assert_eq!(line(text(&freely.stdout), "CapEff"), "0000000000002000");
     for privileges in [Privileges::default(), stranger()] {
-        let world = world(Cells::Best, privileges).await;
+        let world = world(CgroupMode::Best, privileges).await;
         let cell = world.cell().await;
         let argv = ["cat", "/proc/self/status"].map(str::to_owned).to_vec();
         let status = world.capture(world.spec(cat.to_str().unwrap(), argv, &cell), &ample()).await;
@@ -204,7 +203,7 @@ async fn capabilities_in_a_file_are_not_given() {
     }
 }
 
-/// The descriptor counts, whatever the path leads to.
+/// The descriptor counts, not the path.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_file_is_executed_instead_of_its_path() {
     let place = tempfile::tempdir().unwrap();
@@ -215,7 +214,7 @@ async fn an_open_file_is_executed_instead_of_its_path() {
         fs::set_permissions(&new, Permissions::from_mode(0o755)).unwrap();
         fs::rename(new, &script).unwrap();
     };
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let run = async |path: &str, open: File, script: bool, argv: &[&str]| {
         let cell = world.cell().await;
         let mut spec = world.spec(path, argv.iter().map(|&word| word.to_owned()).collect(), &cell);

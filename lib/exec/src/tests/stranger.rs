@@ -1,11 +1,10 @@
-//! A launcher that is spoken to by somebody who does not know how.
+//! A launcher whose socket carries nonsense.
 
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio as Io};
 
-use super::protocol::{Deadline, MAX_REQUEST, Reply, Request, Start};
-use super::socket::Received;
-use super::wire::Reader;
+use super::protocol::{MAX_REQUEST, ProgramSource, Reply, Request, Start};
+use super::socket::Incoming;
 use super::*;
 
 fn answers(socket: &OwnedFd, how_many: usize) -> Vec<Reply> {
@@ -15,10 +14,10 @@ fn answers(socket: &OwnedFd, how_many: usize) -> Vec<Reply> {
     while answers.len() < how_many {
         assert!(Instant::now() < deadline, "only {answers:?}");
         match socket::receive(socket, &mut buffer, &mut Vec::new()) {
-            Ok(Received::Packet(length)) => {
-                let mut reader = Reader(&buffer[..length]);
-                while !reader.0.is_empty() {
-                    answers.push(Reply::decode(&mut reader).unwrap());
+            Ok(Incoming::Packet(length)) => {
+                let mut packet = &buffer[..length];
+                while !packet.is_empty() {
+                    answers.push(Reply::decode(&mut packet).unwrap());
                 }
             }
             Err(rustix::io::Errno::AGAIN) => std::thread::yield_now(),
@@ -33,18 +32,22 @@ fn nonsense_is_refused_and_nothing_breaks() {
     let (ours, theirs) = socket::pair().unwrap();
     let mut launcher = Command::new(launcher_program()).stdin(Io::from(theirs)).spawn().unwrap();
     let say = |packet: &[u8]| socket::send(&ours, packet, &[]).unwrap();
-    let start = Start {
-        run: 1,
-        cell: 9,
-        stdin: false,
-        file: protocol::File::AtPath,
-        until: Deadline::NEVER,
-        arguments: 1,
-        variables: 0,
-        strings: b"/\0/bin/true\0x\0",
+    let start = || {
+        let start = Start {
+            run: 1,
+            cell: 9,
+            stdin: false,
+            source: ProgramSource::Path,
+            until: None,
+            directory: c"/".into(),
+            program: c"/bin/true".into(),
+            arguments: vec![c"x".into()],
+            variables: vec![],
+        };
+        Request::Start(start).encode()
     };
 
-    for nonsense in [&[200][..], &[1], &[4, 0, 0], &[0xff; 1000], &Request::Start(start).encode()[..30]] {
+    for nonsense in [&[200][..], &[1], &[4, 0, 0], &[0xff; 1000], &start()[..15]] {
         say(nonsense);
         assert!(matches!(answers(&ours, 1)[0], Reply::Refused { .. }), "{nonsense:?}");
     }
@@ -52,23 +55,9 @@ fn nonsense_is_refused_and_nothing_breaks() {
     say(&vec![1; MAX_REQUEST + 1]);
     assert!(matches!(answers(&ours, 1)[0], Reply::Refused { .. }), "too large");
 
-    let start = || {
-        let strings = b"/\0/bin/true\0x\0";
-        Request::Start(Start {
-            run: 1,
-            cell: 9,
-            stdin: false,
-            file: protocol::File::AtPath,
-            until: Deadline::NEVER,
-            arguments: 1,
-            variables: 0,
-            strings,
-        })
-        .encode()
-    };
     say(&start());
     assert!(matches!(answers(&ours, 1)[0], Reply::Failed { run: 1, .. }), "a cell that is not open");
-    say(&Request::OpenCell { cell: 9, name: "../../x", limits: Limits::default() }.encode());
+    say(&Request::OpenCell { cell: 9, name: "../../x".into(), limits: Limits::default() }.encode());
     assert!(matches!(answers(&ours, 1)[0], Reply::CellOpen { cell: 9, .. }));
     say(&start());
     assert!(matches!(answers(&ours, 1)[0], Reply::Failed { run: 1, .. }), "no pipes");
@@ -85,7 +74,7 @@ fn nonsense_is_refused_and_nothing_breaks() {
 }
 
 #[test]
-fn without_a_socket_it_says_so() {
+fn a_launcher_without_a_socket_says_so() {
     let output = Command::new(launcher_program()).stdin(Io::null()).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not an agent's socket"));

@@ -7,7 +7,7 @@ use crate::{
     value::{ENTRY, Entries, FIELD, List, Text, Value},
 };
 
-/// What is gone through: what the first variable is, and the second one.
+/// The elements of a comprehension, as its first and second variable.
 enum Elements<'a> {
     List(List<'a>, usize),
     Map(Entries<'a>),
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a, '_> {
         self.fields(at, entries)
     }
 
-    /// What the body is for this element, unless it is filtered out.
+    /// The value of the body for this element, unless it is filtered out.
     fn body(&mut self, each: &'a Each) -> Outcome<Option<Value<'a>>> {
         if let Some(filter) = &each.filter
             && !self.truth(filter, "the condition")?

@@ -1,4 +1,4 @@
-//! What the plain functions do. The parser has counted their arguments.
+//! The plain functions. The parser has counted their arguments.
 
 use super::{Answer, Evaluator, Outcome, finite, statistics, steps_of};
 use crate::{

@@ -1,4 +1,4 @@
-//! What looks at inputs: their latest values, ages and states on this node, their past, and all nodes.
+//! Functions over inputs: their latest values, ages and states on this node, their past, and all nodes.
 
 use super::{
     Answer, Evaluator, Outcome, finite,

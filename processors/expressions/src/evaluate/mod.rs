@@ -1,8 +1,8 @@
 //! Walks the tree. Operators are in [`operators`], paths in [`paths`], comprehensions in [`each`], plain functions
-//! in [`functions`], and what looks at inputs beyond their latest values in [`inputs`].
+//! in [`functions`], and functions over inputs beyond their latest values in [`inputs`].
 //!
-//! What must hold: each node visited is paid for; the recursion is as deep as the tree is high; a budget that is
-//! spent ends the evaluation, whatever is around.
+//! Invariants: each node visited is paid for; the recursion is as deep as the tree is high; a budget that is
+//! spent ends the evaluation everywhere.
 
 mod each;
 mod functions;
@@ -15,7 +15,7 @@ use crate::{
     budget::Budget,
     error::{ErrorKind, Fault, quoted},
     scope::Scope,
-    syntax::{Kind, Node},
+    syntax::{Node, NodeKind},
     value::{ENTRY, FIELD, Fields, Map, Text, Value},
 };
 use std::rc::Rc;
@@ -24,48 +24,48 @@ type Outcome<T> = Result<T, Box<Fault>>;
 type Answer<'a> = Outcome<Value<'a>>;
 
 /// A number across the nodes that a round has worked out; none if no node has one.
-pub type Kept = Option<f64>;
+pub type Aggregate = Option<f64>;
 
 pub struct Evaluator<'a, 'r> {
     pub scope: &'a dyn Scope,
     pub budget: Budget,
     /// The values of the variables around, as the parser counted them.
     locals: Vec<Value<'a>>,
-    kept: &'r mut [Option<Kept>],
+    kept: &'r mut [Option<Aggregate>],
 }
 
 impl<'a, 'r> Evaluator<'a, 'r> {
-    pub fn new(scope: &'a dyn Scope, budget: Budget, kept: &'r mut [Option<Kept>]) -> Evaluator<'a, 'r> {
+    pub fn new(scope: &'a dyn Scope, budget: Budget, kept: &'r mut [Option<Aggregate>]) -> Evaluator<'a, 'r> {
         Evaluator { scope, budget, locals: Vec::new(), kept }
     }
 
     pub fn evaluate(&mut self, node: &'a Node) -> Answer<'a> {
         self.budget.step(node.at, 1)?;
         match &node.kind {
-            Kind::Null => Ok(Value::Null),
-            Kind::Bool(truth) => Ok(Value::Bool(*truth)),
-            Kind::Number(number) => Ok(Value::Number(*number)),
-            Kind::Text(text) => Ok(Value::Text(Text::Borrowed(text))),
-            Kind::Input(input) => self.input(node.at, input),
-            Kind::Param(name) => self.param(node.at, name),
-            Kind::HasParam(name) => Ok(Value::Bool(self.scope.param(name).is_some())),
-            Kind::Local(slot) => Ok(self.locals.get(*slot).cloned().unwrap_or(Value::Null)),
-            Kind::Here => Ok(self.here()),
-            Kind::Path(base, steps) => self.path(base, steps),
-            Kind::Has(base, steps) => self.has(base, steps),
-            Kind::Not(inner) => Ok(Value::Bool(!self.truth(inner, "`!`")?)),
-            Kind::Negate(inner) => Ok(Value::Number(-self.number(inner, "`-`")?)),
-            Kind::Chain(first, rest) => self.chain(first, rest),
-            Kind::And(sides) => self.connect(sides, "`&&`", false),
-            Kind::Or(sides) => self.connect(sides, "`||`", true),
-            Kind::Choice(cases, otherwise) => self.choice(cases, otherwise),
-            Kind::List(items) => self.list(node.at, items),
-            Kind::Map(entries) => self.map(node.at, entries),
-            Kind::Call(function, args) => self.call(node.at, *function, args),
-            Kind::Each(each) => self.each(node.at, each),
-            Kind::Ask(question, subject) => self.ask(node.at, *question, subject),
-            Kind::Window(window) => self.window(node.at, window),
-            Kind::Across(across) => self.across(node.at, across),
+            NodeKind::Null => Ok(Value::Null),
+            NodeKind::Bool(truth) => Ok(Value::Bool(*truth)),
+            NodeKind::Number(number) => Ok(Value::Number(*number)),
+            NodeKind::Text(text) => Ok(Value::Text(Text::Borrowed(text))),
+            NodeKind::Input(input) => self.input(node.at, input),
+            NodeKind::Param(name) => self.param(node.at, name),
+            NodeKind::HasParam(name) => Ok(Value::Bool(self.scope.param(name).is_some())),
+            NodeKind::Local(slot) => Ok(self.locals.get(*slot).cloned().unwrap_or(Value::Null)),
+            NodeKind::Here => Ok(self.here()),
+            NodeKind::Path(base, steps) => self.path(base, steps),
+            NodeKind::Has(base, steps) => self.has(base, steps),
+            NodeKind::Not(inner) => Ok(Value::Bool(!self.truth(inner, "`!`")?)),
+            NodeKind::Negate(inner) => Ok(Value::Number(-self.number(inner, "`-`")?)),
+            NodeKind::Chain(first, rest) => self.chain(first, rest),
+            NodeKind::And(sides) => self.connect(sides, "`&&`", false),
+            NodeKind::Or(sides) => self.connect(sides, "`||`", true),
+            NodeKind::Choice(cases, otherwise) => self.choice(cases, otherwise),
+            NodeKind::List(items) => self.list(node.at, items),
+            NodeKind::Map(entries) => self.map(node.at, entries),
+            NodeKind::Call(function, args) => self.call(node.at, *function, args),
+            NodeKind::Each(each) => self.each(node.at, each),
+            NodeKind::Ask(question, subject) => self.ask(node.at, *question, subject),
+            NodeKind::Window(window) => self.window(node.at, window),
+            NodeKind::Across(across) => self.across(node.at, across),
         }
     }
 

@@ -23,7 +23,7 @@ impl<'a> Evaluator<'a, '_> {
         Ok(left)
     }
 
-    /// What operators do with other than two numbers.
+    /// Operators over other values than two numbers.
     fn others(&mut self, link: &Link, left: &Value<'a>, right: &Value<'a>) -> Answer<'a> {
         let at = link.at;
         match (link.operator, left, right) {

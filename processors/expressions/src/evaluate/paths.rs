@@ -1,4 +1,4 @@
-//! Fields and indices: in values, and in the JSON of inputs that special forms look at.
+//! Fields and indices: in values, and in the JSON of the inputs of special forms.
 
 use serde_json::Value as Json;
 
@@ -25,7 +25,7 @@ impl<'a> Evaluator<'a, '_> {
         Ok(value)
     }
 
-    /// Whether the last step can be taken; those before it must.
+    /// True if the last step can be taken; those before it must.
     pub(super) fn has(&mut self, base: &'a Node, steps: &'a [Step]) -> Answer<'a> {
         let Some((last, before)) = steps.split_last() else { return Ok(Value::Bool(false)) };
         let value = self.path(base, before)?;
@@ -121,7 +121,7 @@ pub(super) fn steps_into(values: usize, keys: &[Key<'_>]) -> usize {
     values.saturating_mul(1 + each.sum::<usize>())
 }
 
-/// What is at that place of the JSON.
+/// The value at that place of the JSON.
 pub(super) fn follow<'j>(json: &'j Json, keys: &[Key<'_>]) -> Option<&'j Json> {
     keys.iter().try_fold(json, |json, key| match key {
         Key::Name(name) => json.as_object()?.get(&**name),

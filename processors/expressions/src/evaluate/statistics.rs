@@ -1,4 +1,4 @@
-//! Figures of a number of numbers; none where there is nothing to say. They may overflow: callers check.
+//! Statistics of numbers; none where there are too few. They may overflow: callers check.
 
 pub fn sum(numbers: &mut [f64]) -> Option<f64> {
     Some(numbers.iter().sum())

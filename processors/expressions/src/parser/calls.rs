@@ -1,11 +1,10 @@
-//! Names that are called: finds out whether it is a macro, a special form or a plain function, and holds each to
-//! its number of arguments.
+//! Names that are called: macros, special forms and plain functions, each with its number of arguments.
 
 use super::{Parsed, Parser, special};
 use crate::{
     error::{Fault, nearest, quoted},
     functions::{self, Form, Signature},
-    syntax::{Kind, Node, highest},
+    syntax::{Node, NodeKind, highest},
 };
 
 impl Parser {
@@ -17,7 +16,7 @@ impl Parser {
             "input" => return self.quoted_input(at),
             "node" => {
                 self.expect(")")?;
-                return self.node(at, 0, Kind::Here);
+                return self.node(at, 0, NodeKind::Here);
             }
             _ => {}
         }
@@ -75,7 +74,7 @@ impl Parser {
             let message = format!("`{name}` takes {wanted}, not {}", args.len() - before);
             return Err(Fault::syntax(at, message));
         }
-        self.node(at, highest(&args), Kind::Call(signature.function, args.into()))
+        self.node(at, highest(&args), NodeKind::Call(signature.function, args.into()))
     }
 }
 

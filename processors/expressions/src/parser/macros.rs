@@ -1,9 +1,9 @@
-//! Comprehensions and `has`: what binds variables, or looks at how its argument is written.
+//! Comprehensions and `has`: forms that bind variables, or read their argument as it is written.
 
 use super::{Parsed, Parser};
 use crate::{
     error::Fault,
-    syntax::{Each, Kind, Macro, Node, Step, highest, highest_step},
+    syntax::{Each, Macro, Node, NodeKind, Step, highest, highest_step},
     tokens::Token,
 };
 
@@ -29,7 +29,7 @@ impl Parser {
         self.locals.truncate(slot);
         let each = Each { what, over, slot, pairs, filter, body };
         let below = highest([&each.over, &each.body].into_iter().chain(&each.filter));
-        self.node(at, below, Kind::Each(Box::new(each)))
+        self.node(at, below, NodeKind::Each(Box::new(each)))
     }
 
     /// The variables; whether there are two.
@@ -57,7 +57,7 @@ impl Parser {
         Ok(pairs)
     }
 
-    /// What is evaluated for each element, with a condition before it if there are two.
+    /// The expression that is evaluated for each element, with a condition before it if there are two.
     fn bodies(&mut self, at: u32, what: Macro) -> Parsed<(Option<Node>, Node)> {
         let mut bodies = self.separated(")", Self::expression)?;
         let filtered = matches!(what, Macro::Map | Macro::TransformList | Macro::TransformMap);
@@ -91,19 +91,19 @@ impl Parser {
             return Err(Fault::syntax(at, wrong));
         };
         match node.kind {
-            Kind::Param(name) => {
+            NodeKind::Param(name) => {
                 self.reads.optional_params.insert(name.to_string());
-                self.node(at, 0, Kind::HasParam(name))
+                self.node(at, 0, NodeKind::HasParam(name))
             }
-            Kind::Path(base, steps) => {
+            NodeKind::Path(base, steps) => {
                 let below = highest_step(&steps).max(base.height);
-                if let Some(Step::Index(Node { kind: Kind::Number(_), at, .. })) = steps.last() {
+                if let Some(Step::Index(Node { kind: NodeKind::Number(_), at, .. })) = steps.last() {
                     return Err(Fault::syntax(
                         *at,
                         "`has` asks for a field: size(x) says how many a list has",
                     ));
                 }
-                self.node(at, below, Kind::Has(base, steps))
+                self.node(at, below, NodeKind::Has(base, steps))
             }
             _ => Err(Fault::syntax(node.at, wrong)),
         }

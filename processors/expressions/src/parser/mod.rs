@@ -1,6 +1,6 @@
 //! Reads the text into a tree: operators, brackets, paths and literals; names that are called are in [`calls`].
 //!
-//! What must hold: it never recurses deeper than [`MOST_NESTING`] brackets, whatever the text, and gives no tree
+//! Invariants: it never recurses deeper than [`MOST_NESTING`] brackets, whatever the text, and gives no tree
 //! higher than [`MOST_HEIGHT`]. It collects what the expression reads while it goes, in [`Reads`].
 
 mod calls;
@@ -12,8 +12,8 @@ use crate::{
     error::{Fault, quoted},
     json::rendered,
     reads::Reads,
-    syntax::{Kind, Link, MOST_HEIGHT, MOST_NESTING, Node, Operator, highest},
-    tokens::{Placed, Token, split},
+    syntax::{Link, MOST_HEIGHT, MOST_NESTING, Node, NodeKind, Operator, highest},
+    tokens::{PlacedToken, Token, split},
 };
 
 /// Longer is no expression but a mistake.
@@ -21,15 +21,15 @@ pub const MOST_SOURCE: usize = 4 * 1024;
 
 type Parsed<T = Node> = Result<T, Box<Fault>>;
 
-/// What an expression is once it is read.
-pub struct Read {
+/// An expression that was read.
+pub struct ParsedExpression {
     pub root: Node,
     pub reads: Reads,
     /// How many aggregates across nodes a round can keep.
     pub kept: usize,
 }
 
-pub fn parse(source: &str) -> Parsed<Read> {
+pub fn parse(source: &str) -> Parsed<ParsedExpression> {
     if source.len() > MOST_SOURCE {
         let message = format!("the expression has {} bytes; at most {MOST_SOURCE} are read", source.len());
         return Err(Fault::too_much(0, message));
@@ -39,13 +39,13 @@ pub fn parse(source: &str) -> Parsed<Read> {
         Parser { tokens, next: 0, nesting: 0, locals: Vec::new(), reads: Reads::default(), kept: 0 };
     let root = parser.expression()?;
     match parser.peek() {
-        Token::End => Ok(Read { root, reads: parser.reads, kept: parser.kept }),
+        Token::End => Ok(ParsedExpression { root, reads: parser.reads, kept: parser.kept }),
         _ => Err(parser.unexpected("an operator or the end")),
     }
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<PlacedToken>,
     next: usize,
     nesting: usize,
     /// The variables of the comprehensions around, outermost first.
@@ -87,13 +87,13 @@ impl Parser {
         }
         let below =
             highest(cases.iter().flat_map(|(condition, then)| [condition, then])).max(condition.height);
-        self.node(at, below, Kind::Choice(cases.into(), Box::new(condition)))
+        self.node(at, below, NodeKind::Choice(cases.into(), Box::new(condition)))
     }
 
-    /// Values with operators between them. What waits for its right side is on a list of its own, not on the
+    /// Values with operators between them. A chain that waits for its right side is on a list, not on the
     /// stack: five precedences in each of many brackets would be deep.
     fn operators(&mut self) -> Parsed {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenChain> = Vec::new();
         let mut node = self.prefixed()?;
         loop {
             let next = self.operator();
@@ -109,7 +109,7 @@ impl Parser {
                     outer.close(node);
                     outer.next = (operator, at);
                 }
-                None => open.push(Open { binds, first: node, rest: Vec::new(), next: (operator, at) }),
+                None => open.push(OpenChain { binds, first: node, rest: Vec::new(), next: (operator, at) }),
             }
             self.next += 1;
             node = self.prefixed()?;
@@ -120,9 +120,9 @@ impl Parser {
         let below = highest(rest.iter().map(|link| &link.node)).max(first.height);
         let at = rest.first().map_or(first.at, |link| link.at);
         let kind = match binds {
-            OR => Kind::Or(all_of(first, rest)),
-            AND => Kind::And(all_of(first, rest)),
-            _ => Kind::Chain(Box::new(first), rest.into()),
+            OR => NodeKind::Or(all_of(first, rest)),
+            AND => NodeKind::And(all_of(first, rest)),
+            _ => NodeKind::Chain(Box::new(first), rest.into()),
         };
         self.node(at, below, kind)
     }
@@ -163,13 +163,13 @@ impl Parser {
         let node = self.prefixed()?;
         self.nesting -= 1;
         match node.kind {
-            Kind::Number(number) if negated => self.node(at, 0, Kind::Number(-number)),
-            _ if negated => self.node(at, node.height, Kind::Negate(Box::new(node))),
-            _ => self.node(at, node.height, Kind::Not(Box::new(node))),
+            NodeKind::Number(number) if negated => self.node(at, 0, NodeKind::Number(-number)),
+            _ if negated => self.node(at, node.height, NodeKind::Negate(Box::new(node))),
+            _ => self.node(at, node.height, NodeKind::Not(Box::new(node))),
         }
     }
 
-    /// Goes one level deeper. After an error nothing is read any more, so that nobody has to come back.
+    /// Goes one level deeper. After an error nothing is read any more, so the level need not be restored.
     fn enter(&mut self) -> Parsed<()> {
         // The expression itself is no level.
         if self.nesting > MOST_NESTING {
@@ -179,7 +179,7 @@ impl Parser {
         Ok(())
     }
 
-    fn node(&self, at: u32, below: u8, kind: Kind) -> Parsed {
+    fn node(&self, at: u32, below: u8, kind: NodeKind) -> Parsed {
         if below >= MOST_HEIGHT {
             return Err(self.too_deep());
         }
@@ -229,7 +229,7 @@ impl Parser {
 }
 
 /// A chain of operators of one precedence that is not at its end.
-struct Open {
+struct OpenChain {
     binds: u8,
     first: Node,
     rest: Vec<Link>,
@@ -237,7 +237,7 @@ struct Open {
     next: (Operator, u32),
 }
 
-impl Open {
+impl OpenChain {
     fn close(&mut self, node: Node) {
         let (operator, at) = self.next;
         self.rest.push(Link { operator, at, node });

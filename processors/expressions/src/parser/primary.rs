@@ -1,13 +1,13 @@
-//! What operators stand between: literals, names, brackets, and the fields, indices and calls that follow them.
+//! Operands: literals, names, brackets, and the fields, indices and calls that follow them.
 
 use super::{Parsed, Parser};
 use crate::{
     error::{Fault, quoted},
-    syntax::{Kind, Node, Step, highest, highest_step},
+    syntax::{Node, NodeKind, Step, highest, highest_step},
     tokens::Token,
 };
 
-/// What CEL keeps for itself.
+/// Words that CEL reserves.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -86,7 +86,7 @@ impl Parser {
             return Ok(base);
         }
         let below = highest_step(&steps).max(base.height);
-        self.node(base.at, below, Kind::Path(Box::new(base), steps.into()))
+        self.node(base.at, below, NodeKind::Path(Box::new(base), steps.into()))
     }
 
     /// The name after a dot. Words that mean something elsewhere are names there.
@@ -118,8 +118,8 @@ impl Parser {
     fn literal(&mut self) -> Parsed {
         let at = self.at();
         let kind = match self.peek().clone() {
-            Token::Number(number) => Kind::Number(number),
-            Token::Text(text) => Kind::Text(text),
+            Token::Number(number) => NodeKind::Number(number),
+            Token::Text(text) => NodeKind::Text(text),
             Token::Sign(".") => return Err(Fault::syntax(at, "a name does not begin with a dot")),
             _ => return Err(self.unexpected("a value")),
         };
@@ -138,7 +138,7 @@ impl Parser {
         let at = self.at();
         self.next += 1;
         let items = self.separated("]", Self::expression)?;
-        self.node(at, highest(&items), Kind::List(items.into()))
+        self.node(at, highest(&items), NodeKind::List(items.into()))
     }
 
     fn map(&mut self) -> Parsed {
@@ -146,7 +146,7 @@ impl Parser {
         self.next += 1;
         let entries = self.separated("}", Self::entry)?;
         let below = highest(entries.iter().flat_map(|(key, value)| [key, value]));
-        self.node(at, below, Kind::Map(entries.into()))
+        self.node(at, below, NodeKind::Map(entries.into()))
     }
 
     fn entry(&mut self) -> Parsed<(Node, Node)> {
@@ -160,16 +160,16 @@ impl Parser {
         let (at, known) = (self.at(), self.reads.references.len());
         let key = self.expression()?;
         if let (true, Some(reference)) = (named, self.reads.references.get_mut(known)) {
-            // `{value: 1}` reads an input; whoever has no such input meant a string.
+            // `{value: 1}` reads an input; without such an input a string was meant.
             reference.as_key = reference.at == at;
         }
-        if matches!(key.kind, Kind::Number(_) | Kind::Bool(_) | Kind::Null) {
+        if matches!(key.kind, NodeKind::Number(_) | NodeKind::Bool(_) | NodeKind::Null) {
             return Err(Fault::syntax(key.at, "the keys of a map are strings: put it in quotes"));
         }
         Ok(key)
     }
 
-    /// What commas separate, up to the bracket; one comma more at the end is passed over.
+    /// A list separated by commas, up to the bracket; one comma more at the end is passed over.
     pub(super) fn separated<T>(
         &mut self,
         end: &str,
@@ -192,18 +192,18 @@ impl Parser {
         self.next += 1;
         match &*name {
             "in" => Err(Fault::syntax(at, "`in` needs a value on its left")),
-            "true" | "false" | "null" => self.meant(at, &name),
+            "true" | "false" | "null" => self.resolved(at, &name),
             _ if matches!(self.peek(), Token::Sign("(")) => self.call(at, &name),
-            _ => self.meant(at, &name),
+            _ => self.resolved(at, &name),
         }
     }
 
-    /// What a name means that is not called: a literal, a variable, a parameter, or else an input.
-    fn meant(&mut self, at: u32, name: &str) -> Parsed {
+    /// The meaning of a name that is not called: a literal, a variable, a parameter, or else an input.
+    fn resolved(&mut self, at: u32, name: &str) -> Parsed {
         let kind = match name {
-            "true" => Kind::Bool(true),
-            "false" => Kind::Bool(false),
-            "null" => Kind::Null,
+            "true" => NodeKind::Bool(true),
+            "false" => NodeKind::Bool(false),
+            "null" => NodeKind::Null,
             PARAMS => return self.param(at),
             _ if RESERVED.contains(&name) => {
                 let message =
@@ -211,10 +211,10 @@ impl Parser {
                 return Err(Fault::syntax(at, message));
             }
             _ => match self.locals.iter().rposition(|local| **local == *name) {
-                Some(slot) => Kind::Local(slot),
+                Some(slot) => NodeKind::Local(slot),
                 None => {
                     self.reads.input(name, at);
-                    Kind::Input(name.into())
+                    NodeKind::Input(name.into())
                 }
             },
         };
@@ -235,10 +235,10 @@ impl Parser {
             _ => return Err(Fault::syntax(at, "a parameter is written params.name or params[\"name\"]")),
         };
         self.reads.param(&name, at);
-        self.node(at, 0, Kind::Param(name))
+        self.node(at, 0, NodeKind::Param(name))
     }
 
-    /// Whether a name can be a variable of a comprehension.
+    /// A name that can be a variable of a comprehension.
     pub(super) fn variable(&mut self) -> Parsed<Box<str>> {
         let at = self.at();
         match self.peek().clone() {

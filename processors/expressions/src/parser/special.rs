@@ -1,4 +1,4 @@
-//! Special forms: what looks at an input itself, not at its latest value. Their first argument is an input, with a
+//! Special forms: functions of an input itself, not of its latest value. Their first argument is an input, with a
 //! path of fields if they look at a part of it.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{
     error::{Fault, named, quoted},
     functions::SPECIAL,
     json::rendered,
-    syntax::{Across, Kind, Node, Over, Question, Statistic, Step, Subject, Window, highest_step},
+    syntax::{Across, Node, NodeKind, Over, Question, Statistic, Step, Subject, Window, highest_step},
     tokens::Token,
 };
 
@@ -57,7 +57,7 @@ pub fn statistic(name: &str) -> Option<Statistic> {
 pub fn window_text(name: &str, args: &[Node]) -> Parsed<Option<(Duration, Box<str>)>> {
     let plain = crate::functions::find(name).is_some();
     match args {
-        [_, Node { kind: Kind::Text(text), at, .. }] => match duration(text) {
+        [_, Node { kind: NodeKind::Text(text), at, .. }] => match duration(text) {
             Some(window) => Ok(Some((window, text.clone()))),
             None => Err(Fault::syntax(
                 *at,
@@ -108,7 +108,7 @@ impl Parser {
                 self.next += 1;
                 self.expect(")")?;
                 self.reads.input(&name, at);
-                self.node(at, 0, Kind::Input(name))
+                self.node(at, 0, NodeKind::Input(name))
             }
             _ => Err(Fault::syntax(self.at(), "the name of the input is written out: input(\"a-b\")")),
         }
@@ -122,7 +122,7 @@ impl Parser {
         };
         let (subject, below) = self.one_subject(at, name)?;
         self.reads.states.insert(subject.input.to_string());
-        self.node(at, below, Kind::Ask(what, Box::new(subject)))
+        self.node(at, below, NodeKind::Ask(what, Box::new(subject)))
     }
 
     pub(super) fn over(&mut self, at: u32, what: Over) -> Parsed {
@@ -138,14 +138,16 @@ impl Parser {
         self.reads.across.insert(subject.input.to_string());
         let same_everywhere = subject.steps.iter().all(|step| match step {
             Step::Field(..) => true,
-            Step::Index(node) => matches!(node.kind, Kind::Text(_) | Kind::Number(_) | Kind::Param(_)),
+            Step::Index(node) => {
+                matches!(node.kind, NodeKind::Text(_) | NodeKind::Number(_) | NodeKind::Param(_))
+            }
         });
         // A map is borrowed from the scope; only numbers outlive it.
         let kept = (same_everywhere && what != Over::Each).then(|| {
             self.kept += 1;
             self.kept - 1
         });
-        self.node(at, below, Kind::Across(Box::new(Across { what, subject, kept })))
+        self.node(at, below, NodeKind::Across(Box::new(Across { what, subject, kept })))
     }
 
     pub(super) fn window(
@@ -158,7 +160,7 @@ impl Parser {
         let (subject, below) = self.subject(at, args)?;
         let longest = self.reads.windows.entry(subject.input.to_string()).or_default();
         *longest = window.max(*longest);
-        self.node(at, below, Kind::Window(Box::new(Window { what, subject, window, text })))
+        self.node(at, below, NodeKind::Window(Box::new(Window { what, subject, window, text })))
     }
 
     fn one_subject(&mut self, at: u32, name: &str) -> Parsed<(Subject, u8)> {
@@ -173,11 +175,11 @@ impl Parser {
     fn subject(&mut self, at: u32, args: Vec<Node>) -> Parsed<(Subject, u8)> {
         let place = args.first().map_or(at, |node| node.at);
         let (base, steps) = match args.into_iter().next().map(|node| node.kind) {
-            Some(Kind::Path(base, steps)) => (base.kind, steps),
+            Some(NodeKind::Path(base, steps)) => (base.kind, steps),
             Some(kind) => (kind, Box::default()),
-            None => (Kind::Null, Box::default()),
+            None => (NodeKind::Null, Box::default()),
         };
-        let Kind::Input(input) = base else {
+        let NodeKind::Input(input) = base else {
             return Err(Fault::syntax(
                 place,
                 "expected an input, or an input and a path like cpu.usageFraction",
@@ -197,8 +199,10 @@ fn written(input: &str, steps: &[Step]) -> Box<str> {
                 text.push('.');
                 text.push_str(name);
             }
-            Step::Index(Node { kind: Kind::Text(name), .. }) => text.push_str(&format!("[{}]", quoted(name))),
-            Step::Index(Node { kind: Kind::Number(number), .. }) => {
+            Step::Index(Node { kind: NodeKind::Text(name), .. }) => {
+                text.push_str(&format!("[{}]", quoted(name)));
+            }
+            Step::Index(Node { kind: NodeKind::Number(number), .. }) => {
                 text.push_str(&format!("[{}]", rendered(*number)));
             }
             Step::Index(_) => text.push_str("[…]"),

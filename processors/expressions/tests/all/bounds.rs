@@ -1,4 +1,4 @@
-//! Whatever the text and the values are, reading and evaluating end, on a small stack.
+//! Reading and evaluating end, on a small stack, for any text and any values.
 
 use std::{
     thread,
@@ -9,7 +9,7 @@ use estimand_expressions::{Budget, ErrorKind, Expression, MOST_NESTING, MOST_SOU
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-use crate::world::{Known, World};
+use crate::world::{World, WorldFact};
 
 /// An eighth of what a thread usually has. Without optimization a little more than half of it is needed.
 const STACK: usize = 256 * 1024;
@@ -37,7 +37,7 @@ fn survive(source: &str, world: &World) -> Option<ErrorKind> {
     value.to_json().err().map(|error| error.kind)
 }
 
-/// What is put around an expression again and again: before it, after it.
+/// Layers that are put around an expression again and again: before it, after it.
 const LAYERS: [(&str, &str); 26] = [
     ("(", ")"),
     ("[", "]"),
@@ -94,7 +94,7 @@ fn as_many_levels_are_read_as_is_said() {
 }
 
 #[test]
-fn what_is_long_and_flat_is_read() {
+fn a_long_flat_expression_is_read() {
     on_a_small_stack(|| {
         let world = World::new();
         for (first, more) in [
@@ -127,7 +127,7 @@ fn a_text_of_a_megabyte_is_refused_as_too_long() {
     assert!(Expression::parse(&(" ".repeat(MOST_SOURCE - 1) + "1")).is_ok());
 }
 
-/// What goes through many elements, or makes much of little.
+/// Expressions that go through many elements, or make much of little.
 const HEAVY: [&str; 12] = [
     "big.all(a, big.all(b, big.all(c, a + b + c >= 0)))",
     "big.map(a, big.map(b, big.map(c, a)))",
@@ -147,13 +147,13 @@ fn heavy_world() -> World {
     let mut world = World::new();
     let big: Vec<u32> = (0..10_000).collect();
     for (name, value) in [("big", json!(big)), ("long", json!("a".repeat(60_000)))] {
-        world.facts.insert(name.to_owned(), Known { value, age: 0.0, state: "fresh" });
+        world.facts.insert(name.to_owned(), WorldFact { value, age: 0.0, state: "fresh" });
     }
     world
 }
 
 #[test]
-fn a_budget_ends_what_would_not_end() {
+fn a_budget_ends_an_endless_evaluation() {
     let world = heavy_world();
     for source in HEAVY {
         let (begun, expression) = (Instant::now(), Expression::parse(source).unwrap());
@@ -187,7 +187,7 @@ fn results_are_bounded_even_where_they_share() {
     let text = |length: usize| {
         let mut world = World::new();
         let value = json!("\n".repeat(length));
-        world.facts.insert("t".to_owned(), Known { value, age: 0.0, state: "fresh" });
+        world.facts.insert("t".to_owned(), WorldFact { value, age: 0.0, state: "fresh" });
         survive("[t]", &world)
     };
     // Two a letter, with two quotes, two brackets and a comma that may follow.
@@ -200,7 +200,7 @@ fn values_may_be_nested_deeper_than_any_expression() {
     let nest = |depth| (0..depth).fold(json!(1), |inner, _| json!({"a": [inner]}));
     let mut world = World::new();
     for name in ["deep", "deep2"] {
-        world.facts.insert(name.to_owned(), Known { value: nest(300), age: 0.0, state: "fresh" });
+        world.facts.insert(name.to_owned(), WorldFact { value: nest(300), age: 0.0, state: "fresh" });
     }
     let world = &world;
     on_a_small_stack(|| {
@@ -216,7 +216,7 @@ fn results_nest_as_deep_as_values_may() {
     let mut world = World::new();
     for (name, depth) in [("most", 64), ("inner", 63)] {
         let value = (0..depth).fold(json!(1), |inner, _| json!([inner]));
-        world.facts.insert(name.to_owned(), Known { value, age: 0.0, state: "fresh" });
+        world.facts.insert(name.to_owned(), WorldFact { value, age: 0.0, state: "fresh" });
     }
     for source in ["most", "[inner]", "{'a': inner}", "inner.map(x, x)", "{'a': {'b': most[0][0]}}"] {
         assert_eq!(survive(source, &world), None, "{source}");
@@ -338,7 +338,7 @@ proptest! {
         }
         let begun = Instant::now();
         let mut world = heavy_world();
-        world.facts.insert("v".to_owned(), Known { value: Json::Null, age: 0.0, state: "fresh" });
+        world.facts.insert("v".to_owned(), WorldFact { value: Json::Null, age: 0.0, state: "fresh" });
         survive(&body, &world);
         prop_assert!(begun.elapsed() < Duration::from_secs(60), "{body}");
     }

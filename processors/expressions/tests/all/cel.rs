@@ -1,7 +1,7 @@
 //! Side by side with the `cel` crate, over random expressions of what both languages have: doubles, strings,
 //! truths, lists, and the comprehensions.
 //!
-//! What we say has a value has the same value there. Where we say that something is wrong, it is wrong there too,
+//! An expression that has a value here has the same value there. One that is wrong here is wrong there, too,
 //! but for numbers: there `1.0 / 0.0` is infinite, here it is an error.
 
 use cel::{Context, Program, Value as Cel};
@@ -13,7 +13,7 @@ use proptest::{
 };
 use serde_json::{Value as Json, json};
 
-use crate::world::{Known, World};
+use crate::world::{World, WorldFact};
 
 /// Its square is infinite.
 const LARGE: &str = "1e200";
@@ -215,11 +215,11 @@ fn same(source: &str, world: &World, context: &Context<'_, '_>) -> Result<bool, 
 }
 
 #[test]
-fn what_has_a_value_has_the_same_there() {
+fn a_value_here_is_the_same_value_there() {
     let (mut world, mut context) = (World::new(), Context::default());
     for (name, value) in variables() {
         context.add_variable_from_value(name, to_cel(&value));
-        world.facts.insert(name.to_owned(), Known { value, age: 0.0, state: "fresh" });
+        world.facts.insert(name.to_owned(), WorldFact { value, age: 0.0, state: "fresh" });
     }
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) };
     let (mut runner, valued) = (TestRunner::new(config), std::cell::Cell::new(0));

@@ -1,4 +1,4 @@
-//! What is refused, and that the place is right.
+//! Expressions that are rejected, with the right place.
 
 use estimand_expressions::{Budget, ErrorKind, Expression};
 
@@ -208,7 +208,7 @@ fn an_error_shows_its_place() {
 }
 
 #[test]
-fn what_is_missing_is_no_failure() {
+fn a_missing_value_is_no_failure() {
     let missing = |source: &str| {
         Expression::parse(source).unwrap().evaluate(&World::new(), Budget::default()).unwrap_err().kind
     };
@@ -226,7 +226,7 @@ fn what_is_missing_is_no_failure() {
 }
 
 #[test]
-fn a_message_is_one_short_line_whatever_is_named() {
+fn a_message_is_one_short_line_for_any_name() {
     let long = "x".repeat(2_000);
     let sources = [
         format!("input(\"{long}\")"),

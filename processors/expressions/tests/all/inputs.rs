@@ -1,4 +1,4 @@
-//! What expressions say of inputs: latest values, ages, states, windows, all nodes, parameters.
+//! Inputs in expressions: latest values, ages, states, windows, all nodes, parameters.
 
 use estimand_expressions::{Budget, Expression};
 use serde_json::json;

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use crate::world::{World, outcome};
 
-/// What is in backticks in a cell of a table.
+/// The words in backticks in a cell of a table.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
 #[test]
-fn examples_are_what_the_page_says() {
+fn examples_are_as_the_page_has_them() {
     let (page, world) = (include_str!("../../README.md"), World::new());
     let mut count = 0;
     for line in page.lines().filter(|line| line.starts_with("| ")) {

@@ -1,4 +1,4 @@
-//! What expressions say that they read.
+//! The inputs that expressions read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ fn inputs_are_found_wherever_they_are() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_with_what_was_meant() {
+fn an_unknown_name_is_rejected_with_the_nearest_one() {
     let unknown = |source: &str, inputs: &[&str], params: &[&str]| -> Vec<String> {
         let errors = Expression::parse(source).unwrap().check(&set(inputs), &set(params)).unwrap_err();
         assert!(errors.iter().all(|error| error.kind == ErrorKind::Unknown));

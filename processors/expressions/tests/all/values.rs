@@ -1,4 +1,4 @@
-//! What expressions are evaluated to: literals, operators, functions and comprehensions.
+//! Values of expressions: literals, operators, functions and comprehensions.
 
 use crate::world::{World, check};
 

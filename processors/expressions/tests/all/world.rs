@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use estimand_expressions::{Budget, Error, Expression, Fact, Sample, Scope};
 use serde_json::{Value, json};
 
-/// What a fact is, with its age and state.
-pub struct Known {
+/// A fact with its age and state.
+pub struct WorldFact {
     pub value: Value,
     pub age: f64,
     pub state: &'static str,
@@ -14,26 +14,26 @@ pub struct Known {
 
 pub struct World {
     pub node: Option<String>,
-    pub facts: BTreeMap<String, Known>,
+    pub facts: BTreeMap<String, WorldFact>,
     pub samples: BTreeMap<String, Vec<(f64, Value)>>,
-    pub nodes: BTreeMap<String, Vec<(String, Known)>>,
+    pub nodes: BTreeMap<String, Vec<(String, WorldFact)>>,
     pub params: BTreeMap<String, Value>,
 }
 
-fn fresh(value: Value) -> Known {
-    Known { value, age: 1.5, state: "fresh" }
+fn fresh(value: Value) -> WorldFact {
+    WorldFact { value, age: 1.5, state: "fresh" }
 }
 
 impl World {
     pub fn new() -> World {
         let cpu = json!({"usageFraction": 0.25, "freeFraction": 0.75, "count": 8, "model": "Ada",
             "iowaitPerSecond": null, "cores": {"0": {"usageFraction": 0.1}, "1": {"usageFraction": 0.4}}});
-        let node = |name: &str, value: Value, state| (name.to_owned(), Known { value, age: 2.0, state });
+        let node = |name: &str, value: Value, state| (name.to_owned(), WorldFact { value, age: 2.0, state });
         World {
             node: Some("node-1".to_owned()),
             facts: BTreeMap::from([
                 ("cpu".to_owned(), fresh(cpu)),
-                ("load".to_owned(), Known { value: json!({"one": 1.5}), age: 40.0, state: "stale" }),
+                ("load".to_owned(), WorldFact { value: json!({"one": 1.5}), age: 40.0, state: "stale" }),
                 ("disk-io".to_owned(), fresh(json!({"sda": {"read": 7}}))),
                 ("number".to_owned(), fresh(json!(7))),
                 ("large".to_owned(), fresh(json!(9_007_199_254_740_993_u64))),
@@ -113,7 +113,7 @@ impl Scope for World {
     }
 }
 
-/// What an expression is, as JSON text, or what is wrong with it.
+/// The value of an expression as JSON text, or its error.
 pub fn outcome(source: &str, world: &World) -> String {
     let evaluated = || -> Result<Value, Error> {
         Expression::parse(source)?.evaluate(world, Budget::default())?.to_json()

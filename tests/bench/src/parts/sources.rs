@@ -199,7 +199,7 @@ impl Intervals {
     fn prepare(self, http: &Http) -> anyhow::Result<()> {
         if self == Intervals::AllTheSame {
             for kind in collectors::ALL {
-                let Some(default) = kind.by_default else { continue };
+                let Some(default) = kind.default else { continue };
                 let mut body = json!({
                     "dataName": kind.name, "mode": "builtin", "cmd": kind.name, "max-Time": INTERVAL.as_secs(),
                 });

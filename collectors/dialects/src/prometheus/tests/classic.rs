@@ -19,7 +19,7 @@ fn samples() {
             ("a{x=\"1\"}1", r#"{"a":{"type":"unknown","series":{"x=\"1\"":1}}}"#),
             ("a { x = \"1\" , b\t=\"2\", } 1", r#"{"a":{"type":"unknown","series":{"b=\"2\",x=\"1\"":1}}}"#),
             ("a{x=\"\"} 1", r#"{"a":{"type":"unknown","series":{"x=\"\"":1}}}"#),
-            // What would end something elsewhere ends nothing in a value.
+            // Brackets and quotes end nothing inside a value.
             ("a{x=\"}, # {\"} 1", r#"{"a":{"type":"unknown","series":{"x=\"}, # {\"":1}}}"#),
             (
                 "a{x=\"ä\u{1f600}\t\"} 1",

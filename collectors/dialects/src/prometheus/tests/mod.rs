@@ -1,4 +1,4 @@
-//! What both formats accept and reject, and what comes back of texts that were rendered from a model.
+//! Texts that both formats accept or reject, and texts rendered from a model, read back.
 #![allow(clippy::unwrap_used)]
 mod classic;
 mod open_metrics;

@@ -63,7 +63,7 @@ fn times_are_seconds() {
             ("a 1 now", "the time `now` cannot be kept; expected seconds"),
             ("a 1 NaN", "the time `NaN` cannot be kept"),
             ("a 1 +Inf", "the time `+Inf` cannot be kept"),
-            // What the text format would write in milliseconds.
+            // Milliseconds, as the text format has them.
             ("a 1 1520879607789", "the time `1520879607789` cannot be kept"),
         ],
     );

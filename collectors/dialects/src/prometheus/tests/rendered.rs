@@ -262,7 +262,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_rendered_comes_back(
+    fn rendered_texts_come_back(
         (is_open, models) in any::<bool>().prop_flat_map(|is_open| (Just(is_open), models(is_open)))
     ) {
         let text = render(&models, is_open);

@@ -1,8 +1,8 @@
-//! What happened between two samples.
+//! Differences between two samples of counters.
 //!
 //! Counters of the kernel mean something only as differences. This module keeps the earlier sample, knows how long
-//! ago it was taken, and says what a difference is worth. What must hold: nothing is divided by nothing, a counter
-//! that went back gives no rate rather than a negative one, and the first answer is as good as the later ones.
+//! ago it was taken, and turns differences into rates and fractions. Invariants: nothing is divided by zero, a
+//! counter that went back gives no rate rather than a negative one, and the first answer is as good as the later ones.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ pub(crate) const GAP: Duration = Duration::from_millis(100);
 
 /// The samples to compare with.
 #[derive(Debug)]
-pub(crate) struct Between<T> {
+pub(crate) struct Samples<T> {
     /// Compared with.
     base: Option<(Instant, T)>,
-    /// Taken after it; becomes the base when it is old enough. Without it, somebody who asks without a pause would
+    /// Taken after it; becomes the base when it is old enough. Without it, collections without a pause would
     /// either see differences over no time at all, or over all the time since the first.
     next: Option<(Instant, T)>,
 }
@@ -31,18 +31,18 @@ pub(crate) struct Pair<'a, T> {
     pub elapsed: Duration,
 }
 
-impl<T> Between<T> {
+impl<T> Samples<T> {
     pub fn new() -> Self {
-        Between { base: None, next: None }
+        Samples { base: None, next: None }
     }
 
-    /// Takes a sample and tells of the time up to it. The first time it takes another one before, [`GAP`] earlier, as
-    /// far as `until` leaves time for that.
-    pub fn sample<R>(
+    /// Takes a sample and compares it with an earlier one. The first time it takes another one before, [`GAP`]
+    /// earlier, as far as `until` leaves time for that.
+    pub fn compare<R>(
         &mut self,
         until: Instant,
         mut take: impl FnMut() -> Result<T, Failure>,
-        tell: impl FnOnce(Pair<'_, T>) -> R,
+        compare: impl FnOnce(Pair<'_, T>) -> R,
     ) -> Result<R, Failure> {
         if self.next.as_ref().is_some_and(|(at, _)| at.elapsed() >= GAP) {
             self.base = self.next.take();
@@ -58,20 +58,20 @@ impl<T> Between<T> {
         let (since, before) = self.base.insert(base);
         let at = Instant::now();
         let now = take()?;
-        let told = tell(Pair { before, now: &now, elapsed: at - *since });
+        let result = compare(Pair { before, now: &now, elapsed: at - *since });
         if self.next.is_none() {
             self.next = Some((at, now));
         }
-        Ok(told)
+        Ok(result)
     }
 }
 
-/// By how much a counter grew; nothing is known if it went back.
+/// The growth of a counter; none if it went back.
 pub(crate) fn grown(before: u64, now: u64) -> Option<u64> {
     now.checked_sub(before)
 }
 
-/// How fast a counter grew, a second.
+/// The growth of a counter a second.
 pub(crate) fn per_second(before: u64, now: u64, elapsed: Duration) -> Option<f64> {
     let seconds = elapsed.as_secs_f64();
     let grown = grown(before, now)? as f64;
@@ -98,57 +98,57 @@ mod tests {
     #[test]
     fn the_first_answer_has_a_sample_before_it() {
         let mut counter = 0;
-        let mut between = Between::new();
+        let mut samples = Samples::new();
         let take = || {
             counter += 1;
             Ok(counter)
         };
-        let told =
-            between.sample(soon(), take, |pair| (*pair.before, *pair.now, pair.elapsed >= GAP)).unwrap();
-        assert_eq!(told, (1, 2, true));
+        let result =
+            samples.compare(soon(), take, |pair| (*pair.before, *pair.now, pair.elapsed >= GAP)).unwrap();
+        assert_eq!(result, (1, 2, true));
     }
 
     #[test]
     fn without_time_for_two_samples_no_time_is_waited() {
-        let mut between = Between::new();
-        let mut samples = 0;
+        let mut samples = Samples::new();
+        let mut taken = 0;
         let take = || {
-            samples += 1;
+            taken += 1;
             Ok(())
         };
-        between.sample(Instant::now(), take, |pair| assert!(pair.elapsed < GAP)).unwrap();
-        assert!(samples <= 2);
+        samples.compare(Instant::now(), take, |pair| assert!(pair.elapsed < GAP)).unwrap();
+        assert!(taken <= 2);
     }
 
     #[test]
     fn asked_without_a_pause_it_compares_over_a_gap_and_not_since_ever() {
-        let mut between = Between::new();
+        let mut samples = Samples::new();
         let begun = Instant::now();
-        between.sample(soon(), || Ok(()), |_| ()).unwrap();
+        samples.compare(soon(), || Ok(()), |_| ()).unwrap();
         let mut longest = Duration::ZERO;
         while begun.elapsed() < 6 * GAP {
-            let elapsed = between.sample(soon(), || Ok(()), |pair| pair.elapsed).unwrap();
+            let elapsed = samples.compare(soon(), || Ok(()), |pair| pair.elapsed).unwrap();
             assert!(elapsed >= GAP, "{elapsed:?}");
             longest = longest.max(elapsed);
         }
         // On a loaded machine a pause between two calls may add to the two gaps, but the base has to have moved on.
         assert!(longest < begun.elapsed(), "{longest:?}");
-        let base = between.base.as_ref().unwrap().0;
+        let base = samples.base.as_ref().unwrap().0;
         assert!(base - begun > GAP, "the base is still the first");
     }
 
     #[test]
-    fn a_sample_that_fails_leaves_what_was_known() {
-        let mut between = Between::new();
-        between.sample(soon(), || Ok(7), |_| ()).unwrap();
-        let failed = between.sample(soon(), || Err(Failure::Failed("no".to_owned())), |_| ());
+    fn a_failed_sample_leaves_the_earlier_ones() {
+        let mut samples = Samples::new();
+        samples.compare(soon(), || Ok(7), |_| ()).unwrap();
+        let failed = samples.compare(soon(), || Err(Failure::Failed("no".to_owned())), |_| ());
         assert_eq!(failed, Err(Failure::Failed("no".to_owned())));
         // It does not begin anew, for then this would be the sample before.
-        assert_eq!(between.sample(soon(), || Ok(8), |pair| *pair.before).unwrap(), 7);
+        assert_eq!(samples.compare(soon(), || Ok(8), |pair| *pair.before).unwrap(), 7);
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn nothing_is_divided_by_zero() {
         assert_eq!(fraction(0.0, 0.0), None);
         assert_eq!(per_second(1, 2, Duration::ZERO), None);
         assert_eq!(per_second(2, 1, GAP), None);

@@ -1,21 +1,23 @@
-//! After a launcher's death: what it started itself the kernel kills, and the rest has become the agent's own
-//! children, because the agent is a subreaper too. They are killed and reaped here.
+//! The processes that a dead launcher leaves. The kernel kills its children, and their descendants become the agent's
+//! own children, because the agent is a subreaper too. They are killed and reaped here.
 //!
-//! The agent's process may have other children (it may be a part of a larger one), so only those are touched that
+//! The agent's process may have other children (it may be a part of a larger one), so only processes are touched that
 //! are known by their token, their session or their cgroup.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, WaitOptions};
+
 use super::{cgroup, orphans};
 
-/// How long is waited for what cannot be killed.
+/// How long processes are waited for that cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// By what the processes of a launcher are known.
+/// The marks by which the processes of a launcher are known.
 #[derive(Debug)]
 pub(super) struct Marks {
-    /// What their tokens begin with.
+    /// The beginning of their tokens.
     pub token: String,
     /// The main processes of its runs, which lead their sessions.
     pub mains: HashSet<i32>,
@@ -29,9 +31,9 @@ pub(super) fn clear_away(marks: &Marks) {
     let mut known: HashSet<i32> = marks.mains.clone();
     loop {
         let killed = orphans::kill_found(|| {
-            let found = find(marks);
-            known.extend(&found);
-            found
+            let pids = find(marks);
+            known.extend(&pids);
+            pids
         });
         known.retain(|pid| !reaped(*pid));
         if (killed == 0 && known.is_empty()) || Instant::now() > deadline {
@@ -64,9 +66,7 @@ fn is_in_cell(pid: i32, id: &str) -> bool {
     groups.contains(&format!("/estimand-{}/", cgroup::safe_name(id)))
 }
 
-/// Takes leave of a child if it has ended; `true` also if it is no child of this process.
+/// Reaps a child if it has ended; `true` also if it is no child of this process.
 fn reaped(pid: i32) -> bool {
-    // SAFETY: no status is asked for, so no memory is written.
-    let result = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
-    result == pid || result == -1
+    !matches!(rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG), Ok(None))
 }

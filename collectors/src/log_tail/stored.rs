@@ -1,20 +1,20 @@
-//! What outlives the collector, as a file in its folder. It is of use only for the same path and pattern.
+//! The state that outlives the collector, as a file in its folder. It is of use only for the same path and pattern.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::Options;
-use super::follow::{Follower, Seen};
+use super::follow::{Follower, Matches};
 use super::pattern::Match;
 use super::place::Place;
 
 /// One that is larger was not written by this.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What was kept, read.
-pub(super) struct Kept {
-    pub seen: Seen,
+/// The stored state, read.
+pub(super) struct StoredState {
+    pub seen: Matches,
     pub known: Vec<Place>,
     pub file: Option<String>,
     pub place: Option<Place>,
@@ -41,7 +41,7 @@ pub(super) fn write(folder: &Path, text: &str) -> std::io::Result<()> {
 pub(super) fn written(follower: &Follower) -> String {
     let all = |places: &[Place]| places.iter().map(Place::written).collect::<Vec<_>>();
     let value = json!({
-        "path": follower.options.wanted.to_string(),
+        "path": follower.options.target.to_string(),
         "pattern": follower.options.pattern.text(),
         "lines": follower.options.lines,
         "begun": follower.begun,
@@ -55,19 +55,19 @@ pub(super) fn written(follower: &Follower) -> String {
 }
 
 /// Reads what was written for the same; none if it was for something else, or nothing was read then.
-pub(super) fn parse(text: &str, options: &Options) -> Option<Kept> {
+pub(super) fn parse(text: &str, options: &Options) -> Option<StoredState> {
     let value: Value = serde_json::from_str(text).ok()?;
-    let same = value.get("path")?.as_str()? == options.wanted.to_string()
+    let same = value.get("path")?.as_str()? == options.target.to_string()
         && value.get("pattern")?.as_str()? == options.pattern.text()
         && value.get("lines")?.as_u64()? == options.lines as u64
         && value.get("begun")?.as_bool()?;
     if !same {
         return None;
     }
-    let mut seen = Seen::new(options.lines);
+    let mut seen = Matches::new(options.lines);
     seen.count = value.get("count")?.as_u64()?;
     seen.matches = value.get("matches")?.as_array()?.iter().map(Match::read).collect::<Option<_>>()?;
-    Some(Kept {
+    Some(StoredState {
         seen,
         known: value.get("known")?.as_array()?.iter().filter_map(Place::read).collect(),
         file: value.get("file").and_then(Value::as_str).map(str::to_owned),

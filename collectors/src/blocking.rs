@@ -1,24 +1,24 @@
-//! How collectors that ask over the network wait: on a runtime of their own, on the thread that collects, until shortly
-//! before the time is over, so that what came until then can still be told. Nothing runs between collections.
+//! A runtime on the thread that collects, for collectors that ask over the network. A wait ends shortly before the time
+//! is over, so that the answers until then can still be reported. Nothing runs between collections.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// What is kept back of the time, to tell what happened.
+/// Time that is kept back for the message.
 const FOR_THE_ANSWER: Duration = Duration::from_millis(250);
 
-pub(crate) struct Waiting {
+pub(crate) struct BlockingRuntime {
     /// Always there until it is dropped.
     runtime: Option<Runtime>,
 }
 
-impl Waiting {
+impl BlockingRuntime {
     pub(crate) fn new() -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime
-            .map(|runtime| Waiting { runtime: Some(runtime) })
+            .map(|runtime| BlockingRuntime { runtime: Some(runtime) })
             .map_err(|error| format!("no runtime to wait on: {error}"))
     }
 
@@ -30,8 +30,8 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
-    /// Waits neither for a name that is still being looked up, nor panics where blocking is not allowed.
+impl Drop for BlockingRuntime {
+    /// Neither waits for a name that is still being looked up, nor panics where blocking is not allowed.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! Executables that will not end, hide, multiply or talk too much.
+//! Executables that refuse to end, hide, multiply or print too much.
 
 use super::*;
 
@@ -37,7 +37,11 @@ async fn a_timeout_ends_what_ignores_it_and_its_grandchildren() {
         let began = Instant::now();
         let captured = world.capture(world.shell(STUBBORN, &cell), &bounds(MILLIS_300, MILLIS_300)).await;
         let took = began.elapsed();
-        assert_eq!((captured.why, captured.ended.exit), (Why::TimedOut, Exit::Signal(9)), "{way:?}");
+        assert_eq!(
+            (captured.reason, captured.outcome.exit),
+            (EndReason::TimedOut, Exit::Signal(9)),
+            "{way:?}"
+        );
         assert_eq!(text(&captured.stdout), "started\n");
         assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?}: before its end is reported");
         assert!((MILLIS_300 * 2..Duration::from_secs(5)).contains(&took), "{took:?}");
@@ -45,7 +49,7 @@ async fn a_timeout_ends_what_ignores_it_and_its_grandchildren() {
         let polite = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.01; done";
         let captured =
             world.capture(world.shell(polite, &cell), &bounds(MILLIS_300, Duration::from_secs(20))).await;
-        assert_eq!((captured.why, captured.ended.exit), (Why::TimedOut, Exit::Code(4)), "{way:?}");
+        assert_eq!((captured.reason, captured.outcome.exit), (EndReason::TimedOut, Exit::Code(4)), "{way:?}");
         assert_eq!(text(&captured.stdout), "up\nbye\n");
         world.launcher.close_cell(cell).await;
         world.end().await;
@@ -68,7 +72,11 @@ async fn a_run_is_stopped_on_demand_and_by_being_dropped() {
             stop.send(()).unwrap();
         };
         let (captured, ()) = tokio::join!(ended, stopping);
-        assert_eq!((captured.why, captured.ended.exit), (Why::Stopped, Exit::Signal(9)), "{way:?}");
+        assert_eq!(
+            (captured.reason, captured.outcome.exit),
+            (EndReason::Stopped, Exit::Signal(9)),
+            "{way:?}"
+        );
         assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?}");
 
         let bounds = ample();
@@ -97,7 +105,7 @@ async fn a_daemon_that_detaches_is_gone() {
         for environment in ["dict(os.environ)", "{}"] {
             let cell = world.cell().await;
             let captured = world.capture(world.python(&daemon(environment, ""), &cell), &ample()).await;
-            assert_eq!(captured.ended.exit, Exit::Code(0), "{}", text(&captured.stderr_tail));
+            assert_eq!(captured.outcome.exit, Exit::Code(0), "{}", text(&captured.stderr_tail));
             if world.launcher.containment() == "subreaper" {
                 until("the daemon is found", || marked(&world.mark).is_empty()).await;
             }
@@ -108,11 +116,11 @@ async fn a_daemon_that_detaches_is_gone() {
             let stop = until("it is detached", detached);
             let captured =
                 capture(&world.launcher, world.python(&hang, &cell), &ample(), stop).await.unwrap();
-            assert_eq!(captured.why, Why::Stopped);
+            assert_eq!(captured.reason, EndReason::Stopped);
             assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?} {environment}: killed");
 
             let captured = world.capture(world.python(&daemon(environment, ""), &cell), &ample()).await;
-            assert_eq!(captured.ended.exit, Exit::Code(0));
+            assert_eq!(captured.outcome.exit, Exit::Code(0));
             world.launcher.close_cell(cell).await;
             assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?} {environment}: closed");
         }
@@ -134,7 +142,7 @@ async fn another_run_is_not_disturbed_by_the_end_of_one() {
         tokio::io::AsyncReadExt::read_exact(&mut stdout, &mut line).await.unwrap();
         for _ in 0..3 {
             let captured = world.capture(world.shell(STUBBORN, &cell), &bounds(MILLIS_300, MILLIS_300)).await;
-            assert_eq!(captured.why, Why::TimedOut);
+            assert_eq!(captured.reason, EndReason::TimedOut);
         }
         assert!(
             marked(&world.mark).len() >= 2,
@@ -168,11 +176,11 @@ while time.monotonic() < end:
         let cell = world.launcher.open_cell("bomb", &limits).await;
         let captured = world.capture(world.python(bomb, &cell), &bounds(MILLIS_300 * 3, MILLIS_300)).await;
         assert_eq!(marked(&world.mark), Vec::<String>::new(), "{way:?}");
-        assert_eq!(captured.ended.exit, Exit::Signal(9));
+        assert_eq!(captured.outcome.exit, Exit::Signal(9));
         if cell.unenforced().is_empty() {
-            assert_eq!(captured.why, Why::TimedOut, "{way:?}: held to its limit until then");
+            assert_eq!(captured.reason, EndReason::TimedOut, "{way:?}: held to its limit until then");
         } else {
-            assert_eq!(captured.ended.over, Some(Over::Processes), "{way:?}");
+            assert_eq!(captured.outcome.exceeded, Some(ExceededLimit::Processes), "{way:?}");
         }
         assert_eq!(world.capture(world.shell("(echo forks)", &cell), &ample()).await.stdout, b"forks\n");
         world.launcher.close_cell(cell).await;
@@ -187,7 +195,7 @@ async fn a_grandchild_that_keeps_the_pipe_delays_nothing() {
         let began = Instant::now();
         let captured =
             world.sh("(trap '' TERM; while :; do sleep 1000; done) & setsid sleep 1000 & echo done").await;
-        assert_eq!((text(&captured.stdout), captured.why), ("done\n", Why::Completed), "{way:?}");
+        assert_eq!((text(&captured.stdout), captured.reason), ("done\n", EndReason::Completed), "{way:?}");
         assert!(began.elapsed() < Duration::from_secs(10));
         until("nothing is left", || marked(&world.mark).is_empty()).await;
         world.end().await;
@@ -196,9 +204,9 @@ async fn a_grandchild_that_keeps_the_pipe_delays_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_is_cut_and_takes_no_memory() {
-    let world = World::new(Cells::Best).await;
+    let world = World::new(CgroupMode::Best).await;
     let script = "head -c 100000000 /dev/zero; head -c 30000000 /dev/zero >&2; echo the end >&2";
-    // What is read to once is there already when memory is looked at.
+    // The buffers are there already when memory is measured.
     world.sh("echo; echo >&2").await;
     let before = resident(std::process::id());
     let captured = world.sh(script).await;

@@ -200,9 +200,10 @@ mod tests {
             assert_eq!((desired.slots.len(), desired.runs.len()), (200, 2));
             for (place, slot) in desired.slots.iter().enumerate() {
                 assert_eq!((slot.epoch, slot.leased), (place as u64, place % 2 == 1));
-                assert_eq!(slot.registered().unwrap(), *all[place]);
+                assert_eq!(slot.registration.supported(), Some(&all[place]));
             }
-            assert_eq!((desired.runs[1].id, &desired.runs[1].registration), (6, &all[4].to_map()));
+            let run = &desired.runs[1];
+            assert_eq!((run.id, run.registration.supported()), (6, Some(&all[4])));
         }
         let none = read(answer(&mut rendered, 1, None, std::iter::empty(), &[]));
         assert_eq!(none, Desired { revision: 1, ..Desired::default() });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use estimand_api::names::NodeName;
 use estimand_api::node::{Desired, Heartbeat};
-use estimand_client::{Asking, Client};
+use estimand_client::{Client, DesiredQuery};
 use estimand_testkit::wait;
 use serde_json::json;
 use support::agent::read;
@@ -199,16 +199,16 @@ fn a_change_reaches_all_agents_that_wait() {
     let placed = manager.tell(&all[1]).expect_status(200).json();
     assert_eq!(placed["nodes"].as_array().unwrap().len(), NODES);
     for desired in answers(second) {
-        let versions: Vec<_> = desired.slots.iter().map(|slot| &slot.registration["version"]).collect();
-        assert_eq!(versions, [&json!(2), &json!(1)]);
+        let versions: Vec<_> = desired.slots.iter().map(|slot| slot.registration.version()).collect();
+        assert_eq!(versions, [2, 1]);
     }
     manager.stop();
 }
 
 async fn ask(client: Client, node: NodeName, revision: u64) -> Desired {
     let wait = Duration::from_secs(14);
-    let asking = Asking { node: &node, agent: "a", boot: 1, revision, wait };
-    client.desired(asking).await.unwrap().unwrap()
+    let query = DesiredQuery { node: &node, agent: "a", boot: 1, revision, wait };
+    client.desired(query).await.unwrap().unwrap()
 }
 
 #[test]

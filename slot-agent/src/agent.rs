@@ -23,7 +23,7 @@ use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_option
 use crate::derive;
 use crate::facts::facts;
 use crate::home::{Home, HomeError};
-use crate::link::{Link, Servers, Told};
+use crate::link::{Link, Servers, SlotCommand};
 use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
 use crate::user::{self, RunAs};
@@ -34,41 +34,41 @@ const TURNS_PER_CORE: usize = 4;
 /// How many runs that last longer than a second may go on beside them, for each turn.
 const LONG_PER_TURN: usize = 8;
 /// How many messages of the manager may wait for the slots.
-const MAX_TOLD: usize = 64;
+const MAX_COMMANDS: usize = 64;
 const MAX_REPORTS: usize = 64;
 const MAX_REFUSALS: usize = 256;
 const END_SLOTS_WITHIN: Duration = Duration::from_secs(10);
 const END_REST_WITHIN: Duration = Duration::from_secs(5);
 
-/// What an agent needs to know.
+/// The options of an agent.
 pub struct AgentOptions {
     /// Addresses of managers; the one that answers is asked.
     pub servers: Vec<String>,
-    /// By which the services let it in. Nothing that runs in a slot is given them.
+    /// Its credentials at the services. Nothing that runs in a slot is given them.
     pub credentials: Credentials,
     pub node: NodeName,
     pub labels: BTreeMap<String, String>,
     pub allow: Allow,
-    /// As whom things run in slots; none: as this process does.
+    /// The user that things in slots run as; none: the one of this process.
     pub run_as: Option<RunAs>,
-    /// Which of this process's capabilities they keep.
+    /// The capabilities of this process that they keep.
     pub keep: Capabilities,
     pub data_dir: PathBuf,
     /// How many runs at the same time; by default by the number of cores.
     pub turns: Option<usize>,
     pub max_spool_bytes: u64,
-    /// Whether cgroups may be made for slots.
+    /// False if no cgroups may be made for slots.
     pub cgroups: bool,
     /// How the launcher is started.
     pub launcher: (PathBuf, Vec<OsString>),
     pub clock: Arc<dyn Clock>,
-    /// Whether the manager is told when this agent ends.
+    /// True if the manager is told when this agent ends.
     pub leaves: bool,
     /// Called once, with the reason, when the agent cannot go on.
     pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// Why an agent cannot start.
+/// An agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("an agent that {doing} needs {missing}, which this process does not have; start it as root")]
@@ -131,7 +131,7 @@ impl Agent {
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
         let (server, server_seen) =
             watch::channel(first_server.unwrap_or_else(|| servers.current().address().to_string()));
-        let (board, (told, inbox)) = (Arc::new(Board::default()), mpsc::channel(MAX_TOLD));
+        let (board, (commands, inbox)) = (Arc::new(Board::default()), mpsc::channel(MAX_COMMANDS));
         let (lease, lease_seen) = watch::channel(None);
         let (reports, reported) = mpsc::channel(MAX_REPORTS);
         let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
@@ -164,7 +164,7 @@ impl Agent {
         let mut slots = Slots::new(context, Arc::clone(&board), lease_seen, reports, refusals, turns);
         let revision = known.as_ref().map_or(0, |desired| desired.revision);
         if let Some(desired) = known {
-            tracing::info!(slots = desired.slots.len(), "goes on with what was last told to run");
+            tracing::info!(slots = desired.slots.len(), "goes on with the last desired state");
             slots.resume(desired);
         }
         let delivering = Arc::clone(&outbox);
@@ -176,7 +176,7 @@ impl Agent {
             facts: facts(launcher.containment(), &options.allow),
             home,
             board,
-            told,
+            slots: commands,
             lease,
             server,
             superseded: Box::new(move |reason| fatal(reason)),
@@ -199,7 +199,7 @@ impl Agent {
     }
 
     /// The locks below say that one run of a task at a time owns what is in them; nobody else takes them.
-    fn spawn_slots(&self, slots: Slots, inbox: mpsc::Receiver<Told>) {
+    fn spawn_slots(&self, slots: Slots, inbox: mpsc::Receiver<SlotCommand>) {
         let owned = Arc::new(AsyncMutex::new((slots, inbox)));
         self.slots.spawn("agent-slots", move |stop| {
             let owned = Arc::clone(&owned);
@@ -229,15 +229,17 @@ impl Agent {
     }
 
     fn spawn_talk(&self, revision: u64, reported: mpsc::Receiver<HandReport>) {
-        let link = Arc::clone(&self.link);
+        let (link, tasks) = (Arc::clone(&self.link), self.talk.clone());
         self.talk.spawn("agent-follow", move |stop| {
+            let driver = tasks.driver("agent-follow", "asking the manager for the desired state");
             let link = Arc::clone(&link);
-            async move { link.follow(revision, &stop).await }
+            async move { link.follow(revision, driver, &stop).await }
         });
-        let link = Arc::clone(&self.link);
+        let (link, tasks) = (Arc::clone(&self.link), self.talk.clone());
         self.talk.spawn("agent-heartbeat", move |stop| {
+            let driver = tasks.driver("agent-heartbeat", "sending heartbeats to the manager");
             let link = Arc::clone(&link);
-            async move { link.beat(&stop).await }
+            async move { link.beat(driver, &stop).await }
         });
         let (link, reported) = (Arc::clone(&self.link), Arc::new(AsyncMutex::new(reported)));
         self.talk.spawn("agent-reports", move |stop| {
@@ -269,7 +271,7 @@ impl Agent {
     }
 }
 
-/// Whether this process can run things as it was told to.
+/// Checks that this process can run things as the options ask.
 fn check_privileges(privileges: &Privileges) -> Result<(), AgentError> {
     let missing = privileges.needed().without(Capabilities::own());
     let doing = match privileges.run_as {
@@ -279,7 +281,7 @@ fn check_privileges(privileges: &Privileges) -> Result<(), AgentError> {
     if missing.is_empty() { Ok(()) } else { Err(AgentError::Powerless { doing, missing }) }
 }
 
-/// Whether what runs in slots can reach the folders of slots.
+/// Checks that the user of slots can reach their folders.
 fn check_way(options: &AgentOptions, home: &Home) -> Result<(), AgentError> {
     if let Some(run_as) = &options.run_as {
         return match run_as.barred_from(&home.slots()) {
@@ -300,7 +302,7 @@ fn check_way(options: &AgentOptions, home: &Home) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Whether things run as root and are kept from going wherever root may.
+/// True if things run as root and are kept from going wherever root may.
 fn drops_root(options: &AgentOptions) -> bool {
     let is_root = match &options.run_as {
         Some(run_as) => run_as.identity.uid == 0,
@@ -337,14 +339,14 @@ fn data_service(
 /// Tells the manager what runs by hand came to. Who waits there gives up after a while, so one attempt is enough.
 async fn report(link: &Link, reported: &mut mpsc::Receiver<HandReport>, stop: &Stop) {
     loop {
-        let (id, report) = tokio::select! {
+        let (id, outcome) = tokio::select! {
             () = stop.requested() => return,
             next = reported.recv() => match next {
                 Some(report) => report,
                 None => return,
             },
         };
-        if let Err(error) = link.servers.current().report_run(&link.node, id, &report).await {
+        if let Err(error) = link.servers.current().report_run(&link.node, id, &outcome).await {
             tracing::warn!(%error, id, "what a run by hand came to was not taken");
         }
     }

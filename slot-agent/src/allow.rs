@@ -1,10 +1,10 @@
-//! What this machine's operator lets run here, and where a command's program is found.
+//! The programs that this machine's operator allows, and the search for the program of a command.
 //!
 //! A program runs only if, with every link followed, it lies in an allowed folder; nothing is allowed by
-//! default. That bounds which programs are started, not what they do: whoever allows the folder of an
+//! default. That bounds which programs are started, not what they do: an operator who allows the folder of an
 //! interpreter allows whatever it can be told to do.
 //!
-//! What was looked at is what is executed. A path that only root and the agent's own user could lead elsewhere is
+//! The file that was checked is the one that is executed. A path that only root and the agent's own user could lead elsewhere is
 //! executed as it is written, because scripts look at the name by which they were called; any other one
 //! with every link followed, so that what lies behind it is in an allowed folder also when a link was changed meanwhile.
 //! (Whoever may write into an allowed folder decides what runs in any case.)
@@ -38,15 +38,15 @@ pub struct AllowError {
 const MAX_LINKS: usize = 40;
 
 /// Where a path leads.
-struct Followed {
+struct ResolvedPath {
     real: PathBuf,
-    /// Whether root and the agent's own user alone can change that.
+    /// True if root and the agent's own user alone can change that.
     steady: bool,
 }
 
-/// Why a command is not run, for people.
+/// The reason why a command is not run, for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotRun {
+pub enum ProgramError {
     /// It is not there; it may come.
     #[error("{0}")]
     Missing(String),
@@ -72,29 +72,29 @@ impl Allow {
     }
 
     /// The program that a command's first word means: the path to execute.
-    pub fn resolve(&self, word: &str) -> Result<PathBuf, NotRun> {
-        let found = self.find(word).map_err(NotRun::Missing)?;
+    pub fn resolve(&self, word: &str) -> Result<PathBuf, ProgramError> {
+        let found = self.find(word).map_err(ProgramError::Missing)?;
         if *self == Allow::Everything {
             return Ok(found);
         }
         let followed = follow(&found)
-            .map_err(|e| NotRun::Missing(format!("`{word}` cannot be followed to its file: {e}")))?;
+            .map_err(|e| ProgramError::Missing(format!("`{word}` cannot be followed to its file: {e}")))?;
         self.check(word, &followed.real)?;
         Ok(if followed.steady { found } else { followed.real })
     }
 
     /// Refuses what does not lie, all links followed, in an allowed folder.
-    pub fn check(&self, word: &str, real: &Path) -> Result<(), NotRun> {
+    pub fn check(&self, word: &str, real: &Path) -> Result<(), ProgramError> {
         match self {
             Allow::Everything => Ok(()),
             Allow::Folders(folders) if folders.iter().any(|(_, folder)| real.starts_with(folder)) => Ok(()),
-            Allow::Folders(folders) if folders.is_empty() => Err(NotRun::Refused(format!(
+            Allow::Folders(folders) if folders.is_empty() => Err(ProgramError::Refused(format!(
                 "`{word}` is not run: the agent on this node allows nothing; start it with `--allow FOLDER`"
             ))),
             Allow::Folders(_) => {
                 let allowed = self.shown().join(", ");
                 let real = real.display();
-                Err(NotRun::Refused(format!(
+                Err(ProgramError::Refused(format!(
                     "`{word}` is not run: it is {real}, and the agent on this node allows only what lies in {allowed}"
                 )))
             }
@@ -131,8 +131,8 @@ impl Allow {
 }
 
 /// Follows every link of an absolute path.
-fn follow(path: &Path) -> io::Result<Followed> {
-    let mut followed = Followed { real: PathBuf::from("/"), steady: true };
+fn follow(path: &Path) -> io::Result<ResolvedPath> {
+    let mut followed = ResolvedPath { real: PathBuf::from("/"), steady: true };
     let mut left: Vec<OsString> = Vec::new();
     let mut links = 0;
     push(&mut left, path);
@@ -151,7 +151,7 @@ fn follow(path: &Path) -> io::Result<Followed> {
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+            return Err(rustix::io::Errno::LOOP.into());
         }
         // One that begins with `/` replaces all of what was followed so far.
         let target = entry.read_link()?;
@@ -172,7 +172,7 @@ fn push(left: &mut Vec<OsString>, path: &Path) {
     }));
 }
 
-/// Whether root and the agent's own user alone can put something else in the place of an entry.
+/// True if root and the agent's own user alone can put something else in the place of an entry.
 fn is_steady(folder: &Metadata, entry: &Metadata) -> bool {
     const OTHERS_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_an_allowed_folder_runs_and_nothing_else_does() {
+    fn programs_in_allowed_folders_run_and_no_others() {
         let place = tempfile::tempdir().unwrap();
         let (good, bad) = (place.path().join("good"), place.path().join("bad"));
         fs::create_dir_all(good.join("inner")).unwrap();

@@ -1,6 +1,6 @@
-//! What the agent has to report, kept by the slots and read by the heartbeats.
+//! The reports of the slots for the heartbeats.
 //!
-//! A heartbeat carries only what has changed since the last one that was answered. Whatever somebody waits for
+//! A heartbeat carries only the changes since the last one that was answered. A change that somebody waits for
 //! (a slot is gone, a new version works) asks for a heartbeat at once; everything else waits for the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use estimand_api::names::DataName;
 use estimand_api::slot::Status;
-use tokio::sync::Notify;
+use estimand_runtime::Rounds;
 
 #[derive(Debug, Default)]
 pub struct Board {
     inner: Mutex<Inner>,
-    urgent: Notify,
+    urgent: Rounds,
 }
 
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Inner {
     stopping: BTreeSet<DataName>,
 }
 
-/// What a heartbeat says of the slots.
+/// The part of a heartbeat about the slots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub statuses: Vec<Status>,
@@ -58,21 +58,21 @@ impl Board {
         if inner.applied != revision || inner.stopping != stopping {
             (inner.applied, inner.stopping) = (revision, stopping);
             drop(inner);
-            self.urgent.notify_one();
+            self.urgent.ask();
         }
     }
 
     /// Asks for a heartbeat at once.
     pub fn hurry(&self) {
-        self.urgent.notify_one();
+        self.urgent.ask();
     }
 
-    /// Ends when a heartbeat is asked for at once.
-    pub async fn hurried(&self) {
-        self.urgent.notified().await;
+    /// The heartbeats that are asked for at once.
+    pub fn urgent(&self) -> &Rounds {
+        &self.urgent
     }
 
-    /// What has changed since the report of that number; everything since 0.
+    /// The changes since the report of that number; everything since 0.
     pub fn report(&self, since: u64) -> Report {
         let inner = self.lock();
         let changed = inner.statuses.values().filter(|(_, change)| *change > since);

@@ -1,4 +1,4 @@
-//! What an agent would refuse to run, said before anybody registers it.
+//! Checks a registration as an agent would, before it is registered.
 
 use estimand_api::registration::{Mode, Registration};
 use estimand_collectors::{self as collectors, Surroundings};
@@ -6,8 +6,8 @@ use estimand_processors as processors;
 
 use crate::derive::{Formula, is_derived};
 
-/// Why no agent would run the registration, for people: an expression that is none, a built-in that there is not.
-/// Whether a program is there and allowed is for each agent to say.
+/// The reason why no agent would run the registration, for people: an expression that is none, a built-in that there is not.
+/// Each agent checks by itself that a program is there and allowed.
 pub fn check(registration: &Registration) -> Result<(), String> {
     if is_derived(registration) {
         return Formula::read(registration).map(drop);

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::allow::SEARCH_PATH;
 
-/// What the environment depends on besides the registration.
+/// The other sources of the environment, besides the registration.
 pub struct Surroundings<'a> {
     pub server: &'a str,
     pub node: &'a NodeName,

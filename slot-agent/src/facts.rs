@@ -1,4 +1,4 @@
-//! What this machine is, for the manager and for whoever places work.
+//! The facts of this machine, by which the manager and schedulers place work.
 
 use std::fs;
 

@@ -1,17 +1,17 @@
-//! The agent's data folder: who the agent is, how often it was started, and what it was last told to run.
+//! The agent's data folder: the name of the agent, the number of its starts, and its last desired state.
 //!
-//! One process at a time uses the folder, held by a lock that ends with the process. What is told here outlives
-//! any crash: files are written beside their place, synced, and moved there.
+//! One process at a time uses the folder, held by a lock that ends with the process. The files outlive any crash.
 //!
-//! Nobody else reads what is in it, which may be secrets. If slots run as another user, that one can go through the
+//! Nobody else reads them, since they may have secrets. If slots run as another user, that one can go through the
 //! folder to those of its slots, which are its own, and nowhere else.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use estimand_api::node::Desired;
+use estimand_runtime::files::write_atomically;
 use rustix::fs::{FlockOperation, Gid, Uid, flock};
 
 use estimand_exec::Identity;
@@ -33,7 +33,7 @@ pub struct Home {
     pub agent: String,
     /// Grows with each start.
     pub boot: u64,
-    /// Whose the folders of slots are, if not this process's user's.
+    /// The owner of the folders of slots, if that is not this process's user.
     owner: Option<(u32, u32)>,
     _lock: File,
 }
@@ -103,13 +103,13 @@ impl Home {
         &self.folder
     }
 
-    /// What was last told to run; none if nothing was, or it cannot be read.
+    /// The last desired state; none if there was none, or it cannot be read.
     pub fn desired(&self) -> Option<Desired> {
         let text = fs::read(self.folder.join("desired.json")).ok()?;
         match serde_json::from_slice(&text) {
             Ok(desired) => Some(desired),
             Err(error) => {
-                tracing::warn!(%error, "what was last told to run cannot be read; the manager will tell again");
+                tracing::warn!(%error, "the last desired state cannot be read; the manager will send it again");
                 None
             }
         }
@@ -121,17 +121,9 @@ impl Home {
     }
 }
 
-/// Writes a file so that there is the old one or the new one, whatever happens.
+/// Writes a file that nobody else reads, so that there is the old one or the new one, whatever happens.
 fn replace(path: &Path, content: &[u8]) -> Result<(), HomeError> {
-    let beside = path.with_extension("new");
-    let write = || {
-        let mut file = create(&beside)?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        fs::rename(&beside, path)?;
-        File::open(path.parent().unwrap_or(path))?.sync_all()
-    };
-    write().map_err(at("write", path))
+    write_atomically(path, content, 0o600).map_err(at("write", path))
 }
 
 /// Makes a file that nobody else reads.

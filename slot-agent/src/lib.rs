@@ -1,7 +1,7 @@
-//! The slot agent: runs on a node what belongs there, and delivers what comes of it. The paper's Slave.
+//! The slot agent: runs the registrations of a node, and delivers their values. The paper's Slave.
 //!
-//! It asks the manager what should run ([`link`]), supervises a slot for each of it ([`slots`], in the order of
-//! the [`timetable`]), starts processes through one small process made for that ([`launch`]), reads their
+//! It asks the manager for the desired state ([`link`]), supervises a slot for each registration ([`slots`], in the order of
+//! the [`timetable`]), starts processes through one small process made for that (`estimand-exec`), reads their
 //! output (`estimand-dialects`) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
 //! other parts through their interface alone. It goes on when they are away.
 

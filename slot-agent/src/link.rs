@@ -1,4 +1,4 @@
-//! The agent's two conversations with the manager: what should run, and how it is.
+//! The agent's two conversations with the manager: it asks for the desired state, and it sends heartbeats.
 //!
 //! Both go on through anything: an error makes them try again, at another address if there are several, and
 //! meanwhile the slots run on. Only two answers change what runs without a new desired state: this start of the
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
-use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, RunRequest};
+use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, HeartbeatAnswer, RunRequest};
 use estimand_api::problem::kind;
-use estimand_client::{Asking, Client, Credentials, Error, Options};
-use estimand_runtime::Stop;
+use estimand_client::{Client, Credentials, DesiredQuery, Error, Options};
+use estimand_runtime::{BackOff, Driver, Next, Rounds, Stop, Work};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::board::Board;
 use crate::home::Home;
 
-/// How long the manager may hold the question what should run.
+/// How long the manager may hold the question for the desired state.
 const WAIT: Duration = Duration::from_secs(10);
 /// How long a heartbeat may take.
 const BEAT_WITHIN: Duration = Duration::from_secs(3);
-/// Heartbeats that are asked for at once are not closer together than this.
+/// Heartbeats are not closer together than this.
 const BREATH: Duration = Duration::from_millis(10);
-/// When only older states were told for so long, they are those of another store. Longer than a question waits
-/// and a lead lasts, together.
+/// After only older states for so long, they are those of another store. Longer than a question waits and a leadership
+/// lasts, together.
 const OTHER_STORE_AFTER: Duration = Duration::from_secs(30);
 /// Between questions that are answered with what is older.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The manager's addresses; the one that answered last is asked next.
@@ -71,17 +71,17 @@ impl Servers {
     }
 }
 
-/// What the slots are told.
+/// A message of the manager to the slots.
 #[derive(Debug)]
-pub enum Told {
-    Desired(Desired),
-    /// Run this once and say what came of it.
+pub enum SlotCommand {
+    Follow(Desired),
+    /// Run this once and report the outcome.
     Run(RunRequest),
     /// The name belongs to another agent: nothing may run.
-    Nothing,
+    EndAll,
 }
 
-/// What both conversations need.
+/// The common part of both conversations.
 pub struct Link {
     pub servers: Arc<Servers>,
     pub node: NodeName,
@@ -89,7 +89,7 @@ pub struct Link {
     pub facts: Facts,
     pub home: Arc<Home>,
     pub board: Arc<Board>,
-    pub told: mpsc::Sender<Told>,
+    pub slots: mpsc::Sender<SlotCommand>,
     /// Until when leased slots may run.
     pub lease: watch::Sender<Option<Instant>>,
     /// Where values are read and written.
@@ -100,89 +100,26 @@ pub struct Link {
 }
 
 impl Link {
-    /// Asks what should run, again and again.
-    pub async fn follow(&self, revision: u64, stop: &Stop) {
-        let mut revision = revision;
-        let mut backwards = Backwards::new(revision);
-        let mut trouble = Trouble::new("the manager was not asked what should run");
-        while !stop.is_requested() {
-            let client = self.servers.current();
-            let asking = Asking {
-                node: &self.node,
-                agent: &self.home.agent,
-                boot: self.home.boot,
-                revision,
-                wait: WAIT,
-            };
-            let answer = tokio::select! {
-                () = stop.requested() => return,
-                answer = client.desired(asking) => answer,
-            };
-            match answer {
-                Ok(None) => trouble.over(),
-                Ok(Some(desired)) if backwards.refuses(desired.revision, Instant::now()) => {
-                    let older = desired.revision;
-                    tracing::debug!(older, "what should run is older than what is followed; asking again");
-                    tokio::select! {
-                        () = stop.requested() => return,
-                        () = sleep(LOOK_AGAIN) => {}
-                    }
-                }
-                Ok(Some(desired)) => {
-                    trouble.over();
-                    revision = desired.revision;
-                    self.pass_on(client, desired).await;
-                }
-                Err(error) => {
-                    if self.refused(&error).await {
-                        revision = 0;
-                    }
-                    self.pause(client, &error, &mut trouble, stop).await;
-                }
-            }
-        }
+    /// Asks for the desired state, again and again.
+    pub async fn follow(&self, revision: u64, driver: Driver, stop: &Stop) {
+        let guard = RevisionGuard::new(revision);
+        let mut work = DesiredStates { link: self, revision, guard, unknown: pauses() };
+        paced(driver).run(&mut work, &Rounds::new(), stop.requested()).await;
+    }
+
+    /// Sends heartbeats, when one is due and when somebody waits for a report.
+    pub async fn beat(&self, driver: Driver, stop: &Stop) {
+        let mut work = Heartbeats { link: self, answered: 0 };
+        paced(driver).run(&mut work, self.board.urgent(), stop.requested()).await;
     }
 
     async fn pass_on(&self, client: &Client, mut desired: Desired) {
         let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
         for run in std::mem::take(&mut desired.runs) {
-            let _ = self.told.send(Told::Run(run)).await;
+            let _ = self.slots.send(SlotCommand::Run(run)).await;
         }
-        let _ = self.told.send(Told::Desired(desired)).await;
-    }
-
-    /// Says how it is, when it is due and when somebody waits to hear.
-    pub async fn beat(&self, stop: &Stop) {
-        let mut answered = 0;
-        let mut trouble = Trouble::new("the manager did not take a heartbeat");
-        while !stop.is_requested() {
-            let report = self.board.report(answered);
-            let upto = report.upto;
-            let full = answered == 0;
-            let client = self.servers.current();
-            let sent = Instant::now();
-            let interval = match self.send(client, self.heartbeat(report, full, false)).await {
-                Ok(answer) => {
-                    trouble.over();
-                    self.extend_lease(sent + Duration::from_millis(answer.lease_ms));
-                    answered = if answer.resend { 0 } else { upto.max(1) };
-                    Duration::from_millis(answer.interval_ms.clamp(50, 300_000))
-                }
-                Err(error) => {
-                    self.refused(&error).await;
-                    self.pause(client, &error, &mut trouble, stop).await;
-                    continue;
-                }
-            };
-            // A little less, never more: the manager counts what is missing.
-            let due = sent + interval.mul_f64(1.0 - fastrand::f64() / 10.0);
-            tokio::select! {
-                () = stop.requested() => return,
-                () = tokio::time::sleep_until(due) => {}
-                () = self.board.hurried() => sleep(BREATH).await,
-            }
-        }
+        let _ = self.slots.send(SlotCommand::Follow(desired)).await;
     }
 
     /// A manager that has just begun to lead gives no lease before it knows what runs here, but it waits for
@@ -220,11 +157,7 @@ impl Link {
         }
     }
 
-    async fn send(
-        &self,
-        client: &Client,
-        beat: Heartbeat,
-    ) -> Result<estimand_api::node::HeartbeatAnswer, Error> {
+    async fn send(&self, client: &Client, beat: Heartbeat) -> Result<HeartbeatAnswer, Error> {
         match timeout(BEAT_WITHIN, client.heartbeat(&self.node, &beat)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Unreachable {
@@ -244,27 +177,108 @@ impl Link {
             }
             kind::NODE_TAKEN => {
                 self.lease.send_replace(None);
-                let _ = self.told.send(Told::Nothing).await;
+                let _ = self.slots.send(SlotCommand::EndAll).await;
                 true
             }
             _ => false,
         }
     }
+}
 
-    async fn pause(&self, client: &Client, error: &Error, trouble: &mut Trouble, stop: &Stop) {
-        // An unknown node only has to be heard of first.
-        let unknown = matches!(error, Error::Problem(problem) if problem.kind == kind::UNKNOWN_NODE);
-        if unknown {
-            self.board.hurry();
-        } else {
-            self.servers.turn_from(client);
+/// Asks for the desired state and passes on each new one.
+struct DesiredStates<'a> {
+    link: &'a Link,
+    revision: u64,
+    guard: RevisionGuard,
+    /// While the node has to be heard of first.
+    unknown: BackOff,
+}
+
+impl Work for DesiredStates<'_> {
+    type Error = Error;
+
+    async fn round(&mut self) -> Result<Next, Error> {
+        let link = self.link;
+        let client = link.servers.current();
+        let query = DesiredQuery {
+            node: &link.node,
+            agent: &link.home.agent,
+            boot: link.home.boot,
+            revision: self.revision,
+            wait: WAIT,
+        };
+        match client.desired(query).await {
+            Ok(None) => {}
+            Ok(Some(desired)) if self.guard.refuses(desired.revision, Instant::now()) => {
+                let older = desired.revision;
+                tracing::debug!(
+                    older,
+                    "the desired state is older than the one that is followed; asking again"
+                );
+                return Ok(Next::At(Instant::now() + LOOK_AGAIN));
+            }
+            Ok(Some(desired)) => {
+                self.revision = desired.revision;
+                link.pass_on(client, desired).await;
+            }
+            Err(Error::Problem(problem)) if problem.kind == kind::UNKNOWN_NODE => {
+                link.board.hurry();
+                return Ok(Next::At(Instant::now() + self.unknown.pause()));
+            }
+            Err(error) => {
+                if link.refused(&error).await {
+                    self.revision = 0;
+                }
+                link.servers.turn_from(client);
+                return Err(error);
+            }
         }
-        let pause = trouble.again(error, unknown);
-        tokio::select! {
-            () = stop.requested() => {}
-            () = sleep(pause) => {}
+        self.unknown.reset();
+        Ok(Next::At(Instant::now()))
+    }
+}
+
+/// Sends the reports of the slots.
+struct Heartbeats<'a> {
+    link: &'a Link,
+    /// The last report that was answered; 0: all statuses are to be sent.
+    answered: u64,
+}
+
+impl Work for Heartbeats<'_> {
+    type Error = Error;
+
+    async fn round(&mut self) -> Result<Next, Error> {
+        // Several things that happen at once are reported together.
+        sleep(BREATH).await;
+        let link = self.link;
+        let report = link.board.report(self.answered);
+        let upto = report.upto;
+        let client = link.servers.current();
+        let sent = Instant::now();
+        match link.send(client, link.heartbeat(report, self.answered == 0, false)).await {
+            Ok(answer) => {
+                link.extend_lease(sent + Duration::from_millis(answer.lease_ms));
+                self.answered = if answer.resend { 0 } else { upto.max(1) };
+                let interval = Duration::from_millis(answer.interval_ms.clamp(50, 300_000));
+                // A little less, never more: the manager counts what is missing.
+                Ok(Next::At(sent + interval.mul_f64(1.0 - fastrand::f64() / 10.0)))
+            }
+            Err(error) => {
+                link.refused(&error).await;
+                link.servers.turn_from(client);
+                Err(error)
+            }
         }
     }
+}
+
+fn paced(driver: Driver) -> Driver {
+    driver.pauses(FIRST_PAUSE, LONGEST_PAUSE)
+}
+
+fn pauses() -> BackOff {
+    BackOff::new(FIRST_PAUSE, LONGEST_PAUSE)
 }
 
 /// Keeps an agent from following what it has followed already and left behind. A manager that was stopped for
@@ -272,14 +286,14 @@ impl Link {
 ///
 /// Such an answer comes once or for a few seconds. If nothing else comes for much longer, the managers' store is
 /// another one, which counts from the beginning.
-struct Backwards {
+struct RevisionGuard {
     followed: u64,
     since: Option<Instant>,
 }
 
-impl Backwards {
+impl RevisionGuard {
     fn new(followed: u64) -> Self {
-        Backwards { followed, since: None }
+        RevisionGuard { followed, since: None }
     }
 
     fn refuses(&mut self, revision: u64, now: Instant) -> bool {
@@ -291,50 +305,22 @@ impl Backwards {
     }
 }
 
-/// Failures in a row: the first is logged, and their end; pauses grow.
-struct Trouble {
-    what: &'static str,
-    count: u32,
-}
-
-impl Trouble {
-    fn new(what: &'static str) -> Self {
-        Trouble { what, count: 0 }
-    }
-
-    fn again(&mut self, error: &Error, expected: bool) -> Duration {
-        if self.count == 0 && !expected {
-            tracing::warn!(%error, "{}; slots run on, and it is tried again", self.what);
-        }
-        self.count = self.count.saturating_add(1);
-        let grown = FIRST_PAUSE.saturating_mul(1 << self.count.min(10));
-        grown.min(LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-
-    fn over(&mut self) {
-        if self.count > 1 {
-            tracing::info!(failures = self.count, "the manager answers again");
-        }
-        self.count = 0;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_older_state_is_followed_only_if_nothing_else_is_told() {
+    async fn an_older_state_is_followed_only_if_no_other_comes() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut backwards = Backwards::new(7);
-        assert!(!backwards.refuses(7, at(0)));
-        assert!(backwards.refuses(6, at(1)));
-        assert!(!backwards.refuses(8, at(2)));
+        let mut guard = RevisionGuard::new(7);
+        assert!(!guard.refuses(7, at(0)));
+        assert!(guard.refuses(6, at(1)));
+        assert!(!guard.refuses(8, at(2)));
         // The first of these does not count any more.
-        assert!(backwards.refuses(6, at(29)));
-        assert!(backwards.refuses(5, at(58)));
-        assert!(!backwards.refuses(3, at(60)));
-        assert!(!backwards.refuses(4, at(61)));
+        assert!(guard.refuses(6, at(29)));
+        assert!(guard.refuses(5, at(58)));
+        assert!(!guard.refuses(3, at(60)));
+        assert!(!guard.refuses(4, at(61)));
     }
 }

@@ -20,27 +20,27 @@ use std::time::{Duration, SystemTime};
 
 use estimand_api::registration::Sha256;
 use ring::digest;
-use rustix::fs::{Access, Gid, MemfdFlags, Mode, SealFlags, Uid};
+use rustix::fs::{Access, Gid, MemfdFlags, Mode, OFlags, SealFlags, Uid};
 
-use crate::allow::{Allow, NotRun};
+use crate::allow::{Allow, ProgramError};
 use estimand_exec::ProgramFile;
 
 /// The largest script that is copied.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
-/// What was changed so short a time ago may be changed again without its times telling.
+/// A file that was changed so short a time ago may be changed again without its times telling.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// How many digests are remembered.
 const MAX_DIGESTS: usize = 1024;
 const CHUNK: usize = 256 * 1024;
 
-/// What may run here, and what was found out about it.
+/// The programs that may run here, and their digests.
 #[derive(Debug)]
 pub struct Programs {
     allow: Allow,
     digests: Mutex<HashMap<Stamp, Sha256>>,
 }
 
-/// What is to be executed.
+/// A program to execute.
 #[derive(Debug)]
 pub struct Program {
     pub path: PathBuf,
@@ -63,44 +63,47 @@ impl Programs {
         Programs { allow, digests: Mutex::default() }
     }
 
-    /// What a command's first word means, with the content that it must have.
-    pub async fn find(self: &Arc<Self>, word: &str, sha256: Option<Sha256>) -> Result<Program, NotRun> {
+    /// The program of a command's first word, with the content that it must have.
+    pub async fn find(self: &Arc<Self>, word: &str, sha256: Option<Sha256>) -> Result<Program, ProgramError> {
         let Some(wanted) = sha256 else {
             return Ok(Program { path: self.allow.resolve(word)?, file: None });
         };
         // Much is read, possibly from far away.
         let (programs, word) = (Arc::clone(self), word.to_owned());
         let found = tokio::task::spawn_blocking(move || programs.find_pinned(&word, wanted)).await;
-        found.unwrap_or_else(|error| Err(NotRun::Missing(format!("its file was not read: {error}"))))
+        found.unwrap_or_else(|error| Err(ProgramError::Missing(format!("its file was not read: {error}"))))
     }
 
-    fn find_pinned(&self, word: &str, wanted: Sha256) -> Result<Program, NotRun> {
-        let path = self.allow.find(word).map_err(NotRun::Missing)?;
+    fn find_pinned(&self, word: &str, wanted: Sha256) -> Result<Program, ProgramError> {
+        let path = self.allow.find(word).map_err(ProgramError::Missing)?;
         let missing = |doing: &str, error: io::Error| {
-            NotRun::Missing(format!(
+            ProgramError::Missing(format!(
                 "`{word}` must have a certain content, but its file cannot be {doing}: {error}"
             ))
         };
         // Never waits, whatever it is that lies there.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = File::options().read(true).custom_flags(flags).open(&path);
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
         let file = file.map_err(|error| missing("read", error))?;
         let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let real = fs::read_link(&itself).map_err(|error| missing("found", error))?;
         self.allow.check(word, &real)?;
         let meta = file.metadata().map_err(|error| missing("looked at", error))?;
         if !meta.is_file() {
-            return Err(NotRun::Refused(format!("`{word}` is not run: {} is not a file", real.display())));
+            return Err(ProgramError::Refused(format!(
+                "`{word}` is not run: {} is not a file",
+                real.display()
+            )));
         }
         rustix::fs::access(&itself, Access::EXEC_OK).map_err(|_| {
-            NotRun::Missing(format!("{} is not executable; `chmod +x` makes it so", real.display()))
+            ProgramError::Missing(format!("{} is not executable; `chmod +x` makes it so", real.display()))
         })?;
         let (found, file) = match is_script(&file).map_err(|error| missing("read", error))? {
             true => copy(file, &meta).map_err(|error| missing("copied", error))?,
             false => self.binary(file, &meta).map_err(|error| missing("read", error))?,
         };
         if found != wanted {
-            return Err(NotRun::Refused(format!(
+            return Err(ProgramError::Refused(format!(
                 "`{word}` is not run: {} has the SHA-256 {found}, and its registration names {wanted}",
                 real.display()
             )));
@@ -153,7 +156,7 @@ impl Stamp {
     }
 }
 
-/// Whether a change from now on would show. The time of the last change cannot be set; what has a writable mapping
+/// True if a change from now on would show. The time of the last change cannot be set; a file with a writable mapping
 /// can be written to without it for a while, so nobody may have one who is not trusted.
 fn tells_changes(meta: &Metadata, now: SystemTime) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -218,7 +221,7 @@ fn memory_file() -> io::Result<OwnedFd> {
     Ok(made.or_else(|_| rustix::fs::memfd_create("script", flags))?)
 }
 
-/// Whoever may execute and read the file may do that with its copy, and nobody else.
+/// The copy can be executed and read by those who may execute and read the file, and by nobody else.
 fn permit(copy: &File, meta: &Metadata) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
     let mode = match rustix::fs::fchown(copy, Some(uid), Some(gid)) {
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_checked_is_what_is_executed() {
+    async fn the_checked_file_is_the_executed_one() {
         let place = tempfile::tempdir().unwrap();
         let (program, programs) = (place.path().join("p"), programs(place.path()));
         let word = program.to_str().unwrap();

@@ -1,20 +1,14 @@
-//! `--run-as USER[:GROUP]`: who that is on this machine.
+//! `--run-as USER[:GROUP]`: the user and the groups on this machine.
 //!
 //! Looked up once, when the agent starts, wherever this machine keeps its users. Nothing is changed here.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::CString;
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr;
 
 use estimand_exec::Identity;
-
-/// The largest entry of a user or a group that is read; a group may have many members.
-const MAX_ENTRY_BYTES: usize = 1 << 20;
-/// The most groups that a user may be in.
-const MAX_GROUPS: usize = 8 * 1024;
+use nix::unistd::{Group, Uid, User, getgrouplist};
 
 /// The user that everything in slots runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,19 +20,12 @@ pub struct RunAs {
     pub identity: Identity,
 }
 
-/// Why there is no such user, for people.
+/// There is no such user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot run anything as `{given}`: {cause}")]
 pub struct RunAsError {
     given: String,
     cause: String,
-}
-
-/// What is known of a user.
-struct User {
-    name: CString,
-    uid: u32,
-    gid: u32,
 }
 
 impl RunAs {
@@ -50,22 +37,24 @@ impl RunAs {
             Some((user, group)) => (user, Some(group)),
             None => (given, None),
         };
+        // A source of users that fails has none.
         let known = match number(user) {
-            Some(uid) => user_of(Key::Number(uid)),
-            None => user_of(Key::Name(user)),
+            Some(uid) => User::from_uid(Uid::from_raw(uid)),
+            None => User::from_name(user),
         };
+        let known = known.ok().flatten();
         let (uid, name) = match (&known, number(user)) {
-            (Some(known), _) => (known.uid, Some(known.name.to_string_lossy().into_owned())),
+            (Some(known), _) => (known.uid.as_raw(), Some(known.name.clone())),
             (None, Some(uid)) => (uid, None),
             (None, None) => return Err(wrong(format!("there is no user `{user}` on this machine"))),
         };
         let identity = match (group, known) {
             (Some(group), _) => {
-                let gid = number(group).or_else(|| group_of(group));
+                let gid = number(group).or_else(|| Some(Group::from_name(group).ok()??.gid.as_raw()));
                 let gid = gid.ok_or_else(|| wrong(format!("there is no group `{group}` on this machine")))?;
                 Identity { uid, gid, groups: Vec::new() }
             }
-            (None, Some(known)) => Identity { uid, gid: known.gid, groups: groups_of(&known) },
+            (None, Some(known)) => Identity { uid, gid: known.gid.as_raw(), groups: groups_of(&known) },
             (None, None) => {
                 let cause = format!("no user has the number {uid}, so it needs a group as well: {uid}:GROUP");
                 return Err(wrong(cause));
@@ -109,87 +98,11 @@ fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?.filter(|id| *id != u32::MAX)
 }
 
-#[derive(Clone, Copy)]
-enum Key<'a> {
-    Name(&'a str),
-    Number(u32),
-}
-
-fn user_of(key: Key<'_>) -> Option<User> {
-    let name = match key {
-        Key::Name(name) => CString::new(name).ok()?,
-        Key::Number(_) => CString::default(),
-    };
-    with_room(|room| {
-        let mut entry = MaybeUninit::<libc::passwd>::uninit();
-        let mut found = ptr::null_mut();
-        let (start, length) = (room.as_mut_ptr().cast::<c_char>(), room.len());
-        // SAFETY: the name ends in NUL; the entry, its room and the result outlive the call.
-        let code = unsafe {
-            match key {
-                Key::Name(_) => {
-                    libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), start, length, &raw mut found)
-                }
-                Key::Number(uid) => libc::getpwuid_r(uid, entry.as_mut_ptr(), start, length, &raw mut found),
-            }
-        };
-        if found.is_null() {
-            return Found::of(code);
-        }
-        // SAFETY: what was found is the entry, and its name is a string in its room.
-        let (entry, name) = unsafe { (&*found, CStr::from_ptr((*found).pw_name).to_owned()) };
-        Found::Yes(User { name, uid: entry.pw_uid, gid: entry.pw_gid })
-    })
-}
-
-fn group_of(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    with_room(|room| {
-        let mut entry = MaybeUninit::<libc::group>::uninit();
-        let mut found = ptr::null_mut();
-        let (start, length) = (room.as_mut_ptr().cast::<c_char>(), room.len());
-        // SAFETY: the name ends in NUL; the entry, its room and the result outlive the call.
-        let code =
-            unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), start, length, &raw mut found) };
-        // SAFETY: what was found is the entry.
-        if found.is_null() { Found::of(code) } else { Found::Yes(unsafe { (*found).gr_gid }) }
-    })
-}
-
 /// All groups that the user is in, but its own.
 fn groups_of(user: &User) -> Vec<u32> {
-    let mut groups: Vec<libc::gid_t> = vec![0; MAX_GROUPS];
-    let mut count = MAX_GROUPS as libc::c_int;
-    // SAFETY: the name ends in NUL, and no more groups are written than there is room for.
-    let code =
-        unsafe { libc::getgrouplist(user.name.as_ptr(), user.gid, groups.as_mut_ptr(), &raw mut count) };
-    groups.truncate(if code < 0 { 0 } else { usize::try_from(count).unwrap_or(0) });
-    groups.retain(|group| *group != user.gid);
-    groups
-}
-
-enum Found<T> {
-    Yes(T),
-    No,
-    MoreRoom,
-}
-
-impl<T> Found<T> {
-    fn of(code: libc::c_int) -> Self {
-        if code == libc::ERANGE { Found::MoreRoom } else { Found::No }
-    }
-}
-
-fn with_room<T>(look: impl Fn(&mut [u8]) -> Found<T>) -> Option<T> {
-    let mut room = vec![0; 1024];
-    loop {
-        match look(&mut room) {
-            Found::Yes(found) => return Some(found),
-            Found::No => return None,
-            Found::MoreRoom if room.len() >= MAX_ENTRY_BYTES => return None,
-            Found::MoreRoom => room.resize(room.len() * 4, 0),
-        }
-    }
+    let groups = CString::new(user.name.as_str()).ok().and_then(|name| getgrouplist(&name, user.gid).ok());
+    let groups = groups.unwrap_or_default().into_iter().filter(|group| *group != user.gid);
+    groups.map(nix::unistd::Gid::as_raw).collect()
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 //! The file is written before the token is stored: a crash between the two leaves a file that lets nobody in, and the
 //! next start makes another one. Who deletes the file gets a new token at the next start, and the old one is revoked.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::names::DataName;
+use estimand_runtime::files::write_atomically;
 use estimand_store::Error;
 
 use crate::{Access, digest, tokens};
@@ -35,7 +36,8 @@ pub fn read(place: &Path) -> Option<Token> {
 /// Makes a token and keeps it there. Whoever calls this has the turn.
 pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
     let token = digest::random_token();
-    if let Err(error) = write(place, &token) {
+    let line = format!("{}\n", token.expose());
+    if let Err(error) = write_atomically(place, line.as_bytes(), 0o600) {
         tracing::error!(file = %place.display(), %error, "the operator's token cannot be kept; \
             give one in ESTIMAND_TOKEN, or nobody can change what runs");
         return Ok(());
@@ -47,18 +49,4 @@ pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
     let new = NewToken { name, role: Grant::Operate, node: None, valid_for: None };
     let made = (tokens::row_of(&new, &token, BY, now), "created");
     access.store(over.into_iter().chain([made]).collect(), BY).await
-}
-
-fn write(place: &Path, token: &Token) -> io::Result<()> {
-    let new = place.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    // Nobody else's from the beginning: between making a file and changing its mode others could open it.
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(token.expose().as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    fs::rename(&new, place)
 }

@@ -5,6 +5,7 @@
 //! alone.
 
 pub mod access;
+pub mod assignment;
 pub mod command;
 pub mod cron;
 pub mod declaration;

@@ -1,18 +1,21 @@
-//! Nodes: what a manager knows of each machine, and what passes between it and the agent there.
+//! Nodes, and the protocol between the manager and the agent of a node.
 //!
-//! An agent opens no port. It asks for what it should run ([`Desired`]) with a request that waits until there
-//! is something new, and says how it is with a [`Heartbeat`]. The answer to that says when the next one is due
-//! and for how long the slots that must run once in the cluster may go on without another answer.
+//! An agent opens no port. It asks for its desired state ([`Desired`]) with a request that waits until there is a new
+//! one, and reports with a [`Heartbeat`]. The answer says when the next one is due and for how long the slots that must
+//! run once in the cluster may go on without another answer.
+//!
+//! Agent and manager may be of different versions: each ignores fields that it does not know. A registration is the
+//! exception; see [`assignment`](crate::assignment).
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::assignment::AssignedRegistration;
 use crate::names::{DataName, NodeName};
-use crate::problem::Problem;
-use crate::registration::{Registered, Registration};
+use crate::registration::Registration;
 use crate::schema;
 use crate::selector::{KEY_PATTERN, VALUE_PATTERN};
 use crate::slot::Status;
@@ -26,7 +29,7 @@ pub const MAX_WAIT_MS: u64 = 60_000;
 
 /// What a machine is, as its agent found it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Facts {
     pub hostname: String,
     /// Cores that the agent may use.
@@ -84,7 +87,7 @@ pub struct Node {
 
 /// How an agent's deliveries to the data service go.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Delivery {
     pub delivered: u64,
     /// Values that wait.
@@ -130,7 +133,7 @@ crate::described!(
 
 /// How an agent is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     /// Names the agent's data folder; two agents under one node name are told apart by it.
     #[schema(value_type = AgentName)]
@@ -198,14 +201,7 @@ pub struct Assignment {
     pub leased: bool,
     /// The registration as the registry gives it.
     #[schema(value_type = Registration)]
-    pub registration: Map<String, Value>,
-}
-
-impl Assignment {
-    /// The registration in it.
-    pub fn registered(&self) -> Result<Registered, Problem> {
-        Registered::from_map(self.registration.clone())
-    }
+    pub registration: AssignedRegistration,
 }
 
 /// A run that somebody asked for by hand.
@@ -214,5 +210,5 @@ impl Assignment {
 pub struct RunRequest {
     pub id: u64,
     #[schema(value_type = Registration)]
-    pub registration: Map<String, Value>,
+    pub registration: AssignedRegistration,
 }

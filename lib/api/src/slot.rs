@@ -1,4 +1,4 @@
-//! Instances: what an agent reports of a slot, and what a reader is told of it.
+//! Instances: the reports of an agent about its slots and runs, and the view of them that readers get.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::names::{DataName, NodeName};
 use crate::node::NodeState;
-use crate::schema::{literal, of};
+use crate::schema::{literal, of, optional};
 
 /// The most of a run's stderr that a status carries: its end.
 pub const MAX_STATUS_STDERR_BYTES: usize = 4 * 1024;
@@ -57,7 +57,7 @@ impl Doing {
 
 /// How a slot is. Counts are since the agent's start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Status {
     pub data_name: DataName,
     /// The version of the registration that produces its values.
@@ -154,7 +154,7 @@ impl Status {
 
 /// A value that was not what its registration declares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Quarantined {
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
@@ -169,7 +169,7 @@ pub const MAX_QUARANTINED_CHARS: usize = 512;
 
 /// A version on trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct NextVersion {
     pub version: u64,
     pub failures: u64,
@@ -243,7 +243,7 @@ impl Instance {
 
 /// Everything about one run that somebody asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct RunReport {
     /// The argument vector that was run.
     pub argv: Vec<String>,
@@ -267,8 +267,53 @@ pub struct RunReport {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct RunValue {
     pub node_name: NodeName,
     pub data_value: Value,
 }
+
+/// The end of a run that somebody asked for: everything about it, or the reason that the agent made none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", try_from = "EitherOutcome")]
+pub enum RunOutcome {
+    Report(RunReport),
+    Refused(String),
+}
+
+/// As it is read: fields that are not known are ignored, which an enum would not do.
+#[derive(Deserialize)]
+struct EitherOutcome {
+    report: Option<RunReport>,
+    refused: Option<String>,
+}
+
+impl TryFrom<EitherOutcome> for RunOutcome {
+    type Error = &'static str;
+
+    fn try_from(either: EitherOutcome) -> Result<Self, &'static str> {
+        match (either.report, either.refused) {
+            (Some(report), None) => Ok(RunOutcome::Report(report)),
+            (None, Some(reason)) => Ok(RunOutcome::Refused(reason)),
+            (Some(_), Some(_)) => Err("does not go with `refused`"),
+            (None, None) => Err("is missing"),
+        }
+    }
+}
+
+crate::described!(
+    RunOutcome,
+    [RunReport],
+    json!({
+        "type": "object",
+        "properties": {
+            "report": optional::<RunReport>("Everything about the run"),
+            "refused": { "description": "Why there was no run", "type": ["string", "null"] },
+        },
+        "allOf": [{ "oneOf": [
+            { "required": ["report"], "properties": { "report": { "type": "object" }, "refused": { "type": "null" } } },
+            { "required": ["refused"], "properties": { "refused": { "type": "string" }, "report": { "type": "null" } } },
+        ] }],
+        "examples": [{ "refused": "not allowed" }],
+    })
+);

@@ -26,7 +26,7 @@ use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
-pub use manager::Asking;
+pub use manager::DesiredQuery;
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};

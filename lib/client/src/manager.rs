@@ -5,16 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{Client, Error, Repeat};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, Node};
-use estimand_api::slot::{Instance, RunReport};
+use estimand_api::slot::{Instance, RunOutcome, RunReport};
 
-/// Which agent asks, and from where it goes on.
+/// The question of an agent for its desired state.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct DesiredQuery<'a> {
     pub node: &'a NodeName,
     pub agent: &'a str,
     pub boot: u64,
@@ -83,8 +83,8 @@ impl Client {
     }
 
     /// An agent's question what it should run; none if that is what it has.
-    pub async fn desired(&self, asking: Asking<'_>) -> Result<Option<Desired>, Error> {
-        let Asking { node, agent, boot, revision, wait } = asking;
+    pub async fn desired(&self, query: DesiredQuery<'_>) -> Result<Option<Desired>, Error> {
+        let DesiredQuery { node, agent, boot, revision, wait } = query;
         let (boot, revision, wait) = (boot.to_string(), revision.to_string(), wait.as_millis().to_string());
         let query = [("agent", agent), ("boot", &boot), ("revision", &revision), ("waitMs", &wait)];
         let answer = self.get(self.url(&["api", "nodes", node.as_str(), "slots"], &query)).await?;
@@ -100,18 +100,9 @@ impl Client {
     }
 
     /// An agent's answer to a [`RunRequest`](estimand_api::node::RunRequest).
-    pub async fn report_run(
-        &self,
-        node: &NodeName,
-        id: u64,
-        report: &Result<RunReport, String>,
-    ) -> Result<(), Error> {
+    pub async fn report_run(&self, node: &NodeName, id: u64, outcome: &RunOutcome) -> Result<(), Error> {
         let id = id.to_string();
-        let body = match report {
-            Ok(report) => json!({ "report": report }),
-            Err(reason) => json!({ "refused": reason }),
-        };
-        self.post(&["api", "nodes", node.as_str(), "runs", &id], &body).await.map(drop)
+        self.post(&["api", "nodes", node.as_str(), "runs", &id], outcome).await.map(drop)
     }
 
     /// Sends what may be sent twice.

@@ -1,12 +1,13 @@
 //! What a long-running process needs, whatever it serves: supervised tasks, one driver of
 //! background loops, one back-off, one cancellation, a clock that tests can turn,
-//! signals, readiness, certificates in files, and figures in Prometheus' text form.
+//! signals, readiness, files that are replaced as a whole, certificates in files, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
 
 pub mod back_off;
 pub mod background;
 pub mod clock;
+pub mod files;
 pub mod metrics;
 pub mod open_files;
 mod panic;

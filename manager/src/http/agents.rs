@@ -13,6 +13,7 @@ use estimand_api::node::{
     AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS,
 };
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::slot::RunOutcome;
 use estimand_runtime::metrics::Gauge;
 use estimand_web::{Body, Failure, Principal, Query, path_node, segment};
 use serde_json::json;
@@ -124,7 +125,7 @@ pub async fn slots(
     path = "/api/nodes/{node}/runs/{id}",
     tag = "agents",
     params(("node" = NodeName, Path), ("id" = u64, Path)),
-    request_body(content = input::RunOutcome, description = "What came of it"),
+    request_body(content = RunOutcome, description = "What came of it"),
     responses(
         (status = 200, description = "Passed on", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),

@@ -1,15 +1,12 @@
 //! Reads parameters of queries and bodies of agents. Each error names its field.
 
-use estimand_api::fields::{self, Fields};
 use estimand_api::json::{self, parse_object};
 use estimand_api::node::{Heartbeat, MAX_LABELS};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::schema::optional;
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
-use estimand_api::slot::RunReport;
-use serde::Deserialize;
+use estimand_api::slot::RunOutcome;
 use serde::de::{DeserializeOwned, Error as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::leadership::RunResult;
 
@@ -71,53 +68,29 @@ pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
     if errors.is_empty() { Ok(beat) } else { Err(Problem::invalid(errors)) }
 }
 
-/// Either the report of a run, or why there was none.
-#[derive(Debug)]
-pub enum RunOutcome {}
-
-estimand_api::described!(
-    RunOutcome,
-    [RunReport],
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "report": optional::<RunReport>("Everything about the run"),
-            "refused": { "description": "Why there was no run", "type": ["string", "null"] },
-        },
-        "allOf": [{ "oneOf": [
-            { "required": ["report"], "properties": { "report": { "type": "object" }, "refused": { "type": "null" } } },
-            { "required": ["refused"], "properties": { "refused": { "type": "string" }, "report": { "type": "null" } } },
-        ] }],
-        "examples": [{ "refused": "not allowed" }],
-    })
-);
-
-/// An agent's answer to a run: `{"report": …}` or `{"refused": "reason"}`.
+/// The end of a run by hand. An error is said at `report` or at `refused`.
 pub fn run_outcome(body: &[u8]) -> Result<RunResult, Problem> {
-    let mut fields = Fields::new(parse_object(body)?);
-    let report = fields.optional("report", "everything about the run", |value| {
-        let plain = RunReport::deserialize(value);
-        plain.or_else(|_| serde_path_to_error::deserialize(json::written_whole(value.clone()))).map_err(
-            |error| match error.path().to_string() {
-                path if path == "." => error.inner().to_string(),
-                path => format!("at {path}: {}", error.inner()),
-            },
-        )
-    });
-    let refused =
-        fields.optional("refused", "why there was no run", |v| fields::string(v).map(str::to_owned));
-    let (has_report, has_refusal) = (report.is_some(), refused.is_some());
-    let mut errors = fields.end();
-    if errors.is_empty() && has_report == has_refusal {
-        let message = if has_report { "does not go with `refused`" } else { "is missing" };
-        errors.push(FieldError::new("report", message).expected("either `report` or `refused`"));
-    }
-    match (report, refused) {
-        (Some(report), None) if errors.is_empty() => Ok(Ok(report)),
-        (None, Some(why)) if errors.is_empty() => Ok(Err(why)),
-        _ => Err(Problem::invalid(errors)),
-    }
+    let outcome = match serde_json::from_slice(body) {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            let document = json::written_whole(Value::Object(parse_object(body)?));
+            serde_path_to_error::deserialize(document).map_err(|error| outcome_error(&error))?
+        }
+    };
+    Ok(match outcome {
+        RunOutcome::Report(report) => Ok(report),
+        RunOutcome::Refused(reason) => Err(reason),
+    })
+}
+
+fn outcome_error(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let (path, message) = (error.path().to_string(), error.inner().to_string());
+    let error = match path.split_once('.') {
+        Some((field, at)) if !at.is_empty() => FieldError::new(field, format!("at {at}: {message}")),
+        _ if path == "." => FieldError::new("report", message).expected("either `report` or `refused`"),
+        _ => FieldError::new(path, message),
+    };
+    Problem::invalid_field(error)
 }
 
 /// Reads a body that is right nearly always: only one that is not is read again to find out where.
@@ -155,9 +128,9 @@ mod tests {
     #[test]
     fn an_error_in_a_heartbeat_names_its_field() {
         heartbeat(br#"{"agent":"a","boot":1,"applied":0}"#).unwrap();
+        heartbeat(br#"{"agent":"a","boot":1,"applied":0,"new":{"facts":1}}"#).unwrap();
         assert_eq!(heartbeat(br#"{"agent":"a","boot":3.0,"applied":0}"#).unwrap().boot, 3);
         check(r#"{"agent":"a","boot":1}"#, "body", "applied");
-        check(r#"{"agent":"a","boot":1,"applied":0,"applid":0}"#, "applid", "unknown field");
         check(r#"{"agent":"a","boot":"x","applied":0}"#, "boot", "invalid type");
         check(r#"{"agent":"","boot":1,"applied":0}"#, "agent", "visible ASCII");
         check(r#"{"agent":"a","boot":0,"applied":0}"#, "boot", "from 1");
@@ -187,7 +160,7 @@ mod tests {
             ("{}", "either"),
             (r#"{"refused": 1}"#, "not a string"),
             (r#"{"report": {"argv": [1]}}"#, "argv[0]"),
-            (r#"{"refused": "x", "reports": {}}"#, "`report`?"),
+            (r#"{"reports": {}}"#, "is missing"),
         ] {
             let problem = run_outcome(body.as_bytes()).unwrap_err();
             assert!(problem.detail.contains(part), "{body}: {problem}");

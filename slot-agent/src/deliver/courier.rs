@@ -13,13 +13,13 @@ use std::time::Duration;
 use estimand_api::value::BatchWritten;
 use estimand_api::write::Write;
 use estimand_client::{self as client, Client};
-use estimand_runtime::Stop;
+use estimand_runtime::{BackOff, Stop};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::outbox::Shared;
-use super::parcel::{Parcel, Settled};
-use super::spool::{Appended, MAX_SEGMENT_ITEMS, Spool};
-use super::state::{Held, State};
+use super::parcel::{Parcel, PieceResult};
+use super::spool::{AppendResult, MAX_SEGMENT_ITEMS, Spool};
+use super::state::{QueuedWrite, State};
 
 /// The largest batch, in items and in bytes: half of what the data service takes.
 const MAX_BATCH_ITEMS: usize = MAX_SEGMENT_ITEMS;
@@ -36,7 +36,7 @@ pub struct Courier<'a, C> {
     shared: &'a Arc<Shared>,
     client: C,
     sending: Option<Sending>,
-    failures: u32,
+    pauses: BackOff,
     /// Not to send before.
     send_at: Option<Instant>,
     /// Not to write to the disk before.
@@ -46,7 +46,8 @@ pub struct Courier<'a, C> {
 
 impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     pub fn new(shared: &'a Arc<Shared>, client: C) -> Self {
-        Courier { shared, client, sending: None, failures: 0, send_at: None, write_at: None, unread: 0 }
+        let pauses = BackOff::new(shared.options.first_pause, shared.options.longest_pause);
+        Courier { shared, client, sending: None, pauses, send_at: None, write_at: None, unread: 0 }
     }
 
     pub async fn run(mut self, stop: &Stop) {
@@ -86,7 +87,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
         }
     }
 
-    /// Whether there is something in memory alone that could leave next.
+    /// True if there is something in memory alone that could leave next.
     fn is_worth_waiting(&self) -> bool {
         let state = self.shared.state();
         let first = match &state.parcel {
@@ -110,7 +111,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
         }
     }
 
-    /// What is to be sent next: the rest of the parcel, else the oldest segment, else what has gathered.
+    /// The piece to be sent next: the rest of the parcel, else the oldest segment, else the queue.
     async fn next_piece(&mut self) -> Option<Arc<Vec<Write>>> {
         loop {
             {
@@ -196,7 +197,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
             let remove = move |spool: &mut Spool| segments.iter().for_each(|number| spool.remove(*number));
             self.shared.on_disk(remove, |state, ()| state.parcel = None).await;
         }
-        let Settled { refused, again, .. } = settled;
+        let PieceResult { refused, again, .. } = settled;
         self.shared.refuse(refused);
         match again {
             Some(why) => self.failed(why),
@@ -205,7 +206,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     }
 
     fn went_well(&mut self) {
-        self.failures = 0;
+        self.pauses.reset();
         let mut state = self.shared.state();
         if state.counts.failing_since.take().is_some() {
             tracing::info!(waiting = state.waiting(), "values are delivered again");
@@ -217,14 +218,10 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     }
 
     fn failed(&mut self, why: String) {
-        let options = &self.shared.options;
-        let pause = options.first_pause.saturating_mul(1 << self.failures.min(16)).min(options.longest_pause);
-        // A little less for each, so that agents that failed together do not come back together.
-        self.send_at = Some(Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-        self.failures += 1;
+        self.send_at = Some(Instant::now() + self.pauses.pause());
         let mut state = self.shared.state();
         if state.counts.failing_since.is_none() {
-            state.counts.failing_since = Some(options.clock.now_micros());
+            state.counts.failing_since = Some(self.shared.options.clock.now_micros());
             tracing::warn!(why, "values cannot be delivered; they are kept and tried again");
         }
         state.counts.last_error = Some(why);
@@ -272,7 +269,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
             }
             done
         };
-        let account = |state: &mut State, done: Appended| {
+        let account = |state: &mut State, done: AppendResult| {
             state.count_dropped(done.dropped, "the spool is full");
             if let Some(parcel) = &mut state.parcel
                 && done.error.is_none()
@@ -295,10 +292,10 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
             (taken, state.parcel.as_ref().map_or_else(Vec::new, |parcel| parcel.segments.clone()))
         };
         let append = move |spool: &mut Spool| {
-            let done = spool.append(taken.iter().map(|held: &Held| &held.write), &kept);
+            let done = spool.append(taken.iter().map(|held: &QueuedWrite| &held.write), &kept);
             (taken, done)
         };
-        let account = |state: &mut State, (mut taken, done): (Vec<Held>, Appended)| {
+        let account = |state: &mut State, (mut taken, done): (Vec<QueuedWrite>, AppendResult)| {
             taken.drain(..done.written);
             state.moving = 0;
             state.put_back(taken);

@@ -15,9 +15,9 @@ use super::parcel::Refusal;
 /// The checksum in hexadecimal digits and a space.
 const HEAD_BYTES: usize = 9;
 
-/// What the lines of a segment hold.
+/// The content of the lines of a segment.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SegmentContent {
     pub writes: Vec<Write>,
     /// Lines that are as they were written, but that no data service would take.
     pub refused: Vec<Refusal>,
@@ -44,8 +44,8 @@ pub fn push(write: &Write, out: &mut Vec<u8>) {
 }
 
 /// Reads all lines of a segment.
-pub fn read(bytes: &[u8]) -> Found {
-    let mut found = Found::default();
+pub fn read(bytes: &[u8]) -> SegmentContent {
+    let mut found = SegmentContent::default();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match intact(line) {
             None => found.damaged += 1,
@@ -78,7 +78,7 @@ fn intact(line: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(json) == sum).then_some(json)
 }
 
-/// Whose value it is, of a write that is not a right one otherwise.
+/// The names in a write that is not a right one otherwise.
 fn name(json: &[u8]) -> Option<(DataName, NodeName)> {
     let value: Value = serde_json::from_slice(json).ok()?;
     let data_name = DataName::parse(value.get("dataName")?.as_str()?).ok()?;

@@ -6,7 +6,7 @@
 //! same order, so each write has its effect once. Nothing is left out because something newer follows, since
 //! a history may want it.
 //!
-//! What cannot be delivered goes to a bounded spool on disk within a second. So the agent that is killed loses
+//! Values that cannot be delivered go to a bounded spool on disk within a second. So the agent that is killed loses
 //! at most what it got within its last second; one that is asked to stop loses nothing that its disk can hold.
 //! Something is dropped only where a bound is reached: then the oldest goes, and it is counted and said.
 //! Nothing here knows how a value came to be, and no disk is ever touched on a worker of the async runtime.
@@ -31,7 +31,7 @@ pub use outbox::{Outbox, OutboxOptions};
 pub use parcel::Refusal;
 pub use sequencer::Sequencer;
 
-/// What a client for [`Outbox::run`] is made with: one attempt, because the outbox has a pause of its own
+/// The options of a client for [`Outbox::run`]: one attempt, because the outbox has a pause of its own
 /// between attempts, and a limit after which an answer is not waited for any more.
 pub fn client_options(credentials: &client::Credentials) -> client::Options {
     client::Options {
@@ -43,7 +43,7 @@ pub fn client_options(credentials: &client::Credentials) -> client::Options {
     }
 }
 
-/// Why the folder of the spool or the mark of the sequencer cannot be used.
+/// The folder of the spool or the mark of the sequencer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     #[error("the folder {} cannot be made: {source}", path.display())]

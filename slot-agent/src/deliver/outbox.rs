@@ -13,7 +13,7 @@ use super::SpoolError;
 use super::courier::Courier;
 use super::parcel::Refusal;
 use super::spool::{Limits, Spool};
-use super::state::{Held, State};
+use super::state::{QueuedWrite, State};
 
 /// The largest write that is taken at all; several times what a data service takes.
 const MAX_ITEM_BYTES: usize = 512 * 1024;
@@ -26,9 +26,9 @@ pub struct OutboxOptions {
     pub max_spool_bytes: u64,
     /// How large a file of the spool gets; it leaves as one batch.
     pub segment_bytes: u64,
-    /// What may wait in memory: while a batch is on its way, and while the disk takes nothing.
+    /// The most that waits in memory: while a batch is on its way, and while the disk takes nothing.
     pub max_memory_bytes: usize,
-    /// What has waited so long goes to the disk: what a killed agent loses at most.
+    /// Writes that have waited so long go to the disk: the most that a killed agent loses.
     pub spool_after: Duration,
     /// The pause after a first failure, which doubles with each one in a row.
     pub first_pause: Duration,
@@ -119,13 +119,14 @@ impl Outbox {
     /// They need their order: a write without one is delivered too, but if it has to be sent twice, it may
     /// have its effect twice. What is put after the end of [`run`](Self::run) waits for the next run.
     pub fn put(&self, writes: Vec<Write>) {
-        let held = writes.into_iter().map(Held::new);
-        let (held, oversized): (Vec<Held>, Vec<Held>) = held.partition(|held| held.bytes <= MAX_ITEM_BYTES);
+        let held = writes.into_iter().map(QueuedWrite::new);
+        let (held, oversized): (Vec<QueuedWrite>, Vec<QueuedWrite>) =
+            held.partition(|held| held.bytes <= MAX_ITEM_BYTES);
         if !held.is_empty() {
             self.0.state().push(held);
             self.0.poke.notify_one();
         }
-        let reason = |held: &Held| format!("{} bytes are more than a value can have", held.bytes);
+        let reason = |held: &QueuedWrite| format!("{} bytes are more than a value can have", held.bytes);
         self.0.refuse(oversized.iter().map(|held| Refusal::of(&held.write, reason(held))).collect());
     }
 
@@ -162,7 +163,7 @@ impl Outbox {
 }
 
 impl Shared {
-    /// What is in memory. Never locked while something waits.
+    /// The state in memory. Never locked while something waits.
     pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }

@@ -1,4 +1,4 @@
-//! What is on its way: some writes, oldest first, that leave in pieces, one piece a request.
+//! A parcel: writes on their way, oldest first, that leave in pieces, one piece a request.
 //!
 //! Normally there is one piece. Where the data service refuses a request because of what is in it, the items
 //! that it names are taken out; where it names none, the piece is halved until the one is found that it does
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub struct Refusal {
     pub data_name: DataName,
     pub node_name: NodeName,
-    /// What the data service said.
+    /// The words of the data service.
     pub reason: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Parcel {
     pub since: Instant,
 }
 
-/// What an answer says of a piece.
+/// The meaning of an answer for a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All of it is stored.
@@ -54,9 +54,9 @@ pub enum Verdict {
     Halve,
 }
 
-/// What became of a piece.
+/// The result of sending a piece.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct PieceResult {
     pub delivered: usize,
     pub refused: Vec<Refusal>,
     /// Why it has to be sent again.
@@ -69,12 +69,12 @@ impl Parcel {
         Parcel { pieces, segments: Vec::new(), spooled: 0, bytes, since }
     }
 
-    /// What a segment of the spool holds.
+    /// The writes of a segment of the spool.
     pub fn from_segment(number: u64, writes: Vec<Write>, spooled: usize, since: Instant) -> Self {
         Parcel { segments: vec![number], spooled, ..Parcel::new(writes, 0, since) }
     }
 
-    /// What is to be sent next.
+    /// The piece to be sent next.
     pub fn front(&self) -> Option<Arc<Vec<Write>>> {
         self.pieces.front().cloned()
     }
@@ -93,27 +93,27 @@ impl Parcel {
         self.pieces.front()?.first()
     }
 
-    /// Whether it would be lost with this process.
+    /// True if it would be lost with this process.
     pub fn in_memory_alone(&self) -> bool {
         self.segments.is_empty()
     }
 
     /// Takes the answer to the front piece into account.
-    pub fn settle(&mut self, answer: &Result<BatchWritten, client::Error>) -> Settled {
-        let Some(piece) = self.pieces.pop_front() else { return Settled::default() };
+    pub fn settle(&mut self, answer: &Result<BatchWritten, client::Error>) -> PieceResult {
+        let Some(piece) = self.pieces.pop_front() else { return PieceResult::default() };
         match judge(answer, &piece) {
-            Verdict::Delivered => Settled { delivered: piece.len(), ..Settled::default() },
+            Verdict::Delivered => PieceResult { delivered: piece.len(), ..PieceResult::default() },
             Verdict::Again(why) => {
                 self.pieces.push_front(piece);
-                Settled { again: Some(why), ..Settled::default() }
+                PieceResult { again: Some(why), ..PieceResult::default() }
             }
             Verdict::Less(why) => {
                 self.halve(piece);
-                Settled { again: Some(why), ..Settled::default() }
+                PieceResult { again: Some(why), ..PieceResult::default() }
             }
             Verdict::Halve => {
                 self.halve(piece);
-                Settled::default()
+                PieceResult::default()
             }
             Verdict::Refused(reasons) => {
                 let mut taken = Vec::with_capacity(piece.len());
@@ -127,7 +127,7 @@ impl Parcel {
                 if !taken.is_empty() {
                     self.pieces.push_front(Arc::new(taken));
                 }
-                Settled { refused, ..Settled::default() }
+                PieceResult { refused, ..PieceResult::default() }
             }
         }
     }
@@ -148,7 +148,7 @@ impl Refusal {
     }
 }
 
-/// What an answer says of the writes that were sent.
+/// The meaning of an answer for the writes that were sent.
 pub fn judge(answer: &Result<BatchWritten, client::Error>, writes: &[Write]) -> Verdict {
     let problem = match answer {
         Ok(_) => return Verdict::Delivered,

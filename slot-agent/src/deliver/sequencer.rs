@@ -5,14 +5,13 @@
 //! moved on in the background when half of that is used. Numbers are therefore a little ahead of the clock after
 //! a restart; another agent that takes over the node's name at once is heard when the clock has caught up.
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estimand_runtime::Clock;
+use estimand_runtime::files::write_atomically;
 
 use super::SpoolError;
 
@@ -119,20 +118,10 @@ fn now(clock: &dyn Clock) -> u64 {
     u64::try_from(clock.now_micros()).unwrap_or(0)
 }
 
-/// Replaces the mark, such that the old or the new one is there at any moment.
 fn store(path: &Path, mark: u64) -> io::Result<()> {
-    let next = path.with_extension("next");
-    let mut text = mark.to_string();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, " {:08x}", crc32fast::hash(text.as_bytes()));
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&next, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
+    let mark = mark.to_string();
+    let text = format!("{mark} {:08x}\n", crc32fast::hash(mark.as_bytes()));
+    write_atomically(path, text.as_bytes(), 0o600)
 }
 
 fn parse(text: &[u8]) -> Option<u64> {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use estimand_api::write::Write;
 
 use super::SpoolError;
-use super::line::{self, Found};
+use super::line::{self, SegmentContent};
 
 /// The most items of a segment, which leaves as one batch.
 pub const MAX_SEGMENT_ITEMS: usize = 5_000;
@@ -51,7 +51,7 @@ struct Segment {
     oldest: Option<i64>,
 }
 
-/// What is in the spool.
+/// The content of the spool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Content {
     pub segments: usize,
@@ -61,9 +61,9 @@ pub struct Content {
     pub oldest: Option<i64>,
 }
 
-/// What became of writes that were to be added.
+/// The result of adding writes.
 #[derive(Debug, Default)]
-pub struct Appended {
+pub struct AppendResult {
     /// How many are on disk now, counted from the first.
     pub written: usize,
     /// The segments that hold them.
@@ -116,8 +116,8 @@ impl Spool {
 
     /// Adds writes behind all others. Where there is no room the oldest segment is deleted, but none of
     /// `kept`.
-    pub fn append<'a>(&mut self, writes: impl IntoIterator<Item = &'a Write>, kept: &[u64]) -> Appended {
-        let mut appended = Appended::default();
+    pub fn append<'a>(&mut self, writes: impl IntoIterator<Item = &'a Write>, kept: &[u64]) -> AppendResult {
+        let mut appended = AppendResult::default();
         let mut lines = Lines::default();
         let mut one = Vec::new();
         for write in writes {
@@ -125,7 +125,7 @@ impl Spool {
             line::push(write, &mut one);
             if self.is_full_with(&lines, one.len()) {
                 if let Err(error) = self.write(&lines, kept, &mut appended) {
-                    return Appended { error: Some(error), ..appended };
+                    return AppendResult { error: Some(error), ..appended };
                 }
                 self.seal();
                 lines = Lines::default();
@@ -141,7 +141,7 @@ impl Spool {
     }
 
     /// The oldest segment: its number, its items by count, and what it holds. It is not added to any more.
-    pub fn head(&mut self) -> Option<(u64, usize, io::Result<Found>)> {
+    pub fn head(&mut self) -> Option<(u64, usize, io::Result<SegmentContent>)> {
         if self.segments.len() == 1 {
             self.seal();
         }
@@ -184,7 +184,7 @@ impl Spool {
         self.dir.join(format!("{PREFIX}{number:020}{SUFFIX}"))
     }
 
-    /// Whether the segment that is added to cannot take one more line of this size behind `lines`.
+    /// True if the segment that is added to cannot take one more line of this size behind `lines`.
     fn is_full_with(&self, lines: &Lines, more: usize) -> bool {
         let (bytes, items) = match (&self.open, self.segments.back()) {
             (Some(_), Some(last)) => (last.bytes, last.items),
@@ -196,7 +196,7 @@ impl Spool {
     }
 
     /// Writes and syncs lines: all of them or, after an error, none.
-    fn write(&mut self, lines: &Lines, kept: &[u64], appended: &mut Appended) -> io::Result<()> {
+    fn write(&mut self, lines: &Lines, kept: &[u64], appended: &mut AppendResult) -> io::Result<()> {
         if lines.items == 0 {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What the outbox has in memory, and what it counts. Pure: no disk, no network.
+//! The outbox in memory, with its counts. Pure: no disk, no network.
 //!
 //! The order of everything that waits is: the parcel that is on its way, then the spool, then the queue. What
 //! the queue and the parcel take together is bounded; past the bound the oldest of the queue are given up.
@@ -13,14 +13,14 @@ use super::spool;
 
 /// A write that waits in memory.
 #[derive(Debug)]
-pub struct Held {
+pub struct QueuedWrite {
     pub write: Write,
     /// How many bytes it takes, in memory or as JSON: never fewer.
     pub bytes: usize,
     pub since: Instant,
 }
 
-/// What happened so far, and how it stands.
+/// The counts since the start, and the present failures.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub delivered: u64,
@@ -30,27 +30,27 @@ pub struct Counts {
     pub failing_since: Option<i64>,
     pub last_error: Option<String>,
     pub spool_error: Option<String>,
-    /// Whether it was said already that something is being dropped.
+    /// True once the log has said that something is being dropped.
     pub drop_said: bool,
 }
 
 #[derive(Debug)]
 pub struct State {
     pub max_bytes: usize,
-    queue: VecDeque<Held>,
+    queue: VecDeque<QueuedWrite>,
     queue_bytes: usize,
     pub parcel: Option<Parcel>,
-    /// What is in the spool, as of the last time that it was touched.
+    /// The content of the spool, as of the last time that it was touched.
     pub spool: spool::Content,
     /// How many are just being written to the spool.
     pub moving: usize,
     pub counts: Counts,
 }
 
-impl Held {
+impl QueuedWrite {
     pub fn new(write: Write) -> Self {
         let bytes = weigh(&write);
-        Held { write, bytes, since: Instant::now() }
+        QueuedWrite { write, bytes, since: Instant::now() }
     }
 }
 
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Adds what is newest, then keeps the bound.
-    pub fn push(&mut self, held: impl IntoIterator<Item = Held>) {
+    pub fn push(&mut self, held: impl IntoIterator<Item = QueuedWrite>) {
         for held in held {
             self.queue_bytes += held.bytes;
             self.queue.push_back(held);
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Gives back what was taken by [`take`](Self::take), then keeps the bound.
-    pub fn put_back(&mut self, taken: Vec<Held>) {
+    pub fn put_back(&mut self, taken: Vec<QueuedWrite>) {
         for held in taken.into_iter().rev() {
             self.queue_bytes += held.bytes;
             self.queue.push_front(held);
@@ -94,17 +94,17 @@ impl State {
     }
 
     /// Takes the oldest, at least one if there is one.
-    pub fn take(&mut self, max_items: usize, max_bytes: usize) -> Vec<Held> {
+    pub fn take(&mut self, max_items: usize, max_bytes: usize) -> Vec<QueuedWrite> {
         let mut bytes = 0;
-        let fits = |held: &&Held| {
+        let fits = |held: &&QueuedWrite| {
             bytes += held.bytes;
             bytes <= max_bytes
         };
         let count = self.queue.iter().take(max_items).take_while(fits).count();
         let count = count.max(1).min(self.queue.len());
-        let taken: Vec<Held> = self.queue.drain(..count).collect();
+        let taken: Vec<QueuedWrite> = self.queue.drain(..count).collect();
         self.queue_bytes -= taken.iter().map(|held| held.bytes).sum::<usize>();
-        // What a large outage has needed is not kept for ever.
+        // The memory that a large outage has needed is not kept for ever.
         if self.queue.is_empty() && self.queue.capacity() > 4_096 {
             self.queue = VecDeque::new();
         }

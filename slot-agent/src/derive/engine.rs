@@ -1,4 +1,4 @@
-//! Which formulas a change concerns, and what comes of them: the pure core. It reads no clock, waits for nothing and
+//! The evaluation of the formulas that a change concerns: the pure core. It reads no clock, waits for nothing and
 //! hands results back.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,32 +7,32 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::value::Value as Stored;
 use serde_json::Value;
 
-use super::formula::{Evaluated, Formula, Reach, Spec};
+use super::formula::{EvaluationResult, Formula, Reach, Spec};
 use super::table::{Moment, Table};
 use super::view::View;
 
-/// How many of the values that an evaluation read are named.
+/// Computation many of the values that an evaluation read are named.
 const MAX_READ: usize = 32;
-/// How many of one input's, if those of all nodes were read: they are told for every node again.
+/// Computation many of one input's, if those of all nodes were read: they are told for every node again.
 const MAX_READ_ACROSS: usize = 4;
-/// How many reasons of one round are kept.
+/// Computation many reasons of one round are kept.
 const MAX_REASONS: usize = 3;
 
-/// What one formula gave in a round.
+/// The answers of one formula in a round.
 #[derive(Debug, Default, PartialEq)]
 pub struct Round {
-    pub answers: Vec<Answered>,
+    pub answers: Vec<NodeAnswer>,
     /// Nodes for which it failed, and why.
     pub failures: Vec<(NodeName, String)>,
     /// It failed as a whole.
     pub broken: Option<String>,
-    /// What it waits for: the first few reasons, and of how many nodes.
+    /// The number of nodes for which it waits, and the first few reasons.
     pub waits: (usize, Vec<String>),
 }
 
 /// A value for a node, and what it was computed from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered {
+pub struct NodeAnswer {
     pub node: NodeName,
     pub value: Value,
     pub read: Vec<Read>,
@@ -59,7 +59,7 @@ pub struct Engine {
 
 struct Entry {
     formula: Formula,
-    /// How long its values hold, in microseconds.
+    /// Computation long its values hold, in microseconds.
     valid_for: i64,
     due: Due,
 }
@@ -97,14 +97,14 @@ impl Engine {
         self.formulas.values().flat_map(|entry| entry.formula.spec.inputs.iter().cloned()).collect()
     }
 
-    /// Whether other nodes' values are read too.
+    /// True if other nodes' values are read too.
     pub fn reads_other_nodes(&self) -> bool {
         let wide =
             |entry: &Entry| entry.formula.spec.reach != Reach::Own || !entry.formula.spec.across.is_empty();
         self.formulas.values().any(wide)
     }
 
-    /// How far into an input's past somebody looks.
+    /// Computation far into an input's past somebody looks.
     pub fn windows(&self) -> BTreeMap<DataName, std::time::Duration> {
         let mut windows = BTreeMap::new();
         for (input, window) in self.formulas.values().flat_map(|entry| &entry.formula.spec.windows) {
@@ -232,20 +232,20 @@ fn evaluate(formula: &Formula, table: &Table, own: &NodeName, due: Due, now: Mom
     let mut one = |node: Option<&NodeName>| {
         let evaluated = evaluation.evaluate(&View { table, node, now, params: &spec.params });
         match (evaluated, node) {
-            (Evaluated::Value(value), Some(node)) => {
+            (EvaluationResult::Value(value), Some(node)) => {
                 let read = read(spec, table, Some(node));
-                round.answers.push(Answered { node: node.clone(), value, read });
+                round.answers.push(NodeAnswer { node: node.clone(), value, read });
             }
-            (Evaluated::Value(value), None) => per_node(value, &read(spec, table, None), &mut round),
-            (Evaluated::Nothing, _) => {}
-            (Evaluated::Waits(reason), _) => {
+            (EvaluationResult::Value(value), None) => per_node(value, &read(spec, table, None), &mut round),
+            (EvaluationResult::Nothing, _) => {}
+            (EvaluationResult::Waits(reason), _) => {
                 round.waits.0 += 1;
                 if round.waits.1.len() < MAX_REASONS && !round.waits.1.contains(&reason) {
                     round.waits.1.push(reason);
                 }
             }
-            (Evaluated::Failed(reason), Some(node)) => round.failures.push((node.clone(), reason)),
-            (Evaluated::Failed(reason), None) => round.broken = Some(reason),
+            (EvaluationResult::Failed(reason), Some(node)) => round.failures.push((node.clone(), reason)),
+            (EvaluationResult::Failed(reason), None) => round.broken = Some(reason),
         }
     };
     match (spec.reach, due) {
@@ -273,7 +273,7 @@ fn per_node(value: Value, read: &[Read], round: &mut Round) {
     };
     for (name, value) in values {
         match NodeName::parse(&name) {
-            Ok(node) => round.answers.push(Answered { node, value, read: read.to_vec() }),
+            Ok(node) => round.answers.push(NodeAnswer { node, value, read: read.to_vec() }),
             Err(error) => {
                 round.broken = Some(error.to_string());
                 return round.answers.clear();
@@ -282,7 +282,7 @@ fn per_node(value: Value, read: &[Read], round: &mut Round) {
     }
 }
 
-/// What an evaluation read, as far as that is told.
+/// The inputs of an evaluation, as far as they are shown.
 fn read(spec: &Spec, table: &Table, node: Option<&NodeName>) -> Vec<Read> {
     let mut found = Vec::with_capacity(spec.inputs.len());
     for input in &spec.inputs {
@@ -290,7 +290,7 @@ fn read(spec: &Spec, table: &Table, node: Option<&NodeName>) -> Vec<Read> {
             Some(node) if !spec.reads_all(input) => {
                 Box::new(table.get(input.as_str(), node.as_str()).map(|fact| (node, fact)).into_iter())
             }
-            // What concerns the node itself comes first.
+            // The inputs of the node itself come first.
             _ => {
                 let own = node.and_then(|node| Some((node, table.get(input.as_str(), node.as_str())?)));
                 let others = table.of(input.as_str()).filter(move |(other, _)| Some(*other) != node);

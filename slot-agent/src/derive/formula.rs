@@ -1,4 +1,4 @@
-//! What a registration computes: from which inputs, for which nodes, and how. Made from the registration alone.
+//! The formula of a registration: its inputs, its nodes, and its computation. Made from the registration alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,18 +23,18 @@ pub enum Reach {
     Cluster,
 }
 
-/// What a registration computes, and how.
+/// The formula of a registration.
 pub struct Formula {
     pub spec: Spec,
-    how: How,
+    how: Computation,
 }
 
-/// What a registration computes.
+/// The inputs and the reach of a formula.
 pub struct Spec {
     pub name: DataName,
     pub inputs: BTreeSet<DataName>,
     pub reach: Reach,
-    /// How far into the past of an input it looks.
+    /// Computation far into the past of an input it looks.
     pub windows: BTreeMap<DataName, Duration>,
     /// Inputs of which it reads all nodes' values.
     pub across: BTreeSet<DataName>,
@@ -43,14 +43,14 @@ pub struct Spec {
     pub params: BTreeMap<String, Value>,
 }
 
-enum How {
+enum Computation {
     Expression(Expression),
     Processor(Box<dyn Processor>),
 }
 
-/// What one evaluation came to.
+/// The result of one evaluation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Evaluated {
+pub enum EvaluationResult {
     Value(Value),
     /// There is nothing to say.
     Nothing,
@@ -60,7 +60,7 @@ pub enum Evaluated {
 }
 
 impl Formula {
-    /// What the registration means, or why this agent does not compute it.
+    /// The formula of the registration, or the reason why this agent does not compute it.
     pub fn read(registration: &Registration) -> Result<Formula, String> {
         let reach = match (registration.format, registration.replicas) {
             (Format::Nodes, _) => Reach::Cluster,
@@ -90,20 +90,20 @@ impl Formula {
     /// Evaluates it over what views of one moment show, one after the other.
     pub fn round(&self) -> Evaluation<'_> {
         let how = match &self.how {
-            How::Expression(expression) => Evaluating::Expression(expression.round()),
-            How::Processor(processor) => Evaluating::Processor(processor.as_ref()),
+            Computation::Expression(expression) => EvaluationState::Expression(expression.round()),
+            Computation::Processor(processor) => EvaluationState::Processor(processor.as_ref()),
         };
         Evaluation { spec: &self.spec, how }
     }
 }
 
 impl Spec {
-    /// Whether it reads other nodes' values of an input.
+    /// True if it reads other nodes' values of an input.
     pub fn reads_all(&self, input: &DataName) -> bool {
         self.reach == Reach::Cluster || self.across.contains(input)
     }
 
-    fn express(&mut self, text: &str) -> Result<How, String> {
+    fn express(&mut self, text: &str) -> Result<Computation, String> {
         let expression = Expression::parse(text).map_err(|error| error.to_string())?;
         let inputs = self.inputs.iter().map(ToString::to_string).collect();
         let params = self.params.keys().cloned().collect();
@@ -117,10 +117,10 @@ impl Spec {
             uses.windows.iter().filter_map(|(input, window)| Some((name(input)?, *window))).collect();
         self.across = uses.across.iter().filter_map(name).collect();
         self.answers_for = uses.states.iter().filter_map(name).collect();
-        Ok(How::Expression(expression))
+        Ok(Computation::Expression(expression))
     }
 
-    fn process(&mut self, name: &str) -> Result<How, String> {
+    fn process(&mut self, name: &str) -> Result<Computation, String> {
         let kind = processors::find(name).ok_or_else(|| format!("this agent has no processor `{name}`"))?;
         if self.reach == Reach::Cluster {
             return Err(format!(
@@ -141,29 +141,29 @@ impl Spec {
         if let Some(window) = processor.window() {
             self.windows = self.inputs.iter().map(|input| (input.clone(), window)).collect();
         }
-        Ok(How::Processor(processor))
+        Ok(Computation::Processor(processor))
     }
 }
 
 /// A formula at one moment.
 pub struct Evaluation<'f> {
     pub spec: &'f Spec,
-    how: Evaluating<'f>,
+    how: EvaluationState<'f>,
 }
 
-enum Evaluating<'f> {
+enum EvaluationState<'f> {
     /// It computes what concerns all nodes once.
     Expression(estimand_expressions::Round<'f>),
     Processor(&'f dyn Processor),
 }
 
 impl Evaluation<'_> {
-    pub fn evaluate(&mut self, view: &View<'_>) -> Evaluated {
+    pub fn evaluate(&mut self, view: &View<'_>) -> EvaluationResult {
         if let Some(problem) = view.unusable(self.spec) {
             return problem;
         }
         match &mut self.how {
-            Evaluating::Expression(round) => {
+            EvaluationState::Expression(round) => {
                 let whole = view.node.is_none();
                 let budget = if whole { Budget::over(view.nodes()) } else { Budget::default() };
                 let value = round.evaluate(view, budget).and_then(|value| match whole {
@@ -171,16 +171,18 @@ impl Evaluation<'_> {
                     false => value.to_json(),
                 });
                 match value {
-                    Ok(Value::Null) => Evaluated::Nothing,
-                    Ok(value) => Evaluated::Value(value),
-                    Err(Error { kind: ErrorKind::Missing { .. }, message, .. }) => Evaluated::Waits(message),
-                    Err(error) => Evaluated::Failed(error.to_string()),
+                    Ok(Value::Null) => EvaluationResult::Nothing,
+                    Ok(value) => EvaluationResult::Value(value),
+                    Err(Error { kind: ErrorKind::Missing { .. }, message, .. }) => {
+                        EvaluationResult::Waits(message)
+                    }
+                    Err(error) => EvaluationResult::Failed(error.to_string()),
                 }
             }
-            Evaluating::Processor(processor) => match processor.process(view) {
-                Ok(Some(value)) => Evaluated::Value(value),
-                Ok(None) => Evaluated::Nothing,
-                Err(reason) => Evaluated::Failed(reason),
+            EvaluationState::Processor(processor) => match processor.process(view) {
+                Ok(Some(value)) => EvaluationResult::Value(value),
+                Ok(None) => EvaluationResult::Nothing,
+                Err(reason) => EvaluationResult::Failed(reason),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! What is derived from other values, inside the agent: expressions, and estimators that ship in the box.
+//! Values that the agent derives from other values: expressions, and estimators that ship in the box.
 //!
 //! One task ([`task`]) watches everything that they read and asks the [`engine`], which is pure, for a round whenever
 //! that has settled: all formulas that a change concerns, in the order of their dependence, each seeing what those
@@ -18,12 +18,12 @@ mod tests;
 
 use estimand_api::registration::{Kind, Mode, Registration};
 
-pub use engine::{Answered, Read, Round};
+pub use engine::{NodeAnswer, Read, Round};
 pub use formula::Formula;
 pub use table::Moment;
 pub use task::{Derive, Sink, Task};
 
-/// Whether a registration is computed from other values by the agent itself.
+/// True if a registration is computed from other values by the agent itself.
 pub fn is_derived(registration: &Registration) -> bool {
     match registration.mode {
         Mode::Expr => true,

@@ -1,4 +1,4 @@
-//! What is known of the inputs: the latest value on each node, and as much of the past as somebody looks at.
+//! The table of inputs: the latest value on each node, and as much of the past as somebody looks at.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -101,13 +101,13 @@ impl Table {
         let known = nodes.get_mut(&stored.node_name);
         let valid_for = stored.valid_for.map(|seconds| (seconds * 1e6) as i64);
         if let Some(fact) = known {
-            // What was computed here is not there yet, and what comes was before that. Otherwise the revision tells: the clock by
+            // The value that was computed here is not there yet, and this one is older. Otherwise the revision tells: the clock by
             // which values are collected may have been set back.
             let is_overtaken = fact.pending && collected_at < fact.collected_at;
             if stored.revision <= fact.revision || is_overtaken {
                 return false;
             }
-            // What was computed here comes back.
+            // The value that was computed here comes back.
             let same = fact.collected_at == collected_at && fact.value == stored.data_value;
             let changed = !same || fact.state != stored.state;
             (fact.revision, fact.state, fact.pending) = (stored.revision, stored.state, false);

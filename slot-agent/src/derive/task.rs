@@ -22,13 +22,13 @@ use super::formula::{Formula, Reach};
 use super::table::Moment;
 use crate::deliver::Outbox;
 
-/// How long what belongs together is waited for, if nobody says that it is complete.
+/// Computation long what belongs together is waited for, if nobody says that it is complete.
 const SETTLES_WITHIN: Duration = Duration::from_millis(20);
 /// No round sooner after the last one: what changes faster than that is looked at together.
 const ROUND_EVERY: Duration = Duration::from_millis(2);
 /// No round while more writes than this are not delivered yet.
 const MAX_UNDELIVERED: usize = 1_000;
-/// How many writes are handed over at once: as many as leave in one batch.
+/// Computation many writes are handed over at once: as many as leave in one batch.
 const MAX_PIECE: usize = 5_000;
 /// Messages that wait for the task.
 const MAX_WAITING: usize = 1_024;
@@ -39,7 +39,7 @@ const YIELD_AFTER: Duration = Duration::from_millis(5);
 
 /// Takes what a formula gives.
 pub trait Sink: Send + Sync {
-    /// What is to be handed over of a round, and tells whoever wants to know how it went.
+    /// The writes to hand over of a round. It also reports the round to its slot.
     fn take(&self, round: Round, now: Moment, took: Duration) -> Vec<Write>;
 }
 
@@ -100,7 +100,7 @@ impl Derive {
     }
 }
 
-/// What the task owns.
+/// The state of the task.
 pub struct Task {
     own: NodeName,
     engine: Engine,
@@ -108,13 +108,13 @@ pub struct Task {
     inbox: mpsc::Receiver<Message>,
     messages: mpsc::Sender<Message>,
     server: watch::Receiver<String>,
-    /// For whoever is the data service.
+    /// For the client of the data service.
     options: client::Options,
     outbox: Arc<Outbox>,
     clock: Arc<dyn Clock>,
     started: Instant,
-    /// What is watched, by the watch of that number.
-    watched: Watched,
+    /// The inputs that are watched, by the watch of that number.
+    watched: WatchedInputs,
     watches: u64,
     /// The watch and what recalls history.
     helpers: JoinSet<()>,
@@ -125,7 +125,7 @@ pub struct Task {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Watched {
+struct WatchedInputs {
     server: String,
     names: BTreeSet<DataName>,
     own_only: bool,
@@ -153,7 +153,7 @@ impl Task {
             outbox,
             clock,
             started: now,
-            watched: Watched::default(),
+            watched: WatchedInputs::default(),
             watches: 0,
             helpers: JoinSet::new(),
             following: None,
@@ -220,7 +220,7 @@ impl Task {
             Message::Refused { reason, .. } => {
                 tracing::error!(%reason, "what formulas read cannot be watched");
                 // Tried again when something is put or ticks.
-                self.watched = Watched::default();
+                self.watched = WatchedInputs::default();
             }
             Message::Recalled { input, past } => self.engine.recall(&input, past),
         }
@@ -278,7 +278,7 @@ impl Task {
         }
     }
 
-    /// Whether so much of the rounds before is still on its way that what another one gave would only be out of date
+    /// True if so much of the rounds before is still on its way that the values of another one would only be out of date
     /// when its turn comes, and take the memory of what waits: what changes meanwhile is evaluated once, later. Not
     /// while nothing can be delivered, because then what is computed is kept like everything else.
     fn is_behind(&self) -> bool {
@@ -290,7 +290,7 @@ impl Task {
     fn watch(&mut self) {
         let server = self.server.borrow_and_update().clone();
         let wanted =
-            Watched { server, names: self.engine.inputs(), own_only: !self.engine.reads_other_nodes() };
+            WatchedInputs { server, names: self.engine.inputs(), own_only: !self.engine.reads_other_nodes() };
         if wanted == self.watched {
             return;
         }

@@ -94,7 +94,7 @@ impl Bench {
     /// The values of a round, as `key node value`.
     fn values(&mut self) -> Vec<String> {
         let answers = |(key, round): &(u64, Round)| {
-            let shown = |a: &super::Answered| format!("{key} {} {}", a.node, a.value);
+            let shown = |a: &super::NodeAnswer| format!("{key} {} {}", a.node, a.value);
             round.answers.iter().map(shown).collect::<Vec<_>>()
         };
         self.round().iter().flat_map(answers).collect()
@@ -119,7 +119,7 @@ fn a_change_concerns_what_reads_it_on_that_node() {
 }
 
 #[test]
-fn what_is_told_again_is_no_change() {
+fn a_value_that_is_heard_again_is_no_change() {
     let mut bench = Bench::new().put(1, formula("a", &["x"], "x", json!({})));
     bench.tell("x", "n1", json!(1));
     assert_eq!(bench.values().len(), 1);
@@ -169,7 +169,7 @@ fn nothing_is_computed_from_what_is_not_fresh_unless_that_is_looked_at() {
 }
 
 #[test]
-fn what_is_missing_is_waited_for() {
+fn a_missing_input_is_waited_for() {
     let mut bench = Bench::new().put(1, formula("a", &["x", "y"], "x + y", json!({})));
     bench.tell("x", "n1", json!(1));
     let rounds = bench.round();
@@ -233,7 +233,7 @@ fn the_past_is_what_came_and_what_was_kept() {
 }
 
 #[test]
-fn what_was_read_is_told() {
+fn the_inputs_of_an_answer_are_shown() {
     let mut bench = Bench::new()
         .put(1, formula("a", &["x"], "x", json!({})))
         .put(2, formula("b", &["a", "x"], "a + x", json!({})));

@@ -1,4 +1,4 @@
-//! What one evaluation sees of the table: the facts of one node, or of the whole cluster, at one moment.
+//! The view of one evaluation on the table: the facts of one node, or of the whole cluster, at one moment.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use estimand_api::value::State;
 use estimand_expressions::{Fact, Sample, Scope};
 use serde_json::Value;
 
-use super::formula::{Evaluated, Spec};
+use super::formula::{EvaluationResult, Spec};
 use super::table::{self, Moment, Table};
 
 /// The table as an evaluation sees it.
@@ -34,14 +34,15 @@ impl View<'_> {
         self.table.most_nodes()
     }
 
-    /// Why a formula must not be evaluated: an input is not fresh, and it does not look at that itself.
-    pub fn unusable(&self, spec: &Spec) -> Option<Evaluated> {
+    /// The reason why a formula must not be evaluated: an input is not fresh, and it does not look at that itself.
+    pub fn unusable(&self, spec: &Spec) -> Option<EvaluationResult> {
         let node = self.node?;
         let mut inputs = spec.inputs.iter().filter(|input| !spec.answers_for.contains(*input));
         inputs.find_map(|input| {
             let fact = self.table.get(input.as_str(), node.as_str())?;
             let state = fact.state(self.now);
-            (state != State::Fresh).then(|| Evaluated::Failed(format!("`{input}` of {node} is {state}")))
+            (state != State::Fresh)
+                .then(|| EvaluationResult::Failed(format!("`{input}` of {node} is {state}")))
         })
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::verdict::{self, Verdict};
 use super::version::Shared;
 use super::{Context, builtin, plan};
-use crate::allow::NotRun;
+use crate::allow::ProgramError;
 use crate::environment::{self, Surroundings};
 use crate::program::Program;
 use estimand_exec::{
@@ -22,7 +22,7 @@ use estimand_exec::{
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// What a run came to.
+/// A run that is over, with its output.
 pub struct Attempt {
     pub argv: Vec<String>,
     /// Microseconds since 1970.
@@ -39,7 +39,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     if registration.mode == Mode::Builtin {
         return builtin::attempt(context, shared).await;
     }
-    let argv = registration.cmd.argv();
+    let argv = shared.argv.clone();
     let started_at = context.clock.now_micros();
     let over = |captured, verdict| Attempt {
         argv: argv.clone(),
@@ -54,8 +54,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
     let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null).await {
         Ok(spec) => spec,
-        Err(NotRun::Missing(reason)) => return over(None, Verdict::Failed(reason)),
-        Err(NotRun::Refused(reason)) => return over(None, Verdict::Refused(reason)),
+        Err(ProgramError::Missing(reason)) => return over(None, Verdict::Failed(reason)),
+        Err(ProgramError::Refused(reason)) => return over(None, Verdict::Refused(reason)),
     };
     let capture = CaptureLimits {
         timeout,
@@ -77,25 +77,25 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     }
 }
 
-/// What is to be run, and in which surroundings.
+/// The program to run, and its surroundings.
 pub async fn run_spec<'c>(
     context: &Context,
     shared: &Shared,
     cell: &'c Cell,
     deadline: Option<i64>,
     stdin: Stdin,
-) -> Result<RunSpec<'c>, NotRun> {
+) -> Result<RunSpec<'c>, ProgramError> {
     let registration = &shared.registered.registration;
     if let Some(name) = registration.withheld().next() {
-        return Err(NotRun::Refused(format!(
+        return Err(ProgramError::Refused(format!(
             "it is not run: the value of its secret `{name}` did not come with it"
         )));
     }
-    let argv = registration.cmd.argv();
+    let argv = shared.argv.clone();
     let word = argv.first().map_or("", String::as_str);
     let Program { path: program, file } = context.programs.find(word, registration.sha256).await?;
     let folder = context.home.slot_folder(registration.data_name.as_str());
-    let dir = folder.map_err(|e| NotRun::Missing(format!("the slot has no folder to run in: {e}")))?;
+    let dir = folder.map_err(|e| ProgramError::Missing(format!("the slot has no folder to run in: {e}")))?;
     let server = context.server.borrow().clone();
     let user = context.run_as.as_ref().and_then(|run_as| run_as.name.as_deref());
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };

@@ -19,12 +19,11 @@ use super::version::Shared;
 use super::{Context, plan};
 
 /// A collector, once the first run has made it.
-pub type Made = Option<Box<dyn Collector>>;
+pub type CollectorInstance = Option<Box<dyn Collector>>;
 
 /// Runs it once.
 pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
-    let registration = &shared.registered.registration;
-    let name = registration.cmd.argv().into_iter().next().unwrap_or_default();
+    let name = shared.argv.first().cloned().unwrap_or_default();
     let started_at = context.clock.now_micros();
     let verdict = match tokio::select! {
         verdict = collect(context, shared, &name) => Some(verdict),
@@ -53,9 +52,9 @@ async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
     let work = tokio::task::spawn_blocking(move || ask(made, &name, &params, &around, until));
     match timeout(span + GRACE, work).await {
         Ok(Ok(Ok(reading))) => verdict::judge(registration, read(reading)),
-        Ok(Ok(Err(Told::Refused(reason)))) => Verdict::Refused(reason),
-        Ok(Ok(Err(Told::Failure(Failure::NotHere(what))))) => Verdict::NotHere(what),
-        Ok(Ok(Err(Told::Failure(Failure::Failed(reason))))) => Verdict::Failed(reason),
+        Ok(Ok(Err(CollectError::Refused(reason)))) => Verdict::Refused(reason),
+        Ok(Ok(Err(CollectError::Failure(Failure::NotHere(what))))) => Verdict::NotHere(what),
+        Ok(Ok(Err(CollectError::Failure(Failure::Failed(reason))))) => Verdict::Failed(reason),
         Ok(Err(error)) => Verdict::Failed(format!("the collector broke off: {error}")),
         Err(_) => Verdict::TimedOut(format!("it did not end within {span:?}")),
     }
@@ -64,31 +63,31 @@ async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
 /// A collector keeps to its time by itself as well as it can; this much later it is given up.
 const GRACE: Duration = Duration::from_millis(500);
 
-enum Told {
+enum CollectError {
     Refused(String),
     Failure(Failure),
 }
 
 /// Blocking.
 fn ask(
-    mut made: OwnedMutexGuard<Made>,
+    mut made: OwnedMutexGuard<CollectorInstance>,
     name: &str,
     params: &BTreeMap<String, Value>,
     around: &collectors::Surroundings,
     until: Instant,
-) -> Result<Reading, Told> {
+) -> Result<Reading, CollectError> {
     // Out of its place while it works: one that panics is made anew.
     let mut collector = match made.take() {
         Some(collector) => collector,
         None => {
             let kind = collectors::find(name)
-                .ok_or_else(|| Told::Refused(format!("this agent has no collector `{name}`")))?;
-            collectors::make(kind, params, around).map_err(Told::Refused)?
+                .ok_or_else(|| CollectError::Refused(format!("this agent has no collector `{name}`")))?;
+            collectors::make(kind, params, around).map_err(CollectError::Refused)?
         }
     };
     let told = collector.collect(until);
     *made = Some(collector);
-    told.map_err(Told::Failure)
+    told.map_err(CollectError::Failure)
 }
 
 fn read(reading: Reading) -> Result<Read, String> {

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use estimand_api::node::RunRequest;
+use estimand_api::assignment::AssignedRegistration;
 use estimand_api::registration::{Mode, Registered};
 use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport, RunValue};
 
 use super::Context;
 use super::attempt::{Attempt, attempt, exit_text};
+use super::unsupported::not_supported;
 use super::verdict::Verdict;
 use super::version::Shared;
 use crate::derive::is_derived;
 use estimand_dialects::Answer;
 
-/// What is asked for, or why it is not done.
-pub fn read(request: &RunRequest) -> Result<Registered, String> {
-    let registered = Registered::from_map(request.registration.clone()).map_err(|e| e.to_string())?;
+/// The registration to run, or the reason why it is not run by hand.
+pub fn runnable(assigned: &AssignedRegistration) -> Result<&Arc<Registered>, String> {
+    let registered = match assigned {
+        AssignedRegistration::Supported(registered) => registered,
+        AssignedRegistration::Unsupported(unsupported) => return Err(not_supported(unsupported)),
+    };
     match registered.registration.mode {
         _ if is_derived(&registered.registration) => {
             Err("it is computed when what it reads changes; `estimand get --explain` shows of what"

@@ -1,51 +1,45 @@
-//! How the slots follow what they are told: versions come, are ended, and are gone.
+//! EndMode the slots follow what they are told: versions come, are ended, and are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_api::assignment::AssignedRegistration;
 use estimand_api::names::DataName;
-use estimand_api::node::{Desired, RunRequest};
+use estimand_api::node::{Assignment, Desired, RunRequest};
 use estimand_api::registration::Registered;
-use estimand_api::slot::{Doing, RunReport};
+use estimand_api::slot::{Doing, RunOutcome, RunReport};
 use tokio::time::{Instant, timeout_at};
 
-use super::slot::{Slot, Which};
-use super::version::{How, Shared, Version};
-use super::{Done, Slots, by_hand, plan};
-use crate::link::Told;
+use super::slot::{Slot, VersionRole};
+use super::version::{EndMode, Shared, Version};
+use super::{Slots, TaskResult, by_hand, plan};
+use crate::link::SlotCommand;
 use crate::timetable::Key;
 
-/// How long the end of all slots may take.
+/// EndMode long the end of all slots may take.
 const END_WITHIN: Duration = Duration::from_secs(8);
 /// The most runs by hand that wait in one slot.
 const MAX_BY_HAND: usize = 8;
 
-/// What belongs in a slot.
-struct Wanted {
-    registered: Registered,
-    epoch: u64,
-    leased: bool,
-}
-
 impl Slots {
-    pub(super) fn told(&mut self, said: Told) {
-        match said {
-            Told::Desired(desired) => {
+    pub(super) fn command(&mut self, command: SlotCommand) {
+        match command {
+            SlotCommand::Follow(desired) => {
                 self.heard = true;
                 self.follow(desired);
             }
-            Told::Nothing => {
+            SlotCommand::EndAll => {
                 tracing::warn!(
                     "this node's name belongs to another agent: nothing runs here until it is gone"
                 );
                 self.follow(Desired::default());
             }
-            Told::Run(request) => self.asked(request),
+            SlotCommand::Run(request) => self.asked(request),
         }
     }
 
-    /// What was desired when the agent last ran, until the manager says otherwise.
+    /// Follows the state that was desired when the agent last ran, until the manager sends another.
     pub fn resume(&mut self, desired: Desired) {
         self.kept = desired.revision;
         (self.desired, self.revision) = (desired.slots, desired.revision);
@@ -78,57 +72,58 @@ impl Slots {
                 // Confirmed all the same: a full disk must not keep what was deleted from being gone.
                 tracing::warn!(%error, "what should run cannot be kept for a restart without the manager");
             }
-            Done::Kept { revision }
+            TaskResult::Kept { revision }
         });
     }
 
     /// Makes the slots what is desired. What is so already stays as it is.
     pub(super) fn apply(&mut self) {
-        let mut wanted: BTreeMap<DataName, Wanted> = BTreeMap::new();
+        let mut desired: BTreeMap<DataName, Assignment> = BTreeMap::new();
         for assignment in &self.desired {
-            match assignment.registered() {
-                Ok(registered) => {
-                    let (epoch, leased) = (assignment.epoch, assignment.leased);
-                    let name = registered.registration.data_name.clone();
-                    wanted.insert(name, Wanted { registered, epoch, leased });
+            match assignment.registration.data_name() {
+                Some(name) => drop(desired.insert(name.clone(), assignment.clone())),
+                None => {
+                    tracing::error!(registration = ?assignment.registration, "a registration without a name")
                 }
-                Err(problem) => tracing::error!(%problem, "a registration that this agent cannot read"),
             }
         }
         let gone: Vec<DataName> =
-            self.slots.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+            self.slots.keys().filter(|name| !desired.contains_key(*name)).cloned().collect();
         for name in gone {
-            self.end_slot(&name, How::Gently);
+            self.end_slot(&name, EndMode::Gently);
         }
-        for (name, wanted) in wanted {
-            if wanted.leased && !self.leased {
-                self.unlease(&name, &wanted);
-            } else {
-                self.want(&name, wanted);
+        for (name, Assignment { epoch, leased, registration }) in desired {
+            match registration {
+                _ if leased && !self.leased => self.unlease(&name, registration.version()),
+                AssignedRegistration::Supported(registered) => self.want(&name, registered, epoch, leased),
+                AssignedRegistration::Unsupported(unsupported) => {
+                    self.refuse_unsupported(&name, &unsupported, leased);
+                }
             }
         }
         self.confirm();
     }
 
-    fn want(&mut self, name: &DataName, wanted: Wanted) {
-        let number = wanted.registered.version;
+    fn want(&mut self, name: &DataName, registered: Arc<Registered>, epoch: u64, leased: bool) {
+        let number = registered.version;
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
-        let known = |version: &&Version| version.number() == number && version.shared.leased == wanted.leased;
+        slot.support();
+        let known = |version: &&Version| version.number() == number && version.shared.leased == leased;
         if let Some(version) = slot.trial.as_ref().filter(known) {
-            return version.shared.set_epoch(wanted.epoch);
+            return version.shared.set_epoch(epoch);
         }
-        let mut ended = slot.close(Which::Trial, How::Gently);
+        let mut ended = slot.close(VersionRole::Trial, EndMode::Gently);
         if let Some(version) = slot.serving.as_ref().filter(known) {
-            version.shared.set_epoch(wanted.epoch);
+            version.shared.set_epoch(epoch);
             slot.status.next = None;
         } else {
             // One that leaves a lease, or comes under one, is another one: both may not run.
-            let other_lease = slot.serving.as_ref().is_some_and(|v| v.shared.leased != wanted.leased);
-            let out = if other_lease { slot.close(Which::Serving, How::Gently) } else { None };
+            let other_lease = slot.serving.as_ref().is_some_and(|v| v.shared.leased != leased);
+            let out = if other_lease { slot.close(VersionRole::Serving, EndMode::Gently) } else { None };
             let key = Key(self.next_key);
             self.next_key += 1;
-            let plan = plan::plan(&wanted.registered.registration, &self.context.node);
-            let shared = Arc::new(Shared::new(wanted.registered, wanted.epoch, wanted.leased, key.0));
+            let plan = plan::plan(&registered.registration, &self.context.node);
+            let shared = Arc::new(Shared::new(registered, epoch, leased, key.0));
             slot.trial =
                 Some(Version { key, shared, running: false, failing: 0, breaks: 0, last_error: None });
             self.by_key.insert(key, name.clone());
@@ -145,27 +140,28 @@ impl Slots {
     }
 
     /// Without a lease nothing of it runs, and its status says why.
-    fn unlease(&mut self, name: &DataName, wanted: &Wanted) {
+    fn unlease(&mut self, name: &DataName, version: u64) {
         if self.slots.get(name).is_some_and(|slot| slot.versions().next().is_some()) {
-            self.end_slot(name, How::AtOnce);
+            self.end_slot(name, EndMode::AtOnce);
         }
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
-        slot.status.version = wanted.registered.version;
-        slot.status.doing = Doing::Unleased;
+        slot.support();
+        (slot.status.version, slot.status.doing) = (version, Doing::Unleased);
         let status = slot.status.clone();
         self.board.post(&status);
     }
 
-    fn end_slot(&mut self, name: &DataName, how: How) {
+    fn end_slot(&mut self, name: &DataName, how: EndMode) {
         let Some(slot) = self.slots.get_mut(name) else { return };
-        for request in std::mem::take(&mut slot.by_hand) {
-            let _ = self.reports.try_send((request.id, Err("its slot ends".to_owned())));
+        slot.support();
+        for (id, _) in std::mem::take(&mut slot.by_hand) {
+            let _ = self.reports.try_send((id, RunOutcome::Refused("its slot ends".to_owned())));
         }
-        let ended = [slot.close(Which::Serving, how), slot.close(Which::Trial, how)];
+        let ended = [slot.close(VersionRole::Serving, how), slot.close(VersionRole::Trial, how)];
         if let Some(run) = &slot.by_hand_run {
             run.end(how);
         }
-        // What is ending gently already is hurried.
+        // Versions that are ending gently already are hurried.
         for version in &slot.closing {
             version.shared.end(how);
         }
@@ -192,7 +188,7 @@ impl Slots {
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
             shared.close_cell(&context.launcher).await;
-            Done::Closed { key }
+            TaskResult::Closed { key }
         });
     }
 
@@ -215,9 +211,7 @@ impl Slots {
     /// Forgets a slot of which nothing is left and that is not desired.
     fn sweep(&mut self, name: &DataName) {
         let over = self.slots.get(name).is_some_and(Slot::is_over);
-        let desired = |assignment: &estimand_api::node::Assignment| {
-            assignment.registration.get("dataName").and_then(|v| v.as_str()) == Some(name.as_str())
-        };
+        let desired = |assignment: &Assignment| assignment.registration.data_name() == Some(name);
         if over && !self.desired.iter().any(desired) {
             self.slots.remove(name);
             self.board.remove(name);
@@ -233,18 +227,19 @@ impl Slots {
         self.board.applied(self.kept.min(self.revision), stopping);
     }
 
-    fn asked(&mut self, request: RunRequest) {
-        let id = request.id;
-        let name = match by_hand::read(&request) {
-            Ok(registered) => registered.registration.data_name,
-            Err(reason) => return drop(self.reports.try_send((id, Err(reason)))),
+    fn asked(&mut self, RunRequest { id, registration }: RunRequest) {
+        let refuse = |reason| RunOutcome::Refused(reason);
+        let registered = match by_hand::runnable(&registration) {
+            Ok(registered) => Arc::clone(registered),
+            Err(reason) => return drop(self.reports.try_send((id, refuse(reason)))),
         };
+        let name = registered.registration.data_name.clone();
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
         if slot.by_hand.len() >= MAX_BY_HAND {
             let reason = format!("{MAX_BY_HAND} runs by hand wait for this slot already");
-            return drop(self.reports.try_send((id, Err(reason))));
+            return drop(self.reports.try_send((id, refuse(reason))));
         }
-        slot.by_hand.push_back(request);
+        slot.by_hand.push_back((id, registered));
         if !slot.is_busy() {
             self.next_by_hand(&name);
         }
@@ -252,20 +247,19 @@ impl Slots {
 
     pub(super) fn next_by_hand(&mut self, name: &DataName) {
         let Some(slot) = self.slots.get_mut(name) else { return };
-        let Some(request) = slot.by_hand.pop_front() else { return };
-        let Ok(registered) = by_hand::read(&request) else { return };
-        let (context, name, id) = (Arc::clone(&self.context), name.clone(), request.id);
+        let Some((id, registered)) = slot.by_hand.pop_front() else { return };
+        let (context, name) = (Arc::clone(&self.context), name.clone());
         let shared = Arc::new(Shared::new(registered, 0, false, self.next_key));
         slot.by_hand_run = Some(Arc::clone(&shared));
         self.next_key += 1;
         self.work.spawn(async move {
             let report = by_hand::run(context, shared).await;
-            Done::ByHand { name, id, report }
+            TaskResult::ByHand { name, id, report }
         });
     }
 
     pub(super) fn ran_by_hand(&mut self, name: &DataName, id: u64, report: RunReport) {
-        let _ = self.reports.try_send((id, Ok(report)));
+        let _ = self.reports.try_send((id, RunOutcome::Report(report)));
         if let Some(slot) = self.slots.get_mut(name) {
             slot.by_hand_run = None;
         }
@@ -279,7 +273,7 @@ impl Slots {
         self.desired.clear();
         let names: Vec<DataName> = self.slots.keys().cloned().collect();
         for name in &names {
-            self.end_slot(name, How::Gently);
+            self.end_slot(name, EndMode::Gently);
         }
         let end = Instant::now() + END_WITHIN;
         while self.slots.values().any(Slot::is_ending) {

@@ -13,8 +13,8 @@ use super::version::Shared;
 use super::writes::{self, Origin};
 use estimand_dialects::Answer;
 
-/// What the slot needs to know of a run that is over.
-pub struct Ended {
+/// The result of a run, for its slot.
+pub struct RunResult {
     pub started_at: i64,
     pub ended_at: i64,
     pub outcome: Outcome,
@@ -41,7 +41,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What a verdict means, and the answer to be delivered.
+    /// The outcome of a verdict, and the answer to be delivered.
     pub fn of(verdict: Verdict, own: &NodeName) -> (Outcome, Answer) {
         let outcome = match verdict {
             Verdict::Good(answer, note) => return (Outcome::Good(nodes_of(&answer, own), note), answer),
@@ -69,7 +69,7 @@ impl Outcome {
         }
     }
 
-    /// What there is to say although it is no failure.
+    /// A remark on a run that is no failure.
     pub fn note(&self) -> Option<&str> {
         match self {
             Outcome::Good(_, note) => note.as_deref(),
@@ -79,16 +79,16 @@ impl Outcome {
     }
 }
 
-/// Which values a run may leave without a successor.
-pub struct Before {
-    /// Whose values a failure marks; none while an older version goes on serving them.
+/// The values before a run, which it may leave without a successor.
+pub struct PreviousValues {
+    /// The nodes whose values a failure marks; none while an older version goes on serving them.
     pub failing_for: Vec<NodeName>,
-    /// Whether there were any.
+    /// False if there were none.
     pub gave_values: bool,
 }
 
 /// Runs it once and hands over what it gave.
-pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: Before) -> Ended {
+pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: PreviousValues) -> RunResult {
     let Attempt { started_at, ended_at, captured, verdict, .. } = attempt(&context, &shared).await;
     let exit = captured.as_ref().map(|captured| exit_text(captured.outcome.exit));
     let origin = Origin {
@@ -103,7 +103,7 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
     let (outcome, answer) = match Outcome::of(verdict, &context.node) {
         // Its slot may have been ended while it ended by itself.
         _ if shared.ends().is_requested() => (Outcome::Stopped, Answer::Nothing),
-        // What was there and is not any more is missed.
+        // A value that was there and is not any more is missed.
         (Outcome::NotHere(what), _) if before.gave_values => {
             (Outcome::Failed(format!("it is not available here any more: {what}")), Answer::Nothing)
         }
@@ -115,7 +115,7 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
     if outcome.reason().is_some() && !before.failing_for.is_empty() {
         context.outbox.put(writes::failed(&origin, &before.failing_for));
     }
-    Ended {
+    RunResult {
         started_at,
         ended_at,
         outcome,

@@ -11,13 +11,13 @@ use estimand_dialects::Answer;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::exec::{Ended, Outcome};
-use super::stream::{Said, StreamEvent, said};
+use super::exec::{Outcome, RunResult};
+use super::stream::{StreamEvent, StreamUpdate, without_process};
 use super::verdict::{self, Verdict};
 use super::version::Shared;
 use super::writes::{self, Origin};
 use super::{Context, plan};
-use crate::derive::{Answered, Formula, Moment, Round, Sink};
+use crate::derive::{Formula, Moment, NodeAnswer, Round, Sink};
 use crate::timetable::Key;
 
 /// Has it computed until the version is ended.
@@ -33,12 +33,13 @@ pub async fn formula(
         Ok(formula) => formula,
         Err(reason) => {
             let pause = Duration::ZERO;
-            let what = Said::Over { reason, stderr: String::new(), exit: None, refused: true, pause };
+            let what =
+                StreamUpdate::Ended { reason, stderr: String::new(), exit: None, refused: true, pause };
             let _ = events.send(StreamEvent { name, key, what }).await;
             return shared.ends().requested().await;
         }
     };
-    let _ = events.send(StreamEvent { name: name.clone(), key, what: Said::Started }).await;
+    let _ = events.send(StreamEvent { name: name.clone(), key, what: StreamUpdate::Started }).await;
     let valid_for = plan::valid_for_us(registration, context.clock.now_micros());
     let slot =
         Arc::new(Slot { context: Arc::clone(&context), shared: Arc::clone(&shared), name, key, events });
@@ -78,7 +79,7 @@ impl Sink for Slot {
         };
         let Round { answers, mut failures, broken, waits } = round;
         let (mut writes, mut nodes, mut quarantined) = (Vec::new(), BTreeSet::new(), None);
-        for Answered { node, value, read } in answers {
+        for NodeAnswer { node, value, read } in answers {
             let answer = Answer::PerNode(vec![(node.clone(), value.to_string().into_boxed_str())]);
             match verdict::judge(registration, Ok(answer.into())) {
                 Verdict::Good(answer, _) => {
@@ -100,18 +101,18 @@ impl Sink for Slot {
         }
         self.shared.gave(&nodes);
         let outcome = outcome(nodes, &failures, broken, waits, quarantined);
-        let ended = Ended { started_at, ..said(ended_at, outcome) };
+        let ended = RunResult { started_at, ..without_process(ended_at, outcome) };
         // If the slots are that far behind, the next round tells them as well.
         let _ = self.events.try_send(StreamEvent {
             name: self.name.clone(),
             key: self.key,
-            what: Said::Line(ended),
+            what: StreamUpdate::Line(ended),
         });
         writes
     }
 }
 
-/// What the slot is told of a round.
+/// The outcome of a round, for its slot.
 fn outcome(
     nodes: BTreeSet<NodeName>,
     failures: &[(NodeName, String)],

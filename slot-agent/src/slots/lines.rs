@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 const CHUNK: usize = 64 * 1024;
 
-/// What came.
+/// A line, or the reason why there is none.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Whole(Vec<u8>),
@@ -21,7 +21,7 @@ pub enum Line {
 pub struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What of the buffer was taken already, and up to where it was searched.
+    /// The end of the part of the buffer that was taken already, and of the part that was searched.
     taken: usize,
     searched: usize,
     /// In the rest of a line that was too long.
@@ -79,7 +79,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         None
     }
 
-    /// What the source ended with counts as a line.
+    /// The end of the source counts as a line.
     fn last(&mut self) -> Line {
         match self.buffer.is_empty() || self.skipping {
             true => Line::End,

@@ -1,4 +1,4 @@
-//! The slots of this node: one task owns them all, follows the desired state, starts what is due, and keeps the
+//! The slots of this node: one task owns them all, follows the desired state, starts runs that are due, and keeps the
 //! statuses. Runs are tasks of their own, which hand their values to the outbox themselves.
 //!
 //! What must hold: a slot never runs twice at once; a new version's first good run comes before the old one
@@ -16,6 +16,7 @@ mod plan;
 mod slot;
 mod starts;
 mod stream;
+mod unsupported;
 mod verdict;
 mod version;
 mod writes;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Desired};
-use estimand_api::slot::{Doing, FAILING_AFTER, RunReport};
+use estimand_api::slot::{Doing, FAILING_AFTER, RunOutcome, RunReport};
 use estimand_runtime::{Clock, Stop};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -36,7 +37,7 @@ use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer};
 use crate::derive::Derive;
 use crate::home::Home;
-use crate::link::Told;
+use crate::link::SlotCommand;
 use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
 use crate::user::RunAs;
@@ -44,23 +45,23 @@ use estimand_exec::Launcher;
 
 use slot::Slot;
 
-pub use exec::{Ended, Outcome};
-pub use stream::{Said, StreamEvent};
-use version::How;
+pub use exec::{Outcome, RunResult};
+pub use stream::{StreamEvent, StreamUpdate};
+use version::EndMode;
 
 /// Leased slots are ended so long before the lease ends.
 const LEASE_MARGIN: Duration = Duration::from_millis(400);
-/// How often statuses are looked at although nothing has happened.
+/// EndMode often statuses are looked at although nothing has happened.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_STREAM_EVENTS: usize = 256;
 
-/// What runs need.
+/// The surroundings of all runs.
 pub struct Context {
     pub launcher: Launcher,
     pub programs: Arc<Programs>,
     /// As whom things run, if not as the agent's own user.
     pub run_as: Option<RunAs>,
-    /// Whether things run as root, and cannot do all that root can.
+    /// True if things run as root, and cannot do all that root can.
     pub drops_root: bool,
     pub node: NodeName,
     pub home: Arc<Home>,
@@ -81,8 +82,8 @@ impl Context {
     }
 }
 
-/// An answer to a run by hand, for the manager.
-pub type HandReport = (u64, Result<RunReport, String>);
+/// The end of a run by hand, for the manager.
+pub type HandReport = (u64, RunOutcome);
 
 /// Everything the task owns.
 pub struct Slots {
@@ -98,22 +99,22 @@ pub struct Slots {
     /// Of the desired state; what is on disk may be one behind.
     revision: u64,
     kept: u64,
-    /// What is to be kept on disk next, and whether something is being kept just now.
+    /// The state to keep on disk next; `keeping` while one is being written.
     to_keep: Option<Desired>,
     keeping: bool,
-    /// Whether the manager has said so since this start: only then leased slots may run.
+    /// True once the manager has sent it since this start: only then leased slots may run.
     heard: bool,
-    /// Whether leased slots were allowed to run when the desired state was last applied.
+    /// True if leased slots were allowed to run when the desired state was last applied.
     leased: bool,
     next_key: u64,
     started: Instant,
-    work: JoinSet<Done>,
+    work: JoinSet<TaskResult>,
     streams: (mpsc::Sender<StreamEvent>, mpsc::Receiver<StreamEvent>),
 }
 
-/// What a task of a slot came to.
-enum Done {
-    Ran { key: Key, ended: Ended, waited_us: u64 },
+/// The result of a task of a slot.
+enum TaskResult {
+    Ran { key: Key, ended: RunResult, waited_us: u64 },
     StreamOver { key: Key },
     Closed { key: Key },
     ByHand { name: DataName, id: u64, report: RunReport },
@@ -153,7 +154,7 @@ impl Slots {
     }
 
     /// Runs until it is stopped; when it returns nothing of it runs any more.
-    pub async fn run(&mut self, told: &mut mpsc::Receiver<Told>, stop: &Stop) {
+    pub async fn run(&mut self, commands: &mut mpsc::Receiver<SlotCommand>, stop: &Stop) {
         let mut look_at = Instant::now() + LOOK_EVERY;
         while !stop.is_requested() {
             self.check_lease();
@@ -161,7 +162,7 @@ impl Slots {
             let wake = self.next_wake().min(look_at);
             tokio::select! {
                 () = stop.requested() => break,
-                Some(said) = told.recv() => self.told(said),
+                Some(command) = commands.recv() => self.command(command),
                 Some(done) = self.work.join_next() => self.joined(done),
                 Some(event) = self.streams.1.recv() => self.stream_said(event),
                 Some(refusal) = self.refusals.recv() => self.refused(&refusal),
@@ -177,7 +178,7 @@ impl Slots {
         self.end_all().await;
     }
 
-    /// Whatever else has happened meanwhile, so that many ends are followed by one look at the timetable.
+    /// Takes everything else that has happened meanwhile, so that many ends are followed by one look at the timetable.
     fn take_what_is_there(&mut self) {
         while let Some(done) = self.work.try_join_next() {
             self.joined(done);
@@ -220,13 +221,13 @@ impl Slots {
         }
     }
 
-    fn joined(&mut self, done: Result<Done, tokio::task::JoinError>) {
+    fn joined(&mut self, done: Result<TaskResult, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Ran { key, ended, waited_us }) => self.ran(key, &ended, waited_us),
-            Ok(Done::StreamOver { key }) => self.over(key),
-            Ok(Done::Closed { key }) => self.closed(key),
-            Ok(Done::ByHand { name, id, report }) => self.ran_by_hand(&name, id, report),
-            Ok(Done::Kept { revision }) => {
+            Ok(TaskResult::Ran { key, ended, waited_us }) => self.ran(key, &ended, waited_us),
+            Ok(TaskResult::StreamOver { key }) => self.over(key),
+            Ok(TaskResult::Closed { key }) => self.closed(key),
+            Ok(TaskResult::ByHand { name, id, report }) => self.ran_by_hand(&name, id, report),
+            Ok(TaskResult::Kept { revision }) => {
                 (self.kept, self.keeping) = (self.kept.max(revision), false);
                 self.keep();
                 self.confirm();
@@ -235,7 +236,7 @@ impl Slots {
         }
     }
 
-    fn ran(&mut self, key: Key, ended: &Ended, waited_us: u64) {
+    fn ran(&mut self, key: Key, ended: &RunResult, waited_us: u64) {
         let now = self.now();
         self.timetable.ended(key, now);
         let Some(name) = self.by_key.get(&key).cloned() else { return };
@@ -267,7 +268,7 @@ impl Slots {
     /// The version on trial has had a good run: it serves, and the old one ends.
     fn proved(&mut self, name: &DataName) {
         let Some(slot) = self.slots.get_mut(name) else { return };
-        let old = slot.close(slot::Which::Serving, How::Gently);
+        let old = slot.close(slot::VersionRole::Serving, EndMode::Gently);
         slot.promote();
         if let Some(key) = old {
             self.end_version(key);
@@ -302,9 +303,9 @@ impl Slots {
         let nodes: Vec<NodeName> = slot.nodes.iter().cloned().collect();
         let (mut news, mut proved) = (false, false);
         match what {
-            Said::Started if tells => slot.status.doing = Doing::Running,
-            Said::Started => {}
-            Said::Line(ended) => {
+            StreamUpdate::Started if tells => slot.status.doing = Doing::Running,
+            StreamUpdate::Started => {}
+            StreamUpdate::Line(ended) => {
                 let failed = ended.outcome.reason().is_some();
                 news = slot.status.failing > 0 || slot.status.runs == 0 || failed;
                 proved = slot.record(key, &ended);
@@ -313,10 +314,10 @@ impl Slots {
                     stream::failed(&self.context, &shared, &nodes);
                 }
             }
-            Said::Over { reason, stderr, exit, refused, pause } => {
+            StreamUpdate::Ended { reason, stderr, exit, refused, pause } => {
                 let outcome = if refused { Outcome::Refused(reason) } else { Outcome::Failed(reason) };
                 let now = self.context.clock.now_micros();
-                let ended = Ended {
+                let ended = RunResult {
                     started_at: now,
                     ended_at: now,
                     outcome,

@@ -1,4 +1,4 @@
-//! What a registration means for its slot on this node: when, for how long, and how long its values hold. Pure.
+//! The plan of a registration on this node: the times of its runs, their longest duration, and how long its values hold. Pure.
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
@@ -54,7 +54,7 @@ pub fn valid_for_us(registration: &Registration, now_us: i64) -> i64 {
             })
         }
     };
-    // What never fires again holds for a hundred years.
+    // The value of a schedule that never fires again holds for a hundred years.
     i64::try_from(span.clamp(LEAST_VALID_US, 3_155_760_000_000_000)).unwrap_or(i64::MAX)
 }
 

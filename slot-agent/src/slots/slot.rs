@@ -7,12 +7,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use estimand_api::assignment::UnsupportedRegistration;
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::RunRequest;
+use estimand_api::registration::Registered;
 use estimand_api::slot::{Doing, NextVersion, Quarantined, Status};
 
-use super::exec::{Ended, Outcome};
-use super::version::{How, Shared, Version};
+use super::exec::{Outcome, RunResult};
+use super::version::{EndMode, Shared, Version};
 use crate::timetable::{Key, State};
 
 pub struct Slot {
@@ -24,10 +25,12 @@ pub struct Slot {
     /// The nodes that it last gave values for: a failure marks those.
     pub nodes: BTreeSet<NodeName>,
     /// Runs that somebody waits for, and the one that goes on.
-    pub by_hand: VecDeque<RunRequest>,
+    pub by_hand: VecDeque<(u64, Arc<Registered>)>,
     pub by_hand_run: Option<Arc<Shared>>,
     /// Versions that were due while something else had the slot.
     pub postponed: BTreeSet<Key>,
+    /// The desired version, if this agent cannot read its registration.
+    pub unsupported: Option<Arc<UnsupportedRegistration>>,
     /// Overruns that the timetable does not know of, or no more.
     pub overruns: u64,
     /// Why the data service did not take the last value, until the next run.
@@ -45,6 +48,7 @@ impl Slot {
             by_hand: VecDeque::new(),
             by_hand_run: None,
             postponed: BTreeSet::new(),
+            unsupported: None,
             overruns: 0,
             refused: None,
         }
@@ -54,7 +58,7 @@ impl Slot {
         &self.status.data_name
     }
 
-    /// Whether nothing is left of it.
+    /// True if nothing is left of it.
     pub fn is_over(&self) -> bool {
         self.serving.is_none()
             && self.trial.is_none()
@@ -71,13 +75,13 @@ impl Slot {
         self.serving.iter_mut().chain(&mut self.trial).chain(&mut self.closing).find(|v| v.key == key)
     }
 
-    /// Whether a run goes on that another one must wait for.
+    /// True if a run goes on that another one must wait for.
     pub fn is_busy(&self) -> bool {
         self.by_hand_run.is_some()
             || self.versions().chain(&self.closing).any(|version| version.running && !version.goes_on())
     }
 
-    /// Whether processes that were told to end may still be there.
+    /// True if processes that were told to end may still be there.
     pub fn is_ending(&self) -> bool {
         !self.closing.is_empty() || self.by_hand_run.as_ref().is_some_and(|run| run.ends().is_requested())
     }
@@ -90,14 +94,14 @@ impl Slot {
     }
 
     /// Takes a version out to be ended.
-    pub fn close(&mut self, which: Which, how: How) -> Option<Key> {
+    pub fn close(&mut self, which: VersionRole, how: EndMode) -> Option<Key> {
         let version = match which {
-            Which::Serving => {
+            VersionRole::Serving => {
                 // The next one's timetable begins at nought.
                 self.overruns = self.status.overruns;
                 self.serving.take()
             }
-            Which::Trial => self.trial.take(),
+            VersionRole::Trial => self.trial.take(),
         }?;
         version.shared.end(how);
         let key = version.key;
@@ -107,7 +111,7 @@ impl Slot {
     }
 
     /// Takes note of a run that is over. Whether the version on trial has proved itself.
-    pub fn record(&mut self, key: Key, ended: &Ended) -> bool {
+    pub fn record(&mut self, key: Key, ended: &RunResult) -> bool {
         let on_trial = self.trial.as_ref().is_some_and(|version| version.key == key);
         let serves = self.serving.is_some();
         let Some(version) = self.version_mut(key) else { return false };
@@ -167,12 +171,13 @@ impl Slot {
         self.status.next = None;
     }
 
-    /// What it does, as far as its timetable and its versions say.
+    /// Updates its state from its timetable and its versions.
     pub fn look(&mut self, doing: impl Fn(Key) -> Option<(State, u64)>, leased_out: bool) {
         let kept = matches!(self.status.doing, Doing::Refused | Doing::Unavailable);
         let Some(version) = self.serving.as_ref().or(self.trial.as_ref()) else {
-            self.status.doing = match (leased_out, self.closing.is_empty()) {
-                (true, true) => Doing::Unleased,
+            self.status.doing = match (self.unsupported.is_some(), leased_out, self.closing.is_empty()) {
+                (true, _, true) => Doing::Refused,
+                (false, true, true) => Doing::Unleased,
                 _ => Doing::Stopping,
             };
             return;
@@ -197,7 +202,7 @@ impl Slot {
 
 /// One of the two versions that a slot can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum VersionRole {
     Serving,
     Trial,
 }

@@ -1,4 +1,4 @@
-//! What happens when a slot is due.
+//! Starts the slots that are due.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use estimand_api::names::NodeName;
 use estimand_api::registration::Mode;
 
 use super::version::Version;
-use super::{Done, Slots, exec, formula, stream};
+use super::{Slots, TaskResult, exec, formula, stream};
 use crate::timetable::Start;
 
 impl Slots {
@@ -33,7 +33,7 @@ impl Slots {
         if on_trial && serves && slot.trial.as_mut().is_some_and(Version::takes_a_break) {
             return self.timetable.ended(key, now);
         }
-        let before = exec::Before { failing_for, gave_values: !slot.nodes.is_empty() };
+        let before = exec::PreviousValues { failing_for, gave_values: !slot.nodes.is_empty() };
         let run = slot.status.runs + 1;
         if busy && slot.version_mut(key).is_some_and(|version| !version.goes_on()) {
             slot.postpone(key);
@@ -55,7 +55,7 @@ impl Slots {
                             true => stream::stream(context, shared, key, events).await,
                             false => formula::formula(context, shared, key, events).await,
                         }
-                        Done::StreamOver { key }
+                        TaskResult::StreamOver { key }
                     });
                 }
                 self.timetable.ended(key, now);
@@ -64,7 +64,7 @@ impl Slots {
                 version.running = true;
                 self.work.spawn(async move {
                     let ended = exec::exec(context, shared, run, before).await;
-                    Done::Ran { key, ended, waited_us }
+                    TaskResult::Ran { key, ended, waited_us }
                 });
             }
         }

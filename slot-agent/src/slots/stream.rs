@@ -12,6 +12,7 @@ use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_api::write::Order;
 use estimand_dialects::{self as dialects, Answer};
+use estimand_runtime::BackOff;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Context;
 use super::attempt::{GRACE, exit_text, last_words, not_started, over_limit, run_spec};
-use super::exec::{Ended, Outcome};
+use super::exec::{Outcome, RunResult};
 use super::lines::{Line, Lines};
 use super::plan;
 use super::verdict;
@@ -38,19 +39,19 @@ const BURST: u32 = 1_000;
 /// Bytes that are read and thrown away for the price of a value.
 const BYTES_A_TOKEN: usize = 16 * 1024;
 
-/// What a stream tells its slot.
+/// A message of a stream to its slot.
 pub struct StreamEvent {
     pub name: DataName,
     pub key: Key,
-    pub what: Said,
+    pub what: StreamUpdate,
 }
 
-pub enum Said {
+pub enum StreamUpdate {
     Started,
     /// A line and what became of it.
-    Line(Ended),
+    Line(RunResult),
     /// Its process ended, and is started again after the pause.
-    Over {
+    Ended {
         reason: String,
         stderr: String,
         exit: Option<String>,
@@ -61,8 +62,8 @@ pub enum Said {
 
 /// Supervises the process until the version is ended.
 pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events: mpsc::Sender<StreamEvent>) {
-    let slot = Telling { name: shared.registered.registration.data_name.clone(), key, events };
-    let mut pause = FIRST_PAUSE;
+    let slot = StreamReporter { name: shared.registered.registration.data_name.clone(), key, events };
+    let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
     while !shared.ends().is_requested() {
         let began = Instant::now();
         // Held as long as the process lives.
@@ -70,7 +71,7 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
         let Some(cell) = &*guard else { return };
         let over = match start(&context, &shared, cell).await {
             Ok(run) => {
-                slot.tell(Said::Started).await;
+                slot.tell(StreamUpdate::Started).await;
                 Process::new(&context, &shared, run, &slot).follow().await
             }
             Err(over) => over,
@@ -80,44 +81,43 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
             return;
         }
         if began.elapsed() >= HEALTHY_AFTER {
-            pause = FIRST_PAUSE;
+            pauses.reset();
         }
-        let Over { reason, stderr, exit, refused } = over;
-        slot.tell(Said::Over { reason, stderr, exit, refused, pause }).await;
+        let (StreamEnd { reason, stderr, exit, refused }, pause) = (over, pauses.pause());
+        slot.tell(StreamUpdate::Ended { reason, stderr, exit, refused, pause }).await;
         tokio::select! {
             () = shared.ends().requested() => return,
-            () = sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
+            () = sleep(pause) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 /// The way to the slot.
-struct Telling {
+struct StreamReporter {
     name: DataName,
     key: Key,
     events: mpsc::Sender<StreamEvent>,
 }
 
-impl Telling {
+impl StreamReporter {
     /// The slots are gone before their streams are only if the agent ends.
-    async fn tell(&self, what: Said) {
+    async fn tell(&self, what: StreamUpdate) {
         let _ = self.events.send(StreamEvent { name: self.name.clone(), key: self.key, what }).await;
     }
 }
 
-struct Over {
+struct StreamEnd {
     reason: String,
     stderr: String,
     exit: Option<String>,
     refused: bool,
 }
 
-async fn start(context: &Context, shared: &Shared, cell: &Cell) -> Result<Run, Over> {
-    let over = |reason: String, refused| Over { reason, stderr: String::new(), exit: None, refused };
+async fn start(context: &Context, shared: &Shared, cell: &Cell) -> Result<Run, StreamEnd> {
+    let over = |reason: String, refused| StreamEnd { reason, stderr: String::new(), exit: None, refused };
     let spec = run_spec(context, shared, cell, None, Stdin::Pipe)
         .await
-        .map_err(|not| over(not.to_string(), matches!(not, crate::allow::NotRun::Refused(_))))?;
+        .map_err(|not| over(not.to_string(), matches!(not, crate::allow::ProgramError::Refused(_))))?;
     context.launcher.run(spec).await.map_err(|error| over(not_started(context, &error), false))
 }
 
@@ -126,7 +126,7 @@ struct Process<'a> {
     context: &'a Context,
     shared: &'a Shared,
     run: Run,
-    slot: &'a Telling,
+    slot: &'a StreamReporter,
     /// Until it is closed.
     errors: Option<Receiver>,
     stderr: Vec<u8>,
@@ -134,19 +134,19 @@ struct Process<'a> {
     tokens: f64,
     counted: Instant,
     lines: u64,
-    /// What reads the lines of this life.
+    /// The reader of the lines of this life.
     reader: Box<dyn dialects::Lines>,
 }
 
 impl<'a> Process<'a> {
-    fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a Telling) -> Self {
+    fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a StreamReporter) -> Self {
         let (tokens, counted) = (f64::from(BURST), Instant::now());
         let reader = dialects::of(shared.registered.registration.format).lines();
         let stderr = Vec::new();
         Process { context, shared, run, slot, errors: None, stderr, tokens, counted, lines: 0, reader }
     }
 
-    async fn follow(mut self) -> Over {
+    async fn follow(mut self) -> StreamEnd {
         let (stdout, mut stdin) = (self.run.stdout(), self.run.stdin());
         self.errors = self.run.stderr();
         let silence = plan::timeout_us(&self.shared.registered.registration).map(Duration::from_micros);
@@ -196,7 +196,7 @@ impl<'a> Process<'a> {
         self.lines += 1;
         let (outcome, answer) =
             Outcome::of(verdict::judge(registration, self.reader.line(line)), &self.context.node);
-        // What belongs to an answer that is not complete costs too, but less.
+        // A part of an answer that is not complete costs too, but less.
         self.pay(line.len());
         match outcome {
             Outcome::Good(nodes, None) if nodes.is_empty() => return,
@@ -207,7 +207,7 @@ impl<'a> Process<'a> {
             let origin = self.origin(now);
             self.context.outbox.put(writes::values(&origin, answer));
         }
-        self.slot.tell(Said::Line(said(now, outcome))).await;
+        self.slot.tell(StreamUpdate::Line(without_process(now, outcome))).await;
     }
 
     /// A line that is no value.
@@ -215,10 +215,10 @@ impl<'a> Process<'a> {
         let now = self.context.clock.now_micros();
         self.lines += 1;
         self.tokens -= 1.0;
-        self.slot.tell(Said::Line(said(now, Outcome::Failed(reason)))).await;
+        self.slot.tell(StreamUpdate::Line(without_process(now, Outcome::Failed(reason)))).await;
     }
 
-    /// What is read and thrown away costs as well.
+    /// Bytes that are read and thrown away cost as well.
     fn pay(&mut self, bytes: usize) {
         self.tokens -= bytes as f64 / BYTES_A_TOKEN as f64;
     }
@@ -250,7 +250,7 @@ impl<'a> Process<'a> {
     }
 
     /// Its output has ended: so does the process, by itself or not.
-    async fn over(mut self, reason: String) -> Over {
+    async fn over(mut self, reason: String) -> StreamEnd {
         match timeout(GRACE, self.run.ended()).await {
             Ok(ended) => {
                 self.hear_out().await;
@@ -266,7 +266,7 @@ impl<'a> Process<'a> {
     }
 
     /// Ends it, gently if there is time.
-    async fn end(mut self, reason: &str) -> Over {
+    async fn end(mut self, reason: &str) -> StreamEnd {
         self.run.terminate();
         let at_once = self.shared.ends_at_once().clone();
         let ended = tokio::select! {
@@ -295,15 +295,15 @@ impl<'a> Process<'a> {
         }
     }
 
-    fn done(&mut self, reason: String, exit: Option<String>) -> Over {
+    fn done(&mut self, reason: String, exit: Option<String>) -> StreamEnd {
         let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
-        Over { reason, stderr, exit, refused: false }
+        StreamEnd { reason, stderr, exit, refused: false }
     }
 }
 
 /// An end without a process.
-pub fn said(now: i64, outcome: Outcome) -> Ended {
-    Ended {
+pub fn without_process(now: i64, outcome: Outcome) -> RunResult {
+    RunResult {
         started_at: now,
         ended_at: now,
         outcome,

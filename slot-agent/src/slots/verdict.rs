@@ -1,10 +1,10 @@
-//! What a run came to, before anybody is told: whether what was read is what the registration declares.
+//! The verdict on a run: its answer, checked against the registration, or the reason why there is none.
 
 use estimand_api::registration::Registration;
 use estimand_api::slot::MAX_QUARANTINED_CHARS;
 use estimand_dialects::{Answer, Reading};
 
-/// What a run came to.
+/// The verdict on a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// With what there is to say of it all the same.

@@ -12,14 +12,16 @@ use estimand_runtime::Stop;
 use estimand_runtime::stop::{self, StopTrigger};
 use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
 
-use super::builtin::Made;
+use super::builtin::CollectorInstance;
 use crate::derive::is_derived;
 use crate::timetable::Key;
 use estimand_exec::{Cell, Launcher};
 
-/// What the runs of a version share.
+/// The common part of all runs of a version.
 pub struct Shared {
-    pub registered: Registered,
+    pub registered: Arc<Registered>,
+    /// Its command as an argument vector, split once.
+    pub argv: Vec<String>,
     pub leased: bool,
     /// Names the place where its processes are held; its own among all that are open.
     place: String,
@@ -33,20 +35,21 @@ pub struct Shared {
     cell: RwLock<Option<Cell>>,
     /// Asks a stream for a value, and a formula to look at the time.
     pub ask: Notify,
-    /// What measures, if that is the agent itself.
-    pub collector: Arc<Mutex<Made>>,
-    /// Whether an older version serves, whose values a failure of this one does not mark.
+    /// The collector, if it is one inside the agent.
+    pub collector: Arc<Mutex<CollectorInstance>>,
+    /// True while an older version serves, whose values a failure of this one does not mark.
     quiet: AtomicBool,
-    /// How often a formula was evaluated, and the nodes that it gave values for.
+    /// EndMode often a formula was evaluated, and the nodes that it gave values for.
     rounds: AtomicU64,
     gave: std::sync::Mutex<BTreeSet<NodeName>>,
 }
 
 impl Shared {
-    pub fn new(registered: Registered, epoch: u64, leased: bool, number: u64) -> Self {
+    pub fn new(registered: Arc<Registered>, epoch: u64, leased: bool, number: u64) -> Self {
         let place = format!("{}.{number}", registered.registration.data_name);
         Shared {
             place,
+            argv: registered.registration.cmd.argv(),
             registered,
             leased,
             epoch: AtomicU64::new(epoch),
@@ -93,9 +96,9 @@ impl Shared {
         self.gave.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn end(&self, how: How) {
+    pub fn end(&self, how: EndMode) {
         self.gently.0.request();
-        if how == How::AtOnce {
+        if how == EndMode::AtOnce {
             self.at_once.0.request();
         }
     }
@@ -135,16 +138,16 @@ impl Shared {
         }
     }
 
-    /// What the registration asks for and is not enforced here.
+    /// The limits of the registration that are not enforced here.
     pub fn unenforced(&self) -> Vec<String> {
         let cell = self.cell.try_read();
         cell.ok().and_then(|cell| cell.as_ref().map(Cell::unenforced)).unwrap_or_default()
     }
 }
 
-/// How processes are ended.
+/// EndMode processes are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum EndMode {
     /// They are asked to, and have a moment.
     Gently,
     AtOnce,
@@ -154,7 +157,7 @@ pub enum How {
 pub struct Version {
     pub key: Key,
     pub shared: Arc<Shared>,
-    /// Whether a process of it runs, or for a stream its supervisor.
+    /// True while a process of it runs, or for a stream its supervisor.
     pub running: bool,
     /// Runs without a good one among them, counted from the last good one.
     pub failing: u64,
@@ -168,7 +171,7 @@ impl Version {
         self.shared.registered.version
     }
 
-    /// Whether it leaves out a tick. A version on trial that fails holds the slot while it runs, and the one that
+    /// True if it leaves out a tick. A version on trial that fails holds the slot while it runs, and the one that
     /// serves needs its time: so it is tried less and less often, down to every 32nd tick.
     pub fn takes_a_break(&mut self) -> bool {
         if self.breaks > 0 {
@@ -180,12 +183,12 @@ impl Version {
         false
     }
 
-    /// Whether it goes on by itself once it is started, and does not run and end.
+    /// True if it goes on by itself once it is started, and does not run and end.
     pub fn goes_on(&self) -> bool {
         self.is_stream() || is_derived(&self.shared.registered.registration)
     }
 
-    /// Whether it is a process that goes on.
+    /// True if it is a process that goes on.
     pub fn is_stream(&self) -> bool {
         self.shared.registered.registration.mode == Mode::Stream
     }

@@ -1,4 +1,4 @@
-//! What an answer becomes for the data service.
+//! Turns an answer into writes for the data service.
 
 use estimand_api::instant::to_rfc3339;
 use estimand_api::names::NodeName;

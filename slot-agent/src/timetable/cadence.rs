@@ -38,13 +38,13 @@ pub enum Phase {
     Aligned,
 }
 
-/// What a slot asks for.
+/// The request of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub cadence: Cadence,
     /// Matters to [`Cadence::Every`] only.
     pub phase: Phase,
-    /// Whether a run takes one of the turns, and lasts. What only asks a running process for a value does
+    /// True if a run takes one of the turns, and lasts. A plan that only asks a running process for a value does
     /// neither.
     pub takes_turn: bool,
 }
@@ -67,7 +67,7 @@ impl Tick {
 }
 
 impl Plan {
-    /// Whether its ticks move when the wall clock is set.
+    /// True if its ticks move when the wall clock is set.
     pub(super) fn is_on_wall_clock(&self) -> bool {
         match self.cadence {
             Cadence::Every { .. } => self.phase == Phase::Aligned,
@@ -76,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// Whether both have the same ticks.
+    /// True if both have the same ticks.
     pub(super) fn keeps_pace_of(&self, other: &Plan) -> bool {
         let is_grid = matches!(self.cadence, Cadence::Every { .. });
         self.cadence == other.cadence && (!is_grid || self.phase == other.phase)

@@ -20,7 +20,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// What the wall clock, as it goes now, says at an instant of the monotonic clock.
+    /// The time of the wall clock, as it goes now, at an instant of the monotonic clock.
     pub(super) fn wall_at(self, mono_us: u64) -> i64 {
         self.wall_us.saturating_add(signed(mono_us)).saturating_sub(signed(self.mono_us))
     }
@@ -37,14 +37,14 @@ impl Now {
     }
 }
 
-/// What is remembered of the wall clock.
+/// The offset and the latest time of the wall clock.
 #[derive(Debug, Default)]
 pub(super) struct WallClock {
-    seen: Option<Seen>,
+    seen: Option<LastReading>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct LastReading {
     offset: i64,
     /// The latest time it has shown since it was last believed anew.
     latest_us: i64,
@@ -55,7 +55,7 @@ struct Seen {
 pub(super) struct Step {
     /// Both clocks as they would stand now without the step.
     pub(super) before: Now,
-    /// Whether times that it has shown before are to come again.
+    /// True if times that it has shown before are to come again.
     pub(super) is_new_truth: bool,
 }
 
@@ -63,7 +63,7 @@ impl WallClock {
     /// Takes note of the clocks; says so if the wall clock was set since the last time.
     pub(super) fn see(&mut self, now: Now) -> Option<Step> {
         let Some(seen) = &mut self.seen else {
-            self.seen = Some(Seen { offset: now.offset(), latest_us: now.wall_us });
+            self.seen = Some(LastReading { offset: now.offset(), latest_us: now.wall_us });
             return None;
         };
         let moved = now.offset().saturating_sub(seen.offset);
@@ -75,7 +75,7 @@ impl WallClock {
         let latest_us = seen.latest_us.max(before.wall_us);
         let is_new_truth = latest_us.saturating_sub(now.wall_us) > CATCHES_UP_US;
         let latest_us = if is_new_truth { now.wall_us } else { latest_us.max(now.wall_us) };
-        *seen = Seen { offset: now.offset(), latest_us };
+        *seen = LastReading { offset: now.offset(), latest_us };
         Some(Step { before, is_new_truth })
     }
 

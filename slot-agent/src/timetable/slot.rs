@@ -19,8 +19,8 @@ pub(super) struct Slot {
     /// The next tick: of an idle slot the one that it will run for, else the first that is neither run for nor
     /// counted yet. None for a gap that has not begun, and for a calendar that has ended.
     next: Option<Tick>,
-    /// What is to happen when the run ends.
-    then: Then,
+    /// The next step when the run ends.
+    then: NextStep,
     /// The number of its last start among all starts.
     last_start: u64,
     was_long: bool,
@@ -36,7 +36,7 @@ enum Stage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum NextStep {
     GoOn,
     /// Run once more at once.
     RunSoon,
@@ -62,7 +62,7 @@ impl Slot {
             anchor_us: now.mono_us,
             ended_us: 0,
             next: None,
-            then: Then::GoOn,
+            then: NextStep::GoOn,
             last_start: 0,
             was_long: false,
             overruns: 0,
@@ -127,7 +127,7 @@ impl Slot {
     pub(super) fn run_soon(&mut self, now: Now) {
         match (self.stage, self.then) {
             (Stage::Idle { .. }, _) => self.become_due(now),
-            (Stage::Running, Then::GoOn) => self.then = Then::RunSoon,
+            (Stage::Running, NextStep::GoOn) => self.then = NextStep::RunSoon,
             _ => {}
         }
     }
@@ -159,16 +159,16 @@ impl Slot {
     pub(super) fn end(&mut self, now: Now) -> bool {
         self.count_before(now);
         self.was_long = now.mono_us.saturating_sub(self.anchor_us) >= LONG_US;
-        match std::mem::replace(&mut self.then, Then::GoOn) {
-            Then::GoOn => self.go_idle(now),
-            Then::RunSoon => {
+        match std::mem::replace(&mut self.then, NextStep::GoOn) {
+            NextStep::GoOn => self.go_idle(now),
+            NextStep::RunSoon => {
                 self.ended_us = now.mono_us;
                 self.become_due(now);
             }
-            Then::BeginAnew => {
+            NextStep::BeginAnew => {
                 *self = Slot { last_start: self.last_start, ..Slot::new(self.plan.clone(), now) }
             }
-            Then::Go => return false,
+            NextStep::Go => return false,
         }
         true
     }
@@ -188,13 +188,13 @@ impl Slot {
 
     /// It is to end with the run that goes on; false if it can go at once.
     pub(super) fn remove(&mut self) -> bool {
-        self.then = Then::Go;
+        self.then = NextStep::Go;
         self.stage == Stage::Running
     }
 
     /// Takes another plan. `latest_wall_us` is what the wall clock has shown already.
     pub(super) fn change(&mut self, plan: Plan, now: Now, latest_wall_us: i64) {
-        if matches!(self.then, Then::Go | Then::BeginAnew) {
+        if matches!(self.then, NextStep::Go | NextStep::BeginAnew) {
             self.plan = plan;
             self.begin_anew();
             return;
@@ -219,9 +219,9 @@ impl Slot {
         }
     }
 
-    /// What runs is no longer this slot's, and counts for nothing.
+    /// The run that goes on is no longer this slot's, and counts for nothing.
     fn begin_anew(&mut self) {
-        self.then = Then::BeginAnew;
+        self.then = NextStep::BeginAnew;
         self.next = None;
         self.overruns = 0;
         self.runs = 0;
@@ -229,13 +229,13 @@ impl Slot {
 
     /// The wall clock was set.
     pub(super) fn step(&mut self, step: Step, now: Now) {
-        if self.then == Then::BeginAnew {
+        if self.then == NextStep::BeginAnew {
             return;
         }
         self.count_before(step.before);
         match self.plan.cadence {
             Cadence::Every { .. } => {
-                // What an idle slot was stepped over counts as come; what waits or runs has enough to do.
+                // Ticks that an idle slot was stepped over count as come; a slot that waits or runs has enough to do.
                 let from_wall_us =
                     if self.is_idle() { step.before.wall_us.min(now.wall_us) } else { now.wall_us };
                 self.next = self.plan.grid_tick(self.anchor_us, now.mono_at(from_wall_us), now);

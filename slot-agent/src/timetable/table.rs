@@ -28,7 +28,7 @@ pub struct Start {
     pub waited_us: u64,
 }
 
-/// What a slot is doing. Instants are those of the monotonic clock.
+/// The state of a slot. Instants are those of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// No run is due; `None` if none ever will be, because the calendar has ended.
@@ -44,7 +44,7 @@ pub enum State {
     },
 }
 
-/// What is known of a slot.
+/// The state and the counts of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     pub state: State,
@@ -150,7 +150,7 @@ impl Timetable {
         Some(wake.max(now.mono_us))
     }
 
-    /// What is known of a slot; a removed one is known until its run has ended.
+    /// The state and the counts of a slot; a removed one has them until its run has ended.
     pub fn view(&self, key: Key, now: Now) -> Option<View> {
         self.slots.get(&key).map(|slot| slot.view(now))
     }
@@ -159,7 +159,7 @@ impl Timetable {
     /// it.
     fn look(&mut self, now: Now) {
         if let Some(step) = self.wall_clock.see(now) {
-            // What fell due before the step was seen stays due.
+            // A slot that fell due before the step was seen stays due.
             self.take_due(step.before);
             self.take_step(step, now);
         }

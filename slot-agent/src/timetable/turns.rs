@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! The order of turns.
 //!
 //! Owns the turns, who holds one and who waits for one. A run that lasts longer than [`LONG_US`] gives its turn
 //! back and takes a *long* turn as long as there is one, and a slot whose last run was long waits for a long
@@ -13,7 +13,7 @@ use super::table::Key;
 /// From this age on a run is long.
 pub(super) const LONG_US: u64 = 1_000_000;
 
-/// What a run waits for.
+/// The queue in which a run waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
     /// Nothing: it needs no turn.
@@ -102,7 +102,7 @@ impl Turns {
         places
     }
 
-    /// Whether anyone waits whose turn it is.
+    /// True if a slot waits whose turn it is.
     pub(super) fn has_work(&self) -> bool {
         !self.free.is_empty()
             || (self.quick_left > 0 && !self.quick.is_empty())

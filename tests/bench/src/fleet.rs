@@ -18,7 +18,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Delivery, Desired, Facts, Heartbeat};
 use estimand_api::slot::{Doing, Status};
 use estimand_api::write::{Content, Order, Write};
-use estimand_client::{Asking, Client, Credentials, Error, Options};
+use estimand_client::{Client, Credentials, DesiredQuery, Error, Options};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
@@ -246,8 +246,8 @@ impl Simulated {
     async fn ask(&self) {
         loop {
             let revision = lock(&self.follows).revision;
-            let asking = Asking { node: &self.node, agent: &self.agent, boot: 1, revision, wait: WAIT };
-            let answer = self.shared.manager.desired(asking).await;
+            let query = DesiredQuery { node: &self.node, agent: &self.agent, boot: 1, revision, wait: WAIT };
+            let answer = self.shared.manager.desired(query).await;
             match self.shared.note(answer) {
                 Some(desired) => {
                     self.shared.questions.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +267,11 @@ impl Simulated {
         {
             let mut follows = lock(&self.follows);
             follows.revision = desired.revision;
-            let names: Vec<&str> = desired.slots.iter().filter_map(name_of).collect();
+            let names: Vec<&str> = desired
+                .slots
+                .iter()
+                .filter_map(|slot| Some(slot.registration.data_name()?.as_str()))
+                .collect();
             follows.slots.retain(|name, _| names.contains(&name.as_str()));
         }
         self.hurry.notify_one();
@@ -298,8 +302,8 @@ impl Simulated {
 
     /// A first value for a slot, if that is new.
     fn take(&self, slot: &Assignment) -> Option<Write> {
-        let registered = slot.registered().ok()?;
-        let name = registered.registration.data_name;
+        let registered = slot.registration.supported()?;
+        let name = registered.registration.data_name.clone();
         let mut follows = lock(&self.follows);
         if follows.slots.contains_key(&name) {
             return None;
@@ -323,10 +327,6 @@ impl Simulated {
             order: Some(Order { epoch: slot.epoch, sequence: now.unsigned_abs() }),
         })
     }
-}
-
-fn name_of(slot: &Assignment) -> Option<&str> {
-    slot.registration.get("dataName")?.as_str()
 }
 
 impl Shared {

@@ -42,7 +42,7 @@ async fn order_is_kept_through_an_outage_with_both_disk_and_memory_in_use() {
 }
 
 #[tokio::test]
-async fn what_gathers_while_a_batch_is_on_its_way_leaves_together() {
+async fn writes_that_gather_while_a_batch_is_on_its_way_leave_together() {
     let dir = tempfile::tempdir().unwrap();
     let outbox = Arc::new(Mutex::new(None::<Outbox>));
     let puts = outbox.clone();
@@ -148,7 +148,7 @@ async fn a_killed_agent_loses_nothing_that_is_on_disk_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_for_the_line_arrives_in_smaller_pieces() {
+async fn a_batch_too_large_for_the_line_arrives_in_smaller_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let service = Service::start(|batch| if batch.len() > 10 { Reply::Hang } else { Reply::Take }).await;
     let impatient =

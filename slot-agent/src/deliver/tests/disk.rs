@@ -42,7 +42,7 @@ async fn a_full_spool_gives_up_the_oldest_and_counts_them() {
     let history = service.history("a");
     assert_eq!(history.len() as u64, figures.delivered);
     assert!(history.is_sorted());
-    // What was on its way when the bound was reached is kept; behind it the oldest are missing.
+    // The parcel that was on its way when the bound was reached is kept; behind it the oldest are missing.
     let gap = history.windows(2).position(|pair| pair[1] != pair[0] + 1).map_or(0, |place| place + 1);
     assert!(gap < 60, "{history:?}");
     check_newest(&history[gap..], 500);

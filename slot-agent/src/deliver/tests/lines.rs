@@ -1,4 +1,4 @@
-//! What a kill, a power cut or a bad disk leaves of the spool.
+//! The spool after a kill, a power cut or a fault of the disk.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn a_torn_tail_is_cut_off_at_whatever_byte_it_ends() {
             (items, found.damaged),
             (intact, usize::from(!ends.contains(&end) && !ends.contains(&(end - 1))))
         );
-        // What comes next does not stand behind the torn line. Not each time, because that waits for the disk.
+        // The next line does not stand behind the torn one. Not each time, because that waits for the disk.
         if end % 16 == 0 {
             assert_eq!(spool.append(&sent[..1], &[]).segments, [2]);
             spool.remove(2);
@@ -93,7 +93,7 @@ fn a_former_process_is_found_with_what_it_left_in_order() {
 }
 
 #[test]
-fn what_is_intact_but_wrong_is_told_apart_from_what_is_damaged() {
+fn intact_but_wrong_lines_are_told_apart_from_damaged_ones() {
     let mut bytes = Vec::new();
     let newline = Content::Value { text: "[1,\n2]".into(), valid_for: None, provenance: None };
     line::push(&Write { content: newline, ..write("a", 1, 0) }, &mut bytes);

@@ -1,4 +1,4 @@
-//! What follows from an answer.
+//! The consequences of an answer.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the data service does not take is told and left out; everything else arrives.
+//! Writes that the data service rejects are reported and left out; everything else arrives.
 
 use std::sync::{Arc, Mutex};
 
@@ -124,7 +124,7 @@ async fn an_agent_that_is_not_let_in_keeps_everything() {
 }
 
 #[tokio::test]
-async fn what_no_service_could_take_is_refused_here() {
+async fn a_write_that_no_service_could_take_is_refused_here() {
     let dir = tempfile::tempdir().unwrap();
     let outbox = Outbox::open(options(dir.path())).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));

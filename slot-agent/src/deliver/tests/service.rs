@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What to do with a batch.
+/// The answer to a batch.
 pub enum Reply {
     Take,
     /// Store it, then close the connection.

@@ -41,7 +41,7 @@ fn starts_do_not_drift_however_late_each_one_is() {
 }
 
 #[test]
-fn what_falls_due_during_a_run_is_skipped_and_counted() {
+fn ticks_during_a_run_are_skipped_and_counted() {
     let mut bench = Bench::wide();
     bench.put_lasting(1, every(S), 2_500 * MS);
     bench.put_lasting(2, aligned(S), 2_500 * MS);

@@ -156,7 +156,7 @@ fn put_again_while_the_old_run_goes_on_it_begins_when_that_has_ended() {
     bench.put_lasting(1, every(2 * S), 0);
     bench.pass(S);
     assert_eq!(bench.starts(1), [0]);
-    // What runs is not its own.
+    // The run that goes on is not its own.
     assert_eq!(bench.view(1), View { state: State::Running { since_us: 0 }, overruns: 0, runs: 0 });
     bench.end(1);
     bench.pass(4 * S);

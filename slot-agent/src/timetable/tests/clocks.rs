@@ -1,4 +1,4 @@
-//! What steps of the wall clock and changes of a zone's offset do, and what they don't.
+//! Steps of the wall clock and changes of a zone's offset.
 
 use chrono::DateTime;
 
@@ -21,7 +21,7 @@ fn after_noon(bench: &Bench, key: u64) -> Vec<f64> {
 }
 
 #[test]
-fn what_goes_by_the_monotonic_clock_does_not_feel_a_step() {
+fn cadences_on_the_monotonic_clock_do_not_feel_a_step() {
     let mut bench = bench_at(START);
     let mut plain = bench_at(START);
     for step in [3 * MINUTE, -500 * MINUTE, 1_000_000 * MINUTE, 7, -120_000] {

@@ -14,7 +14,7 @@ fn with_one_turn_everyone_gets_one_in_the_order_of_falling_due() {
     }
     bench.pass(S);
     let order: Vec<u64> = bench.runs.iter().map(|run| run.key).collect();
-    // Who has just run is behind all who wait, every time.
+    // A slot that has just run is behind all that wait, every time.
     assert!(order.chunks(5).all(|round| round == &[1, 2, 3, 4, 5][..round.len()]), "{order:?}");
     assert_eq!(order.len(), 101);
 }
@@ -111,7 +111,7 @@ fn one_that_was_long_and_is_quick_again_gets_a_quick_turn() {
 }
 
 #[test]
-fn what_takes_no_turn_does_not_wait_for_one() {
+fn a_plan_that_takes_no_turn_does_not_wait_for_one() {
     let mut bench = Bench::new(1, 0, start());
     bench.put_hanging(1, every(S));
     bench.put(2, Plan { takes_turn: false, ..every(S) });

@@ -1,4 +1,4 @@
-//! What a timetable is, said again without any cleverness: time goes by in steps of [`QUANTUM`], and at each of
+//! A timetable, written again without any cleverness: time goes by in steps of [`QUANTUM`], and at each of
 //! them every slot is asked whether it has a tick right there. Nothing is computed ahead, and nothing is sorted
 //! into queues.
 
@@ -340,7 +340,7 @@ impl Model {
         self.slots.values().filter(|s| s.doing == Doing::Running && s.in_long_turn == long).count()
     }
 
-    /// Whether someone waits although a turn is left.
+    /// True if a slot waits although a turn is left.
     pub fn someone_waits_in_vain(&self) -> bool {
         self.slots.values().filter(|slot| slot.doing == Doing::Waiting).any(|slot| {
             match slot.was_long && self.long_turns > 0 {

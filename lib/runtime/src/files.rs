@@ -1,0 +1,51 @@
+//! Files that are replaced as a whole: a reader finds the old one or the new one, also after a crash.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Replaces a file, or makes it, with these permissions (less the process's umask). The bytes are written beside it, as
+/// `NAME.new`, and are on disk before the file has its name. Blocking; one caller at a time for a path.
+pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // With its permissions from the beginning: others could open a file before they are changed.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    // The rename itself is durable when the folder is.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_with_its_permissions_and_nothing_is_left_beside_it() {
+        let folder = std::env::temp_dir().join(format!("estimand-files-{:016x}", fastrand::u64(..)));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("key");
+        // Left by a process that died before it could rename it, and readable by everybody.
+        fs::write(folder.join("key.new"), "half").unwrap();
+        for text in ["first", "second"] {
+            write_atomically(&path, text.as_bytes(), 0o600).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert!(write_atomically(&folder.join("none/key"), b"", 0o600).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -24,7 +24,7 @@ pub fn run(args: &PkiArgs) -> Result<(), Failure> {
 fn init(args: &InitArgs) -> Result<(), Failure> {
     let folder = folder(args.dir.as_ref());
     let authority = Authority::init(&folder, Utc::now())?;
-    let pin = hex(&authority.pin());
+    let pin = hex(authority.pin());
     if args.json {
         let made = json!({ "folder": folder, "authority": folder.join(AUTHORITY), "pin": pin });
         say(&format!("{made:#}\n"));
@@ -71,7 +71,7 @@ fn show(args: &IssueArgs, who: &Identity, certificate: &Path, key: &Path, made: 
     if args.json {
         let made = json!({
             "certificate": certificate, "key": key, "identity": who.to_uri(), "expiresAt": until,
-            "sha256": hex(&made.digest),
+            "sha256": hex(made.digest),
         });
         say(&format!("{made:#}\n"));
         return;

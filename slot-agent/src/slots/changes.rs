@@ -83,7 +83,7 @@ impl Slots {
             match assignment.registration.data_name() {
                 Some(name) => drop(desired.insert(name.clone(), assignment.clone())),
                 None => {
-                    tracing::error!(registration = ?assignment.registration, "a registration without a name")
+                    tracing::error!("an assignment names no registration; it is ignored");
                 }
             }
         }

@@ -43,7 +43,7 @@ impl FieldOptions {
             match member {
                 None => drop(map.insert((*field).to_owned(), value)),
                 Some(member) => {
-                    map.entry(*field).or_insert_with(|| Value::Object(Map::new()))[*member] = value
+                    map.entry(*field).or_insert_with(|| Value::Object(Map::new()))[*member] = value;
                 }
             }
         }

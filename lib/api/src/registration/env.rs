@@ -21,9 +21,10 @@ pub const WITHHELD: Value = Value::Null;
 
 /// Reads `env`, in which only secrets may be withheld: null.
 pub(super) fn read_env(it: FieldReader<'_>) -> BTreeMap<String, String> {
-    let secrets = it.fields.value("secrets").and_then(|value| names(value).ok()).unwrap_or_default();
-    let wrong = |message| FieldError::new("env", message).expected(it.expected);
-    let read = it.fields.part(it.name, |value| {
+    let FieldReader { fields, name, expected } = it;
+    let secrets = fields.value("secrets").and_then(|value| names(value).ok()).unwrap_or_default();
+    let wrong = |message| FieldError::new("env", message).expected(expected);
+    let read = fields.part(name, |value| {
         let (mut env, mut errors) = (BTreeMap::new(), Vec::new());
         for (name, value) in object(value).map_err(|message| vec![wrong(message)])? {
             match read_variable(&name, &value, secrets.contains(&name)) {

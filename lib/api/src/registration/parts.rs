@@ -173,8 +173,8 @@ impl Limits {
         limits
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        Value::Object(declaration::write(LIMIT_FIELDS, self))
+    pub(super) fn to_json(self) -> Value {
+        Value::Object(declaration::write(LIMIT_FIELDS, &self))
     }
 
     pub(super) fn schema() -> Value {

@@ -17,6 +17,9 @@ use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
+/// A watcher that has not caught up by then has lost a change.
+const LOST_AFTER: Duration = Duration::from_secs(60);
+
 const STABLE: &str = "node_capability";
 const NODES: u64 = 50;
 const SWAPS: u64 = 1_000;
@@ -158,7 +161,7 @@ fn follow(base: &str, stop: &AtomicBool) -> Watched {
             if watched.values == read(&http).1 {
                 return watched;
             }
-            assert!(since.elapsed() < PATIENCE, "it has lost something: {:?}", watched.values);
+            assert!(since.elapsed() < LOST_AFTER, "it has lost something: {:?}", watched.values);
         }
     }
 }

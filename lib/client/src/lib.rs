@@ -19,7 +19,7 @@ use bytes::Bytes;
 use reqwest::{Method, Response, StatusCode, header};
 use url::Url;
 
-use estimand_api::access::{TOKEN_VARIABLE, Token};
+use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
 use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
@@ -79,7 +79,7 @@ impl Credentials {
         let token = Some(text).filter(|text| !text.is_empty()).map(|text| Token::parse(&text));
         let file = |variable| std::env::var_os(variable).filter(|file| !file.is_empty()).map(PathBuf::from);
         Ok(Credentials {
-            token: token.transpose().map_err(|_| Error::Token)?,
+            token: token.transpose().map_err(Error::Token)?,
             trust: file(tls::AUTHORITY_VARIABLE).map(Trust::Authority),
             identity: file(tls::CERTIFICATE_VARIABLE).map(CertificateFiles::beside),
         })
@@ -106,8 +106,8 @@ pub enum Error {
     Untrusted { url: String, cause: String },
     #[error(transparent)]
     Files(#[from] FileError),
-    #[error("what {TOKEN_VARIABLE} says is no token")]
-    Token,
+    #[error("the token in {TOKEN_VARIABLE} is not valid: {0}")]
+    Token(TokenError),
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
 }

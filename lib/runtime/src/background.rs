@@ -74,6 +74,8 @@ impl Driver {
             () = end => {}
             () = self.make_rounds(work, rounds) => {}
         }
+        // A loop that has ended fails no more.
+        self.figures.failing.set(0);
     }
 
     async fn make_rounds<W: Work>(&mut self, work: &mut W, rounds: &Rounds) {

@@ -53,7 +53,6 @@ pub async fn heartbeat(
     body: Body<MAX_HEARTBEAT_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = own_node(&req, &who)?;
     let leadership = manager.leadership()?;
     let beat = input::heartbeat(&body.0)?;
@@ -141,7 +140,6 @@ pub async fn report_run(
     body: Body<MAX_REPORT_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = own_node(&req, &who)?;
     let id = input::whole("id", segment(&req, "id"), u64::MAX)?;
     let outcome = input::run_outcome(&body.0)?;

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Registration};
-use estimand_web::{Body, Failure, Query, path_name};
+use estimand_web::{Body, Failure, path_name};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -61,11 +61,9 @@ pub struct Termination {
     )
 )]
 pub async fn post(
-    req: HttpRequest,
     body: Body<MAX_REGISTRATION_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let name = Registration::parse(&body.0)?.registration.data_name;
     let (leadership, end) = (manager.leadership()?, Instant::now() + PLACED_WITHIN);
     read_again(&leadership, end).await?;
@@ -91,7 +89,6 @@ pub async fn post(
     )
 )]
 pub async fn delete(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     gone(path_name(&req)?, &manager).await
 }
 
@@ -106,8 +103,7 @@ pub async fn delete(req: HttpRequest, manager: ThinData<Manager>) -> Result<Http
         (status = 503, description = "As for any other data name", body = Problem),
     )
 )]
-pub async fn delete_instances(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
+pub async fn delete_instances(manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
     let name = DataName::parse("instances").map_err(|e| Problem::invalid_field(e.at("dataName")))?;
     gone(name, &manager).await
 }

@@ -72,7 +72,6 @@ pub async fn run(
     who: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let (name, node) = (path_name(&req)?, path_node(&req)?);
     let leadership = manager.leadership()?;
     if leadership.with(|state| state.cluster.registered(&name).is_none()) {

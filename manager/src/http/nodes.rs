@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::NodeName;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
-use estimand_web::{Failure, Principal, Query, path_node};
+use estimand_web::{Failure, Principal, path_node};
 
 use crate::Manager;
 use crate::core::{AuditedChange, RemoveError};
@@ -32,8 +32,7 @@ const REMOVE_WITHIN: Duration = Duration::from_secs(20);
         (status = 503, description = "`standing-by`: another manager leads", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
+pub async fn list(manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
     let nodes = manager.leadership()?.answer(|state| state.cluster.node_views())?;
     Ok(HttpResponse::Ok().json(nodes))
 }
@@ -52,7 +51,6 @@ pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRe
     )
 )]
 pub async fn get(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = path_node(&req)?;
     let view = manager.leadership()?.answer(|state| state.cluster.node_view(&node))?;
     Ok(HttpResponse::Ok().json(view.ok_or_else(|| problems::no_such_node(&node))?))
@@ -77,7 +75,6 @@ pub async fn remove(
     who: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = path_node(&req)?;
     let leadership = manager.leadership()?;
     let outcome = leadership.answer(|state| {
@@ -148,7 +145,6 @@ async fn set_cordon(
     manager: &Manager,
     cordoned: bool,
 ) -> Result<HttpResponse, Failure> {
-    Query::parse(req.query_string(), &[])?;
     let node = path_node(req)?;
     let leadership = manager.leadership()?;
     let action = if cordoned { "cordoned" } else { "uncordoned" };

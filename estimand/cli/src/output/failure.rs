@@ -89,7 +89,7 @@ impl Failure {
                     _ => Exit::Failed,
                 },
                 client::Error::Unreachable { .. } | client::Error::Untrusted { .. } => Exit::Unreachable,
-                client::Error::Address(_) | client::Error::Files(_) | client::Error::Token => Exit::Usage,
+                client::Error::Address(_) | client::Error::Files(_) | client::Error::Token(_) => Exit::Usage,
                 client::Error::Unexpected { .. } | client::Error::Tls(_) => Exit::Failed,
             },
             Failure::Missing(_) => Exit::Missing,

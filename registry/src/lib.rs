@@ -6,7 +6,7 @@
 //!
 //! `core` decides, `http` translates, `storage` knows the rows, `tasks` tell others of changes.
 //!
-//! What must hold: what was acknowledged survives any crash; what is read is what is stored; the version of
+//! Invariants: an acknowledged change survives any crash; reads give the stored registrations; the version of
 //! a name never goes back; the inputs of registrations form no cycle; each change is in the audit trail.
 
 mod core;
@@ -43,7 +43,7 @@ use writer::{HistoriesTicket, Register, RegistryState, Remove};
 pub use crate::core::MAX_REGISTRATIONS;
 pub use tasks::managers::manager_options;
 
-/// How long the data service is asked whether a name is bound.
+/// How long the registry waits for the data service's bindings and values.
 const ASK_WITHIN: Duration = Duration::from_millis(500);
 
 /// Called once, with the reason, when the registry cannot go on and its process should end.
@@ -120,14 +120,14 @@ impl Registry {
         Registry(Arc::new(Inner { shared, writer, audit }))
     }
 
-    /// The data service that is told which histories to keep. Its address may not be known when the registry starts;
-    /// until this is called none is told.
+    /// Sets the data service that is told which histories to keep. Its address may not be known when the registry
+    /// starts; until this is called none is told.
     pub fn set_data_service(&self, client: Client) {
         self.0.shared.histories.set_data_service(client);
     }
 
-    /// The managers that are told of changes, made with [`manager_options`]. Their addresses may
-    /// not be known when the registry starts; until this is called nobody is told, and no deletion waits.
+    /// Sets the managers that are told of changes; their clients are made with [`manager_options`]. Their addresses may
+    /// not be known when the registry starts; until this is called no manager is told, and no deletion waits.
     pub fn set_managers(&self, clients: Vec<Client>) {
         self.0.shared.managers.set(clients);
     }
@@ -180,17 +180,17 @@ impl Registry {
         }
     }
 
-    /// Waits until the slots of a deleted name are gone, and returns what is not certain about that.
+    /// Waits until the slots of a deleted name are gone, and returns a hint if that is not certain.
     async fn gone(&self, name: &DataName) -> Option<String> {
         self.0.shared.managers.gone(name).await
     }
 
-    /// Refuses what no agent would run, and inputs that nothing provides.
+    /// Rejects a registration that no agent would run, and inputs that nothing provides.
     async fn check(&self, registration: &Registration) -> Result<(), Problem> {
         if let Err(reason) = (self.0.shared.check)(registration) {
             return Err(Problem::invalid_field(FieldError::new("cmd", reason)));
         }
-        // An executable may ask for whatever it likes; what is computed here waits for what it names.
+        // An executable may have any inputs; a built-in collector and an expression wait for theirs.
         match registration.mode {
             Mode::Exec | Mode::Stream => Ok(()),
             Mode::Builtin | Mode::Expr => self.check_inputs(&registration.inputs).await,
@@ -216,7 +216,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether values are served under the name. If the data service cannot be asked, they may be.
+    /// True if values are served under the name, or the data service cannot be asked.
     async fn has_values(&self, name: &DataName) -> bool {
         let Some(client) = self.0.shared.histories.data_service() else { return true };
         let asked = async {
@@ -230,8 +230,8 @@ impl Registry {
         }
     }
 
-    /// Refuses a name that serves another one's values. If the data service cannot be asked, that is left to
-    /// it: it refuses what is written to a bound name.
+    /// Rejects a name that serves another one's values. If the data service cannot be asked, that is left to
+    /// it: it rejects writes to a bound name.
     async fn check_unbound(&self, name: &DataName) -> Result<(), Problem> {
         let Some(client) = self.0.shared.histories.data_service() else { return Ok(()) };
         let bindings = match timeout(ASK_WITHIN, client.bindings()).await {

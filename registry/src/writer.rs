@@ -1,4 +1,4 @@
-//! The registrations as the single writer's state: what is stored, what is published, and what follows a change.
+//! The registrations as the single writer's state: their storage, their publication, and the consequences of a change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::core::edit::{self, Ask, Occasion, Outcome};
 use crate::core::{Edit, Registrations, Rejection, RenderedRegistration};
 use crate::storage::{self, Storage, rows};
 
-/// What the writer owns.
+/// The state that the writer owns.
 pub struct RegistryState {
     shared: Arc<Shared>,
     storage: Storage,
@@ -84,7 +84,7 @@ impl State for RegistryState {
         self.show(self.registrations().with(&edit.name, edit.after.clone()));
     }
 
-    /// Whether exactly this edit is the last one of its name.
+    /// True if exactly this edit is the last one of its name.
     fn took_effect(&self, edit: &Edit) -> bool {
         let last = self.versions.get(edit.name.as_str()).copied();
         let registrations = self.shared.registrations.load();

@@ -91,7 +91,7 @@ fn replacing_grows_the_version_and_only_a_real_change_counts() {
     let (_folder, store) = sqlite();
     let service = Running::start(&store);
     let first = service.post(&simple("a")).expect_status(201).json();
-    // What a GET returned may be sent back, and changes nothing.
+    // The body of a GET may be sent back, and changes nothing.
     let same = service.put(&first).expect_status(200);
     assert_eq!((same.json(), same.header("etag")), (first.clone(), Some("\"1\"")));
 
@@ -137,7 +137,7 @@ fn versions_grow_over_deletion_and_restart() {
     let expected: Vec<(Value, Value)> =
         expected.iter().zip((1..=5).rev()).map(|(a, v)| (json!(a), json!(v))).collect();
     assert_eq!(actions, expected.iter().map(|(a, v)| (a, v)).collect::<Vec<_>>());
-    // A deletion shows what was deleted.
+    // The entry of a deletion has the deleted registration.
     assert_eq!((&trail[1]["registration"]["max-Time"], &trail[1]["by"]), (&json!(9), &json!("127.0.0.1")));
     service.stop();
 }
@@ -154,7 +154,7 @@ fn a_cycle_of_inputs_is_refused_and_shown() {
     service.post(&simple("c")).expect_status(201);
     assert!(refused(service.put(&reading("c", &["b"])), 409).contains("c → b → c"));
     assert_eq!(service.trail("c").len(), 1);
-    // What a registration read before it is replaced is no part of the graph any more.
+    // The former inputs of a replaced registration are no part of the graph any more.
     service.put(&reading("a", &["plain"])).expect_status(200);
     service.put(&reading("c", &["a"])).expect_status(200);
     service.stop();

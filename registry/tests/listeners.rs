@@ -1,4 +1,4 @@
-//! What the data service hears of registrations, and what is asked of it.
+//! The registry's requests to the data service: histories that it should keep, and questions about its bindings.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What the managers hear of registrations, and what a deletion says of theirs.
+//! The registry's messages to managers, and the hints of a deletion about their slots.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn hint(response: &Response) -> Option<&str> {
     response.header("estimand-hint")
 }
 
-/// Whether this tells of a version of a registration.
+/// True for a message about this version of a registration.
 fn is(name: &'static str, version: u64) -> impl Fn(&Value) -> bool {
     move |told| told["dataName"] == name && told["version"] == version
 }
@@ -33,7 +33,7 @@ fn a_change_pokes_every_manager_with_what_is_registered() {
     assert_eq!(told, service.get("/api/registry/a").json());
     standby.wait_for("the replacement", is("a", 2));
 
-    // What changes nothing is not worth a word.
+    // A request that changes nothing sends no message.
     service.put(&with("a", &json!({ "timeout": 2 }))).expect_status(200);
     refused(service.post(&simple("a")), 409);
     service.post(&simple("b")).expect_status(201);
@@ -57,7 +57,7 @@ fn a_manager_that_hangs_holds_up_neither_a_change_nor_another_manager() {
         leader.wait_for("the replacement", is("a", timeout + 1));
     }
     assert_eq!(hanging.told().len(), 1);
-    // Only what holds at last is left to tell.
+    // Only the last version is left to send.
     hanging.let_go();
     hanging.wait_for("the last replacement", is("a", 6));
     assert_eq!(hanging.told().len(), 2, "{:?}", hanging.told());
@@ -102,7 +102,7 @@ fn a_deletion_names_the_nodes_that_did_not_confirm_it() {
     let said = hint(&answer).unwrap();
     assert!(said.starts_with("`a` may still run on n-3, n-4, from where"), "{said}");
     assert!(said.ends_with("each node ends it when it is heard of again"), "{said}");
-    // Nobody is told of what was not done.
+    // No manager is told of a deletion that failed.
     let told = leader.told().len();
     assert_eq!(hint(&service.delete("a").expect_status(404)), None);
     assert_eq!(leader.told().len(), told);

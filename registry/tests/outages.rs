@@ -1,4 +1,4 @@
-//! A database that is not there, goes away, is taken over, or holds what cannot be read.
+//! A database that is not there, goes away, is taken over, or has rows that cannot be read.
 
 #![allow(clippy::unwrap_used)]
 
@@ -156,11 +156,11 @@ fn survives_kills(kind: Kind) {
     service.stop();
 }
 
-/// Registers a name; `false` if whether that took effect is unknown. An answer that says that nothing was done
+/// Registers a name; `false` if the outcome is unknown. An answer that says that nothing was done
 /// is put to the test by sending the same again: it would be a 409 if something was.
 fn register(service: &Running, name: &str) -> bool {
     wait::until(PATIENCE, "an answer to a registration", || {
-        // Whatever the database does, reads are answered.
+        // Reads are answered in every state of the database.
         service.get("/api/registry").expect_status(200);
         let response = service.post(&simple(name));
         if response.status == 201 {

@@ -1,7 +1,7 @@
-//! The audit trail: who changed which registration, binding, token or node, from where, and when.
+//! The audit trail: each change of a registration, binding, token or node, with its author, address and time.
 //!
-//! Nothing is written twice for it: registrations and bindings keep a history of their own, and this reads them together
-//! with what has none.
+//! Nothing is written twice for it: registrations and bindings keep a history of their own. The trail joins them with
+//! the entries of tokens and nodes, which have no history.
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -81,7 +81,7 @@ fn other(row: AuditRow) -> AuditEntry {
     entry(row.at, &row.actor, &row.kind, row.subject, row.action, detail)
 }
 
-/// Who is a name, an address, or both with an `@` between them.
+/// `who` is a name, an address, or both with an `@` between them.
 fn entry(
     at: i64,
     who: &str,

@@ -16,7 +16,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What [`hex`] wrote; none if it is something else.
+/// Reads a digest that [`hex`] wrote; none if the text is no digest.
 pub fn from_hex(text: &str) -> Option<Digest> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {

@@ -31,7 +31,7 @@ pub async fn create(
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
     let new = NewToken::from_map(parse_object(&body.0)?)?;
-    // First of all: a token that nobody can join with would be none.
+    // This comes first: without an authority that can be read, nobody could join with the token.
     let pin = (new.role == Grant::Join).then(|| access.signer()?.pin()).transpose()?;
     let (token, row) = access.create(&new, &who.to_string()).await?;
     tracing::info!(name = row.name, role = row.role, by = %who, "a token was made");

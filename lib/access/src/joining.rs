@@ -1,10 +1,10 @@
-//! Certificates of nodes: a node joins with a token that is good for that and for one key, and renews what it got by
-//! showing it. The token may be shown again with that key, for an answer may be lost.
+//! Certificates of nodes: a node joins with a join token, which is good for one key, and renews its certificate by
+//! showing it. The token may be shown again with the same key, because a response may be lost.
 //!
 //! The key with which a node has joined is a row among the tokens, which each renewal prolongs: listing shows it, and
-//! revoking it ends all certificates of that key at once. What is signed is the key alone; the name is that of the
-//! request's path, which was checked against what is shown. A name that another key speaks for is not given away,
-//! unless the token was made for that very node.
+//! revoking it ends all certificates of that key at once. Only the key is taken from the signing request; the name is
+//! that of the request's path, which was checked against the credential. A name that another key speaks for is not
+//! given away, unless the token was made for that very node.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -191,7 +191,7 @@ impl Access {
             Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
             None => (tokens::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
         };
-        // All of it or nothing, and nothing if somebody else joins with the token, or the key is revoked, at this moment.
+        // All of it or nothing, and nothing if another key joins with the token, or the key is revoked, at this moment.
         let unused = token.filter(|row| row.used_by.is_none());
         let live = unused.into_iter().chain(before).map(|row| row.id.clone()).collect();
         let used = unused.map(|row| TokenRow { used_by: Some(key), ..row.clone() });
@@ -207,7 +207,7 @@ impl Access {
     }
 }
 
-/// Whether that may have a certificate of this node at all.
+/// Rejects a credential that is not good for a certificate of this node.
 fn check_may(credential: &Credential, node: &NodeName) -> Result<(), Problem> {
     if let Some(own) = credential.node.as_deref()
         && own != node.as_str()

@@ -2,9 +2,9 @@
 //! for a database; each change is stored with its entry in the audit trail.
 //!
 //! Every service has an [`Access`] of its own on the database that they share. One that serves the registry also
-//! makes tokens, lists and revokes them ([`Access::routes`]); the others look for changes every two seconds. A token is
-//! known to nobody but its holder, with one exception: the operator's first token, which is kept in the data folder for the
-//! users who may read that.
+//! makes tokens, lists and revokes them ([`Access::routes`]); the others look for changes every two seconds. Only its
+//! holder knows a token, with one exception: the operator's first token is kept in the data folder, for the users who
+//! may read that.
 //!
 //! The policy here admits a request to a route. The data service decides which nodes' values a node may write.
 
@@ -32,7 +32,7 @@ pub use joining::Signer;
 pub use policy::Openness;
 use tokens::{Credential, CredentialKind, Tokens};
 
-/// Between two looks at what others have changed.
+/// The time between two looks for changes by other services.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -62,8 +62,8 @@ struct Inner {
     own: Mutex<Vec<(Token, Credential)>>,
     /// Signs the certificates of nodes, where that is done.
     signer: OnceLock<Signer>,
-    /// Held while tokens are changed, or loaded and shown: otherwise newer ones would be replaced by what was read before
-    /// them.
+    /// Held while tokens are changed, or loaded and published: otherwise tokens that were read earlier would replace
+    /// newer ones.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -149,7 +149,7 @@ impl Access {
         }
     }
 
-    /// Reads what is stored. The caller holds the turn.
+    /// Reads the stored tokens. The caller holds the turn.
     async fn load(&self) -> Result<(), Error> {
         // Once: a migration takes the writers' turn, however little there is to do.
         let first = self.0.tokens.load().stored().is_none();
@@ -204,7 +204,7 @@ impl Access {
         self.store_unless_revoked(vec![], rows, by).await.map(drop)
     }
 
-    /// The same, unless somebody has revoked one of these meanwhile, elsewhere; whether it was stored.
+    /// The same, unless one of the `live` tokens was revoked elsewhere in the meantime. Returns true if it was stored.
     async fn store_unless_revoked(
         &self,
         live: Vec<String>,
@@ -250,7 +250,7 @@ impl Work for Look {
     }
 }
 
-/// With it begins, in place of a name, the SHA-256 of the public key of a certificate.
+/// The beginning of the SHA-256 of a certificate's public key, where it is given in place of a name.
 const KEY_DIGEST: &str = "sha256:";
 
 fn unreachable(error: &Error) -> Problem {

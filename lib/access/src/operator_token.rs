@@ -1,7 +1,7 @@
 //! The operator's first token: made when there is none, and kept in a file that only its owner can read.
 //!
-//! The file is written before the token is stored: a crash between the two leaves a file that lets nobody in, and the
-//! next start makes another one. Who deletes the file gets a new token at the next start, and the old one is revoked.
+//! The file is written before the token is stored: a crash between the two leaves a file with a token that is unknown,
+//! and the next start makes another one. If the file is deleted, the next start makes a new token and revokes the old.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,9 +15,9 @@ use estimand_store::Error;
 
 use crate::{Access, digest, tokens};
 
-/// What the token is called.
+/// The name of the token.
 const NAME: &str = "operator";
-/// Who made it, in the audit trail.
+/// Its author in the audit trail.
 const BY: &str = "first start";
 const MAX_BYTES: u64 = 1024;
 
@@ -33,7 +33,7 @@ pub fn read(place: &Path) -> Option<Token> {
     Token::parse(&text).ok()
 }
 
-/// Makes a token and keeps it there. Whoever calls this has the turn.
+/// Makes a token and keeps it there. The caller holds the turn.
 pub async fn make(access: &Access, place: &Path) -> Result<(), Error> {
     let token = digest::random_token();
     let line = format!("{}\n", token.expose());

@@ -22,9 +22,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The requests that need no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Openness {
-    /// Read and write values: for addresses that only this machine reaches. What starts a command needs a token.
+    /// Read and write values: for addresses that only this machine reaches. Starting a command needs a token.
     Values,
-    /// Ask whether the service is well.
+    /// Nothing but health and the interface's description.
     Nothing,
     /// Everything.
     Everything,
@@ -100,8 +100,9 @@ fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Creden
     Ok(Some(credential))
 }
 
-/// The credential that a request shows; none if it shows none. All that it shows has to be valid. A token counts more than
-/// the certificate of the connection, because it was given with the request; the credential expires with the first of both.
+/// The credential that a request shows; none if it shows none. All that it shows has to be valid. A token counts more
+/// than the certificate of the connection, because it was given with the request; the credential expires with the first
+/// of both.
 pub fn credential_of(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Credential>, Problem> {
     let certificate = req.conn_data::<PeerIdentity>().map(|peer| of_certificate(access, peer)).transpose()?;
     let mut all = req.headers().get_all(AUTHORIZATION);
@@ -196,7 +197,7 @@ fn nothing_shown(role: Role) -> Problem {
     ))
 }
 
-/// Where values are open to this machine, a page in somebody's browser must not pass for it: a name that leads here by
+/// Where values are open to this machine, a page in a browser must not pass for it: a host name that leads here by
 /// its owner's DNS is not one of ours.
 fn check_host(req: &HttpRequest) -> Result<(), Problem> {
     match host_of(req).is_none_or(is_here) {

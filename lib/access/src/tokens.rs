@@ -16,11 +16,11 @@ use crate::operator_token;
 /// More tokens than any cluster has; a bound, so that nothing grows without one.
 const MAX_TOKENS: usize = 20_000;
 
-/// With this begin the names of joined nodes' certificates, which are listed and revoked like tokens.
+/// The beginning of the names of joined nodes' certificates, which are listed and revoked like tokens.
 const CERTIFICATE: &str = "certificate-";
 /// How much of a key's digest is in such a name.
 const NAMED_DIGITS: usize = 12;
-/// For how long somebody may join, unless said otherwise.
+/// The lifetime of a join token, unless another one is given.
 const JOIN_MICROS: i64 = 3_600_000_000;
 
 /// A token or a certificate, and the rights that it gives.
@@ -45,7 +45,7 @@ pub enum CredentialKind {
 }
 
 impl Credential {
-    /// For people.
+    /// A description for people.
     pub fn description(&self) -> String {
         match self.kind {
             CredentialKind::Token(_) => format!("the token `{}`", self.name),
@@ -87,7 +87,7 @@ impl Tokens {
         self.by_digest.get(&digest::of(token))
     }
 
-    /// Whether certificates of that key are revoked.
+    /// True if certificates of that key are revoked.
     pub fn is_revoked(&self, key: &Digest) -> bool {
         self.revoked.contains(key)
     }
@@ -109,7 +109,7 @@ impl Tokens {
         self.by_digest.values().find(speaks).map(|known| &*known.name)
     }
 
-    /// The row of a join token with which that key may join: nobody has yet, or that key has.
+    /// The row of a join token with which that key may join: the token is unused, or that key has used it.
     pub fn to_join_with(&self, token: &Digest, key: &str, now: i64) -> Option<&TokenRow> {
         let hash = digest::hex(token);
         let row = self.rows().iter().find(|row| row.hash == hash && row.role == Grant::Join.as_str())?;
@@ -131,7 +131,7 @@ impl Tokens {
         }
     }
 
-    /// Whether the operator's token that is kept there lets nobody in: there is none, or it is not ours.
+    /// True if no operator's token is kept there, or one that is unknown here.
     pub fn is_new(&self, place: &Path) -> bool {
         operator_token::read(place).is_none_or(|token| self.find(token.expose()).is_none())
     }
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_key_of_a_certificate_is_no_token_and_is_remembered_when_it_is_revoked() {
-        // What a key's digest is of can be known to anybody.
+        // The digest is that of a public key, which is no secret.
         let key = digest::of("a public key");
         let row = row_of_key(&digest::hex(&key), "n1", 10, "join", 5);
         let before = tokens(vec![row.clone()]);
@@ -335,7 +335,7 @@ mod tests {
         let after = tokens(vec![before.revoked(&row.name, "me", 7).unwrap()]);
         assert!(after.is_revoked(&key) && after.of_key(&row.hash).is_some());
         assert_eq!(others(&after, "n1", "", 7), 0);
-        // Also one that nobody has heard of.
+        // A key without a row can be revoked too.
         let unheard = tokens(vec![]).revoked_key(&key, "me", 8);
         assert!(tokens(vec![unheard]).is_revoked(&key));
         assert_eq!(before.check_new(&asked("certificate-mine", None), 6).unwrap_err().status, 409);

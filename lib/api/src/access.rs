@@ -18,7 +18,7 @@ use crate::schema;
 /// The environment variable that holds a token.
 pub const TOKEN_VARIABLE: &str = "ESTIMAND_TOKEN";
 
-/// With it a token begins, so that whoever searches for leaked secrets finds one.
+/// The beginning of a new token, by which a search for leaked secrets finds it.
 const PREFIX: &str = "estimand_";
 const SHORTEST: usize = 24;
 const LONGEST: usize = 256;
@@ -32,7 +32,7 @@ pub struct Token(String);
 pub struct TokenError;
 
 impl Token {
-    /// Takes a text for a token; whether it lets anybody in is the service's to say.
+    /// Checks the form of a token. Only the service knows if it is valid.
     pub fn parse(text: &str) -> Result<Token, TokenError> {
         let text = text.trim();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
@@ -284,12 +284,12 @@ pub fn no_such_token(name: &str) -> Problem {
     Problem::not_found(format!("there is no live token `{}`", crate::problem::shorten(name)))
 }
 
-/// 401: nobody is known by that, or nothing was shown.
+/// 401: the credential is missing or unknown.
 pub fn unauthorized(detail: impl Into<String>) -> Problem {
     Problem::new(401, kind::UNAUTHORIZED, "This needs a token", detail)
 }
 
-/// 403: it is known who asks, and they may not.
+/// 403: the caller is known and may not do this.
 pub fn forbidden(detail: impl Into<String>) -> Problem {
     Problem::new(403, kind::FORBIDDEN, "This is not allowed", detail)
 }

@@ -1,6 +1,6 @@
 //! A registration on its way from the manager to an agent, which may be older than the registry.
 //!
-//! What an agent does not know of a registration is never ignored: it may be a limit, a digest or a privilege. Such a
+//! An unknown field of a registration is never ignored: it may be a limit, a digest or a privilege. Such a
 //! registration is decoded all the same, with the reasons why it cannot be run, so that it stops neither the others
 //! nor the conversation; and it is written back as it came, so that a newer agent finds it whole.
 

@@ -1,8 +1,8 @@
 //! The command of a slot, as the wire has it: one line that is split into words, or the words themselves.
 //!
 //! No shell is ever started. A line is split by the quoting rules of a shell and by nothing else of it, so a
-//! pipe or a redirection in it is passed on as a word; [`Command::shell_hint`] tells whoever wrote one. What
-//! went through a constructor can be run: it has a first word, holds no NUL byte, and is not too long.
+//! pipe or a redirection in it is passed on as a word; [`Command::shell_hint`] tells its author so. A command from a
+//! constructor can be run: it has a first word, holds no NUL byte, and is not too long.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ const MAX_HINT_LINE_BYTES: usize = 160;
 /// A command.
 ///
 /// The variants are open because a registration that starts no process keeps other text in the same field (the
-/// name of a built-in collector, an expression); what is to be run comes from [`Command::line`],
+/// name of a built-in collector, an expression); a command that is to be run comes from [`Command::line`],
 /// [`Command::words`] or [`Command::from_json`], which check it.
 ///
 /// ```

@@ -2,7 +2,7 @@
 //!
 //! A [`Span`] is never a float: text is read digit by digit, so `0.1` is 100 milliseconds and not a little
 //! more. A span displays as the shortest text that reads back as the same span. It is at most
-//! [`Span::MAX`]; whether zero makes sense is for the caller to say.
+//! [`Span::MAX`]; the caller decides if zero makes sense.
 
 use std::fmt;
 use std::str::FromStr;
@@ -81,7 +81,7 @@ impl Span {
         }
     }
 
-    /// The nearest whole number of microseconds; what is above zero never becomes zero.
+    /// The nearest whole number of microseconds; a length above zero never becomes zero.
     pub fn from_secs_f64(seconds: f64) -> Result<Span, SpanError> {
         let micros = seconds * MICROS_PER_SECOND as f64;
         let problem = match micros {
@@ -193,8 +193,8 @@ fn decimal(number: &str, unit: u64) -> Result<u64, &'static str> {
             return Err(TOO_LONG);
         }
     }
-    // The last digit is not zero here, and a day has 2 as a factor thirteen times: what has more digits than that
-    // is no whole number of microseconds, whatever the unit.
+    // The last digit is not zero here, and a day has 2 as a factor thirteen times: a fraction with more digits than
+    // that is no whole number of microseconds in any unit.
     let (mut numerator, mut denominator) = (0u64, 1u64);
     for digit in fraction.trim_end_matches('0').bytes() {
         numerator = numerator * 10 + u64::from(digit - b'0');
@@ -230,7 +230,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Days, hours and minutes one after the other, then seconds with what is left.
+/// Days, hours and minutes one after the other, then seconds with the rest.
 fn mixed(micros: u64) -> String {
     let (mut text, mut left) = (String::new(), micros);
     for (name, unit) in &UNITS[..3] {

@@ -34,8 +34,8 @@ impl Fields {
         Fields { prefix, ..Self::new(map) }
     }
 
-    /// Takes an optional field; `null` is the same as absent. `read` turns it into what is meant, or says
-    /// what was wrong in its `Err`.
+    /// Takes an optional field; `null` is the same as absent. `read` returns its value, or a message about the
+    /// error.
     pub fn optional<T>(
         &mut self,
         name: &'static str,
@@ -58,7 +58,7 @@ impl Fields {
         }
     }
 
-    /// The same for a field whose reader says where in it the errors are.
+    /// The same for a field whose reader gives the places of the errors in it.
     pub fn part<T>(
         &mut self,
         name: &'static str,
@@ -103,7 +103,7 @@ impl Fields {
         self.errors.extend(errors);
     }
 
-    /// Ends the reading: what is left is unknown. Returns every error.
+    /// Ends the reading: the fields that are left are unknown. Returns every error.
     pub fn end(mut self) -> Vec<FieldError> {
         for (name, value) in std::mem::take(&mut self.map) {
             if self.known.contains(&name.as_str()) {
@@ -158,7 +158,7 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
 const MAX_GIVEN_CHARS: usize = 64;
 
 /// The known name that was probably meant, if one is near enough. A short word is a few edits away
-/// from any other; a guess must keep most of what was written.
+/// from any other; a guess must keep most of the given letters.
 pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let given: String = given.chars().take(MAX_GIVEN_CHARS).collect::<String>().to_ascii_lowercase();
     let distance = |known: &str| strsim::levenshtein(&known.to_ascii_lowercase(), &given);

@@ -1,7 +1,7 @@
 //! The identity that a certificate names: a node, a service or an operator.
 //!
-//! The name stands in the certificate as one URI, such as `estimand:node:n1`; nothing else in it says what it is good for.
-//! A certificate that names nobody, or two, or in other words, lets nobody in.
+//! The name stands in the certificate as one URI, such as `estimand:node:n1`; nothing else in the certificate grants
+//! anything. A certificate that names no identity, or two, or in another form, is rejected.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Identity {
 pub struct IdentityError;
 
 impl Identity {
-    /// Reads what [`Identity::to_uri`] wrote, to the letter.
+    /// Reads a URI that [`Identity::to_uri`] wrote, to the letter.
     pub fn parse(uri: &str) -> Result<Identity, IdentityError> {
         let rest = uri.strip_prefix(SCHEME).ok_or(IdentityError)?;
         let (kind, name) = rest.split_once(':').ok_or(IdentityError)?;

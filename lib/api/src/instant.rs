@@ -34,7 +34,8 @@ pub fn to_rfc3339(micros: i64) -> String {
 /// The instants that can be written: the years 0 to 9999 in UTC, in microseconds since 1970.
 pub const WRITABLE: std::ops::Range<i64> = -62_167_219_200_000_000..253_402_300_800_000_000;
 
-/// An instant in a header: there those who make clients take no `format: date-time`. That the day exists is not said.
+/// An instant in a header: generators of clients take no `format: date-time` there. The pattern admits days that do
+/// not exist.
 #[derive(Debug)]
 pub enum Instant {}
 

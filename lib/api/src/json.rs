@@ -1,8 +1,8 @@
 //! The rules for a JSON document from outside beyond its syntax, and the text form in which values are kept.
 //!
 //! Text is valid UTF-8, nests at most [`MAX_DEPTH`] deep and names no key twice in one object: a duplicate
-//! key means that sender and reader disagree about what was said. Its numbers are finite and its strings are
-//! text, so that every reader can take what one writer wrote. [`compact`] checks that on text whose
+//! key means that sender and reader may disagree about the value. Its numbers are finite and its strings are
+//! text, so that every reader can take the text of any writer. [`compact`] checks that on text whose
 //! syntax serde_json has already accepted, and removes the white space between tokens, so that a value is one
 //! line. Numbers and strings are kept to the letter.
 
@@ -170,7 +170,7 @@ fn unescape(token: &str) -> Cow<'_, str> {
     Cow::Borrowed(&token[1..token.len() - 1])
 }
 
-/// Parses a body that must be one JSON object; the problem says what else it was.
+/// Parses a body that must be one JSON object; the problem names the kind of any other body.
 pub fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     match parse_document(body)? {
         Value::Object(map) => Ok(map),
@@ -206,7 +206,7 @@ pub fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| fraction().map(|number| number as u64))
 }
 
-/// The same document with its whole numbers written as such: what is derived for `u64` does not know that `3.0` is one.
+/// The same document with its whole numbers written as such: a derived reader of `u64` does not take `3.0` for one.
 pub fn written_whole(document: Value) -> Value {
     match document {
         Value::Number(_) => whole(&document).map_or(document, Value::from),

@@ -1,7 +1,7 @@
 //! A place inside a JSON value, as RFC 6901 writes it: `/value`, `/cores/0/usage`.
 //!
-//! A pointer is looked up in the *text* of a value, which becomes no tree: what it leads to is a piece of the
-//! text, so numbers keep their digits, and a look costs one pass over what lies before the place. It is
+//! A pointer is looked up in the *text* of a value, which becomes no tree: the result is a piece of the
+//! text, so numbers keep their digits, and a look costs one pass over the text before the place. It is
 //! meant for text that was checked when it came in (see [`crate::json`]); in any other text it may find
 //! nothing or something odd, but never panics and never looks at a byte twice.
 
@@ -37,7 +37,7 @@ impl PointerError {
     pub fn at(&self, field: &str) -> FieldError {
         let error = FieldError::new(field, format!("is not a JSON pointer: {}", self.message));
         let error = error.given(&self.given);
-        // Most of those who write no slash mean a key of the value itself.
+        // Without a slash, most people mean a key of the value itself.
         match Pointer::parse(&format!("/{}", self.given)) {
             Ok(meant) if !self.given.is_empty() && !self.given.starts_with('/') => {
                 error.expected(format!("`{meant}`?"))
@@ -64,8 +64,8 @@ impl Pointer {
     /// The same as a regular expression.
     pub const PATTERN: &'static str = r"^(/([^~/\x00]|~[01])*)+$";
 
-    /// Checks the text and makes a pointer of it. The empty pointer, which leads to the whole value, is refused:
-    /// whoever wants the whole value asks for no field.
+    /// Checks the text and makes a pointer of it. The empty pointer, which leads to the whole value, is rejected:
+    /// a request for the whole value has no field.
     pub fn parse(text: &str) -> Result<Self, PointerError> {
         let wrong = |message| Err(PointerError { given: text.to_owned(), message });
         if !text.starts_with('/') {
@@ -98,8 +98,8 @@ impl Pointer {
         json.get(place.value()?)
     }
 
-    /// The pointers that lead on from the last place on the way that is there, at most `most` of them: what
-    /// somebody may have meant who finds nothing.
+    /// The pointers that lead on from the last place on the way that is there, at most `most` of them: hints for
+    /// a pointer that finds nothing.
     pub fn nearby(&self, json: &str, most: usize) -> Vec<String> {
         let mut place = Cursor::new(json);
         let mut at = String::new();
@@ -264,7 +264,7 @@ impl<'j> Cursor<'j> {
 /// A string token, quotes and escapes included, is this key.
 fn is_key(token: &str, key: &str) -> bool {
     let inner = &token[1..token.len() - 1];
-    // An escape is longer than what it stands for.
+    // An escape is longer than its character.
     inner == key && !inner.contains('\\') || inner.len() > key.len() && unescaped(token) == key
 }
 

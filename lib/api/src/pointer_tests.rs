@@ -117,7 +117,7 @@ proptest! {
         prop_assert!(read.is_ok() || text.len() > MAX_POINTER_BYTES, "{text}: {read:?}");
     }
 
-    /// The same as looking in a tree, whatever the white space, and for pointers that lead nowhere too.
+    /// The same as looking in a tree, with any white space, and for pointers that lead nowhere too.
     #[test]
     fn the_text_and_the_tree_agree(
         value in json(),

@@ -1,7 +1,7 @@
-//! Problem details (RFC 9457): the one shape in which any part of Estimand says no.
+//! Problem details (RFC 9457): the one shape of errors in all parts of Estimand.
 //!
-//! A problem says what went wrong in a sentence, and for each wrong input which field it was, what was given
-//! and what would be right. It is a value like any other: handlers return it, the client gives it back to
+//! A problem describes the error in a sentence, and names for each wrong input its field, the given value
+//! and the expected one. It is a value like any other: handlers return it, the client gives it back to
 //! the caller, the command line prints it. It never carries a stack trace, a query or a file's content.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub mod kind {
     pub const METHOD_NOT_ALLOWED: &str = "method-not-allowed";
     /// 408: the request took too long to arrive.
     pub const TIMEOUT: &str = "timeout";
-    /// 409: the request contradicts what is there already.
+    /// 409: the request contradicts the present state.
     pub const CONFLICT: &str = "conflict";
     /// 409: the node's agent must send a heartbeat first.
     pub const UNKNOWN_NODE: &str = "unknown-node";
@@ -41,11 +41,11 @@ pub mod kind {
     pub const TOO_LARGE: &str = "too-large";
     /// 500: a fault of the service.
     pub const INTERNAL: &str = "internal";
-    /// 500: what is stored cannot be read.
+    /// 500: the stored data cannot be read.
     pub const UNREADABLE: &str = "unreadable";
     /// 503: not now; nothing was done.
     pub const UNAVAILABLE: &str = "unavailable";
-    /// 503: it is unknown whether the request took effect.
+    /// 503: the request may or may not have taken effect.
     pub const OUTCOME_UNKNOWN: &str = "outcome-unknown";
     /// 503: this manager does not lead; the one that leads must be asked.
     pub const STANDING_BY: &str = "standing-by";
@@ -143,7 +143,7 @@ impl Problem {
         Self::new(404, kind::NOT_FOUND, "There is no such thing", detail)
     }
 
-    /// 409: it contradicts what is there already.
+    /// 409: the request contradicts the present state.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(409, kind::CONFLICT, "This contradicts what is there", detail)
     }
@@ -197,7 +197,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Cuts an input down to what an answer may repeat of it, on one line.
+/// Cuts an input down to the length that an answer may repeat, on one line.
 pub fn shorten(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' => '⏎',

@@ -9,8 +9,8 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema};
 
-/// The extension that holds a schema written as JSON, since `utoipa` knows only a part of JSON Schema. The renderer of the
-/// description puts it in its place.
+/// The extension that holds a schema written as JSON, since `utoipa` knows only a part of JSON Schema. The renderer of
+/// the description puts it in its place.
 pub const LITERAL: &str = "x-schema";
 
 /// Any text but U+0000, which neither a process nor every database takes.

@@ -190,7 +190,7 @@ pub struct Instance {
     pub status: Status,
 }
 
-/// That of a status and what else is said. A status by itself takes no other fields, so it cannot be referred to.
+/// The schema of a status and further fields. That of a status takes no other fields, so it cannot be referred to.
 impl PartialSchema for Instance {
     fn schema() -> RefOr<Schema> {
         let RefOr::T(Schema::Object(mut object)) = Status::schema() else { return Status::schema() };
@@ -217,7 +217,7 @@ impl ToSchema for Instance {
 pub const FAILING_AFTER: u64 = 3;
 
 impl Instance {
-    /// Whether it needs somebody's attention, and why.
+    /// The reason why it needs attention, if it does.
     pub fn trouble(&self) -> Option<String> {
         let status = &self.status;
         let reason =

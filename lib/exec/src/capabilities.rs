@@ -1,6 +1,7 @@
 //! The kernel's capabilities by name, as a set.
 //!
-//! The names and numbers are the kernel's and never change; a capability newer than this program is named by its number.
+//! The names and numbers are the kernel's and never change; a capability newer than this program is named by its
+//! number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +36,7 @@ impl Capabilities {
         Capabilities(self.0 & !others.0)
     }
 
-    /// Whether a process with these goes through any folder.
+    /// True if a process with these can enter any folder.
     pub fn reads_everything(self) -> bool {
         self.0 & Self::of(&["cap_dac_override", "cap_dac_read_search"]).0 != 0
     }

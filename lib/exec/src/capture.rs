@@ -55,7 +55,7 @@ pub struct CapturedRun {
 /// The reason for which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
-    /// By itself.
+    /// It ended by itself.
     Completed,
     TimedOut,
     /// Its slot is to end.

@@ -180,7 +180,7 @@ impl Cell {
         self.groups.as_ref().map(|groups| cgroup::members(&groups.main)).unwrap_or_default()
     }
 
-    /// Whether nothing is left in it, not even a zombie. If it cannot be read it is gone.
+    /// True if nothing is left in it, not even a zombie. If it cannot be read it is gone.
     pub fn is_empty(&self) -> bool {
         self.groups.as_ref().is_none_or(Groups::is_empty)
     }
@@ -199,7 +199,7 @@ impl Cell {
         }
     }
 
-    /// Whether the kernel killed for this cell's memory limit since the last call.
+    /// True if the kernel killed for this cell's memory limit since the last call.
     pub fn ran_out_of_memory(&mut self) -> bool {
         let now = self.count_memory_kills();
         std::mem::replace(&mut self.memory_kills, now) < now

@@ -57,7 +57,7 @@ fn locate(mounts: &str, groups: &str, controller: Option<&str>) -> Option<PathBu
     })
 }
 
-/// Whether processes may be put into this group.
+/// True if processes may be put into this group.
 pub(super) fn may_join(group: &Path) -> bool {
     rustix::fs::access(group.join("cgroup.procs"), rustix::fs::Access::WRITE_OK).is_ok()
 }

@@ -24,7 +24,7 @@ pub(super) struct V2 {
 }
 
 impl V2 {
-    /// Whether this process's group has all controllers that limits need.
+    /// True if this process's group has all controllers that limits need.
     pub fn has_controllers() -> bool {
         cgroup::own_group(None).is_some_and(|group| controllers(&group).len() == CONTROLLERS.len())
     }

@@ -27,7 +27,7 @@ const SWEEP_SHARE: u32 = 50;
 /// The pause between looks at the machine's number of processes: a fork bomb makes ten thousand a second, and the
 /// more there are the later the next scan would have its turn.
 const PULSE: Duration = Duration::from_millis(10);
-/// So many more are reason enough to scan at once.
+/// This many more processes are reason enough to scan at once.
 const SURGE: u64 = 64;
 /// Scans for a surge take one part in this of the time.
 const SURGE_SHARE: u32 = 4;
@@ -147,7 +147,7 @@ impl State {
         runs.chain(leases).chain(closing).chain(ending).chain(sweep).min()
     }
 
-    /// Whether the process table has to be looked at from time to time: no cgroup bounds the processes of some run,
+    /// True if the process table has to be looked at from time to time: no cgroup bounds the processes of some run,
     /// or there are processes of no known run.
     fn watches(&self) -> bool {
         self.must_scan() || self.cells.values().any(|cell| cell.watched_processes.is_some())
@@ -214,7 +214,7 @@ impl State {
         }
     }
 
-    /// Returns whether every process is of a run, as far as is known now.
+    /// Returns true if every process is of a run, as far as is known now.
     fn sweep_if_due(&mut self, now: Instant, to_find: &HashSet<u64>) -> bool {
         if self.childless && self.runs.is_empty() {
             self.sweeps.dirty = false;

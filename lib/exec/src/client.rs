@@ -108,8 +108,8 @@ impl Launcher {
         Ok(run)
     }
 
-    /// Requests a run. [`Run::confirmed`] returns once its program is executed or could not be. With `holds_outputs` its
-    /// output ends when the run does, and not when the run closes it.
+    /// Requests a run. [`Run::confirmed`] returns once its program is executed or could not be. With `holds_outputs`
+    /// its output ends when the run does, and not when the run closes it.
     pub(super) async fn begin(&self, spec: RunSpec<'_>, holds_outputs: bool) -> Result<Run, SpawnError> {
         let id = self.shared.next_id();
         let request = Request::Start(spec.request(id, &self.shared.token)?);

@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Whether everything has ended, or only processes are left that cannot be killed.
+    /// True if everything has ended, or only processes are left that cannot be killed.
     pub fn is_done(&self, now: Instant) -> bool {
         self.ending_since.is_some_and(|since| {
             let nothing_left = self.runs.is_empty() && self.cells.is_empty() && self.childless;

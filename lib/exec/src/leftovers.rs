@@ -11,7 +11,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::{cgroup, orphans};
 
-/// How long processes are waited for that cannot be killed.
+/// How long to wait for processes that cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The marks by which the processes of a launcher are known.

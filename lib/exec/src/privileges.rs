@@ -53,7 +53,7 @@ impl Privileges {
         }
     }
 
-    /// Whether runs have all privileges of the agent.
+    /// True if runs have all privileges of the agent.
     fn keep_everything(&self) -> bool {
         self.keep == Capabilities::ALL && self.run_as.is_none()
     }

@@ -22,7 +22,7 @@ pub struct RunSpec<'a> {
     pub program: PathBuf,
     /// Its open file, which is executed instead of the file at the path.
     pub file: Option<ProgramFile>,
-    /// With the program's name as its first.
+    /// The arguments, beginning with the program's name.
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
     pub dir: PathBuf,
@@ -37,7 +37,7 @@ pub struct RunSpec<'a> {
 #[derive(Debug)]
 pub struct ProgramFile {
     pub descriptor: OwnedFd,
-    /// Whether it begins with `#!`: then its interpreter opens it once more, as `/dev/fd/N`.
+    /// True if it begins with `#!`: then its interpreter opens it once more, as `/dev/fd/N`.
     pub script: bool,
 }
 

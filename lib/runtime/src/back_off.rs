@@ -33,7 +33,7 @@ impl BackOff {
     }
 }
 
-/// Between half of a span and all of it.
+/// A random time between half of a span and all of it.
 pub fn jittered(span: Duration) -> Duration {
     span.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

@@ -1,9 +1,9 @@
 //! The one driver of background loops.
 //!
-//! Background work is a function without input that may be repeated: a round reads again everything that it needs and does
-//! all of it. A [`Driver`] runs rounds when somebody asks for one through [`Rounds`] and when a period is over. Of failures
-//! in a row it logs the first one, and their end; between them it pauses, longer and longer. It ends when it is told to, in
-//! the middle of a round too. How rounds go is visible on `/metrics`.
+//! Background work is a function without input that may be repeated: a round reads again everything that it needs and
+//! does all of it. A [`Driver`] runs rounds when one is requested through [`Rounds`] and when a period is over. Of
+//! failures in a row it logs the first one, and their end; between them it pauses, longer and longer. It ends when it
+//! is told to, in the middle of a round too. The figures of rounds are on `/metrics`.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -25,7 +25,7 @@ pub trait Work: Send {
     fn round(&mut self) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 }
 
-/// When the next round begins, if nobody asks for one earlier.
+/// When the next round begins, unless one is asked for earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// After the driver's period.
@@ -46,14 +46,14 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// `activity` names the work in the log, as in "reading the registry". Without a period, rounds are made when they are
-    /// asked for.
+    /// `activity` names the work in the log, as in "reading the registry". Without a period, rounds are made when they
+    /// are asked for.
     pub(crate) fn new(activity: &'static str, figures: Arc<LoopFigures>) -> Self {
         let back_off = BackOff::new(Duration::from_millis(200), Duration::from_secs(5));
         Driver { activity, period: None, back_off, figures }
     }
 
-    /// Rounds are made this often although nobody asks.
+    /// Rounds run this often even if none is asked for.
     pub fn every(self, period: Duration) -> Self {
         Driver { period: Some(period), ..self }
     }
@@ -108,7 +108,7 @@ impl Driver {
                         true => tracing::debug!(%error, "{} failed again", self.activity),
                     }
                     rounds.fail(ticket);
-                    // Somebody who asks gets an attempt soon, but no crowd of them makes attempts without a pause.
+                    // A request gets an attempt soon, but many requests do not make attempts without a pause.
                     let (least, pause) = (self.back_off.first(), self.back_off.pause());
                     sleep(least.min(pause)).await;
                     tokio::select! {

@@ -1,20 +1,20 @@
-//! Where the time of day comes from, so that whatever depends on it can be tested by turning a clock.
+//! The source of the time of day: code that depends on it can be tested by turning a clock.
 //!
 //! A clock gives wall-clock microseconds since the Unix epoch, the unit in which instants are stored. That is
-//! not for measuring durations: the wall clock may be set back. What passes is told by the steady one.
+//! not for measuring durations: the wall clock may be set back. Durations are measured with the steady clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the steady clock begins.
+/// The beginning of the steady clock.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 pub trait Clock: Send + Sync {
     /// The time of day, in microseconds since the epoch.
     fn now_micros(&self) -> i64;
 
-    /// Microseconds since some beginning, on a clock that nobody sets.
+    /// Microseconds since some beginning, on a clock that is never set.
     fn steady_micros(&self) -> i64;
 }
 
@@ -60,7 +60,7 @@ impl Clock for ManualClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// When it is turned, that time passes.
+    /// Turning the clock makes that time pass.
     fn steady_micros(&self) -> i64 {
         self.now_micros()
     }

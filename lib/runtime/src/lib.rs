@@ -1,4 +1,4 @@
-//! What a long-running process needs, whatever it serves: supervised tasks, one driver of
+//! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one cancellation, a clock that tests can turn,
 //! signals, readiness, files that are replaced as a whole, certificates in files, and figures in Prometheus' text form.
 //!

@@ -1,4 +1,4 @@
-//! What the machine lets a process have.
+//! The limit on a process's open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! Certificates and keys in files: reading them, and telling whether they are others.
+//! Certificates and keys in files: reading them, and noticing that the files have changed.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 /// More than any chain or set of authorities needs.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A file of certificates or a key that is not what it should be.
+/// A file of certificates or a key that cannot be read, or has the wrong content.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("{file} cannot be read: {source}")]
@@ -25,8 +25,7 @@ impl FileError {
     }
 }
 
-/// By what a file is known to be the same as before: when it was changed, which one it is, how long it is. None:
-/// there is none.
+/// Identifies one state of a file: the time of its last change, its inode and its length. None: there is no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(Option<(i64, i64, u64, u64)>);
 

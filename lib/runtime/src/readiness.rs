@@ -1,4 +1,4 @@
-//! Whether the service is alive, and whether it is ready to be used.
+//! The liveness and the readiness of the service.
 //!
 //! Alive means that the process answers. Ready means that every named part of it has said so; a part starts
 //! as not ready, so one that is forgotten cannot pass for ready. Once the service is going down it is never

@@ -1,15 +1,15 @@
 //! Work that is asked for by a poke: a round of it looks at everything, so many pokes may share one.
 //!
-//! What must hold: a round that began before the asking does not count, since it may have looked too early.
+//! A round that began before it was asked for does not count, since it may have looked too early.
 
 use tokio::sync::watch;
 
-/// Between those who ask for rounds and the one task that makes them.
+/// Connects the callers that ask for rounds with the one task that makes them.
 #[derive(Debug)]
 pub struct Rounds {
     asked: watch::Sender<u64>,
     done: watch::Sender<u64>,
-    /// The last round that was tried, whatever came of it.
+    /// The last round that was tried, also if it failed.
     tried: watch::Sender<u64>,
 }
 
@@ -49,23 +49,23 @@ impl Rounds {
         let _ = self.tried.subscribe().wait_for(|tried| *tried >= ticket).await;
     }
 
-    /// For the task: a round begins, and counts for whoever has asked so far.
+    /// For the task: a round begins, and counts for all callers that have asked so far.
     pub fn begin(&self) -> Ticket {
         Ticket(*self.asked.borrow())
     }
 
-    /// For the task: the round that began so has ended.
+    /// For the task: the round of this ticket has ended.
     pub fn end(&self, Ticket(begun): Ticket) {
         self.done.send_replace(begun);
         self.tried.send_replace(begun);
     }
 
-    /// For the task: the round that began so has failed. Those who wait for its end go on waiting.
+    /// For the task: the round of this ticket has failed. Callers that wait in [`Rounds::done`] go on waiting.
     pub fn fail(&self, Ticket(begun): Ticket) {
         self.tried.send_replace(begun);
     }
 
-    /// For the task: waits until somebody asks who is not served by the round that began so.
+    /// For the task: waits for a request that the round of this ticket does not serve.
     pub async fn asked_since(&self, Ticket(begun): Ticket) {
         let _ = self.asked.subscribe().wait_for(|asked| *asked > begun).await;
     }

@@ -24,7 +24,7 @@ impl Signals {
             trigger.request();
             let (name, number) = next(&mut terminate, &mut interrupt).await;
             tracing::warn!(signal = name, "ending at once");
-            // What a shell reports for a process that died of this signal.
+            // A shell reports this status for a process that died of this signal.
             std::process::exit(128 + number);
         })))
     }

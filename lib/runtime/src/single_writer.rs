@@ -1,13 +1,13 @@
 //! The one writer of a service's state: it takes requests one after the other, decides, stores, publishes and answers.
 //!
-//! A service implements [`State`] (what is stored, and how) and a [`Request`] for each thing that can be asked. What holds
-//! for all of them is here:
+//! A service implements [`State`] (its data, and how they are stored) and a [`Request`] for each kind of request. These
+//! rules hold for all of them:
 //!
-//! - Nothing is published before it is durable, and what is published is what is stored.
-//! - A task does it rather than the handlers, because a handler ends when its client goes away, and must not end between
-//!   storing and publishing.
-//! - When the connection breaks during a change, its outcome is unknown: everything is loaded again before anything else is
-//!   decided, and the caller hears whether the change took effect if that can be found out in time.
+//! - Nothing is published before it is durable, and the published state equals the stored one.
+//! - A task does it rather than the handlers, because a handler ends when its client goes away, and must not end
+//!   between storing and publishing.
+//! - When the connection breaks during a change, its outcome is unknown: everything is loaded again before anything
+//!   else is decided. The caller learns the outcome if it can be found out in time.
 //! - When another process has taken the storage over, nothing is changed any more.
 
 use std::fmt;
@@ -27,15 +27,15 @@ const MAX_WAITING: usize = 256;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long the caller of a change whose outcome is unknown waits for the storage to tell.
 const FIND_OUT_WITHIN: Duration = Duration::from_secs(3);
-/// Between two attempts to reach the storage.
+/// The pause between two attempts to reach the storage.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a service owns.
+/// The state of a service, which one writer owns.
 pub trait State: Send + 'static {
     /// One change, as it is stored and then published.
     type Change: fmt::Debug + Send + Sync + 'static;
-    /// Why a request is refused: the service's own error.
+    /// The reason why a request is rejected: the service's own error.
     type Rejection: Send + 'static;
 
     /// Names the state in the log, as in "the registrations".
@@ -50,7 +50,7 @@ pub trait State: Send + 'static {
     /// Shows a change that is durable to all readers.
     fn publish(&mut self, change: &Self::Change);
 
-    /// Whether a change is in what was loaded last; only the storage tells after a broken connection.
+    /// True if the state that was loaded last contains the change. Asked after a broken connection.
     fn took_effect(&self, change: &Self::Change) -> bool;
 }
 
@@ -62,24 +62,24 @@ pub trait Request<S: State>: Send + 'static {
     fn decide(self, state: &S) -> Result<Decision<S, Self::Reply>, S::Rejection>;
 }
 
-/// What comes of a request.
+/// The outcome of a request.
 pub enum Decision<S: State, Reply> {
     /// It is so already.
     Nothing(Reply),
-    /// A change, and what makes the reply once it is published.
+    /// A change, and the function that makes the reply once it is published.
     Change(S::Change, MakeReply<S, Reply>),
 }
 
 type MakeReply<S, Reply> = Box<dyn FnOnce(&S, &<S as State>::Change) -> Reply + Send>;
 
 impl<S: State, Reply> Decision<S, Reply> {
-    /// A change. `reply` also does what follows from it, now that it is published.
+    /// A change. `reply` is called once it is published, and also carries out its consequences.
     pub fn change(change: S::Change, reply: impl FnOnce(&S, &S::Change) -> Reply + Send + 'static) -> Self {
         Decision::Change(change, Box::new(reply))
     }
 }
 
-/// Why the storage did not do what it was asked to.
+/// The reason why the storage did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
     /// Another process writes now, and this one never will again.
@@ -93,7 +93,7 @@ pub enum StorageError {
     NotStored(String),
 }
 
-/// Why a request brought no reply.
+/// The reason why a request brought no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteError<Rejection> {
     Rejected(Rejection),
@@ -103,7 +103,7 @@ pub enum WriteError<Rejection> {
     NotStored,
     /// The connection broke, and the change did not take effect.
     Broken,
-    /// Whether the change took effect is unknown.
+    /// The change may or may not have taken effect.
     OutcomeUnknown,
     /// Another process has taken the storage over: nothing was done, and nothing will be.
     TakenOver,
@@ -143,7 +143,7 @@ impl<S: State> Writer<S> {
             certainty: Certainty::Unknown,
             has_loaded: false,
         };
-        // The lock says that one run of the task at a time owns the writer; nobody else ever takes it.
+        // The lock says that one run of the task at a time owns the writer; nothing else ever takes it.
         let task = Arc::new(Mutex::new(task));
         tasks.spawn(name, move |stop| {
             let task = Arc::clone(&task);
@@ -152,7 +152,7 @@ impl<S: State> Writer<S> {
         Writer(sender)
     }
 
-    /// Has a request decided, and waits until what came of it is durable.
+    /// Has a request decided, and waits until its outcome is durable.
     pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Pending { request, reply });
@@ -176,7 +176,7 @@ struct Pending<R, Reply, Rejection> {
 
 /// A pending request of any type.
 trait Job<S: State>: Send {
-    /// Whether the caller has gone away or waited too long. It was told nothing certain: not to begin is right then.
+    /// True if the caller has gone away or waited too long. It was told nothing certain: not to begin is right then.
     fn is_abandoned(&self) -> bool;
     fn refuse(self: Box<Self>, error: WriteError<S::Rejection>);
     fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()>;
@@ -200,12 +200,12 @@ impl<S: State, R: Request<S>> Job<S> for Pending<R, R::Reply, S::Rejection> {
     }
 }
 
-/// What the writer knows about what is stored.
+/// The writer's knowledge of the stored state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Certainty {
     /// It must load before it decides anything.
     Unknown,
-    /// What is published is what is stored.
+    /// The published state equals the stored one.
     Known,
     /// Another process has taken over.
     Over,
@@ -267,7 +267,7 @@ impl<S: State> WriterTask<S> {
         }
     }
 
-    /// Makes what is published what is stored, if the storage can be asked.
+    /// Loads the stored state and publishes it, if the storage can be asked.
     async fn load(&mut self) {
         match self.state.load().await {
             Ok(()) => {
@@ -338,7 +338,7 @@ impl<S: State> WriterTask<S> {
         match self.certainty {
             Certainty::Known if self.state.took_effect(change) => Ok(()),
             Certainty::Known => Err(WriteError::Broken),
-            // What was stored before the other process took over cannot be told from what was not.
+            // After the take-over, a stored change cannot be told from one that was not stored.
             Certainty::Over | Certainty::Unknown => Err(WriteError::OutcomeUnknown),
         }
     }

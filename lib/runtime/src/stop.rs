@@ -1,8 +1,8 @@
 //! The one cancellation that tasks, streams and servers listen to.
 //!
-//! A [`StopTrigger`] is held by whoever owns the work; any number of [`Stop`]s hear of it. A request to stop
-//! is never taken back. If the trigger is dropped, its owner is gone and nobody could ask any more: that
-//! counts as a request too, so no listener outlives its owner unnoticed.
+//! The owner of the work holds a [`StopTrigger`]; any number of [`Stop`]s listen to it. A request to stop is never
+//! taken back. If the trigger is dropped, its owner is gone and could not ask any more: that counts as a request too,
+//! so no listener outlives its owner unnoticed.
 
 use tokio::sync::watch;
 

@@ -50,7 +50,7 @@ struct Running {
 pub struct Panics {
     pub task: &'static str,
     pub count: u64,
-    /// What the last one said.
+    /// The message of the last panic.
     pub last: String,
 }
 
@@ -128,7 +128,7 @@ impl Tasks {
         self.0.trigger.listener()
     }
 
-    /// Which tasks have panicked so far.
+    /// The tasks that have panicked so far.
     pub fn panics(&self) -> Vec<Panics> {
         lock(&self.0.panics).clone()
     }
@@ -154,7 +154,8 @@ impl Tasks {
         if names.is_empty() { Ok(()) } else { Err(Unfinished { names }) }
     }
 
-    /// Writes how often which task panicked and how background loops go: a source for [`Metrics`](crate::metrics::Metrics).
+    /// Writes the panics of each task and the figures of background loops: a source for
+    /// [`Metrics`](crate::metrics::Metrics).
     pub fn write_figures(&self, text: &mut String) {
         let (name, mut out) = ("estimand_task_panics_total", Exposition::new(text));
         out.family(name, Kind::Counter, "Panics of background tasks.");

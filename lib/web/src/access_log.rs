@@ -1,7 +1,7 @@
 //! One line a request, under the target `estimand::access`.
 //!
-//! What failed through our fault is a warning; what was refused, and what changed what runs, is information;
-//! everything else is for debugging. A line that nobody reads is never put together.
+//! A failure of the service is a warning; a rejected request, and a change in the role Operate, is information;
+//! everything else is for debugging. A line below the level of the log is never put together.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! one piece.
 //!
 //! The announced length is checked before anything is read. A body that is too large, cut short, broken, too slow, or
-//! for which there is no room beside all others, is refused with a problem; nothing of it reaches the handler.
+//! for which there is no room beside all others, is rejected with a problem; nothing of it reaches the handler.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -61,7 +61,7 @@ pub async fn read_body<const LIMIT: usize>(
     tokio::time::timeout(BODY_DEADLINE, reading).await.unwrap_or_else(|_| Err(too_slow()))
 }
 
-/// The length that the client says the body has. The HTTP library has refused what is not a number.
+/// The length that the client announces. The HTTP library has rejected lengths that are no number.
 fn announced(req: &HttpRequest) -> Option<u64> {
     req.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
@@ -80,7 +80,7 @@ async fn collect<const LIMIT: usize>(
         return Ok(Body(first, None));
     };
     let mut reservation = req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve());
-    // It grows with what has come: what is announced need never come, and would take room meanwhile.
+    // The buffer grows as bytes arrive: the announced length may never arrive, and would take room meanwhile.
     let (mut kept, mut length) = (Ok(BytesMut::new()), 0);
     let (mut piece, mut following) = (Some(first), Some(second));
     while let Some(bytes) = piece {
@@ -94,7 +94,8 @@ async fn collect<const LIMIT: usize>(
             Ok(body)
         });
         if kept.is_err() {
-            // The rest is read all the same, and not kept: a connection that is closed before its end may take the answer with it.
+            // The rest is read all the same, and not kept: a connection that is closed before its end may take the
+            // answer with it.
             reservation = None;
         }
         piece = match following.take() {

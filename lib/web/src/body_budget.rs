@@ -1,8 +1,8 @@
 //! The memory that bodies being read may take together.
 //!
-//! A service keeps the part of a large body that has arrived so far. All of those together get a fixed budget, however many
-//! they are; a body that does not fit any more is not kept, and is rejected when it has been read. A body that arrives in one
-//! piece goes to its handler without a wait and needs none.
+//! A service keeps the part of a large body that has arrived so far. All of those together get a fixed budget, however
+//! many they are; a body that does not fit any more is not kept, and is rejected when it has been read. A body that
+//! arrives in one piece goes to its handler without a wait and needs none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

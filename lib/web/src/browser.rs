@@ -1,5 +1,5 @@
-//! What protects people whose browser is lent to others: pages of other sites must change nothing here, and nothing that
-//! is served from here must become a page.
+//! Protection against pages of other sites in a user's browser: they must change nothing here, and no response of
+//! this service must become a page.
 
 use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
@@ -22,7 +22,7 @@ pub(crate) fn check_origin(req: &HttpRequest) -> Result<(), Problem> {
     }
 }
 
-/// Whom a request is meant for: its target says so, or else its header; nobody's name if that cannot be read.
+/// The host that a request is meant for: that of its target, or else of its header; empty if that cannot be read.
 pub fn host_of(req: &HttpRequest) -> Option<&str> {
     let header = || req.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
     req.uri().authority().map(Authority::as_str).or_else(header)
@@ -77,7 +77,7 @@ mod tests {
             host_of(&request).map(str::to_owned)
         };
         assert_eq!(ask("/things").as_deref(), Some("h:7070"));
-        // As HTTP/2 always says it, and whoever takes this for a proxy.
+        // The form that HTTP/2 always uses, and that a client sends to a proxy.
         assert_eq!(ask("http://other:80/things").as_deref(), Some("other:80"));
         assert_eq!(host_of(&TestRequest::with_uri("/").to_http_request()), None);
     }

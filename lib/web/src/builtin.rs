@@ -1,4 +1,4 @@
-//! The routes that every service has: is it alive, is it ready, what are its figures, what does it offer.
+//! The routes that every service has: liveness, readiness, figures, and the description of the interface.
 //!
 //! They come after the service's own routes, so that they never stand in the way of a hot one.
 

@@ -3,8 +3,8 @@
 //!
 //! A handler returns `Result<_, Failure>` and lets `?` turn a [`Problem`] into one. Errors of the HTTP
 //! library (a path that cannot be decoded, for instance) and bare error statuses are given the same shape on
-//! the way out. Only what is refused before a request exists at all (bytes that are not HTTP, headers that
-//! never end) is answered by the HTTP library itself, with a status and no body.
+//! the way out. Only input that is rejected before a request exists at all (bytes that are not HTTP, headers
+//! that never end) is answered by the HTTP library itself, with a status and no body.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ pub(crate) fn shape(response: HttpResponse, request_id: &str) -> HttpResponse {
         }
         None => response,
     };
-    // What the client is still sending would be taken for its next request.
+    // Bytes that the client is still sending would be taken for its next request.
     if matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE) {
         response.head_mut().set_connection_type(ConnectionType::Close);
     }

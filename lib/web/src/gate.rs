@@ -1,9 +1,10 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
-//! In: the policy, a check that a route without query parameters is given none, and a place among the requests in flight. Back: errors take their final shape, the
-//! request's name goes into the headers, the outcome is counted and logged. A handler that panics is a 500,
-//! and nothing else is harmed. A long-running response ends when the caller's token is revoked or expires. A request that succeeds without
-//! a name of its own pays for two readings of the clock, a few uncontended atomics and one look into the headers.
+//! In: the policy, a check that a route without query parameters is given none, and a place among the requests in
+//! flight. Back: errors take their final shape, the request's name goes into the headers, the outcome is counted and
+//! logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
+//! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
+//! few uncontended atomics and one look into the headers.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -109,7 +110,7 @@ where
     }))
 }
 
-/// Runs the handler; whatever it does, there is a response.
+/// Runs the handler. There is a response in any case.
 async fn answer<F, Args>(handler: &F, req: &HttpRequest, mut payload: Payload) -> HttpResponse
 where
     F: Handler<Args>,

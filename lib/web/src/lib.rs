@@ -1,11 +1,12 @@
-//! What every HTTP service of Estimand shares: one set-up of the server, one gate in front of each handler and
+//! The common parts of Estimand's HTTP services: one set-up of the server, one gate in front of each handler and
 //! one shape of failure.
 //!
 //! A service builds [`Routes`] (each with a [`Role`] and its documentation), turns them into a [`Site`] and
 //! gives that to a [`Server`]. The gate in front of each handler checks the role, counts, measures and logs;
 //! handlers only translate between HTTP and their application.
 //!
-//! This crate knows `estimand-api` and `estimand-runtime` and nothing else of Estimand: no value, no registration, no table.
+//! This crate knows `estimand-api` and `estimand-runtime` and nothing else of Estimand: no value, no registration, no
+//! table.
 
 // A `Problem` is large, and it is made only when a request is refused: boxing it in every signature would
 // make the code worse for the sake of the cold path.

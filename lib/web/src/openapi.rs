@@ -1,4 +1,4 @@
-//! The description of the interface, OpenAPI 3.1, made from what is served and nothing else.
+//! The description of the interface, OpenAPI 3.1, made from the routes that are served and nothing else.
 //!
 //! The same routes always give the same text: paths, methods and schemas are sorted, so that a snapshot can
 //! pin it. Every operation says which role it needs (`x-role`).
@@ -33,7 +33,7 @@ pub(crate) fn describe(routes: &Routes) -> OpenApi {
     document
 }
 
-/// Handlers of different services are called alike; what the document calls them must be unique in it.
+/// Handlers of different services may have the same name; operation ids must be unique in the document.
 fn named(path: &str, mut operation: Operation) -> Operation {
     let words = path.split('/').filter(|word| !word.is_empty() && *word != "api");
     let words = words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).replace('.', "_"));
@@ -42,7 +42,7 @@ fn named(path: &str, mut operation: Operation) -> Operation {
     operation
 }
 
-/// What goes wrong is answered by a problem, which has a media type of its own.
+/// Errors are answered with a problem, which has a media type of its own.
 fn with_problems(mut operation: Operation) -> Operation {
     for (status, response) in &mut operation.responses.responses {
         if let RefOr::T(response) = response
@@ -88,7 +88,7 @@ fn settle(value: &mut Value) {
     }
 }
 
-/// Of numbers that have no sign `utoipa` says that they are as large as those that have one.
+/// Corrects the format of unsigned numbers: `utoipa` gives them that of signed ones.
 fn unsigned(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let is_unsigned = map.get("minimum").and_then(Value::as_u64).is_some();

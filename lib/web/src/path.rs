@@ -1,4 +1,4 @@
-//! Names in paths. Names are ASCII that needs no encoding; what is encoded all the same was decoded by the router.
+//! Names in paths. Names are ASCII that needs no encoding; the router has decoded a name that is encoded all the same.
 
 use actix_web::HttpRequest;
 use estimand_api::names::{DataName, NodeName};

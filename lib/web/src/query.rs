@@ -1,6 +1,6 @@
 //! Reads a query string strictly and without allocating.
 //!
-//! What a request may ask is a short, fixed list of names. A name that is not on it is refused by name, so
+//! A route has a short, fixed list of parameters. Any other name is rejected by name, so
 //! that a typing error is not silently "everything"; so is a name given twice. Values are borrowed from the
 //! request unless there is something to decode.
 
@@ -62,7 +62,7 @@ impl Undecodable {
     }
 }
 
-/// Undoes `%XX` and `+`; borrows what has neither.
+/// Undoes `%XX` and `+`; borrows text that has neither.
 fn decode(raw: &str) -> Result<Cow<'_, str>, Undecodable> {
     let Some(first) = raw.bytes().position(|byte| matches!(byte, b'%' | b'+')) else {
         return Ok(Cow::Borrowed(raw));

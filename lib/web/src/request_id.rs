@@ -2,7 +2,7 @@
 //!
 //! A client may bring one in `X-Request-Id`. A brought name is used only if it is harmless in a header and in
 //! a log line; any other is treated as if none had been brought. A request without one gets a name the first
-//! time somebody needs it: an error, a log line that is written, a handler. An ordinary read never does.
+//! time it is needed: by an error, a log line that is written, a handler. An ordinary read never needs one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
-//! What takes long ends when whoever asked for it may no longer have it: a stream without an end, a question that waits.
+//! A long-running response (an endless stream, a read that waits) ends when the caller's token is revoked or expires.
 //!
-//! The gate decides when a request comes. An answer that is there at once costs nothing here; one that is waited for, and
-//! each stream, listens to the policy as long as it lasts. Only GETs are cut off: whether a change that is under way
-//! takes effect would be unknown.
+//! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for,
+//! and each stream, listens to the policy as long as it lasts. Only GETs are cut off: the outcome of a change that is
+//! under way would be unknown.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -18,10 +18,10 @@ use futures_util::future::{Either, LocalBoxFuture, select};
 use crate::failure::Failure;
 use crate::role::{Policy, Role};
 
-/// Ends with the reason when a request that was let in would be refused.
+/// Ends with the reason when a request that was admitted would be rejected.
 pub type Revocation = LocalBoxFuture<'static, Problem>;
 
-/// The answer to a request that was let in, for as long as it would be.
+/// The response to an admitted request, for as long as it would be admitted.
 pub(crate) async fn until_revoked(
     answering: impl Future<Output = HttpResponse>,
     policy: &dyn Policy,

@@ -1,8 +1,8 @@
-//! Who may do what: every route declares a role, and one policy decides whether a request fulfils it.
+//! Roles: every route declares one, and one policy decides whether a request fulfils it.
 //!
-//! The policy is the only place that decides who may come in. What a principal that is bound to a node may do for
-//! which node is the handlers' business, because only they know which one a request is about. The policy implemented
-//! here trusts whoever can connect; the one that knows tokens is another crate's.
+//! Only the policy admits requests. The handlers check the node of a principal that is bound to one, because only
+//! they know the node that a request is about. The policy implemented here trusts every caller that can connect; the
+//! one that knows tokens is another crate's.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,10 +17,10 @@ use estimand_api::problem::Problem;
 use crate::failure::Failure;
 use crate::revocation::Revocation;
 
-/// What a route needs of whoever calls it.
+/// The permission that a route requires of its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Anybody, known or not: health, the interface's description.
+    /// Any caller, known or not: health, the interface's description.
     Open,
     /// Getting the certificate of a node.
     Join,
@@ -28,11 +28,11 @@ pub enum Role {
     Read,
     /// Writing data.
     Write,
-    /// What the agent of a node does on that node's behalf.
+    /// Requests of an agent on behalf of its node.
     Node,
-    /// What the services tell each other.
+    /// Requests of one service to another.
     Service,
-    /// Changing what runs: registrations, bindings, nodes.
+    /// Changing registrations, bindings, nodes.
     Operate,
 }
 
@@ -50,7 +50,7 @@ impl Role {
         }
     }
 
-    /// Whether handlers of this role are told who is calling. Reads are not, so that they pay nothing for it.
+    /// True if handlers of this role are given the principal. Those of reads are not, so that they pay nothing for it.
     pub(crate) fn names_principal(self) -> bool {
         matches!(self, Role::Join | Role::Write | Role::Node | Role::Operate)
     }
@@ -66,16 +66,16 @@ impl fmt::Display for Role {
 pub trait Policy: Send + Sync {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
 
-    /// When a request that may go on now may no longer. Asked for what takes long.
+    /// Ends when a request that is admitted now would be rejected. Asked for long-running responses.
     fn revocation(&self, _role: Role, _req: &HttpRequest) -> Revocation {
         Box::pin(std::future::pending())
     }
 }
 
-/// Who is calling. Handlers of the roles Join, Write, Node and Operate take it as an argument.
+/// The caller of a request. Handlers of the roles Join, Write, Node and Operate take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// None: nobody in particular, let in because that is allowed to anybody.
+    /// None: an unknown caller, admitted because the route is open to all.
     name: Option<Arc<str>>,
     /// The one node that it speaks for, if it is bound to one.
     node: Option<Arc<str>>,
@@ -83,7 +83,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Somebody of whom only the address is known.
+    /// A caller of which only the address is known.
     pub fn peer(address: IpAddr) -> Self {
         Principal { name: None, node: None, from: Some(address) }
     }
@@ -114,13 +114,13 @@ impl Principal {
         self.node.as_deref()
     }
 
-    /// Whether it may act for this node.
+    /// True if it may act for this node.
     pub fn speaks_for(&self, node: &str) -> bool {
         self.node().is_none_or(|own| own == node)
     }
 }
 
-/// Who, and from where: `laptop@10.0.0.7`, or the address alone. Neither names nor addresses contain an `@`.
+/// Name and address: `laptop@10.0.0.7`, or the address alone. Neither names nor addresses contain an `@`.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name, self.from) {
@@ -147,7 +147,7 @@ impl FromRequest for Principal {
     }
 }
 
-/// Everything is allowed to whoever can connect: for tests of services without access control.
+/// Allows everything to every caller: for tests of services without access control.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenPolicy;
 

@@ -1,6 +1,6 @@
 //! The routes of a service: each has its role, its handler and its documentation.
 //!
-//! Method and path come from the documentation (`#[utoipa::path]`), so what is described is what is served.
+//! Method and path come from the documentation (`#[utoipa::path]`), so the description cannot differ from the routes.
 //! The order in which routes are added is the order in which paths are tried: hot ones go first. Nothing is
 //! served from here; a [`Site`](crate::Site) does that.
 
@@ -38,7 +38,7 @@ type Door = Arc<dyn Fn(Method, Rc<Gate>) -> Route + Send + Sync>;
 /// Gives a worker a value that handlers can ask for.
 pub(crate) type Share = Box<dyn Fn(&mut ServiceConfig) + Send + Sync>;
 
-/// What is answered, in the order in which it is tried.
+/// The routes of a service, in the order in which they are tried.
 pub struct Routes {
     service: &'static str,
     pub(crate) entries: Vec<Entry>,
@@ -58,7 +58,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether the documentation declares query parameters.
+    /// True if the documentation declares query parameters.
     pub(crate) fn takes_query(&self) -> bool {
         self.operation.parameters.iter().flatten().any(|parameter| match parameter {
             RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,

@@ -1,4 +1,4 @@
-//! What one address serves: a service's routes, those that every service has, and the answers to everything
+//! The content of one address: a service's routes, those that every service has, and the answers to everything
 //! else, wired to one policy, one set of figures and one readiness.
 //!
 //! A path is tried as documented first and with a slash at its end after all of those, so that accepting the

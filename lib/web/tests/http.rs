@@ -1,4 +1,4 @@
-//! What every service answers, asked over real connections.
+//! The answers that every service gives, over real connections.
 
 #![allow(clippy::unwrap_used)]
 

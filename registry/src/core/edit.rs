@@ -1,4 +1,4 @@
-//! Decides what a request makes of the registrations: an edit, nothing, or a rejection.
+//! Decides the outcome of a request: an edit of the registrations, nothing, or a rejection.
 //!
 //! Everything that concerns more than one registration is decided here: a taken name, a version that is not
 //! the current one, a cycle of inputs, the number of registrations. Versions of a name only ever grow: a
@@ -15,7 +15,7 @@ use super::{Registrations, Rejection, RenderedRegistration, StoredRegistration, 
 /// The most registrations there may be.
 pub const MAX_REGISTRATIONS: usize = 10_000;
 
-/// A registration that somebody wants to be in effect.
+/// A request to put a registration into effect.
 #[derive(Debug)]
 pub enum Ask {
     Create(Registration),
@@ -53,8 +53,8 @@ pub struct Edit {
     pub by: String,
     /// None for a deletion.
     pub after: Option<Arc<RenderedRegistration>>,
-    /// The text for the audit trail: the registration from then on, or for a deletion as it had been; without the values
-    /// of secrets.
+    /// The text for the audit trail: the registration from then on, or for a deletion as it had been; without the
+    /// values of secrets.
     pub spec: String,
     /// Another history is to be kept than before.
     pub retention_changed: bool,
@@ -134,7 +134,8 @@ pub fn decide_removal(
 }
 
 impl Occasion<'_> {
-    /// The version and the time of the change. A clock that was set back must not make a registration older than it was.
+    /// The version and the time of the change. A clock that was set back must not make a registration older than it
+    /// was.
     fn next(&self, stored: Option<&StoredRegistration>) -> (u64, DateTime<Utc>) {
         let version = self.last_version.max(stored.map_or(0, StoredRegistration::version)) + 1;
         (version, stored.map_or(self.now, |stored| self.now.max(stored.updated_at())))

@@ -1,7 +1,7 @@
 //! The inputs of registrations as a graph, which must stay without cycles.
 //!
-//! Pure. Data that nobody registered are leaves: they are written by somebody else. A data name that is bound
-//! to another one in the data service is a leaf as well, since bindings change without the registry.
+//! Pure. Data names without a registration are leaves: their values are written from outside. A data name that is
+//! bound to another one in the data service is a leaf as well, since bindings change without the registry.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use estimand_api::names::DataName;
 
 /// The shortest cycle that would be closed if `name` read `inputs`: from `name` back to `name`.
 ///
-/// `inputs_of` says what the others read. What `name` itself read until now does not matter.
+/// `inputs_of` gives the inputs of the other names. The inputs that `name` has until now do not matter.
 pub fn cycle<'g>(
     name: &'g DataName,
     inputs: &'g [DataName],
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(way.matches('→').count(), 10_001);
     }
 
-    /// Whether `to` can be reached from `from` in any number of steps: the slow and obvious way.
+    /// True if `to` can be reached from `from` in any number of steps: the slow and obvious way.
     fn reaches(graph: &Graph, from: &[DataName], to: &DataName) -> bool {
         let mut reached: BTreeSet<DataName> = from.iter().cloned().collect();
         loop {

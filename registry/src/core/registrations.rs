@@ -1,7 +1,7 @@
 //! All registrations at one moment, with the answers to reads rendered already.
 //!
-//! They never change: each change makes the next ones. A stored registration that this version of the program cannot read
-//! keeps its name and its version, so that it can be replaced or deleted, but it is in no list.
+//! They never change: each change makes the next ones. A stored registration that this version of the program cannot
+//! read keeps its name and its version, so that it can be replaced or deleted, but it is in no list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ pub struct Registrations {
     complete: OnceLock<Bytes>,
 }
 
-/// What is stored under a name.
+/// The stored registration of a name.
 #[derive(Debug, Clone)]
 pub enum StoredRegistration {
     Readable(Arc<RenderedRegistration>),
@@ -47,7 +47,7 @@ pub struct UnreadableRegistration {
     pub version: u64,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// What is stored, to the letter.
+    /// The stored text, to the letter.
     pub spec: String,
     pub cause: String,
 }

@@ -1,4 +1,4 @@
-//! Why a change of the registrations is rejected.
+//! The reasons for which a change of the registrations is rejected.
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
@@ -18,7 +18,7 @@ pub enum Rejection {
          /api/registry/{name}/history says who; get it, apply your change to that, and send it again"
     )]
     Outdated { name: DataName, current: u64, given: u64 },
-    /// The variables whose value is to be kept although there is none.
+    /// The variables whose stored value should be kept, although there is none.
     #[error("no value is kept of {}", .0.join(", "))]
     NoSecret(Vec<String>),
     /// The cycle, as people read it.

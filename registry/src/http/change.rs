@@ -1,4 +1,5 @@
-//! Changes: each is checked as far as the request alone tells, then handed to the writer, and answered when it is durable.
+//! Changes: each is checked as far as the request alone tells, then handed to the writer, and answered when it is
+//! durable.
 
 use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use actix_web::web::ThinData;

@@ -1,11 +1,11 @@
-//! What the registry's errors are over HTTP. Here and nowhere else an error becomes a problem.
+//! The registry's errors over HTTP. Here and nowhere else an error becomes a problem.
 
 use estimand_api::problem::{FieldError, Problem};
 use estimand_runtime::single_writer::WriteError;
 
 use crate::core::Rejection;
 
-/// Why nothing can be changed any more, also for the operator.
+/// The reason why nothing can be changed any more, also for the operator.
 pub const TAKEN_OVER: &str = "another registry has taken over this store";
 
 pub fn of_write(error: WriteError<Rejection>) -> Problem {

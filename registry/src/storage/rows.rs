@@ -1,6 +1,6 @@
 //! Translates between rows of the store and registrations.
 //!
-//! The paper's columns (`cmd`, `time_max`) are written for people who look into the table; `spec`, the whole
+//! The paper's columns (`cmd`, `time_max`) are written for people that look into the table; `spec`, the whole
 //! registration, is read back.
 
 use std::collections::BTreeSet;
@@ -93,7 +93,7 @@ pub fn changes(entries: Vec<HistoryEntry>, mut secrets: BTreeSet<String>) -> Vec
 fn change(entry: HistoryEntry) -> Option<Change> {
     let actions = [Action::Created, Action::Replaced, Action::Deleted];
     let action = actions.into_iter().find(|action| action.as_str() == entry.action)?;
-    // What is not JSON is shown all the same, as text.
+    // A text that is not JSON is shown as text.
     let registration = serde_json::from_str(&entry.spec).unwrap_or(Value::String(entry.spec));
     Some(Change {
         version: known(entry.version),

@@ -1,8 +1,8 @@
 //! Tells the data service which names keep a history.
 //!
-//! A round tells everything that holds now, not what has changed, so a request for a round that is lost costs nothing. It
-//! is told again now and then in any case, in case the data service has lost it. Only this task tells, so nothing older
-//! arrives last. A change waits a little for it, so that a value written right after a registration is kept.
+//! A round sends the whole present list, not the changes, so a request for a round that is lost costs nothing. The list
+//! is sent again now and then in any case, in case the data service has lost it. Only this task sends it, so no older
+//! list arrives last. A change waits a little for it, so that a value written right after a registration is kept.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Histories {
 
 struct Telling<'s> {
     shared: &'s Shared,
-    /// What the data service took last, and when.
+    /// The list that the data service took last, and the time.
     acknowledged: Option<(Retention, Instant)>,
 }
 

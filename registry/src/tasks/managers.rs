@@ -1,11 +1,11 @@
-//! Who runs what is registered: the managers, which read the registry by themselves every few seconds and are
+//! The managers, which have registrations run. They read the registry by themselves every few seconds and are
 //! told of changes only so that they look sooner.
 //!
 //! After a creation or a replacement they are poked in the background, each at its own pace, so that one that
-//! hangs holds up nobody. What waits for a manager is kept by name, hence once, and is bounded; it is
-//! dropped when the manager fails, because the next thing that it hears of makes it read everything. After
-//! a deletion the caller waits for the manager that leads to say that the slots are gone, and is told what
-//! is not certain. Nothing here changes what is registered, and a manager that is away never fails a change.
+//! hangs delays no other. The changes that wait for a manager are kept by name, hence once, and are bounded; they are
+//! dropped when the manager fails, because the next change that it is told of makes it read everything. After
+//! a deletion the caller waits until the manager that leads confirms that the slots are gone, and gets a hint if
+//! that is not certain. Nothing here changes registrations, and a manager that is away never fails a change.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,8 +35,8 @@ const MAX_WAITING: usize = 256;
 /// How many nodes a hint names.
 const MAX_NAMED: usize = 20;
 
-/// How a client for [`set_managers`](crate::Registry::set_managers) should be made: whatever it is asked is
-/// asked once, and it may take as long as a deletion waits.
+/// The options of a client for [`set_managers`](crate::Registry::set_managers): each request is sent once, and
+/// may take as long as a deletion waits.
 pub fn manager_options() -> Options {
     Options {
         connect_timeout: Duration::from_secs(2),
@@ -47,17 +47,17 @@ pub fn manager_options() -> Options {
     }
 }
 
-/// All managers, once it is known which there are.
+/// All managers, once they are known.
 pub struct Managers {
     all: SetOnce<Vec<Manager>>,
 }
 
 struct Manager {
     client: Client,
-    /// The names that it is to be told of.
+    /// The names whose changes it should be told.
     waiting: Mutex<BTreeSet<DataName>>,
     poked: Notify,
-    /// Whether its last attempt failed: then that was logged.
+    /// True if its last attempt failed: then that was logged.
     failing: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Managers {
         Managers { all: SetOnce::new() }
     }
 
-    /// Whom to tell. The first ones given stay.
+    /// Sets the managers that are told of changes. Only the first list with any counts.
     pub fn set(&self, clients: Vec<Client>) {
         if clients.is_empty() {
             return;
@@ -93,7 +93,7 @@ impl Managers {
         }
     }
 
-    /// The task: tells every manager what waits for it.
+    /// The task: tells every manager the changes that wait for it.
     pub async fn run(&self, registrations: &ArcSwapOption<Registrations>, stop: &Stop) {
         let told = async {
             let all = self.all.wait().await;
@@ -105,8 +105,8 @@ impl Managers {
         }
     }
 
-    /// Waits until the slots of a name that is registered no more are gone. What is not certain about that is
-    /// returned, for people.
+    /// Waits until the slots of a name that is registered no more are gone. Returns a hint for people if that is not
+    /// certain.
     pub async fn gone(&self, name: &DataName) -> Option<String> {
         let mut asked: FuturesUnordered<_> =
             self.all.get()?.iter().map(|manager| manager.ask_gone(name)).collect();
@@ -151,7 +151,7 @@ impl Manager {
                 self.poked.notified().await;
                 continue;
             };
-            // What is told is what holds now. A name that is gone meanwhile is told of by its deletion.
+            // The registration is sent as it is now. A name that is gone meanwhile is told of by its deletion.
             let Some(registration) = current(registrations, &name) else { continue };
             let told = timeout(POKE_WITHIN, self.client.tell_manager(&registration)).await;
             match self.answer(told.ok()) {
@@ -198,7 +198,7 @@ impl Manager {
 fn current(registrations: &ArcSwapOption<Registrations>, name: &DataName) -> Option<Map<String, Value>> {
     let registrations = registrations.load();
     let entry = registrations.as_ref()?.get(name.as_str()).and_then(StoredRegistration::readable)?;
-    // A manager reads by itself what it needs to know beyond that.
+    // A manager reads the rest by itself.
     Some(entry.registered.redacted().to_map())
 }
 

@@ -1,4 +1,4 @@
-//! The registry's background tasks: who hears of its changes.
+//! The registry's background tasks, which tell the data service and the managers of its changes.
 
 pub mod histories;
 pub mod managers;

@@ -1,4 +1,4 @@
-//! A manager that writes down what it is told, and answers as it was made to.
+//! A manager that records the messages it gets, and answers as it was made to.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub enum Conduct {
     StandsBy,
     /// It leads, and answers only once it is let go.
     Holds,
-    /// It leads, and somebody else has registered the name again.
+    /// It leads, and the name has been registered again.
     Contradicts,
 }
 
@@ -35,7 +35,7 @@ pub struct Manager {
 #[derive(Clone)]
 struct Shared {
     conduct: Conduct,
-    /// What it was told: the registration, or the name that is gone.
+    /// The messages it got: the registration, or the name that is gone.
     told: Arc<Mutex<Vec<Value>>>,
     let_go: Arc<watch::Sender<bool>>,
 }
@@ -90,7 +90,7 @@ impl Manager {
         self.shared.told.lock().unwrap().clone()
     }
 
-    /// Waits until it was told something that is as wished, and returns that.
+    /// Waits for a message that is as wished, and returns it.
     #[track_caller]
     pub fn wait_for(&self, what: &str, wished: impl Fn(&Value) -> bool) -> Value {
         estimand_testkit::wait::until(Duration::from_secs(60), what, || {
@@ -98,7 +98,7 @@ impl Manager {
         })
     }
 
-    /// It answers from now on, also what it was asked before.
+    /// It answers from now on, also the requests from before.
     pub fn let_go(&self) {
         self.shared.let_go.send_replace(true);
     }

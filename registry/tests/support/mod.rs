@@ -1,4 +1,4 @@
-//! A registry that serves on a port of its own, and a data service that only writes down what it is told.
+//! A registry that serves on a port of its own, and a data service that only records the requests it gets.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -73,7 +73,7 @@ impl Serving {
 pub struct Running {
     pub serving: Serving,
     pub registry: Registry,
-    /// What it said when it could not go on.
+    /// The reasons it gave when it could not go on.
     pub fatal: Arc<Mutex<Vec<String>>>,
 }
 
@@ -172,7 +172,7 @@ pub fn sqlite() -> (TempDir, String) {
     (folder, url)
 }
 
-/// A data service that writes down what histories it was told to keep.
+/// A data service that records the histories it is told to keep.
 pub struct Recording {
     pub serving: Serving,
     told: Told,
@@ -208,7 +208,7 @@ impl Recording {
         Recording { serving, told }
     }
 
-    /// What it was told last.
+    /// The last list it was told.
     pub fn last(&self) -> Option<Value> {
         self.told.retentions.lock().unwrap().last().cloned()
     }

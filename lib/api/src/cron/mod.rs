@@ -32,7 +32,7 @@ mod tests;
 /// The longest text of an expression.
 pub const MAX_CRON_BYTES: usize = 256;
 
-/// One field of an expression as a regular expression, of what it counts and of the steps that it takes.
+/// One field of an expression as a regular expression, made of the patterns of its numbers and of its steps.
 macro_rules! field_pattern {
     ($number:literal, $step:literal) => {
         concat!(item_pattern!($number, $step), "(,", item_pattern!($number, $step), ")*")
@@ -45,7 +45,7 @@ macro_rules! item_pattern {
     };
 }
 
-/// The names for common schedules, and what they stand for.
+/// The names for common schedules, and their meaning.
 const SHORTHANDS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),

@@ -1,5 +1,5 @@
 //! The definition of an expression, applied literally: walks real time step by step, looks at the wall clock, and
-//! remembers what the clock has shown. Slow on purpose, and without anything of the modules it judges.
+//! remembers the times that it has shown. Slow on purpose, and without anything of the modules it judges.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! The schema of a registration, for the description of the interface.
 //!
 //! A field that is null is absent. The rules over several fields stand in `allOf`, which generators of clients
-//! ignore. Only the parser checks that an expression can be read, that `secrets` are names of `env`, and that an interval
-//! written as a text is within its bounds.
+//! ignore. Only the parser checks that an expression can be read, that `secrets` are names of `env`, and that an
+//! interval written as a text is within its bounds.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ use crate::declaration;
 use crate::names::DataName;
 use crate::selector::Selector;
 
-/// A registration that is new: a [`Registration`] without what only the registry sets.
+/// A registration that is new: a [`Registration`] without the fields that only the registry sets.
 #[derive(Debug)]
 pub enum NewRegistration {}
 

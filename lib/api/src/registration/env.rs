@@ -1,4 +1,4 @@
-//! The variables of a registration's environment, and which of their values nobody may read back.
+//! The variables of a registration's environment, and the secrets among them, whose values readers do not see.
 //!
 //! A secret value is written once and goes to the agents that need it. Any other reader of the registration finds
 //! `null` in its place, and the name in `secrets`; sent back like that it means the value that is kept already. No
@@ -38,7 +38,7 @@ pub(super) fn read_env(it: FieldReader<'_>) -> BTreeMap<String, String> {
     read.unwrap_or_default()
 }
 
-/// Reads `secrets`. A sender who took it for an object like `env` has written values into it, so it is not repeated.
+/// Reads `secrets`. A sender may take it for an object like `env` and write values into it, so it is not repeated.
 pub(super) fn read_secrets(it: FieldReader<'_>) -> BTreeSet<String> {
     let expected = it.expected;
     let read = it.part(|value| {
@@ -86,7 +86,7 @@ fn read_variable(name: &str, value: &Value, secret: bool) -> Result<Option<Strin
 }
 
 impl Registration {
-    /// The same without the values of its secrets, for whoever reads it.
+    /// The same without the values of its secrets, for readers.
     #[must_use]
     pub fn redacted(&self) -> Registration {
         let mut shown = self.clone();

@@ -1,8 +1,8 @@
 //! The values that a registration expects: their shape, their range, their unit.
 //!
 //! A plugin may change its output from one run to the next. A value that is not as expected is kept from readers, and
-//! the reason names the place in the value, what was there and what would be right. `schema` says what must be there;
-//! `range` and `unit` are about what is there, so a place that is absent or null passes them.
+//! the reason names the place in the value, its content and the expected one. `schema` says which places must be
+//! there; `range` and `unit` check only content, so a place that is absent or null passes them.
 
 use std::cmp::Ordering;
 
@@ -82,7 +82,7 @@ impl Expectations {
 }
 
 impl<T> At<T> {
-    /// Reads an object of pointer to what is said of the place.
+    /// Reads an object that has a rule for each pointer.
     fn places(
         field: &str,
         map: &Map<String, Value>,
@@ -114,7 +114,7 @@ impl<T> At<T> {
         }
     }
 
-    /// Checks what is said of each place that is there and not null.
+    /// Checks each place that is there and not null against its rule.
     fn each(
         &self,
         value: &Value,

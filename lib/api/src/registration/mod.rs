@@ -232,7 +232,7 @@ pub struct Submitted {
 impl Registration {
     /// Reads the body of a registration, checks all of it, and says all that is wrong.
     ///
-    /// The answer of a GET may be sent back: `version` then guards against overwriting somebody else's change,
+    /// The answer of a GET may be sent back: `version` then guards against overwriting another client's change,
     /// `createdAt` and `updatedAt` are the registry's own and must only be instants.
     pub fn parse(body: &[u8]) -> Result<Submitted, Problem> {
         Self::from_map(parse_object(body)?)
@@ -256,7 +256,7 @@ impl Registration {
         Ok(Submitted { registration, version })
     }
 
-    /// A registration before anything of it has been read: the defaults, and placeholders of what must be given.
+    /// A registration before anything of it has been read: the defaults, and placeholders of the required fields.
     fn blank() -> Self {
         Registration {
             data_name: DataName::unread(),
@@ -323,7 +323,7 @@ impl Registered {
         map
     }
 
-    /// Reads what a registry returned.
+    /// Reads a registration that a registry returned.
     pub fn from_map(map: Map<String, Value>) -> Result<Self, Problem> {
         let at = |name: &str| {
             let text = map.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Says what is wrong with a write that was not accepted: reads it again, field by field.
+//! The errors of a write that was not accepted: reads it again, field by field.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::names::{DataName, NodeName};
 use crate::problem::{FieldError, Problem};
 use crate::value::MAX_VALUE_BYTES;
 
-/// Finds what is wrong with a single write.
+/// Finds the errors of a single write.
 pub(super) fn explain(body: &[u8]) -> Problem {
     let map = match json::parse_object(body) {
         Ok(map) => map,
@@ -45,7 +45,7 @@ enum Refused {
     TooLarge(String),
 }
 
-/// Finds what is wrong with a batch.
+/// Finds the errors of a batch.
 pub(super) fn explain_batch(body: &[u8]) -> Problem {
     let items = match json::parse_document(body) {
         Err(problem) => return problem,
@@ -86,7 +86,7 @@ pub(super) fn explain_batch(body: &[u8]) -> Problem {
         .unwrap_or_else(|| Problem::invalid_field(FieldError::new("body", "is not a batch of writes")))
 }
 
-/// Reads a write field by field, to say what is wrong with it.
+/// Reads a write field by field, and returns its errors.
 fn read(map: Map<String, Value>, prefix: String) -> Result<(), Refused> {
     let mut too_large = None;
     let has_value = map.contains_key("dataValue");

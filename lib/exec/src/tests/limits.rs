@@ -11,7 +11,7 @@ async fn limited(world: &World, limits: Limits, script: &str) -> (CapturedRun, V
     (captured, unenforced)
 }
 
-/// Only root can make cgroups wherever these tests run.
+/// Only root can make cgroups on every machine that runs these tests.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

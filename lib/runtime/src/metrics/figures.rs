@@ -58,12 +58,12 @@ pub struct Histogram {
     bounds: Box<[u64]>,
     /// How many of those units make one unit as rendered.
     units_each: f64,
-    /// One cell a bucket, and one for what lies above the last.
+    /// One cell a bucket, and one for observations above the last.
     cells: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
-/// What a histogram held at one moment; several of the same shape can be added up.
+/// The counts of a histogram at one moment. Readings of the same shape can be added up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramReading {
     pub(super) bounds: Vec<f64>,

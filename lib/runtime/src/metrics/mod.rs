@@ -1,7 +1,6 @@
 //! The figures of a process, as Prometheus text: those of the process itself and of every source that was added.
-//! There is no
-//! global registry: a [`Metrics`] is made by the service's `main` and handed to those who add to it. A source
-//! is asked at each scrape, outside the threads that answer requests, and writes through [`Exposition`].
+//! There is no global registry: a [`Metrics`] is made by the service's `main` and handed to the parts that add to it.
+//! A source is asked at each scrape, outside the threads that answer requests, and writes through [`Exposition`].
 
 mod figures;
 mod process;

@@ -1,6 +1,6 @@
-//! What the process itself uses, read from `/proc` at each scrape.
+//! The resources that the process itself uses, read from `/proc` at each scrape.
 //!
-//! Where there is no `/proc`, or a line of it looks different from what is expected, the figure is left out:
+//! Where there is no `/proc`, or a line of it has an unexpected form, the figure is left out:
 //! a scrape never fails for it.
 
 use std::fs;

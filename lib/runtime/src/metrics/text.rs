@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use super::figures::HistogramReading;
 
-/// The media type of what is written.
+/// The media type of the text.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What kind of figures a family holds.
+/// The kind of figures in a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -45,7 +45,7 @@ impl<'t> Exposition<'t> {
         self.value(value);
     }
 
-    /// All samples of one histogram: its buckets (each counts what lies below it too), sum and count.
+    /// All samples of one histogram: its buckets (each counts the ones below it too), sum and count.
     pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], reading: &HistogramReading) {
         let mut below = 0;
         let ends = reading.bounds.iter().copied().chain([f64::INFINITY]);

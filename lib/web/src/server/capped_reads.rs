@@ -1,9 +1,9 @@
-//! A connection that is read in sips.
+//! A connection that is read a few KiB at a time.
 //!
-//! The HTTP library reads for as long as something comes, up to 128 KiB, before it looks at any of it, and a
+//! The HTTP library reads for as long as bytes come, up to 128 KiB, before it looks at any of them, and a
 //! connection keeps that buffer for as long as it is open. So many clients that once sent a large body would
-//! make the service large. Here it is told after a few KiB that there is nothing more right now, and comes back at
-//! once: its buffer stays small, and a body waits in the socket until a handler takes it.
+//! make the service large. Here the library is told after a few KiB that there is nothing more right now, and comes
+//! back at once: its buffer stays small, and a body waits in the socket until a handler takes it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ const SIP_BYTES: usize = 8 * 1024;
 #[derive(Debug)]
 pub(super) struct CappedReads<S> {
     stream: S,
-    /// What was read since the reader was last told that there is nothing more.
+    /// The bytes read since the reader was last told that there is nothing more.
     taken: usize,
 }
 

@@ -32,7 +32,7 @@ use crate::site::Site;
 type Met<S> = (CappedReads<S>, Protocol, Option<SocketAddr>);
 type EncryptedError = TlsError<io::Error, DispatchError>;
 
-/// What a connection finds behind it.
+/// Makes the services that answer on a connection.
 #[derive(Clone)]
 pub(super) struct Entrance {
     pub(super) site: Arc<Site>,
@@ -65,7 +65,7 @@ impl Entrance {
         let server = match tls {
             None => server.listen("http", listener, move || self.plain(&ending)),
             Some(config) => {
-                // Handshakes that hang hold nobody else up before that.
+                // Up to that number, handshakes that hang delay no other connection.
                 max_concurrent_tls_connect(MAX_CONNECTIONS_PER_WORKER);
                 server.listen("https", listener, move || self.encrypted(config.clone(), &ending))
             }
@@ -103,7 +103,7 @@ impl Entrance {
             .and_then(self.http(ending).map_err(TlsError::Service))
     }
 
-    /// What happens on a connection, in one worker.
+    /// The HTTP service of a connection, in one worker.
     fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
         ending: &GracefulShutdownSignal,

@@ -29,10 +29,10 @@ pub use tls::{PeerIdentity, Tls, TlsOptions};
 /// How long an orderly stop may take, everything together.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What the tasks get of that at the least, however long the connections take.
+/// The part of that which the tasks get at least, however long the connections take.
 const TASKS_SHARE: Duration = Duration::from_secs(2);
 
-/// Longer than the common 60 seconds of clients and proxies, so that it is they who close idle connections.
+/// Longer than the common 60 seconds of clients and proxies, so that they close idle connections first.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long the head of a request may take to arrive.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl ServerOptions {
     }
 }
 
-/// Why nothing is served.
+/// The reason why nothing is served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error(
@@ -155,7 +155,7 @@ impl Server {
     }
 }
 
-/// Accepts no more connections and waits for the open ones to end; cuts off what is left at the deadline.
+/// Accepts no more connections and waits for the open ones to end; cuts off the rest at the deadline.
 async fn drain(mut running: dev::Server, connections: &Connections, deadline: Instant) {
     let asked = running.handle().stop(true);
     let drained = timeout_at(deadline, async {

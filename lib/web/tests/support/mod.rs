@@ -1,5 +1,5 @@
 //! A service with a route of each kind, on a port of its own, and the plainest client there is: bytes out,
-//! bytes in. The client is this plain so that tests can also send what no library would.
+//! bytes in. The client is this plain so that tests can also send bytes that no library would.
 
 #![allow(clippy::unwrap_used, dead_code)]
 

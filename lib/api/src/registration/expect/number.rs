@@ -29,7 +29,7 @@ pub(super) fn is_whole(number: &Number) -> bool {
     whole(number).is_some() || fraction(number).fract() == 0.0
 }
 
-/// Checks a number against bounds that belong to what is allowed.
+/// Checks a number against bounds, which are allowed themselves.
 pub(super) fn within(
     place: &str,
     number: &Number,

@@ -1,7 +1,7 @@
 //! The shape of values: a small part of JSON Schema, with its meaning unchanged.
 //!
-//! A keyword that is not understood is refused, never passed over: a check that somebody believes in must happen.
-//! Each part of a value meets at most one rule, so a check costs the size of the value, whatever the schema; only an
+//! An unknown keyword is rejected, never passed over: a check that an author relies on must happen.
+//! Each part of a value meets at most one rule, so with any schema a check costs the size of the value; only an
 //! `enum` makes it some times that, which is why its entries are few.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(in super::super) struct Schema {
 /// The rule of one schema object.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Rule {
-    /// Any of these; empty: whatever it is.
+    /// Any of these; empty: any type.
     types: Vec<Type>,
     properties: BTreeMap<String, Rule>,
     required: Vec<String>,
@@ -103,7 +103,7 @@ impl Schema {
     }
 }
 
-/// Reads rules, counts them, and gathers what is wrong.
+/// Reads rules, counts them, and gathers errors.
 struct Reader {
     rules: usize,
     errors: Vec<FieldError>,
@@ -206,7 +206,7 @@ fn names(value: &Value) -> Result<Vec<String>, String> {
 }
 
 impl Rule {
-    /// Checks what stands at a place, and then what is in it.
+    /// Checks the value at a place, and then its parts.
     fn check(&self, place: &mut String, value: &Value) -> Result<(), String> {
         if !self.types.is_empty() && !self.types.iter().any(|one| one.is_of(value)) {
             let words: Vec<&str> = self.types.iter().map(|one| one.in_words()).collect();

@@ -1,4 +1,4 @@
-//! What a handshake asks for, answered from the files as they are now.
+//! The certificates of a handshake, from the files as they are now.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::Tls;
 /// The certificate of this service.
 pub(super) struct Shown(pub(super) Arc<Tls>);
 
-/// Whether what a client shows is valid. It may show nothing.
+/// Checks the certificate of a client. A client may show none.
 pub(super) struct Clients(pub(super) Arc<Tls>);
 
 impl fmt::Debug for Shown {

@@ -1,8 +1,8 @@
-//! TLS of one listening address: the certificate that is shown, and whose certificates clients may show.
+//! TLS of one listening address: the certificate of the service, and the authority of its clients' certificates.
 //!
-//! The files are looked at every second and read again when they are others: what connects then sees the new ones,
-//! what is connected goes on. Files that do not belong together, as they are for a moment while somebody replaces
-//! them, change nothing but the log. No session is resumed: a resumed one would be let in by an authority and a
+//! The files are looked at every second and read again when they have changed: new connections see the new ones, open
+//! connections go on. Files that do not belong together, as happens for a moment while they are being replaced,
+//! change nothing but the log. No session is resumed: a resumed one would be let in by an authority and a
 //! certificate that may be replaced since.
 
 mod handshake;
@@ -28,7 +28,7 @@ use estimand_runtime::stop::Stop;
 
 pub use peer::PeerIdentity;
 
-/// Between two looks at the files.
+/// The time between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where the certificates are.
@@ -37,7 +37,7 @@ pub struct TlsOptions {
     /// Its own first, then those of its authorities.
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// Whose certificates clients may show; none: nobody's.
+    /// The authority of clients' certificates; none: clients show no certificates.
     pub client_authority: Option<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ pub struct Tls {
     seen: Mutex<Vec<Stamp>>,
 }
 
-/// What was read at one time.
+/// The content of the files at one time.
 struct Files {
     own: Arc<CertifiedKey>,
     /// The certificate that was shown before this one: a connection may still be in the making.
@@ -66,7 +66,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files; whatever is wrong with them is an error now, and only a line in the log later.
+    /// Reads the files. Wrong files are an error now, and only a line in the log later.
     pub fn load(options: TlsOptions) -> Result<Arc<Tls>, FileError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let seen = Mutex::new(stamps(&options));
@@ -74,14 +74,14 @@ impl Tls {
         Ok(Arc::new(Tls { options, provider, read, seen }))
     }
 
-    /// Whether this certificate, in DER, is the one that is shown, or was until just now.
+    /// True if this certificate, in DER, is the one that is shown, or the one before it.
     pub fn is_own(&self, certificate: &[u8]) -> bool {
         let files = self.read.load();
         let own = files.own.cert.first().into_iter().chain(&files.before);
         own.into_iter().any(|own| own.as_ref() == certificate)
     }
 
-    /// What the server is given, once: what is shown and who is let in are looked up with each connection.
+    /// The configuration, made once. The certificate and the client authority are looked up with each connection.
     pub(super) fn config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;

@@ -1,4 +1,4 @@
-//! Whom the certificate of a connection names. It was checked in the handshake; here it is only read.
+//! The identity in the certificate of a connection. It was checked in the handshake; here it is only read.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-/// Lies in the data of a connection whose client showed a valid certificate that names one of ours.
+/// The identity in a client's valid certificate, kept in the data of its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
     pub who: Identity,
@@ -26,7 +26,7 @@ pub struct PeerIdentity {
 }
 
 impl PeerIdentity {
-    /// None for whoever showed nothing, or what names nobody.
+    /// None without a certificate, or for one that names none of our identities.
     pub(in crate::server) fn of(connection: &dyn Any) -> Option<PeerIdentity> {
         let stream = connection.downcast_ref::<TlsStream<TcpStream>>()?;
         let shown = stream.get_ref().1.peer_certificates()?.first()?;

@@ -1,4 +1,4 @@
-//! What the data service tells about itself at `/metrics`, and its values as gauges.
+//! The data service's own figures at `/metrics`, and its values as gauges.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -78,8 +78,8 @@ impl Figures {
     }
 }
 
-/// Every value that is a number, as a gauge; also under the names that are bound, so that what is measured under
-/// a stable name goes on over swaps.
+/// Every value that is a number, as a gauge; also under the names that are bound, so that the gauge of a
+/// stable name goes on over swaps.
 fn render_values(out: &mut String, snapshot: &Snapshot) {
     out.push_str("# HELP estimand_value A value that is a number.\n# TYPE estimand_value gauge\n");
     let bindings = snapshot.bindings();

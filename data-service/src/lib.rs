@@ -1,10 +1,12 @@
 //! The data service: owns values, their history and bindings. The only writer of `t_data`.
 //!
-//! A read is one look into an immutable snapshot in memory. A write is an operation in a bounded queue; the one writer
-//! thread applies and stores it with all others that have arrived, and answers when it is durable. Watchers follow a log of
-//! recent changes. The service knows no registration: the registry tells it which names keep a history.
+//! A read is one look into an immutable snapshot in memory. A write is an operation in a bounded queue; the
+//! one writer thread applies and stores it with all others that have arrived, and answers when it is durable.
+//! Watchers follow a log of recent changes. The service knows no registration: the registry tells it which
+//! names keep a history.
 //!
-//! `core` holds values and applies operations, `http` translates, `storage` knows the rows, `queue` and `writer` are between.
+//! `core` holds values and applies operations, `http` translates, `storage` knows the rows, `queue` and
+//! `writer` are between.
 
 mod core;
 mod figures;

@@ -1,8 +1,9 @@
 //! The way from the handlers to the writer: bounded, and refusing when it is full.
 //!
-//! An accepted operation is answered once: with its reply when it is durable, or with an error. A caller that waits longer
-//! than [`ANSWER_WITHIN`] hears that the outcome is unknown. An operation that nobody waits for any more when its turn comes
-//! is not done: in an overload there would otherwise be time only for operations that were given up already.
+//! An accepted operation is answered once: with its reply when it is durable, or with an error. A caller that
+//! waits longer than [`ANSWER_WITHIN`] hears that the outcome is unknown. An operation whose caller has gone
+//! when its turn comes is not done: in an overload there would otherwise be time only for operations that
+//! were given up already.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long a caller waits for its write to be durable.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// An operation and its caller, whatever the operation is.
+/// An operation of any type, with its caller.
 pub trait Job: Send {
     /// Applies the operation to a group, and keeps the answer until the fate of the group is known.
     fn apply(&mut self, group: &mut Group, retention: &Retention);
@@ -106,7 +107,7 @@ pub struct Inbox {
 pub enum Empty {
     /// Not yet.
     Now,
-    /// Nobody is left who could send.
+    /// No sender is left.
     ForEver,
 }
 
@@ -169,7 +170,7 @@ impl Inbox {
         }
     }
 
-    /// None if nobody waits for it any more.
+    /// None if its caller waits no more.
     fn taken(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         self.waiting_bytes.fetch_sub(job.bytes(), Ordering::AcqRel);
         (!job.is_abandoned()).then_some(job)

@@ -1,11 +1,11 @@
-//! The one thread that changes what the data service knows.
+//! The one thread that changes the state of the data service.
 //!
-//! It takes whatever operations have arrived, applies them to a clone of the published snapshot, stores the
+//! It takes all operations that have arrived, applies them to a clone of the published snapshot, stores the
 //! result in one transaction, publishes it, and answers. While a transaction runs the next group gathers by
 //! itself; there is no lingering. When the connection breaks during a commit it is unknown whether the
 //! transaction took effect: the same operations are then applied and stored again until the database says,
-//! and since nothing else was stored meanwhile, the second time leaves what the first would have. When the
-//! database refuses a group it was rolled back, and its callers are told.
+//! and since nothing else was stored meanwhile, the second time has the effect that the first would have had.
+//! When the database refuses a group it was rolled back, and its callers are told.
 //!
 //! Values that expire are marked between groups, without the database: a reader sees `stale` in time also
 //! while the database is away.
@@ -37,13 +37,13 @@ const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
 const MAX_DUE: usize = 10_000;
 /// How long the thread sleeps at most before it looks around.
 const IDLE: Duration = Duration::from_millis(200);
-/// How often histories are cut to what is to be kept.
+/// How often histories are cut to the part that is to be kept.
 const PRUNE_EVERY: Duration = Duration::from_secs(5);
 /// How long a broken database is waited for between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// What readers see.
+/// The state that readers see.
 #[derive(Debug)]
 pub struct Published {
     /// None until everything is loaded.
@@ -62,9 +62,9 @@ pub struct Writer {
     pub figures: Arc<Figures>,
     pub halt: Halt,
     pub alarms: Alarms,
-    /// Older snapshots that somebody may still hold.
+    /// Older snapshots that may still be held.
     pub held: VecDeque<(u64, Weak<Snapshot>)>,
-    /// Slots that hold what was before a revision.
+    /// Cells that hold entries from before a revision.
     pub outdated: VecDeque<(u64, Arc<ValueCell>)>,
     /// The revision that is stored.
     pub stored_revision: u64,
@@ -105,7 +105,7 @@ impl Writer {
         Duration::from_micros((at - self.clock.now_micros()).max(0) as u64).min(IDLE)
     }
 
-    /// Takes what else has arrived.
+    /// Takes the other operations that have arrived.
     fn gather(&self, first: Box<dyn Job>) -> Vec<Box<dyn Job>> {
         let mut bytes = first.bytes();
         let mut jobs = vec![first];
@@ -195,7 +195,7 @@ impl Writer {
         self.grown.extend(past.iter().map(|entry| entry.facts.name.clone()));
     }
 
-    /// Drops what only snapshots show that nobody holds any more.
+    /// Drops entries that only released snapshots show.
     fn forget(&mut self, published: u64) {
         self.held.retain(|(_, snapshot)| snapshot.strong_count() > 0);
         let oldest = self.held.front().map_or(published, |(revision, _)| *revision);
@@ -206,7 +206,7 @@ impl Writer {
         }
     }
 
-    /// Marks what has expired.
+    /// Marks the values that have expired.
     fn expire(&mut self) {
         let now = self.clock.now_micros();
         let snapshot = self.snapshot();
@@ -244,7 +244,7 @@ impl Writer {
             if let Err(cause) = self.storage.prune(&name, history, now, &snapshot) {
                 tracing::warn!(%cause, %name, "could not cut a history; trying again later");
             }
-            // What is bounded by age shrinks also when nothing is added to it.
+            // A history that is bounded by age shrinks also when nothing is added to it.
             if history.keep.is_some() {
                 self.grown.insert(name);
             }

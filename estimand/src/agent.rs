@@ -1,4 +1,4 @@
-//! The agent of a node as a process of its own, and what it shares with the one that `up` starts.
+//! The agent of a node as a process of its own, and the parts that it shares with the one that `up` starts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::telemetry;
 /// The hidden first argument with which this program is the launcher of an agent.
 pub const LAUNCHER: &str = "slot-launcher";
 
-/// How much is kept on disk of what cannot be delivered, unless said otherwise.
+/// How much undeliverable data is kept on disk, unless said otherwise.
 const SPOOL_BYTES: u64 = 256 << 20;
-/// What the renewal of a certificate may take to end.
+/// How long the renewal of a certificate may take to end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs an agent until a signal or a fatal error ends it.
@@ -56,7 +56,7 @@ pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow
     fate.outcome()
 }
 
-/// What the agent itself needs to know.
+/// The options of the agent itself.
 pub fn options(
     options: &AgentOptions,
     servers: Vec<String>,
@@ -92,7 +92,7 @@ pub fn options(
     })
 }
 
-/// What people should know of it.
+/// A greeting for people: it says what the agent may run.
 pub fn greeting(options: &AgentOptions) -> String {
     let runs = match &options.allow {
         Allowed::Everything => "runs whatever is registered".to_owned(),

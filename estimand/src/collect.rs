@@ -23,7 +23,7 @@ pub fn collect(args: &CollectArgs) -> Result<(), Failure> {
     };
     let params: BTreeMap<String, Value> =
         args.params.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    // Whoever runs this as a registration's command has a node; elsewhere there is none to be named.
+    // A registration's command has a node in its environment; elsewhere there is none to be named.
     let node = std::env::var("ESTIMAND_NODE").ok();
     let around = Surroundings { node, ..Surroundings::default() };
     let mut collector = collectors::make(kind, &params, &around).map_err(Failure::Usage)?;

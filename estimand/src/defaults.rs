@@ -1,7 +1,8 @@
-//! What a new cluster measures without being asked: the collectors that ship in the box.
+//! The default registrations of a new cluster: the collectors that ship in the box.
 //!
-//! They are registered once, through the interface like anything else. A name that was ever registered is left alone:
-//! what somebody changed stays changed, and what somebody deleted stays deleted, over any number of starts.
+//! They are registered once, through the interface like anything else. A name that was ever registered is
+//! left alone: a changed registration stays changed, and a deleted one stays deleted, over any number of
+//! starts.
 
 use std::time::Duration;
 
@@ -41,13 +42,13 @@ async fn register_one(client: &Client, name: &str, body: &Map<String, Value>) ->
     }
     match client.register_map(body.clone()).await {
         Ok(_) => Ok(()),
-        // Somebody was faster, or the name is bound.
+        // Another client was faster, or the name is bound.
         Err(Error::Problem(problem)) if problem.status == 409 => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// What is registered of a collector by default.
+/// The default registration of a collector; none if it has none.
 fn registration(kind: &CollectorKind) -> Option<Map<String, Value>> {
     let default = kind.default?;
     let mut body = Map::new();

@@ -1,4 +1,4 @@
-//! What guards the services of this process, and by what they let each other in.
+//! Access to the services of this process, and the credentials by which they let each other in.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const ALONE: &str = "services that run apart speak to each other with certificat
     same one to all of them in ESTIMAND_TOKEN, e.g. `export ESTIMAND_TOKEN=$(head -c 32 /dev/urandom | base64 | tr -d \
     '=+/')`";
 
-/// The access of this process, and what its own parts show.
+/// The access of this process, and the credentials of its own parts.
 pub struct Guard {
     pub access: Access,
     kept_in: Option<PathBuf>,
@@ -92,13 +92,13 @@ impl Guard {
         Client::with_options(address, options)
     }
 
-    /// What is shown to this process itself.
+    /// Credentials for requests to this process itself.
     fn own(&self, token: Token) -> Credentials {
         let trust = self.secure.as_ref().map(ServiceTls::trust_itself);
         Credentials { token: Some(token), trust, identity: None }
     }
 
-    /// What is shown to other processes: a token that only this one knows is nothing to them.
+    /// Credentials for requests to other processes: a token that only this one knows is nothing to them.
     fn others(&self) -> Credentials {
         let token = self.given.clone();
         match &self.secure {
@@ -107,7 +107,7 @@ impl Guard {
         }
     }
 
-    /// What the agent of this process shows: it speaks for its node like any other.
+    /// Credentials of the agent of this process: it speaks for its node like any other.
     pub fn of_agent(&self, node: &NodeName) -> Credentials {
         let token = self.access.admit(&format!("agent of {node}"), Grant::Node, Some(node.as_str()));
         self.own(token)
@@ -131,7 +131,7 @@ fn make_folder(folder: &Path) -> anyhow::Result<()> {
 }
 
 impl Parts {
-    /// Whether it asks services of other processes for something.
+    /// True if these parts ask services of other processes for something.
     fn speaks_to_others(&self) -> bool {
         match self {
             Parts::All { .. } | Parts::Data => false,

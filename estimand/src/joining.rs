@@ -1,8 +1,8 @@
-//! How an agent comes by a certificate: it joins once, with a token, and from then on renews what it has.
+//! The certificate of an agent: the agent joins once, with a token, and from then on renews its certificate.
 //!
-//! In the agent's folder lie then the authority whom it believes, its certificate and its key, which never leaves it. The
-//! certificate is renewed when two thirds of its life are over, and again and again until that succeeds; the clients read
-//! the new one by themselves.
+//! The agent's folder then holds the authority that it believes, its certificate and its key, which never
+//! leaves it. The certificate is renewed when two thirds of its life are over, and again and again until that
+//! succeeds; the clients read the new one by themselves.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,13 +36,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(600);
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
-/// What an agent shows, and what keeps it from expiring.
+/// The credentials of an agent, and the renewal that keeps them from expiring.
 pub struct Shown {
     pub credentials: Credentials,
     pub renewal: Option<Renewal>,
 }
 
-/// Finds out what an agent shows: its certificate, joining for one if it is told to, or a token.
+/// Finds the credentials of an agent: its certificate, joining for one if it is told to, or a token.
 pub async fn shown(options: &AgentOptions, stop: &Stop) -> anyhow::Result<Shown> {
     let place = Place { folder: options.data_dir.clone(), node: options.node.clone() };
     match (place.state()?, &options.join) {
@@ -254,7 +254,7 @@ impl Renewal {
         Err(last.map_or_else(|| anyhow::anyhow!("there is nobody to ask"), anyhow::Error::from))
     }
 
-    /// When it begins, when it is too late, and again now and then, since somebody has to do something about it.
+    /// When it begins, when it is too late, and again now and then, since a person has to act on it.
     fn complain(
         &self,
         found: &Certificate,
@@ -291,19 +291,19 @@ fn until(due: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
     (due - now).to_std().unwrap_or_default()
 }
 
-/// A small part of what is left when it is due, so that there are several attempts.
+/// A small part of the life that is left when it is due, so that there are several attempts.
 fn pause(found: &Certificate) -> Duration {
     let life = (found.not_after - found.not_before).to_std().unwrap_or_default();
     (life / 30).mul_f64(0.5 + fastrand::f64())
 }
 
-/// One attempt each: whoever asks tries again by itself.
+/// One attempt each: the caller tries again by itself.
 fn clients(servers: &[String], credentials: &Credentials) -> anyhow::Result<Vec<Client>> {
     let options = || Options { attempts: 1, credentials: credentials.clone(), ..Options::default() };
     servers.iter().map(|server| Ok(Client::with_options(server, options())?)).collect()
 }
 
-/// Whether the same may well succeed later.
+/// True if the same request may well succeed later.
 fn is_passing(error: &Error, began: Instant) -> bool {
     match error {
         Error::Unreachable { .. } => true,

@@ -1,8 +1,8 @@
 //! The one binary: the services, and the commands that speak to them.
 //!
-//! Here the command line is parsed and handed on, a runtime is chosen, and whatever went wrong becomes one
-//! message and one exit code. Client commands speak through `estimand_api` and nothing else; only `serve`
-//! knows the services.
+//! Here the command line is parsed and handed on, a runtime is chosen, and every error becomes one message
+//! and one exit code. Client commands speak through `estimand_api` and nothing else; only `serve` knows the
+//! services.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ mod telemetry;
 mod tls;
 
 fn main() -> ExitCode {
-    // Before anything else is made: this process starts what runs in slots, and is kept small.
+    // Before anything else is made: this process starts the programs in slots, and is kept small.
     if std::env::args_os().nth(1).is_some_and(|word| word == agent::LAUNCHER) {
         return estimand_exec::serve();
     }
@@ -75,7 +75,8 @@ fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
     let served = match runtime {
         Ok(runtime) => {
             let served = runtime.block_on(Box::pin(work));
-            // All is ended in order. What may be left waits for a name server, and nobody waits for that.
+            // All is ended in order. A thread that is left can only wait for a name server, and need not be
+            // waited for.
             runtime.shutdown_background();
             served
         }

@@ -1,4 +1,4 @@
-//! `estimand pki`: makes an authority and what it issues, in files.
+//! `estimand pki`: makes an authority and the certificates that it issues, in files.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,8 @@ fn issue(args: &IssueArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&out)
         .map_err(|source| Failure::Read { name: out.display().to_string(), source })?;
     let (certificate, key) = (file(&out, &who, "pem"), file(&out, &who, "key"));
-    // The key first: whoever looks between the two finds that they do not belong together, and looks again.
+    // The key first: a reader that comes between the two writes finds that they do not belong together, and
+    // looks again.
     write_key(&key, &issued.key)?;
     write_public(&certificate, &issued.signed.chain)?;
     let trust = out.join(AUTHORITY);

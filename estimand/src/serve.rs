@@ -1,9 +1,9 @@
 //! Starts services and ends them in order.
 //!
-//! Every part speaks to the others through the same interface as anybody else, also when they run in one
-//! process: `up` gives each of them a client of its own address. The order of the end is: the agent ends what it
-//! runs and delivers what that gave, the server drains, tasks stop, then the writer stores what was accepted,
-//! and only then the process ends.
+//! Every part speaks to the others through the same interface as any client, also when they run in one
+//! process: `up` gives each of them a client of its own address. The order of the end is: the agent ends its
+//! processes and delivers their values, the server drains, tasks stop, then the writer stores the accepted
+//! writes, and only then the process ends.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,10 +34,10 @@ use crate::guard::Guard;
 use crate::telemetry;
 use crate::tls::ServiceTls;
 
-/// How long a manager leads without its database, if nobody else could.
+/// How long a manager leads without its database, if no other process could lead.
 const LEAD_ALONE: Duration = Duration::from_secs(15);
 
-/// What to start, and where.
+/// The services to start, and their settings.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub listen: SocketAddr,
@@ -52,7 +52,7 @@ pub struct Options {
     pub parts: Parts,
 }
 
-/// Which services run in this process.
+/// The services that run in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
     /// All of them, and an agent if something shall run on this machine.
@@ -91,7 +91,7 @@ impl Parts {
     }
 }
 
-/// Why the process must end although nobody asked it to.
+/// The reason for which the process must end although it was not asked to.
 #[derive(Clone)]
 pub struct Fate {
     pub reason: Arc<Mutex<Option<String>>>,
@@ -121,7 +121,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
     let fate = Fate { reason: Arc::default(), trigger };
-    // The server goes on while the agent ends, because what that still has to say goes there.
+    // The server goes on while the agent ends, because the agent still delivers to it.
     let (end_server, server_stop) = stop::pair();
     let parts = Services::start(&options, &store, &fate, &server_stop)?;
     let mut guard = Guard::start(&options, secure.clone(), &store, &parts.tasks, &parts.readiness)?;
@@ -194,7 +194,7 @@ impl Services {
                 Parts::Manager(options) => Some(options.data_server.clone()),
                 _ => None,
             };
-            // Nobody else leads on a file that one process uses at a time: then a disk that is slow for a while
+            // No other process leads on a file that one process uses at a time: then a disk that is slow for a while
             // is no reason to step down.
             let alone = store.is_sqlite();
             let mut settings = estimand_manager::Settings::default();
@@ -234,7 +234,7 @@ impl Services {
         let data = self.data.as_ref().map(|(service, _)| service.routes());
         let registry = self.registry.as_ref().map(Registry::routes);
         let manager = self.manager.as_ref().map(Manager::routes);
-        // Where what runs is changed, there is who may.
+        // Access is managed where registrations are.
         let access = self.registry.is_some().then(|| guard.access.routes());
         let joining = self.manager.is_some().then(|| guard.access.agent_routes());
         let all = data.into_iter().chain(registry).chain(manager).chain(access).chain(joining);

@@ -1,8 +1,8 @@
-//! The log of a process: where it goes, how it looks, what is in it.
+//! The log of a process: its destination, its format and its content.
 //!
-//! Everything goes to standard error, one line an event, so that standard output stays the command's own.
-//! Which events are written is decided by a filter: the one given, else the one in `ESTIMAND_LOG`, else
-//! everything from `info` on. A process has one log; setting it up again changes nothing.
+//! Everything goes to standard error, one line an event, so that standard output stays the command's own. A
+//! filter decides which events are written: the one given, else the one in `ESTIMAND_LOG`, else everything
+//! from `info` on. A process has one log; setting it up again changes nothing.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -53,7 +53,7 @@ pub fn init(format: Format, filter: Option<&str>) -> Result<(), TelemetryError> 
     let filter = EnvFilter::try_new(text)
         .map_err(|source| TelemetryError::Filter { filter: text.to_owned(), source })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // The only way this fails is that there is a log already, which is what was asked for.
+    // This fails only if there is a log already, which is all that was asked for.
     let _ = match format {
         Format::Pretty => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
         Format::Json => log.json().flatten_event(true).try_init(),

@@ -1,4 +1,5 @@
-//! TLS of the services in this process: what they show, whom they believe, and whether nodes join here.
+//! TLS of the services in this process: their certificate, the authority that they believe, and if nodes join
+//! here.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use estimand_web::{Tls, TlsOptions};
 
 use crate::cli::tls::TlsFiles;
 
-/// What was read from the files of `--tls`.
+/// The files of `--tls`, loaded.
 #[derive(Clone)]
 pub struct ServiceTls {
     files: TlsFiles,
@@ -35,18 +36,18 @@ impl ServiceTls {
         Arc::clone(&self.tls)
     }
 
-    /// For what this process asks itself: whatever names its certificate has.
+    /// For requests to this process itself: its certificate is good under any name.
     pub fn trust_itself(&self) -> Trust {
         let tls = self.tls();
         Trust::Shown(Arc::new(move |certificate| tls.is_own(certificate)))
     }
 
-    /// Whether its certificate lets it in elsewhere.
+    /// True if its certificate lets it in elsewhere.
     pub fn is_known_to_others(&self) -> bool {
         self.files.authority.is_some()
     }
 
-    /// For what it asks services of other processes.
+    /// For requests to services of other processes.
     pub fn for_others(&self, token: Option<Token>) -> Credentials {
         let (certificate, key) = (self.files.certificate.clone(), self.files.key.clone());
         let identity = self.is_known_to_others().then_some(CertificateFiles { certificate, key });

@@ -1,8 +1,8 @@
-//! The answer to an agent that asks what it should run.
+//! The answer to an agent that asks for its desired state.
 //!
-//! The same registration goes to many nodes, so what is said of it is rendered once and shared; an answer is a
-//! list of such pieces, and is joined in small steps while the connection takes it. A change that ten
-//! thousand agents hear of at once costs them each a list of pointers.
+//! The same registration goes to many nodes, so its JSON is rendered once and shared; an answer is a list of
+//! such pieces, and is joined in small steps while the connection takes it. A change that goes to ten
+//! thousand agents at once costs them each a list of pointers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,13 +21,13 @@ const JOINED_BYTES: usize = 16 * 1024;
 /// Nodes differ in the epoch of an instance only if it runs on a number of nodes and has moved.
 const MAX_VARIANTS: usize = 64;
 
-/// What was rendered before, by data name.
+/// Rendered pieces, by data name.
 #[derive(Debug, Default)]
 pub struct Rendered(HashMap<DataName, Pieces>);
 
 #[derive(Debug)]
 struct Pieces {
-    /// What it was rendered from.
+    /// The registration that they were rendered from.
     of: Arc<Registered>,
     registration: Bytes,
     assignments: Vec<(u64, bool, Bytes)>,
@@ -72,7 +72,7 @@ impl Rendered {
         self.0.entry(name.clone()).or_insert_with(|| unreachable!("it was put there just now"))
     }
 
-    /// Forgets what is registered no more.
+    /// Forgets names that are registered no more.
     pub fn retain(&mut self, registered: impl Fn(&DataName) -> bool) {
         self.0.retain(|name, _| registered(name));
     }

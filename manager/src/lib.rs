@@ -1,14 +1,14 @@
-//! The manager: which nodes there are, and which instance belongs on which of them.
+//! The manager: knows the nodes, and decides which instance belongs on which of them.
 //!
-//! It runs nothing itself: agents ask for what they should run, and report how they are. Everything is decided from
-//! what is registered and what agents report; a notice of a change only makes the manager look sooner. One of
-//! several managers over one store leads, the others stand by; the state of a leader is rebuilt from the registry,
-//! the store and the agents when another one takes over.
+//! It runs nothing itself: agents ask for their desired state, and report how they are. Everything is decided
+//! from the registrations and the agents' reports; a notice of a change only makes the manager look sooner.
+//! One of several managers over one store leads, the others stand by; the state of a leader is rebuilt from
+//! the registry, the store and the agents when another one takes over.
 //!
-//! `core` is pure: it decides. Around it: `leadership` (what exists while this process leads, behind one lock, and
-//! until when that is), `tasks` (leading, reading the registry, looking at the cluster, keeping the data service up
-//! to date), `storage`, and `http` (the handlers). What must hold: nothing is answered on behalf of a leadership
-//! that is over.
+//! `core` is pure: it decides. Around it: `leadership` (the state of a leader, behind one lock, and the term
+//! of its leadership), `tasks` (leading, reading the registry, looking at the cluster, keeping the data
+//! service up to date), `storage`, and `http` (the handlers). Invariant: no answer is given on behalf of a
+//! leadership that is over.
 
 pub mod core;
 
@@ -127,7 +127,7 @@ impl Manager {
         self.0.peers.send_replace(Some(Arc::new(peers)));
     }
 
-    /// Whether this manager leads just now.
+    /// True while this manager leads.
     pub fn is_leading(&self) -> bool {
         self.0.leadership.borrow().as_ref().is_some_and(|leadership| leadership.term().is_valid())
     }

@@ -1,7 +1,7 @@
-//! Nodes and placements in the store: the manager's calls on it, and what its rows mean.
+//! Nodes and placements in the store: the manager's calls on it, and the meaning of its rows.
 //!
-//! A row that cannot be read is passed over with a warning: a label or a placement is lost, and the node's next
-//! heartbeat and the next look make it again.
+//! A row that cannot be read is passed over with a warning: a label or a placement is lost, and the node's
+//! next heartbeat and the next look make it again.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What agents are told, asked over real connections, on SQLite.
+//! The requests of agents and their answers, over real connections, on SQLite.
 
 #![allow(clippy::unwrap_used)]
 

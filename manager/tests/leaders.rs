@@ -43,7 +43,7 @@ fn a_standby_says_which_manager_leads() {
     agent.beat(0);
     let revision = agent.wait_for(&["a"]);
     agent.beat(revision);
-    // An orderly stop hands over at once, and what was placed stays where it is.
+    // An orderly stop hands over at once, and placed instances stay where they are.
     let stopped = Instant::now();
     first.stop();
     second.wait_leading();
@@ -147,7 +147,7 @@ fn waiting_agents_hear_of_the_end_of_a_leadership() {
         assert_eq!(refused(answer, 503), "standing-by");
         assert!(at - hung < Duration::from_secs(10), "{:?}", at - hung);
     });
-    // When the database answers again, somebody leads.
+    // When the database answers again, one manager leads.
     pipe.flow();
     manager.wait_leading();
     agent.beat(revision);

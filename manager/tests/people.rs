@@ -1,4 +1,4 @@
-//! What people ask and change, and what comes of it, on SQLite.
+//! The requests of people and their effects, on SQLite.
 
 #![allow(clippy::unwrap_used)]
 
@@ -250,7 +250,7 @@ fn a_run_by_hand_comes_back_with_everything() {
         assert!(answer.json()["detail"].as_str().unwrap().contains("not in an allowed folder"), "{answer}");
         refused(answer, 409);
     });
-    // What was registered just now is found.
+    // A registration that was made just now is found.
     world.register(&[]);
     assert_eq!(refused(manager.request("POST", "/api/mng/instances/z/n1/run"), 404), "not-found");
     manager.stop();

@@ -1,11 +1,11 @@
 //! The time at which each value turns stale.
 //!
-//! One alarm stands for each value that can expire, however often the value is renewed meanwhile: when it goes
-//! off and the value has been renewed, it is set again for the new time. So memory grows with the values, not
-//! with the writes.
+//! One alarm stands for each value that can expire, however often the value is renewed meanwhile: when it
+//! goes off and the value has been renewed, it is set again for the new time. So memory grows with the
+//! values, not with the writes.
 //!
-//! When the machine's clock is set, values expire neither sooner nor later for it: what was known before has its time
-//! moved by as much.
+//! When the machine's clock is set, values expire neither sooner nor later for it: the times of earlier
+//! values are moved by as much.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +18,7 @@ use super::snapshot::Snapshot;
 
 /// By how much the clock must have been set to be noticed, in microseconds.
 const JUMP: i64 = 1_000_000;
-/// How many jumps are remembered. Values from before older ones expire by what the clock says.
+/// How many jumps are remembered. Values from before older ones expire by the clock as it is.
 const MAX_JUMPS: usize = 64;
 
 /// The alarms that are set.

@@ -1,9 +1,9 @@
 //! Bindings in a group: bound, rolled back, unbound.
 //!
-//! A rollback binds a name to the last thing that it served and that is not what it serves now; so twice is back
-//! again, as `cd -` goes to and fro. A name that is bound no more is bound again to what it served at last.
-//! A binding that would be rejected by hand is not rolled back to either. Every change leaves a [`BindingChange`], which is
-//! stored with it.
+//! A rollback binds a name to the last target that differs from its present one; so a second rollback undoes
+//! the first, as `cd -` goes to and fro. A name that is bound no more is bound again to its last target. A
+//! binding that would be rejected by hand is not rolled back to either. Every change leaves a
+//! [`BindingChange`], which is stored with it.
 
 use estimand_api::names::DataName;
 use estimand_api::value::{Served, SwapAction};

@@ -30,7 +30,7 @@ pub struct Entry {
 /// Where a value or a part of one stands in its rendered JSON.
 pub type Part = Range<u32>;
 
-/// What is known of a value beside its text.
+/// The facts of a value beside its text.
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub name: DataName,
@@ -54,7 +54,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The state that readers see: the gravest of what holds.
+    /// The state that readers see: the gravest of the marks.
     pub fn state(self) -> State {
         match self {
             Marks { lost: true, .. } => State::NodeLost,
@@ -132,7 +132,7 @@ impl Entry {
     pub fn part(&self, within: Option<&Part>, field: &Pointer) -> Option<Part> {
         let text = self.text_of(within);
         let found = field.find(text)?;
-        // What is found is a piece of the text that was looked in.
+        // The found text is a piece of the text that was searched.
         let start =
             within.unwrap_or(&self.value).start + (found.as_ptr().addr() - text.as_ptr().addr()) as u32;
         Some(start..start + found.len() as u32)

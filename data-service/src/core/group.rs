@@ -1,8 +1,9 @@
 //! Applies a group of operations to a snapshot.
 //!
 //! The writer hands operations over one after the other; each is applied to a clone of the published snapshot
-//! and leaves what must be stored and what watchers must be told. Nothing of it is visible until the writer
-//! has stored the group. An operation that is rejected changes nothing, and a batch is never half applied.
+//! and leaves the changes to store and the changes to tell watchers. Nothing of it is visible until the
+//! writer has stored the group. An operation that is rejected changes nothing, and a batch is never half
+//! applied.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

@@ -177,12 +177,12 @@ fn a_rollback_goes_to_what_was_served_before_and_twice_is_back_again() {
     assert_eq!(target(&group, "c").as_deref(), Some("v2"), "what was served at last");
     rolled(&mut group).unwrap();
     assert_eq!(target(&group, "c").as_deref(), Some("v3"), "and before that");
-    // Bound again to what it served at last, a name has served something else before that.
+    // Bound again to its last target, a name has served something else before that.
     apply(&mut group, unbound("c")).unwrap();
     apply(&mut group, bound("c", "v3")).unwrap();
     rolled(&mut group).unwrap();
     assert_eq!(target(&group, "c").as_deref(), Some("v2"));
-    // What could not be bound cannot be rolled back to either.
+    // A target that could not be bound cannot be rolled back to either.
     apply(&mut group, bound("v3", "v4")).unwrap();
     assert_eq!(rolled(&mut group).unwrap_err(), 409);
 

@@ -1,8 +1,8 @@
-//! The recent changes, for those who watch.
+//! The recent changes, for watchers.
 //!
-//! The writer appends; a watcher holds nothing but the revision that it has seen and takes from here what
-//! came after it. What a slow watcher missed for longer than the log reaches back is not kept for it: it gets
-//! a fresh snapshot. So memory does not depend on how many watch, nor on how slowly.
+//! The writer appends; a watcher holds nothing but the revision that it has seen and takes the later changes
+//! from here. Nothing is kept for a slow watcher once the log does not reach back to its revision: it gets a
+//! fresh snapshot. So memory depends neither on the number of watchers nor on their speed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ pub enum Since {
     Gone,
 }
 
-/// The log and those who wait for it to grow.
+/// The log and its watchers.
 #[derive(Debug)]
 pub struct Log {
     ring: RwLock<Ring>,
@@ -111,7 +111,7 @@ impl Log {
     }
 
     /// Up to `most` changes after a revision. `published` is the last revision that readers can see: they see
-    /// changes a moment before those are here, and who has seen them already only has to wait for the next.
+    /// changes a moment before those are here, and a reader that has seen them already only has to wait for the next.
     pub fn since(&self, revision: u64, published: u64, most: usize) -> Since {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         let head = ring.base + ring.changes.len() as u64;
@@ -153,7 +153,7 @@ impl Log {
     }
 }
 
-/// Who waits for what.
+/// The watchers, by the names that they wait for.
 #[derive(Debug, Default)]
 struct Waiting {
     by_name: HashMap<DataName, Vec<Arc<Notify>>>,
@@ -173,7 +173,7 @@ pub struct Seat {
     interest: Interest,
 }
 
-/// What a watcher wants to hear of.
+/// The changes for which a watcher is woken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
     Nothing,
@@ -182,7 +182,7 @@ pub enum Interest {
 }
 
 impl Seat {
-    /// Says what to be woken for from now on.
+    /// Sets the changes for which the watcher is woken from now on.
     pub fn set_interest(&mut self, interest: Interest) {
         if interest == self.interest {
             return;

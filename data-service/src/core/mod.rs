@@ -1,4 +1,5 @@
-//! Values, bindings and what a group of operations makes of them: pure, without a clock, a database, a thread or HTTP.
+//! Values, bindings and the effect of a group of operations on them: pure, without a clock, a database, a
+//! thread or HTTP.
 
 pub mod alarms;
 pub mod bindings;

@@ -64,7 +64,7 @@ impl Operation for MarkNode {
     }
 }
 
-/// A binding as it is now, and what the name served before if that is something else.
+/// A binding as it is now, and the former target of the name if that is another one.
 #[derive(Debug, Clone)]
 pub struct Rebound {
     pub bound: Bound,
@@ -88,7 +88,7 @@ impl Operation for Bind {
     }
 }
 
-/// Binds a name to what it served before, in the same way.
+/// Binds a name to its former target, in the same way.
 #[derive(Debug)]
 pub struct RollBack {
     pub name: DataName,

@@ -1,9 +1,9 @@
 //! Everything the data service knows, at one revision.
 //!
-//! A snapshot never changes for those who hold it: which names and nodes there are is in maps that are shared
-//! between snapshots and copied along a path when a key comes or goes; what a value is at the snapshot's
-//! revision is in its cell. So a reader sees all of a group of writes or none of it, over any number of names,
-//! and holds no lock; and replacing a value copies nothing.
+//! A snapshot never changes for its holders: its names and nodes are in maps that are shared between
+//! snapshots and copied along a path when a key comes or goes; the value at the snapshot's revision is in its
+//! cell. So a reader sees all of a group of writes or none of it, over any number of names, and holds no
+//! lock; and replacing a value copies nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,11 +39,11 @@ pub struct Bound {
     pub served: Served,
     pub since: i64,
     pub revision: u64,
-    /// What it served before, if that was ever anything else.
+    /// The target before, if there was ever another one.
     pub before: Option<Served>,
 }
 
-/// What makes a table that of a bound name.
+/// Makes a table that of a bound name.
 #[derive(Debug, Clone)]
 struct Alias {
     /// The name under which values are shown.
@@ -76,7 +76,7 @@ impl Changed {
 
 #[derive(Debug)]
 struct Rendered {
-    /// What `changed` was.
+    /// The value of `changed` when it was rendered.
     at: u64,
     array: Bytes,
 }
@@ -101,7 +101,7 @@ pub struct Values<'s> {
 }
 
 impl<'s> Values<'s> {
-    /// The value that there is, whether and however it is shown.
+    /// The value itself, however it is shown and also if it is not.
     pub fn get(self, node: &str) -> Option<Arc<Entry>> {
         self.table.nodes.get(node)?.at(self.revision)
     }
@@ -166,7 +166,7 @@ impl<'s> Values<'s> {
             shown.push_json(&mut out);
         }
         out.push(b']');
-        // What is kept is kept for long, so without room to grow.
+        // The array is kept for long, so without room to grow.
         Bytes::from(out.into_boxed_slice())
     }
 }
@@ -199,7 +199,7 @@ impl Snapshot {
         &self.bindings
     }
 
-    /// What a name that is not bound was bound to at last.
+    /// The last binding of a name that is bound no more.
     pub fn released(&self, name: &DataName) -> Option<&Bound> {
         self.released.get(name)
     }
@@ -217,13 +217,13 @@ impl Snapshot {
         }
     }
 
-    /// The place of a value, and what says when its name's values last changed. For the writer.
+    /// The cell of a value, and the revision of the last change to its name's values. For the writer.
     pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<Changed>)> {
         let table = self.tables.get(name)?;
         Some((table.nodes.get(node)?, &table.changed))
     }
 
-    /// Makes a place for a value that there was none of, for the name of its own.
+    /// Makes a cell for a value that had none, under its own name.
     pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<Changed>) {
         let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
         let cell = Arc::new(ValueCell::new(entry));
@@ -249,7 +249,7 @@ impl Snapshot {
         self.tables.get_key_value(name).map_or_else(|| name.clone(), |(kept, _)| kept.clone())
     }
 
-    /// Takes a value and its place out.
+    /// Takes a value and its cell out.
     pub fn remove(&mut self, name: &DataName, node: &NodeName) {
         let Some(table) = self.tables.get_mut(name) else { return };
         let table = Arc::make_mut(table);
@@ -277,7 +277,7 @@ impl Snapshot {
         }
     }
 
-    /// Notes what a name was bound to once.
+    /// Notes the last binding of a name that is bound no more.
     pub fn release(&mut self, name: DataName, bound: Bound) {
         self.released.insert(name, bound);
     }

@@ -1,4 +1,4 @@
-//! The place of one value: what it is now, and what it was for those who still look at an older snapshot.
+//! The place of one value: its latest entry, and earlier ones for readers of older snapshots.
 //!
 //! Replacing a value changes nothing but its cell; the maps that lead to it are shared by all snapshots. Each
 //! entry carries the revision from which on it holds, so a reader of revision R takes the newest entry that
@@ -14,7 +14,7 @@ use super::entry::Entry;
 #[derive(Debug)]
 pub struct ValueCell {
     current: ArcSwap<Entry>,
-    /// What it was before, oldest first.
+    /// Earlier entries, oldest first.
     before: Mutex<Vec<Arc<Entry>>>,
 }
 
@@ -23,7 +23,7 @@ impl ValueCell {
         ValueCell { current: ArcSwap::new(entry), before: Mutex::default() }
     }
 
-    /// What it is at a revision.
+    /// The entry at a revision.
     pub fn at(&self, revision: u64) -> Option<Arc<Entry>> {
         let current = self.current.load();
         if current.facts.revision <= revision {
@@ -33,12 +33,12 @@ impl ValueCell {
         before.iter().rev().find(|entry| entry.facts.revision <= revision).cloned()
     }
 
-    /// What it is now. For the writer.
+    /// The latest entry. For the writer.
     pub fn latest(&self) -> Arc<Entry> {
         self.current.load_full()
     }
 
-    /// Shows a new entry to those who look at its revision or a later one. For the writer.
+    /// Shows a new entry to readers of its revision or a later one. For the writer.
     pub fn replace(&self, entry: Arc<Entry>) {
         let old = self.latest();
         if !Arc::ptr_eq(&old, &entry) {
@@ -47,7 +47,7 @@ impl ValueCell {
         }
     }
 
-    /// Drops what was, if nobody looks at anything older than `oldest` any more. For the writer.
+    /// Drops earlier entries, if no reader looks at anything older than `oldest` any more. For the writer.
     pub fn forget(&self, oldest: u64) {
         if self.current.load().facts.revision <= oldest {
             *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();

@@ -1,9 +1,8 @@
-//! A value as a name shows it: under which name, and which part of it.
+//! A value as a name shows it: under that name, whole or in part.
 //!
 //! A name shows its own values whole. A bound name shows those of another one under its own name, and of each
-//! only a part if the binding says so; a reader may ask for a part of that again. Which part it is is found
-//! once, and rendering then joins three pieces of the bytes that are there. What has no such part is not
-//! shown.
+//! only a part if the binding says so; a reader may ask for a part of that again. The part is found once, and
+//! rendering then joins three pieces of the bytes that are there. A value without such a part is not shown.
 
 use std::sync::Arc;
 
@@ -48,12 +47,12 @@ impl ShownValue<'_> {
         &self.entry.facts
     }
 
-    /// What is shown of the value, as JSON text.
+    /// The shown part of the value, as JSON text.
     pub fn text(&self) -> &str {
         self.entry.text_of(self.part.as_ref())
     }
 
-    /// A part of what is shown, if one is asked for; none if it is not there.
+    /// A part of the shown value, if one is asked for; none if it is not there.
     pub fn narrow(self, field: Option<&Pointer>) -> Option<Self> {
         let Some(field) = field else { return Some(self) };
         let part = self.entry.part(self.part.as_ref(), field)?;

@@ -1,7 +1,7 @@
-//! Bindings: which name serves whose values, since when, and what it served before.
+//! Bindings: the name that a bound name serves, since when, and the one that it served before.
 //!
-//! A binding is made also if it opens a gap, because the operator may know better; but that is said, with how
-//! many nodes have no value there.
+//! A binding that opens a gap is made all the same, because the operator may know better; the answer then
+//! says how many nodes have no value there.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::web::ThinData;
@@ -110,7 +110,7 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
     Ok(json(&swaps))
 }
 
-/// What a row says; none if it says nothing that could have been written.
+/// The change that a row records; none if the row says nothing that could have been written.
 fn swap(row: SwapRow) -> Option<Swap> {
     let field = row.field.map(|text| Pointer::parse(&text)).transpose().ok()?;
     Some(Swap {
@@ -122,7 +122,7 @@ fn swap(row: SwapRow) -> Option<Swap> {
     })
 }
 
-/// What a name is to serve.
+/// A request to bind a name.
 struct Bind {
     served: Served,
     from: Option<DataName>,
@@ -162,7 +162,7 @@ impl Bind {
     }
 }
 
-/// From what a name is to go back.
+/// A request to roll a binding back; with `from`, only if the name serves that one until then.
 struct RollBack {
     from: Option<DataName>,
 }
@@ -276,7 +276,7 @@ async fn rebind(
 ) -> Result<HttpResponse, Failure> {
     let Rebound { bound, before } = service.submit(operation, bytes).await?;
     let mut response = json(&binding(name, &bound));
-    // Compared here and not by the writer, whom nothing should hold up.
+    // Compared here and not by the writer, which nothing should hold up.
     let snapshot = service.snapshot()?;
     if let Some(hint) = gap(&snapshot, name, &bound.served, before.as_ref())
         && let Ok(hint) = HeaderValue::try_from(hint)
@@ -286,8 +286,8 @@ async fn rebind(
     Ok(response)
 }
 
-/// What to say if a name that serves `now` serves fewer nodes than it did by `until_now`, or none at all. Goes
-/// through both in step, since there may be many of them.
+/// A hint for the operator if a name that serves `now` serves fewer nodes than it did by `until_now`, or none
+/// at all. Goes through both in step, since there may be many of them.
 fn gap(snapshot: &Snapshot, name: &DataName, now: &Served, until_now: Option<&Served>) -> Option<String> {
     let mut there = nodes(snapshot, now).peekable();
     let serves_some = there.peek().is_some();
@@ -321,7 +321,7 @@ fn gap(snapshot: &Snapshot, name: &DataName, now: &Served, until_now: Option<&Se
     }
 }
 
-/// The nodes for which there is something of what is served, in order.
+/// The nodes that have a value with the served part, in order.
 fn nodes<'s>(snapshot: &'s Snapshot, served: &'s Served) -> impl Iterator<Item = NodeName> + use<'s> {
     let entries = snapshot.table(served.to.as_str()).into_iter().flat_map(|values| values.entries());
     let has_part =

@@ -1,8 +1,9 @@
-//! Senders whose clock is not ours.
+//! Senders whose clock differs from ours.
 //!
-//! A value is as fresh as its age says, and its age is known to whoever collected it, by its own clock. So a sender that
-//! says what its clock shows has its instants moved to ours. Differences that may as well be the time that the request
-//! was under way are left alone, so that no delay makes a value look younger, and instants that are right stay to the letter.
+//! A value is as fresh as its age says, and its age is known to the sender that collected it, by its own
+//! clock. So a sender that says the time of its clock has its instants moved to ours. Differences that may as
+//! well be the time that the request was under way are left alone, so that no delay makes a value look
+//! younger, and instants that are right stay to the letter.
 
 use actix_web::HttpRequest;
 use estimand_api::headers::SENT_AT_HEADER;

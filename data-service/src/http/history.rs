@@ -1,4 +1,4 @@
-//! The past: what was kept of the names that ask for it. Read from the database, on a connection of its own,
+//! History: the kept values of the names that ask for it. Read from the database, on a connection of its own,
 //! so that it delays no write; the only read that waits for anything.
 
 use actix_web::web::ThinData;

@@ -1,8 +1,8 @@
 //! Reads: one look into the published snapshot, then bytes that are rendered already.
 //!
-//! Nothing here waits for a writer, a database or another reader. Whether a value is good enough is the
-//! reader's to say (`state`, `maxAge`); without a say everything comes, with its state. A part of a value
-//! (`field`) is cut out of its text.
+//! Nothing here waits for a writer, a database or another reader. The reader says which values are good
+//! enough (`state`, `maxAge`); without a say everything comes, with its state. A part of a value (`field`) is
+//! cut out of its text.
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::web::ThinData;
@@ -25,7 +25,7 @@ use crate::core::view::ShownValue;
 
 /// The most names in one query.
 const MAX_NAMES: usize = 256;
-/// How many fields are named to whoever asked for one that is not there.
+/// How many existing fields an error names when the one asked for is not there.
 const MAX_FIELDS_NAMED: usize = 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -60,17 +60,17 @@ described!(
     )
 );
 
-/// Whether provenance is asked for.
+/// The switch of a query that asks for provenance.
 #[derive(Debug)]
 pub enum Explain {}
 
 described!(Explain, [], json!({ "type": "string", "enum": ["1", "true", "", "0", "false"] }));
 
-/// What a reader takes.
+/// The values that a reader takes.
 #[derive(Debug, Default)]
 struct Filter {
     states: Vec<State>,
-    /// Only what is known since this instant or later.
+    /// Only values known since this instant or later.
     since: Option<i64>,
 }
 
@@ -259,7 +259,7 @@ fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> P
     }
 }
 
-/// Names what is there, because most often it is a slip.
+/// Names the fields that are there, because most often it is a slip.
 fn no_field(name: &str, node: &str, field: &Pointer, text: &str) -> Problem {
     let mut there: Vec<String> = field.nearby(text, MAX_FIELDS_NAMED + 1);
     let more = if there.len() > MAX_FIELDS_NAMED { " and more" } else { "" };

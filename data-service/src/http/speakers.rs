@@ -1,9 +1,10 @@
-//! Which nodes may write values of other nodes: those that run something whose answer is for many nodes.
+//! Speakers: the nodes that may write values of other nodes, because they run something whose answer is for
+//! many nodes.
 //!
-//! A node speaks only for itself. The manager knows who was given a registration that says `format: nodes`, and tells it
-//! here, whole, so that what was missed is made good by the next telling. Nothing is stored: until it was told after a
-//! start, such writes are asked to come again. A node may be faster with its first value than the manager with its
-//! telling; so a write waits a little before it is refused.
+//! A node speaks only for itself. The manager knows which nodes were given a registration that says
+//! `format: nodes`, and sends them here as one list, so that the next list makes up for a missed one. Nothing
+//! is stored: until a list has come after a start, such writes are asked to come again. A node may be faster
+//! with its first value than the manager with its list; so a write waits a little before it is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,17 +24,17 @@ use tokio::time::timeout;
 
 use crate::DataService;
 
-/// How long a write waits for whoever is to say that it is allowed.
+/// How long a write waits for the manager to say that it is allowed.
 const WAIT: Duration = Duration::from_secs(2);
 
 type Told = BTreeMap<DataName, BTreeSet<NodeName>>;
 
-/// Who speaks for others; none: nobody has said.
+/// The nodes that speak for others; none until the manager has said.
 #[derive(Debug, Default)]
 pub struct Speakers(watch::Sender<Option<Told>>);
 
 impl Speakers {
-    /// Refuses a write of a node for another one, unless it may.
+    /// Rejects a write of a node for another one, unless the node may.
     pub async fn check_one(&self, who: &Principal, write: &Write) -> Result<(), Problem> {
         let refused = self.first_refused(who, std::slice::from_ref(write)).await?;
         refused.map_or(Ok(()), |_| Err(refusal(who, write, "nodeName".to_owned())))
@@ -45,7 +46,7 @@ impl Speakers {
         refused.map_or(Ok(()), |at| Err(refusal(who, &writes[at], format!("[{at}].nodeName"))))
     }
 
-    /// Which of the writes the node may not do, after it was waited for somebody to say that it may.
+    /// The first write that the node may not do, after a wait for the manager to allow it.
     async fn first_refused(&self, who: &Principal, writes: &[Write]) -> Result<Option<usize>, Problem> {
         let Some(own) = who.node() else { return Ok(None) };
         let may =

@@ -1,9 +1,10 @@
 //! A watch: server-sent events, first a snapshot, then each change.
 //!
-//! A watcher holds the revision it has seen and nothing else. It takes what came after it from the log; when
-//! the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
-//! snapshot and is told why. So what comes after a snapshot is of the same target, whatever was swapped
-//! meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a socket.
+//! A watcher holds the revision it has seen and nothing else. It takes the changes after it from the log;
+//! when the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
+//! snapshot and is told why. So the changes after a snapshot are of the same target, even if names were bound
+//! again meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a
+//! socket.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ struct Watcher {
     seen: Option<u64>,
     /// A snapshot is due, for this reason.
     due: Option<&'static str>,
-    /// When something was sent last. What changes need not concern this watcher, so it is not when it was woken.
+    /// When something was sent last. A change need not concern this watcher, so it is not when it was woken.
     sent: Instant,
 }
 
@@ -127,7 +128,7 @@ impl Watcher {
                 return None;
             }
             let snapshot = self.service.snapshot().ok()?;
-            // Interest is declared before looking, so that what happens in between wakes this watcher.
+            // Interest is declared before looking, so that changes in between wake this watcher.
             self.seat.set_interest(self.interest(&snapshot));
             if let Some(bytes) = self.take(&snapshot) {
                 self.sent = Instant::now();
@@ -155,7 +156,7 @@ impl Watcher {
         Interest::Names(names)
     }
 
-    /// What there is to send now.
+    /// The bytes to send now; none if there are no news.
     fn take(&mut self, snapshot: &Arc<Snapshot>) -> Option<Bytes> {
         if let Some(reason) = self.due.take() {
             return Some(self.snapshot(snapshot, reason));
@@ -167,8 +168,8 @@ impl Watcher {
                 Since::Changes(changes) => changes,
             };
             let last = changes.last()?.revision();
-            // Looked at after the changes were taken, this snapshot contains them. If a name was bound in what
-            // is not seen yet, changes in between may be of another target than the one that it has now.
+            // Looked at after the changes were taken, this snapshot contains them. If an unseen change bound
+            // a name, changes in between may be of another target than the one that it has now.
             let snapshot = self.service.snapshot().ok()?;
             if changes.iter().any(|change| self.is_rebinding(change)) || self.is_rebound(&snapshot, seen) {
                 return Some(self.snapshot(&snapshot, "rebound"));
@@ -178,7 +179,8 @@ impl Watcher {
             self.seen = Some(last);
             if !out.is_empty() {
                 if last == snapshot.revision {
-                    // Whatever was written together has been said; who waits for that need not guess.
+                    // All that was written together has been sent; a client that waits for that need not
+                    // guess.
                     out.extend_from_slice(b": settled\n\n");
                 }
                 return Some(Bytes::from(out));
@@ -190,13 +192,13 @@ impl Watcher {
         matches!(change, Change::Rebound { name, .. } if self.names.contains(name))
     }
 
-    /// Whether a name has been bound after a revision.
+    /// True if a name has been bound after a revision.
     fn is_rebound(&self, snapshot: &Snapshot, seen: u64) -> bool {
         let bindings = snapshot.bindings();
         self.names.iter().any(|name| bindings.get(name).is_some_and(|bound| bound.revision > seen))
     }
 
-    /// Everything, at the revision of a snapshot. What the log has up to there is part of it.
+    /// Everything, at the revision of a snapshot. The changes in the log up to there are part of it.
     fn snapshot(&mut self, snapshot: &Snapshot, reason: &str) -> Bytes {
         let mut out = Vec::with_capacity(4096);
         out.extend_from_slice(b"event: snapshot\ndata: {\"revision\":");

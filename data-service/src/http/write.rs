@@ -28,7 +28,7 @@ use crate::http::speakers::check_deletion;
 
 /// The largest body of the smaller requests.
 pub const SMALL: usize = 64 * 1024;
-/// What a write takes in memory beside its text.
+/// The memory that a write takes beside its text.
 const WRITE_BYTES: usize = 256;
 
 /// Writes a value.
@@ -94,12 +94,12 @@ async fn write(
     clock_skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
     service.speakers().check_one(who, &write).await?;
     let bytes = room_of(1, body.0.len());
-    // It is not kept beside what it says.
+    // The text is not kept beside the parsed write.
     drop(body);
     Ok(answer_written(&service.submit(write, bytes).await?))
 }
 
-/// What parsed writes take in the queue.
+/// The bytes that parsed writes take in the queue.
 fn room_of(writes: usize, body_bytes: usize) -> usize {
     body_bytes + writes * WRITE_BYTES
 }
@@ -242,7 +242,7 @@ pub async fn mark_node(body: Body<SMALL>, service: ThinData<DataService>) -> Res
     Ok(json(&service.submit(MarkNode { node, lost }, body.0.len()).await?))
 }
 
-/// Which names keep a history, and how much of it.
+/// The names that keep a history, and how much of it.
 #[derive(Debug)]
 pub enum Kept {}
 

@@ -1,7 +1,7 @@
-//! Where groups are stored: the writer's own connection, opened again when it broke.
+//! Storage of groups: the writer's own connection, opened again when it broke.
 //!
-//! It turns a group into rows and a database's error into what the writer has to know of it: refused, so that
-//! nothing of the group is stored; or broken, so that nobody knows.
+//! It turns a group into rows, and a database's error into the facts that the writer needs: refused, so that
+//! nothing of the group is stored; or broken, so that the outcome is unknown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Storage {
         self.send(&Rows { revision: signed(revision), ..Rows::default() })
     }
 
-    /// Cuts a history down to what is to be kept of it.
+    /// Cuts a history down to the part that is to be kept.
     pub fn prune(
         &mut self,
         name: &DataName,
@@ -185,7 +185,7 @@ impl Storage {
     }
 }
 
-/// Loads what is bound, and what is known of it and of what was bound once.
+/// Loads the bindings with their last changes, and the last bindings of names that are bound no more.
 fn load_bindings(connection: &mut Connection, snapshot: &mut Snapshot) -> Result<(), Error> {
     let mut last: BTreeMap<String, SwapRow> =
         connection.last_swaps()?.into_iter().map(|row| (row.data_name.clone(), row)).collect();
@@ -214,7 +214,7 @@ fn before(swap: SwapRow) -> Option<Served> {
     served(&swap.before_target?, swap.before_field)
 }
 
-/// What a row says that a name serves; none if that is no name or no field.
+/// The target that a row names; none if its name or field is not valid.
 fn served(to: &str, field: Option<String>) -> Option<Served> {
     let field = field.map(|text| Pointer::parse(&text)).transpose().ok()?;
     Some(Served { to: DataName::parse(to).ok()?, field })

@@ -1,4 +1,4 @@
-//! The commands that start what runs things: a manager, a node's agent, and the agent that `up` starts.
+//! The commands that start a manager, a node's agent, and the agent in `up`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,9 +34,10 @@ Examples:
     --store postgres://10.0.0.4/estimand --registry http://10.0.0.1:7070 \\
     --data-service http://10.0.0.2:7070";
 
-// What follows has no doc comments on arguments as a whole, which clap would take for the text of the command.
+// The argument structs below have no doc comments of their own: clap would take one for the text of the
+// command.
 
-// The node that an agent is, wherever it is started.
+// The node of an agent, however it is started.
 #[derive(Debug, Args)]
 pub struct NodeOptions {
     /// The name of this node [default: the machine's host name]
@@ -123,29 +124,29 @@ pub struct UpArgs {
     defaults: Defaults,
 }
 
-/// What a new cluster measures without being asked.
+/// The default registrations of a new cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Defaults {
     Standard,
     None,
 }
 
-/// What may run on a node.
+/// The programs that may run on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
     Everything,
-    /// What lies in these folders.
+    /// Only those in these folders.
     Folders(Vec<PathBuf>),
 }
 
-/// How to run an agent.
+/// The settings of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOptions {
     /// The managers; none in `up`, whose own address is known only when it listens.
     pub servers: Vec<String>,
-    /// With what it joins, if it has not yet.
+    /// The token with which it joins, if it has not yet.
     pub join: Option<String>,
-    /// Whom it trusts, if not whom it was told to when it joined.
+    /// The authority that it trusts, if not the one that it was told when it joined.
     pub authority: Option<PathBuf>,
     pub node: NodeName,
     pub labels: BTreeMap<String, String>,
@@ -160,14 +161,14 @@ pub struct AgentOptions {
     pub cgroups: bool,
 }
 
-/// Whom a manager speaks to, and by which addresses it and they are known.
+/// The services that a manager speaks to, and the addresses that it hands out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagerOptions {
     pub registry: String,
     pub data_service: String,
     /// Handed to agents.
     pub data_server: String,
-    /// Handed to whoever asks a manager that stands by; none: the address that it listens on.
+    /// Handed to callers of a manager that stands by; none: the address that it listens on.
     pub advertise: Option<String>,
 }
 

@@ -49,7 +49,7 @@ impl JobArgs {
 fn parameter(text: &str) -> Result<(String, String), String> {
     let (key, value) = parse::pair(text)?;
     match key.as_str() {
-        // What every worker is told anyway.
+        // These two are set for every worker anyway.
         "job" | "run" => Err(format!("`{key}` is the job's own")),
         _ => Ok((key, value)),
     }

@@ -1,4 +1,5 @@
-//! The command that plans a partition by what is known, and runs nothing; and the options of whatever plans.
+//! The command that plans a partition by known values and runs nothing; and the options of every command that
+//! plans.
 
 use clap::Args;
 use estimand_api::names::DataName;

@@ -82,7 +82,7 @@ struct Kind {
 }
 
 impl IssueArgs {
-    /// Whom the certificate names; the error says what is wrong with the name.
+    /// The identity that the certificate names; the error says what is wrong with the name.
     pub fn who(&self) -> Result<Identity, String> {
         let name = &self.name;
         let data_name = || {

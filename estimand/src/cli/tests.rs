@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `--help` prints on a terminal of a hundred columns.
+/// The text of `--help` on a terminal of a hundred columns.
 fn help(subcommand: Option<&str>) -> String {
     let line = ["estimand"].into_iter().chain(subcommand).chain(["--help"]);
     Cli::command().term_width(100).try_get_matches_from(line).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! What the services show and believe over TLS, and how an agent joins them.
+//! TLS options: certificate, key and authority of the services, and an agent's way to join them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,8 @@ use estimand_api::duration::Span;
 const CERTIFICATE: &str = "service.pem";
 const KEY: &str = "service.key";
 
-// What follows has no doc comments on arguments as a whole, which clap would take for the text of the command.
+// The argument structs below have no doc comments of their own: clap would take one for the text of the
+// command.
 
 #[derive(Debug, Args)]
 pub struct TlsArgs {

@@ -1,5 +1,5 @@
-//! The commands of the scheduler in `scheduler-demo`: `partition` plans, `job` carries a plan out. They use the plane as any
-//! client does.
+//! The commands of the scheduler in `scheduler-demo`: `partition` plans, `job` carries a plan out. They use
+//! the plane as any client does.
 
 use estimand_cli::{Failure, Remote, Remotely, Session};
 

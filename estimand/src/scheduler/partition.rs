@@ -18,7 +18,7 @@ pub async fn partition(session: &mut Session, args: &PartitionArgs) -> Result<()
     Ok(())
 }
 
-/// Reads what is known and plans by it; `settings` are those of the policy `dynamic`.
+/// Reads the known values and plans by them; `settings` are those of the policy `dynamic`.
 pub(super) async fn plan(
     client: &Client,
     args: &PlanArgs,

@@ -1,6 +1,7 @@
-//! Heartbeats: which agent is let in, what is noted of its report, and which lease it gets.
+//! Heartbeats: admission of agents, notes of their reports, and the leases that they get.
 //!
-//! A heartbeat costs what its node has, not what the cluster has: it takes notes, and the next look acts on them.
+//! The cost of a heartbeat depends on its node and not on the cluster's size: it takes notes, and the next
+//! look acts on them.
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Heartbeat, HeartbeatAnswer};
@@ -52,7 +53,7 @@ impl Cluster {
         })
     }
 
-    /// Whether an agent may ask what it should run, or report a run.
+    /// Checks that an agent may ask for its desired state, or report a run.
     pub fn knows_agent(&self, node: &NodeName, agent: &str, boot: u64) -> Result<(), AgentError> {
         let Some(entry) = self.nodes.get(node) else { return Err(AgentError::UnknownNode(node.clone())) };
         match () {
@@ -109,7 +110,7 @@ impl Cluster {
     }
 
     /// Another start speaks for the node. It may follow any state that lies in its data folder, so it is trusted
-    /// only once it follows what is drawn now.
+    /// only once it follows the revision drawn now.
     fn restart(&mut self, node: &NodeName, beat: &Heartbeat) {
         let revision = self.draw();
         if let Some(entry) = self.nodes.get_mut(node) {
@@ -161,7 +162,7 @@ impl Cluster {
         }
     }
 
-    /// Ends what the agent says is gone.
+    /// Removes ending instances that the agent reports as gone.
     fn confirm(&mut self, node: &NodeName) {
         let Some(entry) = self.nodes.get_mut(node).filter(|entry| !entry.ending.is_empty()) else { return };
         let (applied, stopping) = (entry.applied, &entry.stopping);

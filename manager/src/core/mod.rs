@@ -1,20 +1,22 @@
-//! The cluster as a value: which nodes there are, what is registered, and what therefore runs where.
+//! The cluster as a value: its nodes, its registrations, and the instances on each node that follow from
+//! them.
 //!
 //! It does no I/O, has no clock and waits for nothing: its caller passes on heartbeats with the time, stores
-//! what [`Cluster::reconcile`] wants stored, and gives the agents what [`Cluster::desired`] says. Calls in any
-//! order are right; the desired state follows only from registrations, heartbeats and what is stored.
+//! the changes of [`Cluster::reconcile`], and gives the agents the desired states of [`Cluster::desired`].
+//! Calls in any order are right; the desired state follows only from registrations, heartbeats and the stored
+//! state.
 //!
-//! What must hold: a registration that runs on a number of nodes never may run on more. Its instance is
-//! delivered only after its placement was stored; it counts until its agent said that it is gone or its
-//! lease is over; and a lease is given only to an agent that follows a state in which nothing stands that
-//! was given away since. It stands on what an agent must do: count a lease from when it sent the heartbeat,
-//! have its leased processes gone by then, follow no revision lower than one it has followed, and say that it
-//! follows one only when that is on its disk.
+//! Invariant: a registration that runs on a number of nodes never may run on more. Its instance is delivered
+//! only after its placement was stored; it counts until its agent said that it is gone or its lease is over;
+//! and a lease is given only to an agent that follows a state without instances that were given away since.
+//! This rests on the agents: each counts a lease from when it sent the heartbeat, has its leased processes
+//! gone by the end of the lease, follows no revision lower than one it has followed, and says that it follows
+//! one only when that is on its disk.
 //!
 //! How the shell uses it: one lock around it. After each call that changes something, and at `next_wake`:
-//! `while wants_reconcile() { step = reconcile(now, wall); if !step.store.is_empty() { store it; committed(step)
-//! or failed(step) (a step of unknown outcome has failed; then pause) } }`, then wake the polls of
-//! `changed_nodes()`, and send what `marks()` says to the data service, then `marked(…)`.
+//! `while wants_reconcile() { step = reconcile(now, wall); if !step.store.is_empty() { store it;
+//! committed(step) or failed(step) (a step of unknown outcome has failed; then pause) } }`, then wake the
+//! polls of `changed_nodes()`, and send the marks of `marks()` to the data service, then `marked(…)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,13 +55,13 @@ pub struct Cluster {
     /// From then on no former leader answers any agent.
     alone_from: Millis,
     placements: Placements,
-    /// On which nodes a counted registration was refused or failed.
+    /// The nodes on which a counted registration was refused or failed.
     run_reports: RunReports,
-    /// Where something of a name was told to end and has not yet: the `ending` of all nodes, by name.
+    /// The nodes where an instance was told to end and has not yet: the `ending` of all nodes, by name.
     endings: BTreeMap<DataName, BTreeSet<NodeName>>,
     /// The latest revision of any node's desired state; those of a later leader are higher.
     revision: u64,
-    /// Whether this call has drawn a revision; all changes of a call share it.
+    /// True once this call has drawn a revision; all changes of a call share it.
     drawn: bool,
     wall_us: i64,
     /// To be looked at again: names that are registered otherwise, names whose placements may have to change, and
@@ -67,7 +69,7 @@ pub struct Cluster {
     anew: BTreeSet<DataName>,
     dirty_names: BTreeSet<DataName>,
     dirty_nodes: BTreeSet<NodeName>,
-    /// Whether nodes have come or gone, so that any counted registration may have to move.
+    /// True if nodes have come or gone, so that any counted registration may have to move.
     shifted: bool,
     /// Nodes to delete from the store.
     removed: BTreeSet<NodeName>,
@@ -192,7 +194,7 @@ impl Cluster {
         Some(())
     }
 
-    /// Whether a node may be removed as it is now.
+    /// Checks that a node may be removed as it is now.
     pub fn check_removable(&self, node: &NodeName) -> Result<(), RemoveError> {
         self.lost_node(node).map(drop)
     }
@@ -214,14 +216,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// The registrations that the node should run, by name, and as of which revision. None if the node is unknown or the
-    /// registrations are.
+    /// The revision of the node's desired state, and its assignments by name. None if the node is unknown or
+    /// the registrations are.
     pub fn desired(&self, node: &NodeName) -> Option<(u64, &[AssignmentRef])> {
         let entry = self.nodes.get(node).filter(|_| self.registered.is_some())?;
         Some((entry.revision, &entry.slots))
     }
 
-    /// The nodes whose desired state has changed since this was asked last.
+    /// The nodes whose desired state has changed since the last call.
     pub fn changed_nodes(&mut self) -> Vec<NodeName> {
         let changed = std::mem::take(&mut self.changed);
         for node in &changed {
@@ -232,7 +234,7 @@ impl Cluster {
         changed
     }
 
-    /// The nodes whose values are to be marked, and whether as those of a lost node; else it is back.
+    /// The nodes whose values are to be marked: true for a lost node, false for one that is back.
     pub fn marks(&self) -> Vec<(NodeName, bool)> {
         let lost = |node| self.nodes.get(node).is_some_and(|entry: &NodeEntry| entry.lost);
         self.to_mark.iter().map(|node| (node.clone(), lost(node))).collect()

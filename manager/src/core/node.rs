@@ -1,4 +1,4 @@
-//! One node: its agent, what it should run, and what may still run there.
+//! One node: its agent, its desired state, and the instances that may still run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use estimand_api::slot::Status;
 
 use super::model::{AssignmentRef, Millis, StoredNode};
 
-/// Something that was dropped from what the node should run, and may run there still.
+/// An instance that was dropped from the node's desired state, and may run there still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ending {
     /// It is gone once the agent follows this revision and does not name it as stopping.
     pub revision: u64,
-    /// Whether all that may run of it runs by a lease.
+    /// True if everything of it that may run does so by a lease.
     pub leased: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct NodeEntry {
     pub lease_from: u64,
     pub stopping: Vec<DataName>,
     pub delivery: Delivery,
-    /// Whether all of its statuses have come.
+    /// True once all of its statuses have come.
     pub has_all_statuses: bool,
     pub statuses: BTreeMap<DataName, Status>,
     /// The registrations that it should run, by name.
@@ -50,16 +50,16 @@ pub(super) struct NodeEntry {
     pub ending: BTreeMap<DataName, Ending>,
     /// The names of its placements that are not vacant.
     pub placed: BTreeSet<DataName>,
-    /// Whether it was ever stored.
+    /// True once it was stored.
     pub stored: bool,
-    /// How the data service has marked its values last: lost or back.
+    /// The mark that the data service gave its values last: true for lost, false for back.
     pub marked: Option<bool>,
-    /// Whether its desired state has changed since that was asked last.
+    /// True if its desired state has changed since the changed nodes were asked for last.
     pub changed: bool,
 }
 
 impl NodeEntry {
-    /// One that nothing is known of, but that it speaks.
+    /// A node of which nothing is known but that its agent speaks.
     pub fn new(agent: String, boot: u64, wall_us: i64) -> Self {
         NodeEntry {
             labels: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl NodeEntry {
         }
     }
 
-    /// Nothing is known of what runs there; its agent has to follow this revision to be trusted again.
+    /// Makes its instances unknown; its agent has to follow this revision to be trusted again.
     pub fn start_over(&mut self, revision: u64) {
         self.revision = revision;
         self.known_from = revision;
@@ -130,17 +130,17 @@ impl NodeEntry {
         }
     }
 
-    /// Whether that start of its agent is one that nothing more is to come of.
+    /// True if nothing more is to come of that start of its agent.
     pub fn is_over(&self, boot: u64) -> bool {
         boot < self.boot || (self.left && boot == self.boot)
     }
 
-    /// Whether its agent may follow a state that this leader does not know.
+    /// True if its agent may follow a state that this leader does not know.
     pub fn is_unknown(&self) -> bool {
         !self.left && self.applied < self.known_from
     }
 
-    /// Whether statuses are kept of what does not belong there.
+    /// True if statuses may be kept of instances that do not belong there.
     pub fn is_loose(&self) -> bool {
         self.is_unknown() || !self.stopping.is_empty() || !self.ending.is_empty()
     }
@@ -149,7 +149,7 @@ impl NodeEntry {
         self.find(name).ok().and_then(|index| self.slots.get(index))
     }
 
-    /// Makes the name run there; whether that is a change.
+    /// Makes the name run there; true if that is a change.
     pub fn assign(&mut self, registered: &Arc<Registered>, epoch: u64, leased: bool, revision: u64) -> bool {
         let found = self.find(&registered.registration.data_name);
         if let Ok(index) = found {
@@ -169,25 +169,25 @@ impl NodeEntry {
         true
     }
 
-    /// Makes the name run there no more; what was there.
+    /// Makes the name run there no more; returns its former assignment.
     pub fn unassign(&mut self, name: &DataName, revision: u64) -> Option<AssignmentRef> {
         let index = self.find(name).ok()?;
         self.revision = revision;
         Some(self.slots.remove(index))
     }
 
-    /// Whether a status of that name is worth keeping.
+    /// True if a status of that name is worth keeping.
     pub fn concerns(&self, name: &DataName) -> bool {
         self.is_unknown() || self.runs(name)
     }
 
-    /// Whether the status is of a counted instance in the version that belongs there.
+    /// True if the status is of a counted instance in the version that belongs there.
     pub fn has_placed(&self, status: &Status) -> bool {
         let slot = self.slot(&status.data_name);
         slot.is_some_and(|slot| slot.leased && slot.registered.version == status.version)
     }
 
-    /// Whether the name should run there, or may not have ended yet.
+    /// True if the name should run there, or may not have ended yet.
     pub fn runs(&self, name: &DataName) -> bool {
         self.slot(name).is_some() || self.ending.contains_key(name) || self.stopping.contains(name)
     }

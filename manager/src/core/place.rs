@@ -1,9 +1,9 @@
-//! Where a registration runs that runs on a number of nodes: a function of values, with no memory.
+//! Placement of a registration that runs on a number of nodes: a function of values, with no memory.
 //!
-//! What must hold for any input: the instances that keep their place, those that are withdrawn and not gone yet, and
-//! those that are added are never more than the number asked for, unless they were before; then nothing is added.
-//! An instance stays where it is as long as its node fits, and moves from a node that cannot run it only while
-//! there is one that may.
+//! Invariant, for any input: the instances that keep their place, those that are withdrawn and not gone yet,
+//! and those that are added are never more than the number asked for, unless they were before; then nothing
+//! is added. An instance stays where it is as long as its node fits, and moves from a node that cannot run it
+//! only while there is one that may.
 
 use std::cmp::Reverse;
 
@@ -36,7 +36,7 @@ pub struct Holder<'a> {
     pub node: &'a NodeName,
     pub moves: u32,
     pub standing: Standing,
-    /// Whether the node still matches and is heard of.
+    /// True if the node still matches and is heard of.
     pub fits: bool,
     pub suitability: Suitability,
 }

@@ -1,9 +1,9 @@
-//! The placements: on which nodes counted registrations are, and what of that is stored.
+//! The placements: the nodes of counted registrations, and the rows that record them in the store.
 //!
-//! What must hold: every instance that may run has a row in the store, since a new leader knows nothing else. A row
-//! goes only when nothing runs by it any more, and the one with the highest number of moves only when a higher one
-//! is stored, so that numbers never come twice under one version. After a failed write its rows count as
-//! unknown and are all written again, each as it should be by then.
+//! Invariant: every instance that may run has a row in the store, since a new leader knows nothing else. A
+//! row goes only when nothing runs by it any more, and the one with the highest number of moves only when a
+//! higher one is stored, so that numbers never come twice under one version. After a failed write its rows
+//! count as unknown and are all written again, each as it should be by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl PlacementPhase {
     }
 }
 
-/// Whether the store has it.
+/// How a placement compares with its row in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteState {
     Clean,
@@ -52,7 +52,7 @@ pub(super) struct Placement {
     pub placed_us: i64,
     pub phase: PlacementPhase,
     pub write: WriteState,
-    /// Whether it was certainly stored with this number of moves.
+    /// True if it was certainly stored with this number of moves.
     pub stored: bool,
 }
 
@@ -121,7 +121,8 @@ impl Placements {
         }
     }
 
-    /// The node's row goes from the store, and its placements with it; what is left of them is put again.
+    /// The node's row goes from the store, and its placements with it; those that are still here are put
+    /// again.
     pub fn node_removed(&mut self, node: &NodeName) {
         for (name, rows) in &mut self.by_name {
             if let Some(row) = rows.get_mut(node) {

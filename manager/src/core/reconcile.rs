@@ -13,7 +13,7 @@ use super::placements::PlacementPhase;
 use super::{Cluster, forget};
 
 impl Cluster {
-    /// Whether something has happened after which a look should follow.
+    /// True if something has happened after which a look should follow.
     pub fn wants_reconcile(&self) -> bool {
         self.wanted
     }
@@ -40,7 +40,7 @@ impl Cluster {
         Step { store, next_wake }
     }
 
-    /// The step is stored: what it placed may be delivered.
+    /// The step is stored: its placements may be delivered.
     pub fn committed(&mut self, step: Step) {
         let Step { store, .. } = step;
         if store.is_empty() {
@@ -296,10 +296,10 @@ impl Cluster {
     }
 }
 
-/// A name, and what should run by it wherever that matches; none for nothing.
+/// A name, and the registration that should run by it on every matching node; none: nothing should.
 type UncountedName<'a> = (&'a DataName, Option<&'a Arc<Registered>>);
 
-/// Makes one instance without a lease run on the node or not; whether that is a change.
+/// Makes one instance without a lease run on the node or not; true if that is a change.
 fn set_uncounted(
     node: &NodeName,
     entry: &mut NodeEntry,

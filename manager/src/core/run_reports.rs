@@ -21,7 +21,7 @@ impl RunReports {
         reported.copied().unwrap_or(Suitability::Suitable)
     }
 
-    /// Takes what the status says of the registered version; whether that is news.
+    /// Takes the report that a status makes on the registered version; true if it is news.
     pub fn take(&mut self, node: &NodeName, status: &Status) -> bool {
         let name = &status.data_name;
         let Some(reported) = reported(status) else { return false };

@@ -39,7 +39,7 @@ impl Cluster {
         views
     }
 
-    /// Which nodes answer for others, by the name of what they run; also those that are about to end it.
+    /// The nodes that answer for others, by the name that they run; also those that are about to end it.
     pub fn speakers(&self) -> BTreeMap<DataName, Vec<NodeName>> {
         let registered = self.registered.iter().flatten();
         let many = registered.filter(|(_, of)| of.registration.answers_for_others());
@@ -50,7 +50,7 @@ impl Cluster {
         many.map(|(name, _)| (name.clone(), nodes_of(name))).collect()
     }
 
-    /// The nodes that may still run what is not registered, or an older version.
+    /// The nodes that may still run an unregistered name or an older version.
     pub fn remaining_nodes(&self, name: &DataName) -> RemainingNodes {
         let mut gone = RemainingNodes::default();
         for (node, entry) in self.nodes.iter().filter(|(_, entry)| entry.may_run_old(name)) {

@@ -29,7 +29,7 @@ use crate::ticks;
 use super::input::{self, MAX_REPORT_BYTES};
 use super::problems;
 
-/// How long a request waits at first until what has just happened is stored.
+/// How long a request waits at first until the latest events are stored.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// An agent says how it is.
@@ -166,7 +166,7 @@ struct SlotsRequest {
     boot: u64,
     revision: u64,
     wait: Duration,
-    /// Whether the cluster was looked at after it came.
+    /// True once the cluster was looked at after the request came.
     settled: bool,
 }
 
@@ -201,8 +201,8 @@ impl SlotsRequest {
         leadership.answer(|state| self.answer_now(state, data_server))?
     }
 
-    /// A new leader soon knows what is registered, and a node that was heard of just now soon has something: it
-    /// need not ask twice for that, and must not take nothing for an answer.
+    /// A new leader soon knows the registrations, and a node that was heard of just now soon has a desired
+    /// state: its agent need not ask twice for that, and must not take an empty state for an answer.
     async fn settle(&self, leadership: &Leadership) -> Result<(), NotLeading> {
         let most = self.wait.min(SETTLED_WITHIN);
         if leadership.with(|state| !state.settled) {

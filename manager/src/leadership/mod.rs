@@ -1,9 +1,10 @@
-//! Everything that exists only while this process leads: the cluster as it knows it, and everything that waits on it.
+//! Everything that exists only while this process leads: its view of the cluster, and everything that waits
+//! on it.
 //!
-//! It begins with what is stored and ends with its term; a later leadership begins anew. One lock is around all of
-//! it and is never held across a wait. What must hold: nothing is given to anybody unless the leadership is still
-//! valid after it was worked out; that is what [`Leadership::answer`] is for, and why there is no other way to
-//! answer a request.
+//! It begins with the stored state and ends with its term; a later leadership begins anew. One lock is around
+//! all of it and is never held across a wait. Invariant: no answer is given unless the leadership is still
+//! valid after the answer was worked out. [`Leadership::answer`] ensures that, and is the only way to answer
+//! a request.
 
 mod removals;
 mod runs;
@@ -43,7 +44,7 @@ pub struct Leadership {
     state: Mutex<LeadershipState>,
     /// Reads of the registry.
     pub reads: Rounds,
-    /// Looks at the cluster whose outcome is stored.
+    /// Looks at the cluster, each done when its outcome is stored.
     pub looks: Rounds,
     /// Updates of the data service.
     pub updates: Rounds,
@@ -58,9 +59,9 @@ pub struct LeadershipState {
     pub removals: Removals,
     /// None until the registry was read.
     pub registrations: Option<Arc<Registrations>>,
-    /// Whether the registrations that were read first have become desired states.
+    /// True once the registrations that were read first have become desired states.
     pub settled: bool,
-    /// Where the questions of a node's agent wait for something new.
+    /// For each node, the bell that its agent's requests wait for.
     doorbells: HashMap<NodeName, Arc<Notify>>,
     ended: bool,
 }

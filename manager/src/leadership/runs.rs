@@ -76,7 +76,7 @@ impl ManualRuns {
         self.open.values().any(|open| !open.delivered && open.node == *node)
     }
 
-    /// Passes on the agent's answer; `false` if nobody waits for it (any more).
+    /// Passes on the agent's answer; `false` if no request waits for it (any more).
     pub fn finish(&mut self, node: &NodeName, id: u64, outcome: RunResult) -> bool {
         match self.open.get(&id) {
             Some(open) if open.node == *node => {}

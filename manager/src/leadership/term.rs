@@ -1,9 +1,9 @@
-//! One term of leadership of this process, and until when it holds.
+//! One term of leadership of this process, and the time until which it holds.
 //!
-//! It holds for a span after the last successful beat was *sent*, by our own clock, and ends when another process
-//! leads, when it was given up, or when that span is over: whichever is noticed first. The last one need not be
-//! noticed, because [`LeadershipTerm::is_valid`] is asked before anything is given away; so a database that hangs,
-//! or a machine that slept, cannot make a term last longer.
+//! It holds for a span after the last successful beat was *sent*, by our own clock, and ends when another
+//! process leads, when it was given up, or when that span is over: whichever is noticed first. The last one
+//! need not be noticed, because [`LeadershipTerm::is_valid`] is called before any result is given away; so a
+//! database that hangs, or a machine that slept, cannot make a term last longer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,12 +60,12 @@ impl LeadershipTerm {
         &self.lead
     }
 
-    /// Grows from term to term, whichever process leads.
+    /// Grows from term to term, over all processes.
     pub fn epoch(&self) -> u64 {
         self.lead.epoch.unsigned_abs()
     }
 
-    /// Whether a result that was worked out under this term may be given away now.
+    /// True if a result that was worked out under this term may be given away now.
     pub fn is_valid(&self) -> bool {
         self.end.borrow().is_none() && now() < self.until.load(Ordering::SeqCst)
     }

@@ -1,9 +1,9 @@
-//! Which of several managers leads: standing by, taking the leadership, keeping it and leaving it.
+//! Leader election among several managers: standing by, taking the leadership, keeping it and leaving it.
 //!
-//! The role's row in the store grows a beat while its leader lives. No clocks are compared: a standby takes
-//! over when it has seen no new beat for a span by its own clock; the leader's term is over a shorter span
-//! after it *sent* its last successful beat (see [`LeadershipTerm`]). Since a beat that a standby saw was sent
-//! before, the old term is over before the next one begins, even if something hangs.
+//! While a leader lives, the beat in the role's row in the store grows. No clocks are compared: a standby
+//! takes over when it has seen no new beat for a span by its own clock; the leader's term is over a shorter
+//! span after it *sent* its last successful beat (see [`LeadershipTerm`]). Since a beat that a standby saw
+//! was sent before, the old term is over before the next one begins, even if something hangs.
 
 use std::future::pending;
 use std::time::Duration;
@@ -211,7 +211,7 @@ impl Work for Beats<'_> {
     }
 }
 
-/// Whether a role may be taken.
+/// The outcome of a look at a role: it is led, or may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Freedom {
     Led,
@@ -235,7 +235,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether the role may be taken as it was just seen. `at` is when the look at it had ended.
+    /// Decides if the role may be taken, by its row as just read. `at` is when the read had ended.
     fn look(&mut self, row: Option<&LeadRow>, at: Millis) -> Freedom {
         let Some(row) = row else { return Freedom::Certain };
         let since = match &self.seen {

@@ -1,8 +1,8 @@
-//! Keeps the data service up to date: which nodes' values are those of a lost node, which nodes' values go because the
-//! node was removed, and which nodes answer for others.
+//! Keeps the data service up to date: marks the values of lost nodes and of those that are back, deletes the
+//! values of removed nodes, and says which nodes answer for others.
 //!
-//! It is level-triggered: each round says everything that is still to be said, and what failed is said again,
-//! so that a data service that was away misses nothing. To say the same twice does no harm.
+//! It is level-triggered: each round sends everything that is still due, failed requests included, so that a
+//! data service that was away misses nothing. Sending the same twice does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,7 +67,8 @@ impl Work for DataServiceUpkeep {
 
 impl DataServiceUpkeep {
     async fn update(&mut self) -> Result<(), PeerError> {
-        // First, because a node may wait with values for being allowed to write them; but the rest does not wait for it.
+        // First, because a node may wait with values until it may write them; but the rest does not wait for
+        // it.
         let spoken = self.set_speakers().await;
         for (node, lost) in self.leadership.with(|state| state.cluster.marks()) {
             if !self.leadership.term().is_valid() {

@@ -12,7 +12,7 @@ use crate::core::Cluster;
 use crate::leadership::{EndReason, Leadership, LeadershipTerm};
 use crate::{Peers, Shared, ticks};
 
-/// How long a new leader may take to read what is stored.
+/// How long a new leader may take to read the stored state.
 const LOAD_WITHIN: Duration = Duration::from_secs(30);
 
 impl Shared {

@@ -1,7 +1,7 @@
 //! The manager's background tasks: one that stands by and leads, and three that work while it does.
 //!
-//! The work of a leader is made anew for each leadership, and ends with it: nothing is carried over from one to the
-//! next but what is stored.
+//! The work of a leader is made anew for each leadership, and ends with it: only stored state is carried over
+//! from one to the next.
 
 mod candidate;
 mod data_service_upkeep;

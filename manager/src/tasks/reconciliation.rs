@@ -1,9 +1,10 @@
-//! The one task that looks at the cluster, has stored what that wants stored, and wakes the agents that it concerns.
+//! The one task that looks at the cluster, has the resulting changes stored, and wakes the agents that are
+//! concerned.
 //!
 //! It looks when something has happened and when the last look said so. A step that was not stored, or whose
-//! outcome is unknown, is given back to the cluster, whose next look makes up for it: its rows are written again,
-//! and the store takes no later write before an earlier one has ended. When the leadership turns out to be over,
-//! so is this.
+//! outcome is unknown, is given back to the cluster, whose next look makes up for it: its rows are written
+//! again, and the store takes no later write before an earlier one has ended. When the leadership turns out
+//! to be over, so is this task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,7 +118,7 @@ impl Reconciliation {
         }
     }
 
-    /// Wakes those that wait for what has changed.
+    /// Wakes the requests that wait for these changes.
     fn announce(&self, knows_all: bool) {
         let has_update = self.leadership.with(|state| {
             let settles = knows_all && !state.settled;

@@ -58,7 +58,7 @@ impl Work for RegistryReader {
     }
 }
 
-/// A registration that has not changed stays the same in memory as well, with what was rendered of it.
+/// A registration that has not changed stays the same in memory, so that its rendered pieces stay valid.
 fn take_over(leadership: &Leadership, all: Vec<Registered>) {
     let before = leadership.with(|state| state.registrations.clone());
     let kept = |registered: &Registered| {

@@ -41,7 +41,7 @@ impl Agent {
         ))
     }
 
-    /// What it should run now, and as of which revision.
+    /// The names that it should run now, and the revision of that state.
     #[track_caller]
     pub fn slots(&self) -> (Vec<String>, u64) {
         wait::until_ok(PATIENCE, "to be told what to run", || match self.ask(0, 1_000) {

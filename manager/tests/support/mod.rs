@@ -1,5 +1,5 @@
 //! A manager that serves on a port of its own; the registry and the data service that it speaks to, which say
-//! and take what a test tells them to; and agents that do only what a test has them do.
+//! and take what a test tells them to; and agents that act only when a test has them act.
 
 #![allow(clippy::unwrap_used, dead_code, unused_imports)]
 

@@ -1,5 +1,5 @@
-//! What a manager speaks to: a registry that says what it is told to, and a data service that writes down
-//! what it hears. Each can be made to answer nothing but 503.
+//! The services that a manager speaks to: a registry whose content a test sets, and a data service that
+//! writes down the requests that it gets. Each can be made to answer nothing but 503.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

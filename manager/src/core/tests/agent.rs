@@ -1,5 +1,5 @@
-//! A small, faithful agent: what it was told lies on its disk, leased slots run only under a lease that counts
-//! from when the answered heartbeat was sent, processes take time to end, and a restart is a new boot.
+//! A small, faithful agent: its desired state lies on its disk, leased slots run only under a lease that
+//! counts from when the answered heartbeat was sent, processes take time to end, and a restart is a new boot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +123,7 @@ impl Agent {
                 _ => _ = process.ends_at.get_or_insert(now + stop_ms),
             }
         }
-        // By the end of the lease nothing is left of what ran by it.
+        // By the end of the lease every process that ran by it is gone.
         self.running
             .retain(|_, process| process.ends_at.is_none_or(|at| at > now) && !(process.leased && unleased));
         for (key, told) in wanted {
@@ -132,7 +132,7 @@ impl Agent {
         }
     }
 
-    /// Takes a desired state, unless that is older than what it follows.
+    /// Takes a desired state, unless it is older than the one that it follows.
     pub fn told(&mut self, desired: Desired, now: Millis) {
         let latest = self.applying.as_ref().map_or(self.applied, |(_, desired)| desired.revision);
         if desired.revision > latest || (self.emptied && desired.revision == latest) {

@@ -1,4 +1,5 @@
-//! A cluster whose store always answers, and agents that follow what they were told unless a test says otherwise.
+//! A cluster whose store always answers, and agents that follow their desired state unless a test says
+//! otherwise.
 
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ impl Fixture {
         answer
     }
 
-    /// They follow what they were told.
+    /// A heartbeat of each of the nodes' agents, which follow their desired states.
     pub fn beats(&mut self, nodes: &[usize]) -> &mut Self {
         for index in nodes {
             self.beat(*index, |_| {}).unwrap();
@@ -96,7 +97,7 @@ impl Fixture {
         self.settle()
     }
 
-    /// Which names are desired on a node, with their epochs and whether they are leased.
+    /// The names desired on a node, with their epochs, and true for those that are leased.
     pub fn desired(&self, index: usize) -> Vec<(String, u64, bool)> {
         let (_, slots) = self.cluster.desired(&node(index)).unwrap();
         let text = |name: &str| name.to_owned();

@@ -82,7 +82,7 @@ fn a_node_is_lost_after_its_lease_and_its_counted_instances_move_with_a_higher_e
     assert_eq!(fixture.where_is(0), [node(other)]);
     assert_eq!(fixture.desired(other)[0], ("name_0".to_owned(), (1 << 24) | 2, true));
     let lost = fixture.cluster.node_view(&first).unwrap();
-    // What runs everywhere goes on there when it is back.
+    // An instance that runs everywhere goes on there when the node is back.
     assert_eq!((lost.state, lost.instances), (NodeState::Lost, 1));
     assert_eq!(fixture.cluster.marks(), [(first.clone(), true)]);
     fixture.cluster.marked(&first, true);
@@ -131,7 +131,7 @@ fn an_instance_taken_from_a_live_node_starts_elsewhere_when_the_agent_says_it_is
     assert_eq!(fixture.desired(1), []);
     fixture.beat(0, zone("b")).unwrap();
     assert_eq!(fixture.desired(1), [("name_0".to_owned(), (1 << 24) | 2, true)]);
-    // Were it to follow again what it was told before, it would have no lease.
+    // If it followed its former state again, it would have no lease.
     assert_eq!(fixture.beat(0, old).unwrap().lease_ms, 0);
 }
 
@@ -161,7 +161,7 @@ fn a_new_leader_gives_leases_to_agents_that_follow_it() {
     assert!(second.revision(0) > old);
     let answer = second.beat(0, |beat| beat.applied = old).unwrap();
     assert_eq!((answer.lease_ms, answer.resend), (0, true));
-    // Its predecessor cannot be sure of what its successor said.
+    // A revision that its successor has drawn says nothing to the predecessor.
     let ahead = second.revision(0);
     assert_eq!(first.beat(0, |beat| beat.applied = ahead).unwrap().lease_ms, 0);
     let answer = second.beat(0, |beat| beat.full = true).unwrap();

@@ -55,7 +55,7 @@ impl Store {
     }
 }
 
-/// A write on its way: when it takes effect, if it does, and when the manager hears of it, and what.
+/// A write on its way: when it takes effect, if it does, and when the manager hears of it, with the outcome.
 struct Writing {
     step: Step,
     /// Its placements, with the version that the manager knew when it decided so.
@@ -72,7 +72,7 @@ pub struct Manager {
     next_wake: Millis,
     pause_until: Millis,
     pub reads_at: Millis,
-    /// When it stops to answer, if somebody else leads.
+    /// When it stops to answer, if another manager leads.
     until: Millis,
 }
 

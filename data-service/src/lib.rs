@@ -23,10 +23,9 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
-use estimand_runtime::Metrics;
 use estimand_runtime::{Clock, PartReady, Readiness, Stop};
 use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
-use estimand_web::{Role, Routes};
+use estimand_web::{Role, Routes, ServedPart};
 
 use crate::core::alarms::Alarms;
 use crate::core::group::Retention;
@@ -49,6 +48,7 @@ pub struct DataService(Arc<Inner>);
 struct Inner {
     published: Arc<Published>,
     submit: Submit,
+    figures: Arc<Figures>,
     past: Worker,
     clock: Arc<dyn Clock>,
     stop: Stop,
@@ -60,7 +60,6 @@ pub struct Options {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
     pub readiness: Readiness,
-    pub metrics: Metrics,
     /// Ends the open watches.
     pub stop: Stop,
     /// Called with the reason when the service cannot go on.
@@ -99,7 +98,7 @@ struct QueryTypes;
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
     pub fn start(options: Options) -> std::io::Result<(Self, Running)> {
-        let Options { store, clock, readiness, metrics, stop, on_fatal } = options;
+        let Options { store, clock, readiness, stop, on_fatal } = options;
         let published = Arc::new(Published {
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
@@ -109,16 +108,12 @@ impl DataService {
         let (submit, inbox) = queue::queue();
         let service = DataService(Arc::new(Inner {
             published: published.clone(),
-            submit: submit.clone(),
+            submit,
+            figures: figures.clone(),
             past: Worker::start(store.clone(), "history"),
             clock: clock.clone(),
             stop,
             speakers: speakers::Speakers::default(),
-        }));
-        let (shown, counted) = (published.clone(), figures.clone());
-        metrics.source(Box::new(move |out| {
-            let (snapshot, log) = (shown.snapshot.load_full(), shown.log.load_full());
-            counted.render(out, snapshot.as_deref(), log.as_deref(), &submit);
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
@@ -132,31 +127,6 @@ impl DataService {
             }
         })?;
         Ok((service, Running { thread, halt }))
-    }
-
-    /// The routes; hot paths first.
-    pub fn routes(&self) -> Routes {
-        Routes::new("data")
-            .add(Role::Read, read::read_one, read::__path_read_one)
-            .add(Role::Read, read::read, read::__path_read)
-            .add(Role::Write, write::post, write::__path_post)
-            .add(Role::Write, write::put, write::__path_put)
-            .add(Role::Write, write::delete, write::__path_delete)
-            .add(Role::Write, write::batch, write::__path_batch)
-            .add(Role::Read, watch::watch, watch::__path_watch)
-            .add(Role::Read, history::history, history::__path_history)
-            .add(Role::Service, write::mark_node, write::__path_mark_node)
-            .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
-            .add(Role::Service, write::set_retention, write::__path_set_retention)
-            .add(Role::Read, write::get_retention, write::__path_get_retention)
-            .add(Role::Read, bindings::list, bindings::__path_list)
-            .add(Role::Read, bindings::get, bindings::__path_get)
-            .add(Role::Operate, bindings::bind, bindings::__path_bind)
-            .add(Role::Operate, bindings::unbind, bindings::__path_unbind)
-            .add(Role::Read, bindings::history, bindings::__path_history)
-            .add(Role::Operate, bindings::roll_back, bindings::__path_roll_back)
-            .schemas::<QueryTypes>()
-            .share(self.clone())
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, Problem> {
@@ -201,6 +171,39 @@ impl DataService {
         let name = name.clone();
         let rows = self.0.past.run(move |connection| connection.binding_history(name.as_str(), limit)).await;
         rows.map_err(|cause| no_past(&cause))
+    }
+}
+
+impl ServedPart for DataService {
+    /// Hot paths first.
+    fn routes(&self) -> Routes {
+        Routes::new("data")
+            .add(Role::Read, read::read_one, read::__path_read_one)
+            .add(Role::Read, read::read, read::__path_read)
+            .add(Role::Write, write::post, write::__path_post)
+            .add(Role::Write, write::put, write::__path_put)
+            .add(Role::Write, write::delete, write::__path_delete)
+            .add(Role::Write, write::batch, write::__path_batch)
+            .add(Role::Read, watch::watch, watch::__path_watch)
+            .add(Role::Read, history::history, history::__path_history)
+            .add(Role::Service, write::mark_node, write::__path_mark_node)
+            .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
+            .add(Role::Service, write::set_retention, write::__path_set_retention)
+            .add(Role::Read, write::get_retention, write::__path_get_retention)
+            .add(Role::Read, bindings::list, bindings::__path_list)
+            .add(Role::Read, bindings::get, bindings::__path_get)
+            .add(Role::Operate, bindings::bind, bindings::__path_bind)
+            .add(Role::Operate, bindings::unbind, bindings::__path_unbind)
+            .add(Role::Read, bindings::history, bindings::__path_history)
+            .add(Role::Operate, bindings::roll_back, bindings::__path_roll_back)
+            .schemas::<QueryTypes>()
+            .share(self.clone())
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        let published = &self.0.published;
+        let (snapshot, log) = (published.snapshot.load_full(), published.log.load_full());
+        self.0.figures.render(text, snapshot.as_deref(), log.as_deref(), &self.0.submit);
     }
 }
 

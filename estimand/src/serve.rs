@@ -22,7 +22,7 @@ use estimand_runtime::stop::{self, Stop, StopTrigger};
 use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::StoreUrl;
-use estimand_web::{Routes, Server, ServerOptions, Site};
+use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
 use estimand_cli::output::say;
 
@@ -184,10 +184,7 @@ impl Services {
                 check: Box::new(estimand_slot_agent::check),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
             };
-            let started = Registry::start(options, &tasks, &readiness);
-            let shown = started.clone();
-            metrics.source(Box::new(move |text| shown.write_figures(text)));
-            started
+            Registry::start(options, &tasks, &readiness)
         });
         let manager = options.parts.has_manager().then(|| {
             let data_server = match &options.parts {
@@ -209,10 +206,7 @@ impl Services {
                 stop: stop.clone(),
                 settings,
             };
-            let started = Manager::start(options, &tasks, &readiness);
-            let shown = started.clone();
-            metrics.source(Box::new(move |text| shown.write_figures(text)));
-            started
+            Manager::start(options, &tasks, &readiness)
         });
         let mut data = None;
         if options.parts.has_data() {
@@ -221,7 +215,6 @@ impl Services {
                 store: store.clone(),
                 clock: Arc::new(SystemClock),
                 readiness: readiness.clone(),
-                metrics: metrics.clone(),
                 stop: stop.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(&reason)),
             });
@@ -230,15 +223,19 @@ impl Services {
         Ok(Services { tasks, readiness, metrics, registry, manager, data })
     }
 
+    /// The routes of all parts of this process, whose figures are on `/metrics` from then on.
     fn routes(&self, guard: &Guard) -> anyhow::Result<Routes> {
-        let data = self.data.as_ref().map(|(service, _)| service.routes());
-        let registry = self.registry.as_ref().map(Registry::routes);
-        let manager = self.manager.as_ref().map(Manager::routes);
-        // Access is managed where registrations are.
-        let access = self.registry.is_some().then(|| guard.access.routes());
-        let joining = self.manager.is_some().then(|| guard.access.agent_routes());
-        let all = data.into_iter().chain(registry).chain(manager).chain(access).chain(joining);
-        all.reduce(Routes::merge).context("nothing to serve")
+        fn boxed<P: ServedPart + 'static>(part: P) -> Box<dyn ServedPart> {
+            Box::new(part)
+        }
+        let data = self.data.as_ref().map(|(service, _)| boxed(service.clone()));
+        let registry = self.registry.clone().map(boxed);
+        let manager = self.manager.clone().map(boxed);
+        // Tokens are made where registrations are changed, and nodes join where agents ask.
+        let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
+        let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
+        let parts = data.into_iter().chain(registry).chain(manager).chain(tokens).chain(joining);
+        serve_parts(parts.collect(), &self.metrics).context("nothing to serve")
     }
 
     /// Tells each service where the others are; in one process that is known only now.

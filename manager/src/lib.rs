@@ -27,7 +27,7 @@ use estimand_client::Client;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_store::StoreUrl;
-use estimand_web::{Role, Routes};
+use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
 use http::{agents, changes, instances, nodes};
@@ -132,7 +132,22 @@ impl Manager {
         self.0.leadership.borrow().as_ref().is_some_and(|leadership| leadership.term().is_valid())
     }
 
-    pub fn routes(&self) -> Routes {
+    fn shared(&self) -> &Shared {
+        &self.0
+    }
+
+    /// The leadership, while this manager leads.
+    fn leadership(&self) -> Result<Arc<Leadership>, NotLeading> {
+        let leadership = self.0.leadership.borrow().clone();
+        leadership.filter(|leadership| leadership.term().is_valid()).ok_or_else(|| {
+            let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner);
+            NotLeading { leader: Some(leader.clone()).filter(|address| !address.is_empty()) }
+        })
+    }
+}
+
+impl ServedPart for Manager {
+    fn routes(&self) -> Routes {
         Routes::new("manager")
             .add(Role::Node, agents::heartbeat, agents::__path_heartbeat)
             .add(Role::Node, agents::slots, agents::__path_slots)
@@ -150,22 +165,8 @@ impl Manager {
             .share(self.clone())
     }
 
-    /// Writes the cluster's figures: a source for [`Metrics`](estimand_runtime::Metrics).
-    pub fn write_figures(&self, text: &mut String) {
+    fn write_figures(&self, text: &mut String) {
         let leadership = self.0.leadership.borrow().clone();
         self.0.figures.write(&mut Exposition::new(text), leadership.as_ref());
-    }
-
-    fn shared(&self) -> &Shared {
-        &self.0
-    }
-
-    /// The leadership, while this manager leads.
-    fn leadership(&self) -> Result<Arc<Leadership>, NotLeading> {
-        let leadership = self.0.leadership.borrow().clone();
-        leadership.filter(|leadership| leadership.term().is_valid()).ok_or_else(|| {
-            let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner);
-            NotLeading { leader: Some(leader.clone()).filter(|address| !address.is_empty()) }
-        })
     }
 }

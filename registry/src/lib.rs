@@ -28,7 +28,7 @@ use estimand_runtime::metrics::{Exposition, Kind};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{StoreUrl, Worker};
-use estimand_web::{Role, Routes};
+use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -130,27 +130,6 @@ impl Registry {
     /// not be known when the registry starts; until this is called no manager is told, and no deletion waits.
     pub fn set_managers(&self, clients: Vec<Client>) {
         self.0.shared.managers.set(clients);
-    }
-
-    pub fn routes(&self) -> Routes {
-        Routes::new("registry")
-            .add(Role::Read, http::read::get, http::read::__path_get)
-            .add(Role::Read, http::read::list, http::read::__path_list)
-            .add(Role::Read, http::read::history, http::read::__path_history)
-            .add(Role::Operate, http::read::secrets, http::read::__path_secrets)
-            .add(Role::Operate, http::change::post, http::change::__path_post)
-            .add(Role::Operate, http::change::put, http::change::__path_put)
-            .add(Role::Operate, http::change::delete, http::change::__path_delete)
-            .share(self.clone())
-    }
-
-    /// Writes how much is registered: a source for [`Metrics`](estimand_runtime::Metrics).
-    pub fn write_figures(&self, text: &mut String) {
-        let Some(registrations) = self.0.shared.registrations.load_full() else { return };
-        let mut out = Exposition::new(text);
-        out.single("estimand_registrations", Kind::Gauge, "Registrations held.", registrations.len() as f64);
-        let help = "Stored registrations that cannot be read and are not in effect.";
-        out.single("estimand_registrations_unreadable", Kind::Gauge, help, registrations.unreadable() as f64);
     }
 
     fn registrations(&self) -> Result<Arc<Registrations>, Problem> {
@@ -263,5 +242,27 @@ impl Registry {
             self.registrations()?.get(name.as_str()).and_then(StoredRegistration::readable).cloned();
         let known = current.map(|entry| entry.registered.registration.secrets.clone()).unwrap_or_default();
         Ok(rows::changes(entries, known))
+    }
+}
+
+impl ServedPart for Registry {
+    fn routes(&self) -> Routes {
+        Routes::new("registry")
+            .add(Role::Read, http::read::get, http::read::__path_get)
+            .add(Role::Read, http::read::list, http::read::__path_list)
+            .add(Role::Read, http::read::history, http::read::__path_history)
+            .add(Role::Operate, http::read::secrets, http::read::__path_secrets)
+            .add(Role::Operate, http::change::post, http::change::__path_post)
+            .add(Role::Operate, http::change::put, http::change::__path_put)
+            .add(Role::Operate, http::change::delete, http::change::__path_delete)
+            .share(self.clone())
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        let Some(registrations) = self.0.shared.registrations.load_full() else { return };
+        let mut out = Exposition::new(text);
+        out.single("estimand_registrations", Kind::Gauge, "Registrations held.", registrations.len() as f64);
+        let help = "Stored registrations that cannot be read and are not in effect.";
+        out.single("estimand_registrations_unreadable", Kind::Gauge, help, registrations.unreadable() as f64);
     }
 }

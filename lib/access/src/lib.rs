@@ -2,7 +2,7 @@
 //! for a database; each change is stored with its entry in the audit trail.
 //!
 //! Every service has an [`Access`] of its own on the database that they share. One that serves the registry also
-//! makes tokens, lists and revokes them ([`Access::routes`]); the others look for changes every two seconds. Only its
+//! makes tokens, lists and revokes them ([`Access::tokens`]); the others look for changes every two seconds. Only its
 //! holder knows a token, with one exception: the operator's first token is kept in the data folder, for the users who
 //! may read that.
 //!
@@ -25,7 +25,7 @@ use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
 use estimand_runtime::{Clock, Next, PartReady, Readiness, Rounds, Tasks, Work};
 use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
-use estimand_web::{Policy, Role, Routes};
+use estimand_web::{Policy, Role, Routes, ServedPart};
 use tokio::sync::watch;
 
 pub use joining::Signer;
@@ -120,23 +120,14 @@ impl Access {
         Arc::new(policy::TokenPolicy::new(self.clone()))
     }
 
-    /// The routes of the process that makes tokens.
-    pub fn routes(&self) -> Routes {
-        Routes::new("access")
-            .share(self.clone())
-            .add(Role::Operate, http::create, http::__path_create)
-            .add(Role::Operate, http::list, http::__path_list)
-            .add(Role::Operate, http::revoke, http::__path_revoke)
-            .add(Role::Operate, audit::list, audit::__path_list)
+    /// The part that makes, lists and revokes tokens.
+    pub fn tokens(&self) -> impl ServedPart + use<> {
+        TokenRoutes(self.clone())
     }
 
-    /// The route that agents ask, wherever a manager is.
-    pub fn agent_routes(&self) -> Routes {
-        Routes::new("certificates").share(self.clone()).add(
-            Role::Join,
-            joining::certificate,
-            joining::__path_certificate,
-        )
+    /// The part that agents ask for certificates, wherever a manager is.
+    pub fn joining(&self) -> impl ServedPart + use<> {
+        JoiningRoutes(self.clone())
     }
 
     /// Reads the tokens, and makes the operator's if there is none.
@@ -230,6 +221,28 @@ impl Access {
         let stored = self.0.worker.run(move |connection| connection.put_tokens(&live, &rows, &told)).await?;
         self.load().await?;
         Ok(stored)
+    }
+}
+
+struct TokenRoutes(Access);
+
+impl ServedPart for TokenRoutes {
+    fn routes(&self) -> Routes {
+        Routes::new("access")
+            .share(self.0.clone())
+            .add(Role::Operate, http::create, http::__path_create)
+            .add(Role::Operate, http::list, http::__path_list)
+            .add(Role::Operate, http::revoke, http::__path_revoke)
+            .add(Role::Operate, audit::list, audit::__path_list)
+    }
+}
+
+struct JoiningRoutes(Access);
+
+impl ServedPart for JoiningRoutes {
+    fn routes(&self) -> Routes {
+        let routes = Routes::new("certificates").share(self.0.clone());
+        routes.add(Role::Join, joining::certificate, joining::__path_certificate)
     }
 }
 

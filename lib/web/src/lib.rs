@@ -27,6 +27,7 @@ mod revocation;
 pub mod role;
 mod route_figures;
 pub mod routes;
+mod served_part;
 pub mod server;
 pub mod site;
 
@@ -38,5 +39,6 @@ pub use query::Query;
 pub use revocation::Revocation;
 pub use role::{OpenPolicy, Policy, Principal, Role};
 pub use routes::Routes;
+pub use served_part::{ServedPart, serve_parts};
 pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
 pub use site::Site;

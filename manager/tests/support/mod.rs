@@ -19,7 +19,7 @@ use estimand_runtime::{Readiness, Stop, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
 use estimand_web::server::ServerError;
-use estimand_web::{OpenPolicy, Routes, Server, ServerOptions, Site};
+use estimand_web::{OpenPolicy, Routes, ServedPart, Server, ServerOptions, Site};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

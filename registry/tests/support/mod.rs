@@ -18,7 +18,7 @@ use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
 use estimand_web::server::ServerError;
-use estimand_web::{Body, OpenPolicy, Role, Routes, Server, ServerOptions, Site};
+use estimand_web::{Body, OpenPolicy, Role, Routes, ServedPart, Server, ServerOptions, Site};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

@@ -1,0 +1,24 @@
+//! A part of a process that serves requests: a service, or the access control in front of all of them.
+
+use estimand_runtime::Metrics;
+
+use crate::routes::Routes;
+
+/// Implemented by every service, so that a process needs to know no more of it than how it is started.
+pub trait ServedPart: Send + Sync {
+    /// The requests that it answers.
+    fn routes(&self) -> Routes;
+
+    /// Writes its figures in Prometheus' text form.
+    fn write_figures(&self, _text: &mut String) {}
+}
+
+/// The routes of all parts, the first ones tried first; none if there are no parts. Their figures become sources of
+/// `metrics`.
+pub fn serve_parts(parts: Vec<Box<dyn ServedPart>>, metrics: &Metrics) -> Option<Routes> {
+    let routes = parts.iter().map(|part| part.routes()).reduce(Routes::merge);
+    for part in parts {
+        metrics.source(Box::new(move |text| part.write_figures(text)));
+    }
+    routes
+}

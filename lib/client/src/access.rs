@@ -17,7 +17,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// All tokens, without what they say.
+    /// All tokens, without their texts.
     pub async fn tokens(&self) -> Result<Vec<TokenView>, Error> {
         let answer = self.get(self.url(&["api", "tokens"], &[])).await?;
         self.read(&answer)
@@ -38,7 +38,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Who changed what, the newest first.
+    /// The audit trail, newest first.
     pub async fn audit(&self, limit: usize, before: Option<&str>) -> Result<Vec<AuditEntry>, Error> {
         let limit = limit.to_string();
         let mut query = vec![("limit", limit.as_str())];

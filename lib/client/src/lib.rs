@@ -1,7 +1,7 @@
 //! The typed client of the REST interface; schedulers, the command line and the services themselves use it.
 //!
-//! Every request has a deadline for connecting, for the next byte and for the whole. What is safe to send
-//! again (a read, and a change that says the same twice) is retried with a growing, jittered pause, at most
+//! Every request has a deadline for connecting, for the next byte and for the whole. A request that is safe to
+//! repeat (a read, or a change with the same effect twice) is retried with a growing, jittered pause, at most
 //! [`Options::attempts`] times; a plain POST is sent again only when it certainly was not taken: the service
 //! could not be connected to, or answered that nothing was done.
 
@@ -48,12 +48,12 @@ pub struct Options {
     pub credentials: Credentials,
 }
 
-/// What a client shows, so that it is let in.
+/// Credentials of a client, and its trust in services.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// Shown with each request; not over plain HTTP to another machine, where others could read it on the way.
     pub token: Option<Token>,
-    /// Whom it takes for a service, over TLS; none: whom the system trusts.
+    /// The services that it trusts, over TLS; none: those that the system trusts.
     pub trust: Option<Trust>,
     /// Its own certificate, over TLS.
     pub identity: Option<CertificateFiles>,
@@ -95,13 +95,13 @@ pub enum Error {
     /// The service could not be reached, or did not answer in time.
     #[error("{url} does not answer: {cause}")]
     Unreachable { url: String, cause: String },
-    /// What answered does not speak the interface.
+    /// The server that answered does not speak the interface.
     #[error("{url} answered what no Estimand service answers: {cause}")]
     Unexpected { url: String, cause: String },
-    /// The address is none.
+    /// The address is invalid.
     #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
     Address(String),
-    /// Somebody answers, but cannot show that it is the service.
+    /// A server answers, but cannot show that it is the service.
     #[error("{url} is not trusted: {cause}")]
     Untrusted { url: String, cause: String },
     #[error(transparent)]
@@ -139,7 +139,7 @@ pub(crate) struct Answer {
     pub body: Bytes,
 }
 
-/// Whether sending a request twice has the effect of sending it once.
+/// The condition under which a request may be sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Safe,
@@ -181,7 +181,7 @@ impl Client {
         Self::with_options(address, Options { credentials, ..Options::default() })
     }
 
-    /// Whether a token was given that is not sent, because it would go over the network as it is.
+    /// True if a token was given but is not sent, because it would go over the network unencrypted.
     pub fn withholds_token(&self) -> bool {
         self.options.credentials.token.is_some() && !is_private(&self.base)
     }
@@ -223,7 +223,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
             };
-            // What it showed ended while it waited for the answer, and has been replaced: it need only be shown.
+            // The certificate ended while the request waited for its answer, and has been replaced: send the new one.
             if error.status() == Some(401) && self.http.number() != shown {
                 continue;
             }
@@ -270,7 +270,7 @@ impl Client {
         })
     }
 
-    /// What happened, for people, with what they can do about it.
+    /// The error for a request without an answer: the failure in words for people, with advice.
     fn no_answer(&self, url: String, error: &reqwest::Error) -> Error {
         let found = tls::Trouble::of(error);
         let advice = found.as_ref().and_then(tls::Trouble::advice);
@@ -289,12 +289,12 @@ impl Client {
     }
 }
 
-/// Whether nobody on the way reads what is sent there.
+/// True if no other machine can read requests on their way there.
 fn is_private(base: &Url) -> bool {
     base.scheme() == "https" || is_here(base)
 }
 
-/// Whether an address is one of this machine alone.
+/// True for an address of this machine alone.
 pub fn is_here(address: &Url) -> bool {
     match address.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -307,7 +307,7 @@ pub fn is_here(address: &Url) -> bool {
 /// A request that brought no good answer.
 struct Failed {
     error: Error,
-    /// Whether the service may have acted on it.
+    /// True if the service may have acted on it.
     taken: bool,
 }
 
@@ -324,7 +324,7 @@ fn revision_of(response: &Response) -> Option<u64> {
     response.headers().get(REVISION_HEADER)?.to_str().ok()?.parse().ok()
 }
 
-/// What happened, with its causes. The URL, which reqwest repeats, is said by whoever shows this.
+/// A failure with its causes. The URL, which reqwest repeats, is left to the caller.
 fn chain(error: &reqwest::Error) -> String {
     let kind = match () {
         () if error.is_timeout() => "no answer in time",

@@ -18,7 +18,7 @@ pub struct DesiredQuery<'a> {
     pub node: &'a NodeName,
     pub agent: &'a str,
     pub boot: u64,
-    /// What it has already.
+    /// The revision that it has already.
     pub revision: u64,
     /// How long the manager may take until there is something newer.
     pub wait: Duration,
@@ -49,7 +49,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// What runs where; all of it, or that of a data name, or of a node.
+    /// The instances; all of them, or those of a data name, or of a node.
     pub async fn instances(
         &self,
         name: Option<&DataName>,
@@ -62,14 +62,14 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Runs a registration once on a node, now, and waits for what comes of it.
+    /// Runs a registration once on a node, now, and waits for the outcome.
     pub async fn run_by_hand(&self, name: &DataName, node: &NodeName) -> Result<RunReport, Error> {
         let url = self.url(&["api", "mng", "instances", name.as_str(), node.as_str(), "run"], &[]);
         let answer = self.send(Method::POST, url, None, Repeat::OnlyIfNotTaken).await?;
         self.read(&answer)
     }
 
-    /// Tells the manager that a registration is new or another than before.
+    /// Tells the manager that a registration is new or changed.
     pub async fn tell_manager(&self, registration: &Map<String, Value>) -> Result<Value, Error> {
         let answer = self.post(&["api", "mng"], registration).await?;
         self.read(&answer)
@@ -82,7 +82,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// An agent's question what it should run; none if that is what it has.
+    /// An agent's request for its desired state; none if it has the latest already.
     pub async fn desired(&self, query: DesiredQuery<'_>) -> Result<Option<Desired>, Error> {
         let DesiredQuery { node, agent, boot, revision, wait } = query;
         let (boot, revision, wait) = (boot.to_string(), revision.to_string(), wait.as_millis().to_string());
@@ -105,7 +105,7 @@ impl Client {
         self.post(&["api", "nodes", node.as_str(), "runs", &id], outcome).await.map(drop)
     }
 
-    /// Sends what may be sent twice.
+    /// Sends a request that is safe to repeat.
     async fn post(&self, path: &[&str], body: &impl Serialize) -> Result<crate::Answer, Error> {
         let url = self.url(path, &[]);
         let body = serde_json::to_vec(body)

@@ -14,7 +14,7 @@ impl Client {
         self.register_map(registration.to_map()).await
     }
 
-    /// Registers what a map says, as the wire has it.
+    /// Registers a map in the format of the wire.
     pub async fn register_map(&self, map: Map<String, Value>) -> Result<Registered, Error> {
         self.submit(Method::POST, map, Repeat::OnlyIfNotTaken).await
     }
@@ -35,8 +35,8 @@ impl Client {
         registered(self.read(&answer)?)
     }
 
-    /// Stops it everywhere and forgets it; 404 if there is none. What it gives is what could not be confirmed:
-    /// a node that is not heard of ends it when it is.
+    /// Stops it everywhere and forgets it; 404 if there is none. The returned hint says what could not be
+    /// confirmed: a node that is not heard of stops it when it is back.
     pub async fn unregister(&self, name: &DataName) -> Result<Option<String>, Error> {
         let url = self.url(&["api", "registry", name.as_str()], &[]);
         let answer = self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await?;
@@ -48,7 +48,7 @@ impl Client {
         self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()
     }
 
-    /// The same with the values of secrets, for who runs them.
+    /// The same with the values of secrets, for the processes that run them.
     pub async fn registrations_with_secrets(&self) -> Result<Vec<Registered>, Error> {
         let answer = self.get(self.url(&["api", "secrets"], &[])).await?;
         self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()

@@ -17,7 +17,7 @@ use estimand_api::value::{
 };
 use estimand_api::write::Write;
 
-/// What to read.
+/// A selection of values to read.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     /// The data names; all of them if there is none here.
@@ -31,7 +31,7 @@ pub struct Query {
     pub field: Option<Pointer>,
 }
 
-/// Which part of the past to read.
+/// A selection of past values to read.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
     pub node: Option<NodeName>,
@@ -43,7 +43,7 @@ pub struct HistoryQuery {
     pub field: Option<Pointer>,
 }
 
-/// What a binding is now, and what there is to know about that.
+/// A binding after a change, with a hint about the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebound {
     pub binding: Binding,
@@ -109,7 +109,7 @@ impl Client {
         self.one(self.url(&path, &[("field", field.as_str())])).await
     }
 
-    /// Reads one value with what produced it.
+    /// Reads one value with its provenance.
     pub async fn explain(&self, name: &DataName, node: &NodeName) -> Result<Option<Value>, Error> {
         self.one(self.url(&["api", "data", name.as_str(), node.as_str()], &[("explain", "1")])).await
     }
@@ -143,7 +143,7 @@ impl Client {
             write.push_json(&mut body);
         }
         body.push(b']');
-        // The same batch twice leaves what the first left, so that it may be sent again.
+        // The same batch twice has the effect of the first, so that it may be sent again.
         let url = self.url(&["api", "data", "batch"], &[]);
         let answer = self.send(Method::POST, url, Some(Bytes::from(body)), Repeat::Safe).await?;
         self.read(&answer)
@@ -158,7 +158,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Says of all values of a node that it is lost, or that it is not any more.
+    /// Marks all values of a node as those of a lost one, or takes the mark back.
     pub async fn mark_node(&self, node: &NodeName, lost: bool) -> Result<Changed, Error> {
         let state = if lost { State::NodeLost } else { State::Fresh };
         let body = json!({ "nodeName": node, "state": state }).to_string();
@@ -166,7 +166,7 @@ impl Client {
         self.read(&answer)
     }
 
-    /// What was kept of a name, oldest first.
+    /// The history of a name, oldest first.
     pub async fn history(&self, name: &DataName, query: &HistoryQuery) -> Result<Vec<PastValue>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let mut pairs = vec![("dataName", name.as_str())];
@@ -179,13 +179,13 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Which names keep a history.
+    /// The names that keep a history, with how much they keep.
     pub async fn retention(&self) -> Result<BTreeMap<DataName, Json>, Error> {
         let answer = self.get(self.url(&["api", "data", "retention"], &[])).await?;
         self.read(&answer)
     }
 
-    /// Says which names keep a history; replaces what was said before.
+    /// Sets the names that keep a history; replaces the earlier setting.
     pub async fn set_retention(&self, retention: &BTreeMap<DataName, History>) -> Result<(), Error> {
         let map: serde_json::Map<String, Json> =
             retention.iter().map(|(name, history)| (name.to_string(), history.to_json())).collect();
@@ -193,7 +193,7 @@ impl Client {
         self.put(&["api", "data", "retention"], body).await.map(drop)
     }
 
-    /// Tells which nodes may write values of other nodes.
+    /// Sets the nodes that may write values of other nodes, by data name.
     pub async fn set_speakers(&self, speakers: &BTreeMap<DataName, Vec<NodeName>>) -> Result<(), Error> {
         let map: serde_json::Map<String, Json> =
             speakers.iter().map(|(name, nodes)| (name.to_string(), json!(nodes))).collect();
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Makes `name` serve the values of another one, or a part of each, from one moment to the next. With
-    /// `from` only if that is what it serves until then.
+    /// `from`, only if it serves that one until then.
     pub async fn bind(
         &self,
         name: &DataName,
@@ -225,8 +225,8 @@ impl Client {
         self.rebound(answer)
     }
 
-    /// Makes `name` serve what it served before; twice is back again. With `from` only if that is what it
-    /// serves until then.
+    /// Makes `name` serve its target before the current one; twice is back again. With `from`, only if it
+    /// serves that one until then.
     pub async fn roll_back(&self, name: &DataName, from: Option<&DataName>) -> Result<Rebound, Error> {
         let body = from.map_or(json!({}), |from| json!({ "from": from })).to_string();
         let url = self.url(&["api", "bindings", name.as_str(), "rollback"], &[]);
@@ -238,7 +238,7 @@ impl Client {
         Ok(Rebound { binding: self.read(&answer)?, hint: answer.hint })
     }
 
-    /// What happened to a binding, newest first, at most so many changes.
+    /// The changes of a binding, newest first, at most `limit` of them.
     pub async fn binding_history(&self, name: &DataName, limit: Option<u32>) -> Result<Vec<Swap>, Error> {
         let limit = limit.map(|limit| limit.to_string());
         let pairs: Vec<(&str, &str)> = limit.iter().map(|limit| ("limit", limit.as_str())).collect();

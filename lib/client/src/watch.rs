@@ -1,7 +1,7 @@
 //! A watch: the snapshot first, then each change, over server-sent events.
 //!
-//! A broken connection is made again from where it broke off; when the service no longer has what was missed
-//! it sends a fresh snapshot and says why. The caller sees one stream that ends only when it is dropped or
+//! A broken connection is made again from where it broke off; when the service no longer has the missed changes
+//! it sends a fresh snapshot with the reason. The caller sees one stream that ends only when it is dropped or
 //! the service refuses it.
 
 use std::time::Duration;
@@ -24,10 +24,10 @@ const SETTLED: &[u8] = b": settled";
 /// The longest event: a snapshot of very many values.
 const MAX_EVENT_BYTES: usize = 1 << 30;
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Everything there is; what was known before is void.
+    /// All values there are; earlier events are void.
     Snapshot { revision: u64, reason: String, values: Vec<Value> },
     /// A value is new or changed, or its state did.
     Change(Box<Value>),
@@ -97,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// Only what concerns this node.
+    /// Only the values of this node.
     pub fn of_node(mut self, node: NodeName) -> Self {
         self.node = Some(node);
         self
@@ -130,7 +130,7 @@ impl Watch {
         self.client.url(&["api", "data", "watch"], &pairs)
     }
 
-    /// Brings more bytes.
+    /// Reads more bytes, over a new connection if there is none.
     async fn fill(&mut self) -> Result<(), Error> {
         let url = self.url();
         let lost = |cause: String| Error::Unreachable { url: url.to_string(), cause };
@@ -161,8 +161,8 @@ impl Watch {
         }
     }
 
-    /// Takes the next whole event out of the buffer, or the word that all is said; other comments and unknown events
-    /// are passed over.
+    /// Takes the next whole event out of the buffer, or the comment that a snapshot is complete (an inner none); other
+    /// comments and unknown events are passed over.
     fn take_event(&mut self) -> Result<Option<Option<Event>>, Error> {
         while let Some(end) = find_blank_line(&self.buffer, &mut self.scanned) {
             let block = self.buffer.split_to(end + 2).freeze();

@@ -1,4 +1,4 @@
-//! The authority: its key and its certificate in one folder, and what it signs.
+//! The authority: its key and its certificate in one folder, and the certificates that it signs.
 
 use std::fs;
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ use crate::PkiError;
 use crate::certificate::Certificate;
 use crate::files::{AUTHORITY, AUTHORITY_KEY, write_key, write_public};
 
-/// Ten years: all that it signed has to be made again when it is over.
+/// Ten years: every certificate that the authority signed has to be made again when it is over.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// A certificate is valid from a little before it was made, for those whose clock is behind.
+/// A certificate is valid from a little before it was made, for machines whose clock is behind.
 const MOST_BACKDATED: Duration = Duration::from_secs(5 * 60);
-/// What the standard allows for a common name.
+/// The longest common name that the standard allows.
 const MAX_COMMON_NAME_CHARS: usize = 64;
 
 /// An authority that can sign.
@@ -70,7 +70,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let made = params.self_signed(&key).map_err(PkiError::sign)?;
-        // The key first: a certificate without it would be an authority that nobody has.
+        // The key first: a certificate without it would be an authority that cannot sign.
         write_key(&key_file, &key.serialize_pem())?;
         write_public(&certificate_file, &made.pem())?;
         Authority::open(folder)
@@ -105,7 +105,7 @@ impl Authority {
         &self.pem
     }
 
-    /// Makes a key and a certificate for it. A service is known by its names and addresses, and as this machine.
+    /// Makes a key and a certificate for it. That of a service holds its names and addresses, and those of `localhost`.
     pub fn issue(
         &self,
         who: &Identity,
@@ -118,7 +118,7 @@ impl Authority {
         Ok(Issued { signed, key: key.serialize_pem() })
     }
 
-    /// Signs the public key of a request; whatever else the request says is passed over.
+    /// Signs the public key of a request; the rest of the request is ignored.
     pub fn sign(
         &self,
         request: &str,

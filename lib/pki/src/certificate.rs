@@ -1,4 +1,4 @@
-//! What a certificate says. Whether it is to be believed is for those to check who are shown it.
+//! The content of a certificate. It is only read here: its verification is up to the receiver.
 
 use chrono::{DateTime, Utc};
 use estimand_api::identity::Identity;
@@ -11,10 +11,10 @@ use x509_parser::time::ASN1Time;
 
 use crate::PkiError;
 
-/// Whom a certificate names, until when, and by which key.
+/// The identity in a certificate, its validity and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// None: nobody of ours.
+    /// None if it is no identity of ours.
     pub who: Option<Identity>,
     pub not_before: DateTime<Utc>,
     pub not_after: DateTime<Utc>,

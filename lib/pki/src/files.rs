@@ -6,9 +6,9 @@ use estimand_runtime::files::write_atomically;
 
 use crate::PkiError;
 
-/// The authority's certificate, in whatever folder.
+/// The file name of the authority's certificate.
 pub const AUTHORITY: &str = "authority.pem";
-/// Its key: whoever has it is the authority.
+/// The file name of its key: the holder of the key is the authority.
 pub const AUTHORITY_KEY: &str = "authority.key";
 
 /// Only its owner can read it.

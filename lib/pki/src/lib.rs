@@ -1,9 +1,9 @@
 //! A private authority: the certificates of services, operators and nodes, and the files that they are kept in.
 //!
-//! Whom a certificate names is said by whoever asks this crate to sign, never by the request that is signed: of that
-//! only the public key is taken. Who may ask is decided elsewhere. A chain always has the authority's own certificate
-//! behind it, so that whoever knows nothing but its digest can check it at the first contact. Keys are written to
-//! files that only their owner can read, and are never shown.
+//! The caller of this crate gives the identity for a certificate, never the request that is signed: of a request only
+//! the public key is taken. The right to ask is checked elsewhere. A chain always has the authority's own certificate
+//! behind it, so that a client that knows nothing but its digest can check it at the first contact. Keys are written
+//! to files that only their owner can read, and are never shown.
 
 mod authority;
 mod certificate;
@@ -17,7 +17,7 @@ pub use request::{new_key, request};
 
 use std::path::Path;
 
-/// What does not work out with certificates.
+/// An error with a certificate, a key or their files.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     #[error("{file} cannot be read: {source}")]

@@ -1,4 +1,4 @@
-//! What somebody needs who asks for a certificate: a key, and a request that proves that they have it.
+//! The applicant's side of a certificate: a key, and a request that proves its possession.
 
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 

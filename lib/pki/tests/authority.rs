@@ -1,4 +1,4 @@
-//! What is signed says what the authority was told, and nothing of what it was asked.
+//! A certificate holds what the authority's caller gave, and of the request only its key.
 
 #![allow(clippy::unwrap_used)]
 

@@ -14,7 +14,7 @@ use crate::{Connection, Error, HistoryEntry, SwapRow};
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct AuditRow {
     pub at: i64,
-    /// Tells apart what happened at the same time.
+    /// Tells changes of the same instant apart.
     pub id: String,
     pub kind: String,
     pub subject: String,
@@ -32,10 +32,10 @@ pub struct Trail {
     pub others: Vec<AuditRow>,
 }
 
-/// What the columns of actors take; names that certificates carry may be longer.
+/// The width of the columns of actors; names in certificates may be longer.
 const MAX_ACTOR_CHARS: usize = 255;
 
-/// Who did something, as far as the columns of actors take it.
+/// The name of an actor, cut to the width of the columns of actors.
 pub fn actor(who: impl Display) -> String {
     who.to_string().chars().take(MAX_ACTOR_CHARS).collect()
 }
@@ -43,12 +43,12 @@ pub fn actor(who: impl Display) -> String {
 static AUDIT: Rows = Rows {
     table: "t_audit",
     columns: &["at", "id", "kind", "subject", "action", "actor", "detail"],
-    // What may have been stored already is stored again, and is the same.
+    // An entry that may have been stored already is stored again, and is the same.
     replaced_by: 2,
 };
 
 impl Connection {
-    /// What happened before that time, at most so many of each kind.
+    /// The newest changes before an instant, at most `limit` of each kind.
     pub fn trail(&mut self, before: i64, limit: i64) -> Result<Trail, Error> {
         let doing = "reading the audit trail";
         let registrations = self.read(doing, |backend| {

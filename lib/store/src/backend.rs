@@ -1,7 +1,7 @@
-//! The three kinds of connection, and what they do differently: being opened, and transactions.
+//! The three kinds of connection, and the differences between them: opening, and transactions.
 //!
-//! A query is written once, inside [`on!`], and compiled once per connection type. Whatever is set here
-//! on opening, later code relies on: durable commits, statements that end, text that is refused rather
+//! A query is written once, inside [`on!`], and compiled once per connection type. Later code relies on the
+//! settings that are made here on opening: durable commits, statements that end, text that is refused rather
 //! than cut off.
 
 use std::fs;
@@ -51,10 +51,11 @@ const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = 
      PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
      PRAGMA journal_size_limit = 67108864;";
 
-/// What a process finds in the log need not be on disk: when a sync fails, the kernel takes what it could not write for
-/// written, and shows it to whoever reads the log next. Commits that come to lie behind such a gap end with it at a power cut.
-/// So nothing is added to a log that somebody else wrote: it goes into the database first, which writes all of it
-/// anew. If another connection is in the way, that one has done so, and nothing happens.
+/// Pages that a process finds in the log need not be on disk: when a sync fails, the kernel treats pages that it
+/// could not write as written, and shows them to the next reader of the log. Commits that come to lie behind such a
+/// gap are lost with it at a power cut. So nothing is added to a log that another process wrote: it goes into the
+/// database first, which writes all of it anew. If another connection is in the way, that one has done so, and
+/// nothing happens.
 const EMPTY_THE_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
 
 /// A wait for a lock ends before our own deadline does, so that it ends with a certain outcome.
@@ -67,7 +68,7 @@ const MYSQL_SETTINGS: &str = "SET SESSION autocommit = 1, \
      SESSION innodb_lock_wait_timeout = 5, SESSION wait_timeout = 2147483; \
      SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
 
-/// Opens `target`; servers come with what drives them.
+/// Opens `target`; the connection to a server comes with its driver.
 pub(crate) fn open(target: &Target, halt: &Halt) -> Result<(Backend, Option<Driver>), Error> {
     match target {
         Target::Sqlite(path) => Ok((Backend::Sqlite(open_sqlite(path)?), None)),
@@ -117,7 +118,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| refused(error.to_string()))?;
     }
-    // There are secrets in it. Its journals get its permissions; why it cannot be made, SQLite says.
+    // The file holds secrets, and its journals get its permissions. If it cannot be made, SQLite says why.
     let _ = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let name = path.to_str().ok_or_else(|| refused("the path is not UTF-8".to_owned()))?;
     // SQLite and diesel give meaning to some beginnings, none of which is "/" or "./".
@@ -175,7 +176,7 @@ impl Backend {
         on!(self, connection => connection.batch_execute("ROLLBACK"))
     }
 
-    /// Asks for an answer, whichever.
+    /// Asks for any answer.
     pub(crate) fn ping(&mut self) -> QueryResult<()> {
         on!(self, connection => connection.batch_execute("SELECT 1"))
     }

@@ -32,10 +32,10 @@ pub struct SwapRow {
     pub action: String,
     pub at: i64,
     pub actor: String,
-    /// What the name is bound to from then on, or was until then if it is bound no more.
+    /// The target of the binding from this change on, or until this change if it removed the binding.
     pub target: String,
     pub field: Option<String>,
-    /// What it was bound to before that.
+    /// The target before `target`.
     pub before_target: Option<String>,
     pub before_field: Option<String>,
 }
@@ -133,8 +133,8 @@ pub(crate) fn remove(backend: &mut Backend, names: &[&str]) -> QueryResult<()> {
     Ok(())
 }
 
-/// Adds changes to the history. What an attempt of unknown outcome may have added from `erase_from` on for the
-/// same names is taken back first.
+/// Adds changes to the history. Changes that an attempt of unknown outcome may have added from `erase_from` on for
+/// the same names are deleted first.
 pub(crate) fn add_swaps(
     backend: &mut Backend,
     swaps: &[SwapRef<'_>],

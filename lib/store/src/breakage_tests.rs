@@ -1,4 +1,4 @@
-//! What a connection says when its database breaks, hangs, fills up or is in use.
+//! The errors of a connection when its database breaks, hangs, fills up or is in use.
 #![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn row(data_value: &str) -> DataRowRef<'_> {
     }
 }
 
-/// What is in it may be in the kernel's memory alone.
+/// The content of such a log may be in the kernel's memory alone.
 #[test]
 fn a_log_that_somebody_left_is_emptied_before_anything_is_added() {
     let [folder, crashed] = [0; 2].map(|_| tempfile::tempdir().unwrap());

@@ -17,7 +17,7 @@ use crate::driver::{Driver, Unwound, caught};
 use crate::error::{Failure, is_sqlite_io, lost};
 use crate::{Error, Halt, StoreUrl};
 
-/// The victim of a deadlock is run again after these pauses, in which whoever won can finish: without
+/// The victim of a deadlock is run again after these pauses, in which the winner can finish: without
 /// one, both would meet again.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
@@ -36,7 +36,8 @@ impl Connection {
         Self::open_until(url, &Halt::default())
     }
 
-    /// The same, but ends at once when it is asked to, also while a name server or a server does not answer.
+    /// The same, but gives up at once when `halt` is requested, also while a name server or a server does not
+    /// answer.
     pub fn open_until(url: &StoreUrl, halt: &Halt) -> Result<Self, Error> {
         match caught(|| backend::open(&url.target, halt)) {
             Ok(opened) => {
@@ -47,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was closed by an earlier [`Error::Connection`].
+    /// True if an earlier [`Error::Connection`] closed the connection.
     pub fn is_closed(&self) -> bool {
         self.live.is_none()
     }
@@ -91,7 +92,7 @@ impl Connection {
         })
     }
 
-    /// Runs `work` on the backend and what drives it, with deadlines of its own.
+    /// Runs `work` on the backend and its driver, with deadlines of its own.
     pub(crate) fn special<T>(
         &mut self,
         doing: &'static str,
@@ -100,7 +101,7 @@ impl Connection {
         self.guarded(doing, |live| work(&mut live.backend, live.driver.as_ref()))
     }
 
-    /// The only place where work meets the connection: it is put back only if nothing is doubtful.
+    /// The only place where work meets the connection, which is put back only if nothing about it is doubtful.
     fn guarded<T>(
         &mut self,
         doing: &'static str,

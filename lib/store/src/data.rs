@@ -57,14 +57,14 @@ pub struct Key<'a> {
     pub node_name: &'a str,
 }
 
-/// What one commit changes. A key may be in it only once.
+/// The changes of one commit. A key may be in it only once.
 #[derive(Clone, Debug, Default)]
 pub struct Group<'a> {
     /// The highest revision that is in use after this commit.
     pub revision: i64,
     /// Set when an earlier attempt ended with [`Error::Connection`]: the lowest revision that it used.
-    /// What it may have added from there on to the histories that this one adds to, those of bindings among
-    /// them, is taken back first.
+    /// Rows that it may have added from there on to the histories that this commit adds to, those of bindings
+    /// among them, are deleted first.
     pub erase_history_from: Option<i64>,
     pub history_deletes: Vec<HistoryDelete<'a>>,
     pub deletes: Vec<Key<'a>>,
@@ -72,7 +72,7 @@ pub struct Group<'a> {
     pub history: Vec<HistoryRowRef<'a>>,
     pub bindings_set: Vec<BindingRef<'a>>,
     pub bindings_removed: Vec<&'a str>,
-    /// What happened to bindings, for their history.
+    /// Changes of bindings, for their history.
     pub swaps: Vec<SwapRef<'a>>,
     /// Replaces the whole table.
     pub retention: Option<Vec<RetentionRef<'a>>>,

@@ -1,7 +1,7 @@
 //! Drives the asynchronous PostgreSQL and MySQL drivers from plain threads.
 //!
-//! Each connection has its own current-thread runtime, so whoever uses the connection also does its
-//! network work: no hop to another thread, and nothing is left behind when the connection goes. Each wait
+//! Each connection has its own current-thread runtime, so the thread that uses the connection also does its
+//! network work: there is no hop to another thread, and nothing is left behind when the connection goes. Each wait
 //! has a deadline, because a server that hangs doesn't close. When it passes, the stack is unwound with a
 //! private payload that [`caught`] recognises; no connection is used again after that.
 
@@ -41,7 +41,7 @@ thread_local! {
 pub(crate) struct Driver(Arc<Inner>);
 
 struct Inner {
-    /// There until the end.
+    /// Present until this is dropped.
     runtime: Option<Runtime>,
     deadline_ms: AtomicU64,
 }
@@ -52,7 +52,8 @@ impl Inner {
     }
 }
 
-/// However a connection comes to its end, also by unwinding: waiting would mean waiting for a name server that hangs.
+/// Every end of a connection comes here, also by unwinding. A wait for the runtime could be one for a name server that
+/// hangs.
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -61,7 +62,7 @@ impl Drop for Inner {
     }
 }
 
-/// What unwinds the stack when a deadline passes.
+/// The payload that unwinds the stack when a deadline passes.
 struct TimedOut(Duration);
 
 impl BlockOn for Driver {
@@ -146,8 +147,7 @@ impl Driver {
         AsyncConnectionWrapper::from(connection)
     }
 
-    /// Drops what was connected. When nothing is wrong, the server is told, so that it logs no broken
-    /// connection.
+    /// Drops the connection. When nothing is wrong, the server is told, so that it logs no broken connection.
     pub(crate) fn close(self, connection: impl Sized, in_order: bool) {
         {
             // mysql_async starts a task when it is dropped.
@@ -172,7 +172,7 @@ pub(crate) enum Unwound {
 
 /// Runs `work`, and tells a passed deadline from a panic.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
-    // What the work used is never looked at again if it unwinds.
+    // The state that the work used is never looked at again if it unwinds.
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<TimedOut>() {
         Ok(timed_out) => Unwound::TimedOut(timed_out.0),
         Err(payload) => Unwound::Panicked(payload),

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what the caller can know afterwards.
+//! Errors, told apart by the caller's knowledge afterwards.
 //!
 //! The distinction that matters is whether a transaction may have taken effect. It is not read from
 //! texts, which databases translate: a transaction was refused if its rollback was acknowledged (or, on
@@ -9,21 +9,22 @@ use diesel::result::{DatabaseErrorKind, Error as Diesel};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store URL can't be used; the text says what is wrong and what would be right.
+    /// The store URL can't be used; the text names the mistake and a right form.
     #[error("store URL: {0}")]
     Url(String),
-    /// The connection broke or timed out, and is closed. Whether the transaction that was under way
-    /// took effect is unknown.
+    /// The connection broke or timed out, and is closed. The transaction that was under way may have taken
+    /// effect or not.
     #[error("{doing}: the database connection is lost: {cause}")]
     Connection { doing: &'static str, cause: String },
     /// Another process has claimed this owner, or taken over in this role. Nothing took effect, and nothing
-    /// will under this claim or lead.
+    /// will under this claim or leadership.
     #[error("{owner} was claimed by another process: epoch {epoch} is over")]
     Fenced { owner: String, epoch: i64 },
     /// The database refused. Nothing took effect; the same request is likely to be refused again.
     #[error("{doing}: the database refused: {cause}")]
     Refused { doing: &'static str, cause: String },
-    /// Somebody else was in the way. Nothing took effect; the same request may well succeed later.
+    /// Something was in the way, such as another transaction or a full disk. Nothing took effect; the same
+    /// request may well succeed later.
     #[error("{doing}: busy: {cause}")]
     Busy { doing: &'static str, cause: String },
 }
@@ -42,7 +43,7 @@ impl From<Diesel> for Failure {
 }
 
 impl Failure {
-    /// The error for a failure after which nothing took effect, which is certain.
+    /// The error for a failure that certainly had no effect.
     pub(crate) fn without_effect(self, doing: &'static str) -> Error {
         match self {
             Self::Fenced { owner, epoch } => Error::Fenced { owner, epoch },
@@ -58,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// Whether the database chose this transaction as the victim of a conflict, so that trying again at
+    /// True if the database chose this transaction as the victim of a conflict, so that trying again at
     /// once is right.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Database(error) if name(error) == Name::Conflict)
@@ -69,7 +70,7 @@ pub(crate) fn lost(doing: &'static str, cause: &Diesel) -> Error {
     Error::Connection { doing, cause: cause.to_string() }
 }
 
-/// Whether SQLite failed to read or write its file. At a COMMIT, what the file then holds is unknown
+/// True if SQLite failed to read or write its file. At a COMMIT, the content of the file is then unknown
 /// until it is opened again.
 pub(crate) fn is_sqlite_io(error: &Diesel) -> bool {
     matches!(error, Diesel::DatabaseError(_, information) if information.message() == "disk I/O error")
@@ -80,7 +81,7 @@ enum Name {
     ReadOnly,
     Conflict,
     Waited,
-    /// The disk is. Somebody may make room.
+    /// The disk is full, and may have room later.
     Full,
     Other,
 }
@@ -118,7 +119,7 @@ fn name(error: &Diesel) -> Name {
     }
 }
 
-/// The drivers keep what was wrong in the innermost cause.
+/// The text of an error with its causes: the drivers keep the actual one innermost.
 pub(crate) fn explain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

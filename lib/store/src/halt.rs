@@ -1,8 +1,8 @@
-//! Asks whoever waits for a database that cannot be reached to give up. A transaction that has begun goes on.
+//! A request to give up waiting for a database that cannot be reached. A transaction that has begun goes on.
 
 use tokio::sync::watch;
 
-/// Clones ask, and hear, for the same.
+/// Clones share one request.
 #[derive(Clone, Debug, Default)]
 pub struct Halt(watch::Sender<bool>);
 
@@ -16,7 +16,7 @@ impl Halt {
     }
 
     pub(crate) async fn requested(&self) {
-        // The sender is held here, so it ends only when that is so.
+        // `self` holds the sender, so the wait ends only with the request.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 }

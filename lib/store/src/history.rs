@@ -32,7 +32,7 @@ pub struct HistoryRowRef<'a> {
     pub received_at: i64,
 }
 
-/// Whose history a commit forgets.
+/// A history that a commit deletes: all of a data name's, or that of one node.
 #[derive(Clone, Copy, Debug)]
 pub enum HistoryDelete<'a> {
     Name(&'a str),
@@ -80,7 +80,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Forgets what was collected before an instant, or everything of the name.
+    /// Deletes the rows of a name that were collected before an instant, or all of them.
     pub fn prune_history(&mut self, name: &str, before: Option<i64>) -> Result<(), Error> {
         let before = before.unwrap_or(i64::MAX);
         let nodes: Vec<String> = self.read(PRUNING, |backend| {
@@ -142,7 +142,7 @@ pub(crate) fn add(backend: &mut Backend, rows: &[HistoryRowRef<'_>]) -> QueryRes
     })
 }
 
-/// Takes back what an attempt of unknown outcome may have added of the same keys. By key, because there is no
+/// Deletes rows that an attempt of unknown outcome may have added for the same keys. By key, because there is no
 /// index that leads from revisions to rows, and a history may be long.
 pub(crate) fn erase_from(
     backend: &mut Backend,

@@ -1,12 +1,12 @@
-//! `t_leader`: which process leads in a role. Each row carries the epoch of its latest lead, which never
-//! comes twice, and a beat that grows while the lead lasts.
+//! `t_leader`: the process that leads in a role. Each row carries the epoch of its latest leadership, which never
+//! comes twice, and a beat that grows while the leadership lasts.
 //!
-//! No clock is stored or compared. Who wants to lead watches the row, and takes it only as it saw it last:
-//! if the beat has grown meanwhile, the leader lives. So a leader that steps down one span after it sent
-//! its last successful beat has done so before anybody who waited that span, by a clock of the same pace,
-//! leads.
+//! No clock is stored or compared. A candidate watches the row, and takes it only if it is still as the candidate
+//! saw it last: if the beat has grown meanwhile, the leader lives. So a leader that steps down one span after it
+//! sent its last successful beat has done so before any candidate leads that waited that span by a clock of the
+//! same pace.
 //!
-//! The row is also the lock of what the leader writes: each of its transactions begins by updating it.
+//! The row is also the lock of the leader's writes: each of its transactions begins by updating it.
 
 use diesel::prelude::*;
 
@@ -16,18 +16,18 @@ use crate::schema::t_leader;
 use crate::statement::{Fixed, Value};
 use crate::{Connection, Error};
 
-/// The right to act in a role, until it is released or somebody else takes it.
+/// The right to act in a role, until it is released or another process takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lead {
     pub role: String,
     pub epoch: i64,
 }
 
-/// A role as it was seen.
+/// The row of a role, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct LeadRow {
     pub epoch: i64,
-    /// Grows with each take, beat and commit of whichever leader.
+    /// Grows with each take, beat and commit of any leader.
     pub beat: i64,
     /// Empty if the last leader released it.
     pub holder: String,
@@ -36,7 +36,7 @@ pub struct LeadRow {
 }
 
 impl Connection {
-    /// Who leads in `role`, or did last; none if nobody ever did.
+    /// The row of the latest leadership in `role`, which may be over; none if there never was one.
     pub fn read_lead(&mut self, role: &str) -> Result<Option<LeadRow>, Error> {
         self.read("reading who leads", |backend| {
             on!(backend, connection => t_leader::table
@@ -47,10 +47,10 @@ impl Connection {
         })
     }
 
-    /// Leads in `role` from now on, and ends the lead before, if the role is still as it was `seen`: a
-    /// leader that beat since, or somebody else who was faster, makes it none. `holder` is not empty.
+    /// Takes the leadership in `role` and ends the one before, if the row is still as it was `seen`; none if
+    /// the leader has beaten since, or another candidate was faster. `holder` is not empty.
     ///
-    /// After [`Error::Connection`] the lead may have been taken, and then nobody acts under it.
+    /// After [`Error::Connection`] the leadership may have been taken, and then no process acts under it.
     pub fn take_lead(
         &mut self,
         role: &str,
@@ -78,12 +78,13 @@ impl Connection {
         })
     }
 
-    /// Lets those who wait to lead see that the leader lives.
+    /// Shows candidates that the leader lives.
     pub fn beat_lead(&mut self, lead: &Lead) -> Result<(), Error> {
         self.write("keeping the lead", |backend| fence(backend, lead))
     }
 
-    /// Gives the lead up, so that nobody has to wait for its end. The epoch stays, and is not used again.
+    /// Gives the leadership up, so that no candidate has to wait for its end. The epoch stays, and is not used
+    /// again.
     pub fn release_lead(&mut self, lead: &Lead) -> Result<(), Error> {
         self.write("releasing the lead", |backend| {
             fence(backend, lead)?;
@@ -94,8 +95,8 @@ impl Connection {
     }
 }
 
-/// A row that nobody has led under yet. It is seen by nobody: the same transaction takes it, or finds
-/// that somebody else was faster.
+/// Inserts a row without a leadership. No other transaction sees it so: the same transaction takes it, or
+/// finds that another process was faster.
 fn insert_if_missing(backend: &mut Backend, role: &str) -> QueryResult<()> {
     let values = [Value::Text(role), Value::Int(0), Value::Int(0), Value::Text(""), Value::Text("")];
     let sql = match backend {
@@ -111,7 +112,7 @@ fn insert_if_missing(backend: &mut Backend, role: &str) -> QueryResult<()> {
     Fixed { sql, values: &values }.execute_on(backend).map(drop)
 }
 
-/// Locks the role's row and beats, unless the lead is over.
+/// Locks the role's row and beats, unless the leadership is over.
 pub(crate) fn fence(backend: &mut Backend, lead: &Lead) -> Result<(), Failure> {
     let sql = "UPDATE t_leader SET beat = beat + 1 WHERE role = ? AND epoch = ? AND holder <> ''";
     let values = [Value::Text(&lead.role), Value::Int(lead.epoch)];

@@ -1,12 +1,12 @@
-//! Where registrations and values are kept: SQLite, PostgreSQL or MySQL (MariaDB), behind one interface.
+//! Storage of registrations and values in SQLite, PostgreSQL or MySQL (MariaDB), behind one interface.
 //!
-//! This crate is the only one that knows SQL and diesel; it knows nothing of what the rows mean. All of
-//! it is synchronous and waits for the database: it belongs on plain threads. A thread that lives from
-//! writing owns a [`Connection`]; everybody else asks a [`Worker`], which is such a thread.
+//! This crate is the only one that knows SQL and diesel; the meaning of the rows is unknown to it. All calls are
+//! synchronous and wait for the database, so they belong on plain threads. A thread whose work is writing owns a
+//! [`Connection`]; all other code asks a [`Worker`], which is such a thread.
 //!
-//! What must hold: a call that returns `Ok` is durable; a call is one transaction; after any error but
+//! Guarantees: a call that returns `Ok` is durable; a call is one transaction; after any error but
 //! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew or another process
-//! leads, no older claim or lead writes again. Instants and spans are microseconds.
+//! leads, no older claim or leadership writes again. Instants and spans are microseconds.
 
 mod audit;
 mod backend;

@@ -62,8 +62,8 @@ fn sqlite(connection: &mut SqliteConnection) -> Outcome {
     connection.immediate_transaction(|connection| bring_up_to_date(connection, SQLITE))
 }
 
-/// Applies what is missing. A store that knows a migration which this program does not is another program's: what its
-/// tables mean is unknown here, so nothing of it is touched.
+/// Applies the missing migrations. A store with a migration that this program does not know is another program's: the
+/// meaning of its tables is unknown here, so nothing of it is touched.
 fn bring_up_to_date<DB: Backing, C: MigrationHarness<DB>>(
     connection: &mut C,
     known: EmbeddedMigrations,
@@ -97,7 +97,7 @@ struct Locked {
 }
 
 fn mysql(connection: &mut MysqlWrapper) -> Outcome {
-    // Such locks belong to the server, so the name says which database is meant. It ends with the
+    // Such locks belong to the server, so the database is part of the name. The lock ends with the
     // connection at the latest.
     let name = "CONCAT('estimand.', MD5(DATABASE()))";
     let query = format!("SELECT CAST(GET_LOCK({name}, {LOCK_WAIT_S}) AS SIGNED) AS locked");

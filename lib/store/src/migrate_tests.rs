@@ -90,7 +90,7 @@ fn fill(connection: &mut Connection) {
         ..Group::default()
     };
     connection.commit(&claim, &group).unwrap();
-    // By hand, because what is written today has columns that were not there then.
+    // By hand, because today's statements write columns that were not there then.
     tell(connection, "INSERT INTO t_binding (data_name, target, at) VALUES ('stable', 'a', 1)");
     let registration = RegistrationRow {
         data_name: "a".to_owned(),
@@ -112,7 +112,7 @@ fn fill(connection: &mut Connection) {
     connection.put_registration(&claim, &registration, &entry).unwrap();
 }
 
-/// What is in the first tables, as text; bindings aside, which have got a column since.
+/// The content of the first tables, as text; bindings aside, which have got a column since.
 fn contents(connection: &mut Connection) -> Vec<String> {
     let mut data = Vec::new();
     connection.load_data(&mut |row| data.push(row)).unwrap();

@@ -17,7 +17,7 @@ pub struct NodeRow {
     pub labels: String,
     /// JSON.
     pub facts: String,
-    /// Which agent speaks for the node.
+    /// The agent that speaks for the node.
     pub agent: String,
     /// Grows with each start of that agent.
     pub boot: i64,
@@ -40,7 +40,7 @@ pub struct NodeRowRef<'a> {
     pub created_at: i64,
 }
 
-/// What one commit changes. Deletes come first; what is put may be in it only once.
+/// The changes of one commit. Deletes come first; a row to put may be in it only once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterGroup<'a> {
     /// Their placements go with them.
@@ -50,7 +50,7 @@ pub struct ClusterGroup<'a> {
     pub put_nodes: &'a [NodeRowRef<'a>],
     /// Added or replaced.
     pub put_placements: &'a [PlacementRef<'a>],
-    /// What the audit trail is told.
+    /// Entries for the audit trail.
     pub told: &'a [AuditRow],
 }
 

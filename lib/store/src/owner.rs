@@ -1,4 +1,4 @@
-//! `t_owner`: who may write. Each owner's row carries the epoch of its latest claim and the highest
+//! `t_owner`: the right to write. Each owner's row carries the epoch of its latest claim and the highest
 //! revision handed out.
 //!
 //! The row is also the lock of writers: each writing transaction begins by updating it.
@@ -11,7 +11,7 @@ use crate::schema::t_owner;
 use crate::statement::{Fixed, Value};
 use crate::{Connection, Error};
 
-/// The right to write as one owner, until somebody claims it anew.
+/// The right to write as one owner, until it is claimed anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub owner: String,

@@ -1,5 +1,5 @@
-//! `t_placement`: on which nodes the registrations run that run on a number of nodes. Written only by
-//! commits of the cluster.
+//! `t_placement`: the nodes of the registrations that run on a number of nodes. Written only by commits of
+//! the cluster.
 
 use diesel::prelude::*;
 
@@ -24,7 +24,7 @@ pub struct PlacementRef<'a> {
     pub placed_at: i64,
 }
 
-/// The key comes first here; in the index the node does.
+/// The data name comes first here; in the index the node does.
 static PLACEMENTS: Rows =
     Rows { table: "t_placement", columns: &["data_name", "node_name", "moves", "placed_at"], replaced_by: 2 };
 static BY_KEY: Keys = Keys { table: "t_placement", columns: &["node_name", "data_name"] };

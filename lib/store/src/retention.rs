@@ -25,7 +25,7 @@ static RETENTION: Rows =
     Rows { table: "t_retention", columns: &["data_name", "keep_us", "max_count"], replaced_by: 0 };
 
 impl Connection {
-    /// What is kept of each name that has a history, by name.
+    /// The retention of each name that has a history, by name.
     pub fn load_retention(&mut self) -> Result<Vec<RetentionRow>, Error> {
         self.read("loading the retention", |backend| {
             on!(backend, connection => t_retention::table.order(t_retention::data_name).load(connection))

@@ -15,14 +15,14 @@ use diesel::sqlite::Sqlite;
 
 use crate::backend::{Backend, on};
 
-/// Rows a statement, largest first. The largest stays far below what the databases bind (32,766 values).
+/// Rows a statement, largest first. The largest stays far below the databases' limit of 32,766 bound values.
 const SIZES: [usize; 5] = [256, 64, 16, 4, 1];
 /// Servers limit a message, MariaDB to 16 MiB by default.
 const MAX_BYTES: usize = 1 << 20;
-/// What a value costs beside its text.
+/// The size of a value beside its text.
 const VALUE_BYTES: usize = 12;
 
-/// Something to bind.
+/// A value to bind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Text(&'a str),
@@ -47,8 +47,8 @@ impl Value<'_> {
 pub(crate) struct Rows {
     pub(crate) table: &'static str,
     pub(crate) columns: &'static [&'static str],
-    /// So many columns in front are the key of a row that replaces what is there; with none, a row that
-    /// is there already is an error.
+    /// The number of leading columns that are the key of a row that replaces an existing one; with zero, an
+    /// existing row is an error.
     pub(crate) replaced_by: usize,
 }
 
@@ -86,7 +86,7 @@ impl Keys {
     }
 }
 
-/// Splits off the most rows of `width` values that one statement takes of what is left.
+/// Splits off the most rows of `width` values that one statement takes.
 fn next_piece<'p, 'v>(values: &'p [Value<'v>], width: usize) -> (&'p [Value<'v>], &'p [Value<'v>]) {
     let mut bytes = 0;
     let fitting = values
@@ -102,7 +102,7 @@ fn next_piece<'p, 'v>(values: &'p [Value<'v>], width: usize) -> (&'p [Value<'v>]
     values.split_at(rows * width)
 }
 
-/// Writes `rows` through as few values at a time as serve a statement.
+/// Writes `rows`, with only as many values in memory at a time as serve a statement.
 pub(crate) fn write_all<'a, R>(
     backend: &mut Backend,
     table: &'static Rows,
@@ -130,7 +130,7 @@ struct Delete<'a> {
     values: &'a [Value<'a>],
 }
 
-/// A statement whose text is known, with a `?` where each value goes.
+/// A statement with a fixed text, in which a `?` stands for each value.
 pub(crate) struct Fixed<'a> {
     pub(crate) sql: &'static str,
     pub(crate) values: &'a [Value<'a>],
@@ -161,13 +161,13 @@ impl<C> RunQueryDsl<C> for Insert<'_> {}
 impl<C> RunQueryDsl<C> for Delete<'_> {}
 impl<C> RunQueryDsl<C> for &Fixed<'_> {}
 
-/// What each database says in its own way.
+/// The parts of a statement that differ between the databases.
 trait Dialect: DieselBackend {
-    /// What comes before a list of keys. PostgreSQL looks up what is in `VALUES`; a mere list it would
-    /// compare with each row of a table that has only just been filled.
+    /// The text before a list of keys. PostgreSQL looks up keys in `VALUES`; it would compare a mere list
+    /// with each row of a table that has only just been filled.
     const KEYS: &'static str;
 
-    /// What follows the rows so that they replace what is there.
+    /// Pushes the text after the rows that makes them replace existing rows.
     fn before(key: &[&str], out: &mut AstPass<'_, '_, Self>);
     fn value_of(column: &str, out: &mut AstPass<'_, '_, Self>);
 }

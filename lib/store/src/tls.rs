@@ -1,7 +1,7 @@
-//! Whom a connection to a database server trusts, and what the drivers are told about it.
+//! Trust in database servers, and the TLS settings of the drivers for it.
 //!
 //! `ring` is the one provider of cryptography. A certificate that is not verified still has to match the
-//! key that the server holds, so the traffic is encrypted to whoever answered.
+//! key that the server holds, so the traffic is encrypted to the server that answered.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Encrypted to whoever answers: keeps listeners out, not impostors.
+    /// Encrypted to any server that answers: keeps listeners out, not impostors.
     Anyone,
     /// Only a server whose certificate names its host and leads to one of the roots: those of the file,
     /// or else those that the web trusts.
@@ -49,7 +49,7 @@ impl Trust {
         .with_no_client_auth())
     }
 
-    /// Looks at what the URL names, so that a missing file is not reported as a lost connection.
+    /// Reads the file that the URL names, so that a missing one is not reported as a lost connection.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.client_config().map(drop)
     }

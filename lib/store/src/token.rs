@@ -1,5 +1,5 @@
-//! `t_token`: who may do what, by the digest of what they show. A token is never deleted, only revoked, so that what
-//! was done with it can still be told.
+//! `t_token`: the tokens and their roles, each known by the digest of its text. A token is never deleted, only
+//! revoked, so that its use can still be traced.
 
 use diesel::prelude::*;
 
@@ -21,7 +21,7 @@ pub struct TokenRow {
     pub created_by: String,
     pub expires_at: Option<i64>,
     pub revoked_at: Option<i64>,
-    /// Of a token that was used up: by what.
+    /// The user of a token that was used up.
     pub used_by: Option<String>,
 }
 
@@ -50,8 +50,8 @@ impl Connection {
         })
     }
 
-    /// Adds or replaces tokens, and says so in the audit trail; nothing of it if one of those ids has been revoked.
-    /// Whether it was stored.
+    /// Adds or replaces tokens, with their entries in the audit trail. Stores nothing and returns false if one of the
+    /// tokens in `unless_revoked` has been revoked.
     pub fn put_tokens(
         &mut self,
         unless_revoked: &[String],
@@ -60,7 +60,7 @@ impl Connection {
     ) -> Result<bool, Error> {
         self.write("storing tokens", |backend| {
             for id in unless_revoked {
-                // It changes nothing, but whoever else would revoke it waits for the end of this, or this for theirs.
+                // It changes nothing, but locks the row: a transaction that revokes the token comes before or after.
                 let sql = "UPDATE t_token SET revoked_at = NULL WHERE id = ? AND revoked_at IS NULL";
                 if (Fixed { sql, values: &[Value::Text(id)] }).execute_on(backend)? == 0 {
                     return Ok(false);

@@ -1,8 +1,7 @@
 //! Store URLs: which database, and how to reach it.
 //!
-//! Everything that can be wrong with the text alone is found here, before anything is opened. A password
-//! is never shown. TLS is asked for in the words of each database's own clients; what the drivers call
-//! it stays behind this seam.
+//! Errors in the text alone are found here, before anything is opened. A password is never shown. TLS is
+//! configured in the words of each database's own clients; the drivers' words for it stay behind this seam.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +25,7 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const FORMS: &str = "sqlite://PATH, postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE or \
                      mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
 
-/// A store URL that was understood. Shown without its password.
+/// A parsed store URL. Shown without its password.
 #[derive(Clone)]
 pub struct StoreUrl {
     shown: String,
@@ -53,7 +52,7 @@ impl StoreUrl {
         }
     }
 
-    /// Whether it is a file of this machine, which one process uses at a time.
+    /// True for SQLite: a file of this machine, which one process uses at a time.
     pub fn is_sqlite(&self) -> bool {
         matches!(self.target, Target::Sqlite(_))
     }
@@ -79,7 +78,7 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// A server's URL in pieces. Drivers get what is left when our own parameters are taken out.
+/// A server's URL in pieces. Drivers get it without our own parameters.
 struct Parts<'a> {
     scheme: &'a str,
     credentials: Option<&'a str>,
@@ -232,7 +231,7 @@ fn mysql(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
         .ssl_opts(trust.as_ref().map(Trust::for_mysql))
         .tcp_keepalive(Some(keepalive_ms))
         .tcp_nodelay(true)
-        // A reached server may not be left for a socket on this machine that only has the same name.
+        // The driver must not leave a server that it has reached for a local socket that only has the same name.
         .prefer_socket(false)
         // Statements are cached above the driver.
         .stmt_cache_size(0)

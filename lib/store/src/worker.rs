@@ -1,9 +1,9 @@
-//! A thread that owns a connection, for those who can't wait for a database themselves.
+//! A thread that owns a connection, for callers that can't wait for a database themselves.
 //!
-//! The queue is bounded: when it is full, callers are told so at once. The connection is opened when it
-//! is first needed, and again after it was lost, with growing pauses; what is asked during a pause fails
-//! at once with the reason of the last failure. What was accepted but not begun when the worker stops is
-//! not done, and its caller is told.
+//! The queue is bounded: when it is full, callers get an error at once. The connection is opened when it
+//! is first needed, and again after it was lost, with growing pauses; work during a pause fails at once
+//! with the reason of the last failure. Work that was accepted but not begun when the worker stops is not
+//! done, and its caller gets an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -52,7 +52,7 @@ impl Worker {
         let busy = |cause: &str| Error::Busy { doing: WAITING, cause: cause.to_owned() };
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            // The caller may have stopped waiting; then nobody wants to know.
+            // The caller may have stopped waiting; then the result is dropped.
             let _ = answer.send(connection.and_then(work));
         });
         match self.queue.as_ref().map(|queue| queue.try_send(job)) {
@@ -94,14 +94,14 @@ fn serve(source: &mut Source, jobs: &Receiver<Job>) {
     }
 }
 
-/// Where connections come from.
+/// Keeps the connection, and opens it when there is none.
 struct Source {
     url: StoreUrl,
     halt: Halt,
     connection: Option<Connection>,
     last_used: Instant,
     pause: Duration,
-    /// Until when nothing is tried, and why.
+    /// The end of the current pause, and the failure before it.
     paused: Option<(Instant, String)>,
 }
 

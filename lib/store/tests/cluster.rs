@@ -1,4 +1,4 @@
-//! Nodes, placements and who leads, on SQLite, PostgreSQL and MariaDB alike.
+//! Nodes, placements and leadership, on SQLite, PostgreSQL and MariaDB alike.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -70,13 +70,13 @@ fn seen(connection: &mut Connection) -> LeadRow {
     connection.read_lead(ROLE).unwrap().unwrap()
 }
 
-/// Leads, whoever led before.
+/// Takes the leadership, from another holder if there is one.
 fn lead(connection: &mut Connection) -> Lead {
     let before = connection.read_lead(ROLE).unwrap();
     connection.take_lead(ROLE, before.as_ref(), "somebody", "http://h:1").unwrap().unwrap()
 }
 
-/// A lead that is over writes nothing.
+/// A leadership that is over writes nothing.
 fn is_over<T>(result: Result<T, Error>, lead: &Lead) -> bool {
     result.is_err_and(
         |error| matches!(error, Error::Fenced { owner, epoch } if owner == lead.role && epoch == lead.epoch),
@@ -126,7 +126,7 @@ fn a_node_goes_with_its_placements(place: &Place) {
     let group =
         ClusterGroup { put_nodes: &put_nodes, put_placements: &put_placements, ..ClusterGroup::default() };
     connection.commit_cluster(&lead, &group).unwrap();
-    // One comes back in the same change, without what was placed on it.
+    // One comes back in the same change, without its earlier placement.
     let group = ClusterGroup {
         delete_nodes: &["a", "b", "never"],
         put_nodes: &[node("b", 2)],
@@ -286,7 +286,7 @@ fn nothing_of_an_old_leader_is_written(place: &Place) {
     assert_eq!(one.load_placements().unwrap(), [placed(&kept.put_placements[0])]);
 }
 
-/// Whichever of both comes first ends the other, and what is stored agrees.
+/// The first of both makes the other fail, and the stored nodes agree.
 fn a_commit_and_a_takeover_exclude_each_other(place: &Place) {
     let (mut one, mut other) = (place.open(), place.open());
     let mut current = lead(&mut one);

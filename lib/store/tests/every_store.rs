@@ -1,4 +1,4 @@
-//! What holds on SQLite, PostgreSQL and MariaDB alike.
+//! The store's guarantees on SQLite, PostgreSQL and MariaDB alike.
 #![allow(clippy::unwrap_used)]
 
 mod common;

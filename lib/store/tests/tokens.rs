@@ -1,4 +1,4 @@
-//! Tokens on SQLite, PostgreSQL and MariaDB alike: what is used or revoked at the same time elsewhere.
+//! Tokens on SQLite, PostgreSQL and MariaDB alike: those that are used or revoked at the same time elsewhere.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -68,7 +68,7 @@ fn of_many_at_once_one_uses_a_token_up(place: &Place) {
         let rows = connection.load_tokens().unwrap();
         let used = rows.iter().find(|row| row.id == token.id).unwrap();
         assert_eq!((used.revoked_at, used.used_by.as_deref()), (Some(4), Some(&*winner)));
-        // Nothing of the others is there.
+        // The others stored nothing.
         assert_eq!(rows.len(), 2 * (round + 1), "{rows:?}");
         let trail = connection.trail(i64::MAX, 100).unwrap().others;
         assert_eq!(trail.len(), 2 * (round + 1));

@@ -1,4 +1,4 @@
-//! The thread behind a worker: it answers, refuses what is too much, comes back, and stops.
+//! The thread behind a worker: it answers, refuses work when its queue is full, comes back, and stops.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -70,7 +70,7 @@ fn too_much_is_refused_and_a_stop_tells_those_who_wait() {
     });
 }
 
-/// What a future says when it is asked once.
+/// The output of a future, if it is ready at one poll.
 fn futures_now<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(output) => Some(output),

@@ -1,6 +1,6 @@
 //! Side by side: each round loads every side once, one after the other, and only figures of the same round
-//! are divided by each other. What the machine does slowly (clock speed, a neighbour, a filling disk) then
-//! hits all sides alike, and the spread over the rounds shows what it did within one.
+//! are divided by each other. Slow changes of the machine (clock speed, a neighbour, a filling disk) then
+//! hit all sides alike, and the spread over the rounds shows the changes within one.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Rounds {
         Spread::of(pairs.map(|(ours, theirs)| ours.per_second / theirs.per_second))
     }
 
-    /// The same by the processor time that a request takes, which does not count who else had the core.
+    /// The same by the processor time that a request takes, which does not count the time of others on the core.
     pub fn against_by_cpu(&self, other: &Rounds) -> Option<Spread> {
         let pairs = self.0.iter().zip(&other.0);
         let ratios: Option<Vec<f64>> =

@@ -1,7 +1,7 @@
 //! The work of each core: one for the load, another for everything that is measured.
 //!
-//! The main thread lives on the servers' core and idles there while load runs; whatever it starts inherits
-//! that. Load runs on threads of its own that move to the other core. A machine with one core is measured
+//! The main thread lives on the servers' core and idles there while load runs; threads and processes that it starts
+//! inherit that. Load runs on threads of its own that move to the other core. A machine with one core is measured
 //! too, but the generator then takes its share of it.
 
 use std::thread;

@@ -1,10 +1,9 @@
-//! Agents that are only said to be there: they speak to the manager and the data service as agents do, and run
-//! nothing.
+//! Simulated agents: they speak to the manager and the data service as agents do, and run nothing.
 //!
-//! Each says how it is as often as it is told to, asks what to run with a question that waits, and writes a
-//! value for each slot that is new to it, in one batch. What its slots are like is other in each heartbeat, as
-//! if all of them had run meanwhile. All agents live on one thread and share two clients, so a question that
-//! waits holds a connection and heartbeats share some.
+//! Each sends heartbeats as often as the manager says, asks for its desired state with a question that waits, and
+//! writes a value for each slot that is new to it, in one batch. The state of its slots differs in each heartbeat, as
+//! if all of them had run meanwhile. All agents live on one thread and share two clients, so a question that waits
+//! holds a connection and heartbeats share some.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,13 +26,13 @@ use crate::plane::now_us;
 
 /// How long a question may wait, as an agent asks it.
 const WAIT: Duration = Duration::from_secs(10);
-/// How many join in a second.
+/// The number of agents that join in a second.
 const JOINS_PER_SECOND: f64 = 1_000.0;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long anything may take that is waited for here.
+/// The longest wait for anything here.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So many agents.
+/// A number of simulated agents.
 pub struct Fleet {
     wanted: Option<watch::Sender<usize>>,
     thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
@@ -55,7 +54,7 @@ struct Shared {
 }
 
 impl Fleet {
-    /// None yet.
+    /// Starts without agents.
     pub fn new(cores: Cores, manager: &str, data: &str) -> anyhow::Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |address| {
@@ -88,7 +87,7 @@ impl Fleet {
         Ok(Fleet { wanted: Some(wanted), thread: Some(thread), shared })
     }
 
-    /// Waits until there are so many and each has what it should run.
+    /// Waits until there are `count` agents and each has its desired state.
     pub fn grow_to(&self, count: usize) -> anyhow::Result<()> {
         if let Some(wanted) = &self.wanted {
             wanted.send_replace(count);
@@ -110,7 +109,7 @@ impl Fleet {
         (self.shared.beats.load(Ordering::Relaxed), self.shared.questions.load(Ordering::Relaxed))
     }
 
-    /// How many requests were not answered as they should be, and why the last was not.
+    /// The number of requests that were not answered as they should be, and the reason of the last failure.
     pub fn failures(&self) -> (u64, String) {
         (self.shared.failures.load(Ordering::Relaxed), lock(&self.shared.last_failure).clone())
     }
@@ -140,7 +139,7 @@ impl Drop for Fleet {
     }
 }
 
-/// Lets agents join at a steady pace; they end with the runtime, when nobody wants any more.
+/// Lets agents join at a steady pace; they end with the runtime, when the fleet is dropped.
 fn live(shared: &Arc<Shared>, mut wants: watch::Receiver<usize>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
@@ -184,7 +183,7 @@ impl Simulated {
     }
 
     async fn live(self) {
-        // The manager answers questions only of whom it has heard of.
+        // The manager answers questions only of agents that it has heard of.
         let mut answer = self.beat(true).await;
         while answer.is_none() {
             sleep(PAUSE).await;

@@ -1,5 +1,5 @@
 //! An agent in a process that holds memory: the product's own agent, linked as a library, in a process that
-//! first takes as much memory as it was told to and writes to all of it. What an agent's size costs its runs
+//! first takes as much memory as it was told to and writes to all of it. The cost of an agent's size for its runs
 //! is measured with it, so the product needs no switch for that.
 
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! One data name's values on many nodes, as somebody else writes them, and reading what came of them.
+//! One data name's values on many nodes, written like those of an outside writer, and reading the results from them.
 //!
 //! Each write gives its nodes a value that no write before it gave, so a result shows which one it is of. Values
 //! are whole numbers: sums and quotients of them come out the same everywhere.

@@ -59,8 +59,8 @@ impl Load {
         Ok(Load { epoll, connections: opened, piece: vec![0; READ_BYTES] })
     }
 
-    /// Sends requests for so long, or until there are no more, and waits for the last answers. What is
-    /// answered too late is not counted.
+    /// Sends requests for so long, or until there are no more, and waits for the last answers. Answers that come
+    /// too late are not counted.
     pub fn drive(&mut self, requests: &mut dyn Requests, time: Duration) -> anyhow::Result<Sample> {
         let mut events = Vec::<Event>::with_capacity(MAX_EVENTS);
         let mut latencies = Histogram::default();
@@ -123,7 +123,7 @@ impl Connection {
         Connection { stream, request, sent: 0, began: Instant::now(), reply, is_stuck: false }
     }
 
-    /// Sends what the socket takes of the request; `epoll` says when it takes the rest.
+    /// Sends as much of the request as the socket takes; `epoll` says when it takes the rest.
     fn flush(&mut self, epoll: &OwnedFd, number: usize) -> anyhow::Result<()> {
         while self.sent < self.request.len() {
             match self.stream.write(&self.request[self.sent..]) {

@@ -1,7 +1,7 @@
-//! Side-by-side measurements of Estimand and of what it is meant to come close to.
+//! Side-by-side measurements of Estimand and of the programs that it is meant to come close to.
 //!
 //! Prints figures and judges nothing: no time ever makes it fail. Both sides are processes of their own on
-//! the same core, loaded in turn from another one. `README.md` says how to read what it prints.
+//! the same core, loaded in turn from another one. `README.md` explains the output.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -138,7 +138,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
     bench.report.finish()
 }
 
-/// As many as it may: thousands of connections begin here, and as many end in what is started from here.
+/// Allows as many as the hard limit: thousands of connections begin in this process, and as many end in its children.
 fn allow_many_files() -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })

@@ -2,7 +2,7 @@
 //! run.
 //!
 //! They run on the core of the thread that starts them, and end with the value that stands for them, or with this
-//! process. Nothing of what the machine itself runs under their names is touched.
+//! process. Programs that the machine itself runs under their names are not touched.
 
 use std::env;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::cores::Cores;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Where daemons are that are not in everybody's path.
+/// The folders of daemons, which may be missing in a user's path.
 const SYSTEM: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// A program that runs until this is dropped.
@@ -29,7 +29,7 @@ pub struct Peer {
     output: PathBuf,
 }
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SYSTEM.map(PathBuf::from));
@@ -37,7 +37,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 impl Peer {
-    /// The folder is made, and what the program says is kept in it.
+    /// Makes the folder, and keeps the program's output in it.
     pub fn start<A: AsRef<OsStr>>(
         program: &Path,
         args: impl IntoIterator<Item = A>,
@@ -62,7 +62,7 @@ impl Peer {
         self.child.id()
     }
 
-    /// Waits until it has done something that can be seen.
+    /// Waits until `done` is true; fails if the program ends before.
     pub fn until(&mut self, what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
         let began = Instant::now();
         while !done() {

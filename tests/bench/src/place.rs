@@ -1,4 +1,4 @@
-//! Where data is put. Durable writes are only worth measuring on a disk.
+//! The place of the data. Durable writes are only worth measuring on a disk.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -6,7 +6,7 @@ use std::{env, fs};
 use anyhow::Context;
 use tempfile::TempDir;
 
-/// A folder for this run, and what it lies on.
+/// A folder for this run, and its file system.
 pub struct Place {
     folder: TempDir,
     pub file_system: String,
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// Where the throw-away database servers put theirs, whatever it lies on.
+/// The file system of the throw-away database servers' data, also if it is in memory.
 pub fn of_servers() -> String {
     describe(&env::temp_dir())
 }

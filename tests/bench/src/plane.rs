@@ -1,5 +1,5 @@
 //! Services and agents together, as processes: registry, manager and data service on the load's core, agents
-//! and all that they run on the core of what is measured.
+//! and their runs on the core of the measured processes.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +18,7 @@ use crate::holder::LAUNCHER;
 use crate::served::program;
 use crate::usage::Cpu;
 
-/// How long anything here may take that should take a moment.
+/// The longest wait for anything that should take a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at a heartbeat, which come once a second. A look costs the core of the services.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ pub struct Plane {
 pub struct Agent {
     pub process: Estimand,
     pub node: String,
-    /// The process that starts and reaps whatever the agent runs.
+    /// The process that starts and reaps the agent's runs.
     pub launcher: u32,
 }
 
@@ -59,7 +59,7 @@ impl Plane {
         Ok(Plane { services, cores })
     }
 
-    /// An agent of its own, which runs whatever is registered.
+    /// An agent of its own, which runs all registrations.
     pub fn agent(&self, node: &str, more: &[&str]) -> anyhow::Result<Agent> {
         let args = ["agent", "--allow-all", "--server", self.services.base_url(), "--node", node];
         Agent::start(Estimand::builder(program()?).args(args).args(more.iter().copied()), node)

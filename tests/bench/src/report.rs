@@ -153,7 +153,7 @@ impl Report {
         self.spreads.push(Spreading { what: what.to_owned(), spread, unit });
     }
 
-    /// Prints what is printed only at the end.
+    /// Prints the JSON; a table is complete by now.
     pub fn finish(&self) -> anyhow::Result<()> {
         if !self.as_table {
             println!("{}", serde_json::to_string_pretty(self)?);

@@ -1,5 +1,5 @@
-//! Running a program as bare as it gets: `posix_spawn`, read what it prints if that is asked for, `waitpid`.
-//! So many threads do that in a loop, and nothing else.
+//! Running a program as bare as it gets: `posix_spawn`, read its output if that is asked for, `waitpid`.
+//! A number of threads do that in a loop, and nothing else.
 //!
 //! The calls are those of the C library, because that is what an agent's runs are measured against.
 
@@ -24,8 +24,8 @@ pub struct Program<'a> {
     pub prints: Option<&'a [u8]>,
 }
 
-/// Runs it for so long, on the core of the calling thread, so many at a time. The figure counts runs that have
-/// ended, and the processor time is that of this process and of what it has run.
+/// Runs it for `time`, on the core of the calling thread, `at_once` at a time. The figure counts runs that have
+/// ended, and the processor time is that of this process and of its runs.
 pub fn run(program: Program<'_>, at_once: usize, time: Duration) -> anyhow::Result<Sample> {
     let (began, cpu_before) = (Instant::now(), used());
     let end = began + time;
@@ -89,7 +89,7 @@ struct Actions(libc::posix_spawn_file_actions_t);
 impl Actions {
     fn new() -> io::Result<Self> {
         let mut actions = MaybeUninit::uninit();
-        // SAFETY: the call fills what it is given, and what it filled is read only if it says so.
+        // SAFETY: the call fills the memory that it is given, which is read only if the call succeeded.
         unsafe {
             check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
             Ok(Actions(actions.assume_init()))
@@ -123,7 +123,7 @@ impl Actions {
 
 impl Drop for Actions {
     fn drop(&mut self) {
-        // SAFETY: they were initialized, and nobody uses them any more.
+        // SAFETY: they were initialized, and nothing uses them any more.
         unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
     }
 }

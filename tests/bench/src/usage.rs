@@ -1,5 +1,5 @@
-//! The resources that a process uses, read from `/proc`: its processor time, that of the children it has taken leave of,
-//! and its memory.
+//! The resources that a process uses, read from `/proc`: its processor time, that of the children it has reaped, and
+//! its memory.
 
 use std::fs;
 use std::ops::Sub;

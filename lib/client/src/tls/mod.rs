@@ -1,8 +1,8 @@
-//! Whom a client trusts, and what it shows of itself: certificates in files, read again when they change.
+//! The services that a client trusts, and its own certificate: files that are read again when they change.
 //!
 //! A change of files makes another HTTP client, with connections of its own: a connection shows the certificate that
-//! was there when it was made, and goes on with that. What cannot be read is said with the next failure, and what was
-//! read before goes on; at the start it is an error.
+//! was there when it was made, and goes on with that. Files that cannot be read are an error at the start; later, they
+//! are reported with the next failure, and the earlier content stays in use.
 
 mod verify;
 
@@ -32,18 +32,18 @@ pub const AUTHORITY_VARIABLE: &str = "ESTIMAND_AUTHORITY";
 /// Names the file of the certificate that they show.
 pub const CERTIFICATE_VARIABLE: &str = "ESTIMAND_CERTIFICATE";
 
-/// Which services are taken for what they say they are. Without one of these: those whom the system trusts.
+/// The services that are trusted. Without one of these: those that the system trusts.
 #[derive(Clone)]
 pub enum Trust {
     /// Those with a certificate of an authority in this file.
     Authority(PathBuf),
     /// Those with a certificate of the authority whose own has this SHA-256: for the first contact.
     Pin([u8; 32]),
-    /// Those that show a certificate of which this says so, whatever its names: for a process that speaks to itself.
+    /// Those with a certificate that this test accepts, whatever its names: for a process that speaks to itself.
     Shown(IsIt),
 }
 
-/// Whether a certificate, in DER, is the one that is meant.
+/// A test for one certificate, in DER.
 pub type IsIt = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl fmt::Debug for Trust {
@@ -70,7 +70,7 @@ impl CertificateFiles {
     }
 }
 
-/// The HTTP client of a client, always one that knows the files as they are.
+/// The HTTP client of a client, made anew when the files change.
 #[derive(Clone)]
 pub(super) enum Http {
     Fixed(reqwest::Client),
@@ -85,7 +85,7 @@ pub(super) struct Kept {
 
 struct State {
     client: reqwest::Client,
-    /// How many came before it.
+    /// The number of clients before it.
     number: u64,
     stamps: Vec<Stamp>,
     looked: Instant,
@@ -120,7 +120,7 @@ impl Http {
         }
     }
 
-    /// Another one when the files were replaced.
+    /// The number of the current client: another one when the files were replaced.
     pub(super) fn number(&self) -> u64 {
         match self {
             Http::Fixed(_) => 0,
@@ -128,7 +128,7 @@ impl Http {
         }
     }
 
-    /// What is wrong with the files since they changed.
+    /// The error of the files since they changed, if there is one.
     pub(super) fn trouble(&self) -> Option<String> {
         match self {
             Http::Fixed(_) => None,
@@ -189,7 +189,7 @@ fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
     builder.build().map_err(|error| Error::Tls(error.to_string()))
 }
 
-/// For trust in what the system trusts, which the HTTP library sets up by itself.
+/// The own certificate beside the system's trust, which the HTTP library sets up by itself.
 fn identity(own: &CertificateFiles) -> Result<reqwest::Identity, Error> {
     let read = |file: &Path| {
         std::fs::read(file).map_err(|source| FileError::Read { file: file.display().to_string(), source })
@@ -234,9 +234,9 @@ fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Serv
     })
 }
 
-/// What is wrong with a TLS connection that could not be made.
+/// The reason why a TLS connection could not be made.
 pub(super) enum Trouble {
-    /// What the service shows.
+    /// The certificate of the service is the reason.
     Untrusted(rustls::Error),
     Other(rustls::Error),
 }
@@ -259,7 +259,7 @@ impl Trouble {
         None
     }
 
-    /// What people can do about it.
+    /// Advice for people.
     pub(super) fn advice(&self) -> Option<String> {
         match self {
             Trouble::Untrusted(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
@@ -283,7 +283,7 @@ impl Trouble {
     }
 }
 
-/// An I/O error says what it wraps, not as its cause but as itself; there may be one within another.
+/// An I/O error passes over the error that it wraps when asked for its cause; I/O errors may be nested.
 fn tls_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = cause.downcast_ref() {
         return Some(found);

@@ -1,4 +1,4 @@
-//! Two ways to know a service that need no file: by its authority's digest, and by the very certificate it shows.
+//! Two ways to verify a service without a file: by its authority's digest, and by the very certificate it shows.
 //!
 //! Both check the signature with which the service proves that it has the key.
 
@@ -14,13 +14,13 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::IsIt;
 
-/// Knows a service without a file.
+/// Verifies a service without a file.
 pub(super) struct Known {
     by: By,
     provider: Arc<CryptoProvider>,
 }
 
-/// By what it knows it.
+/// The criterion for a service.
 pub(super) enum By {
     /// The SHA-256 of its authority's certificate, which the service shows behind its own.
     Authority([u8; 32]),
@@ -33,7 +33,7 @@ impl Known {
         Known { by, provider }
     }
 
-    /// The authority among what is shown, as the only root.
+    /// The authority among the shown certificates, as the only root.
     fn pinned(
         &self,
         pin: &[u8; 32],

@@ -1,8 +1,8 @@
 //! From a registration to its values, and what a manager takes for many nodes.
 //!
-//! First with five real agents, which share the core of what is measured while the services have the load's.
+//! First with five real agents, which share the core of the measured processes while the services have the load's.
 //! Then with agents that are only simulated, from the load's core, while all services are on the other one:
-//! there the manager is a process of its own, so that what it uses is what a manager uses.
+//! there the manager is a process of its own, so that its use of resources is that of a manager alone.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -31,9 +31,9 @@ const SAMPLES: usize = 1_000;
 /// The other changes meanwhile.
 const BACKGROUND_PER_SECOND: usize = 1_000;
 const BACKGROUND_EVERY: Duration = Duration::from_millis(10);
-/// Theirs are other values than those that are waited for.
+/// Their values differ from those that are waited for.
 const OTHERS_FROM: usize = 1_000_000_000;
-/// Nobody looks at the formulas because of the time during a run.
+/// So long that the time alone causes no evaluation during a run.
 const INTERVAL_S: u64 = 3_600;
 const INPUT: &str = "bench_input";
 
@@ -79,7 +79,7 @@ fn share(bench: &mut Bench) -> anyhow::Result<()> {
     delay(bench, &mut rig, "bench_share", share, false)
 }
 
-/// An agent that computes, the services, and what the values are.
+/// An agent that computes, the services, and the values.
 struct Rig {
     plane: Plane,
     agent: Agent,
@@ -112,7 +112,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Changes that the data service has stored, whoever's.
+    /// Changes that the data service has stored, of all writers.
     fn stored(&self) -> anyhow::Result<u64> {
         Ok(figure(&self.http, "estimand_changes_total")? as u64)
     }
@@ -232,7 +232,7 @@ fn delay(
     Ok(())
 }
 
-/// Somebody who changes the even nodes' values at a steady pace.
+/// A writer that changes the even nodes' values at a steady pace.
 struct Others {
     nodes: usize,
     enough: AtomicBool,

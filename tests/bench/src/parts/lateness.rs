@@ -2,8 +2,8 @@
 //!
 //! Collectors print the clock as the last thing they do; everything is on one machine and goes by one clock.
 //! A run's lateness has two halves: from its tick to its turn as the agent reports it, and from then until the
-//! program itself reads the clock. What a stream's tick was, nobody reports; it is either a full second of the
-//! clock, or lies on the slot's own grid, of which the earliest value of all shows where it is.
+//! program itself reads the clock. The tick of a stream's value is not reported; it is either a full second of the
+//! clock, or lies on the slot's own grid, which is found from the earliest value of all.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

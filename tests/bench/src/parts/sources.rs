@@ -1,8 +1,8 @@
-//! The cost of knowing how a node is: the default collectors, beside what people use for that elsewhere.
+//! The cost of monitoring a node: the default collectors, beside the programs that people use for that elsewhere.
 //!
-//! Everybody measures the same machine at the same time and on the same core, and is read once a round: processor
-//! time of the process and of all below it, and what they hold in memory. Who asks or stores what was measured has the
-//! other core, unless it is one process with what measures. A peer that is not installed is named and left out.
+//! All contenders measure the same machine at the same time and on the same core, and are read once a round:
+//! processor time and memory of the process and of all below it. A process that asks for the figures or stores them
+//! has the other core, unless it is also the one that measures. A peer that is not installed is named and left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::usage::Cpu;
 
 const NODE: &str = "bench";
 const INTERVAL: Duration = Duration::from_secs(5);
-/// A round is so many times as long as that of other parts: a minute, unless somebody says otherwise.
+/// A round is so many times as long as that of other parts: a minute, with the default options.
 const LONGER: u32 = 40;
 /// Until nothing of the starts is left.
 const SETTLE: Duration = Duration::from_secs(20);
@@ -88,7 +88,7 @@ fn report(bench: &mut Bench, contenders: &[Contender]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Somebody who measures this machine.
+/// A program that measures this machine.
 struct Contender {
     what: &'static str,
     running: Running,
@@ -105,7 +105,7 @@ enum Running {
     Collectd(Peer, PathBuf),
 }
 
-/// At which intervals the default set is asked.
+/// The intervals at which the default set is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Intervals {
     TheirOwn,
@@ -195,7 +195,7 @@ impl Intervals {
         }
     }
 
-    /// Registers what is not registered by itself, and waits for the first values.
+    /// Registers the default set if the service does not do so by itself, and waits for the first values.
     fn prepare(self, http: &Http) -> anyhow::Result<()> {
         if self == Intervals::AllTheSame {
             for kind in collectors::ALL {

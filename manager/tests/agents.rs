@@ -162,8 +162,9 @@ fn an_invalid_request_is_rejected_with_its_field() {
         problem(agent.beat_with(&json!({ "statuses": [{ "dataName": "1" }] }))),
         "statuses[0].dataName"
     );
-    assert_eq!(problem(agent.beat_with(&json!({ "feeling": "fine" }))), "feeling");
     assert_eq!(manager.get("/api/nodes").expect_status(200).json(), json!([]));
+    // A newer agent may say more than this manager knows.
+    agent.beat_with(&json!({ "feeling": "fine" })).expect_status(200);
     manager.stop();
 }
 

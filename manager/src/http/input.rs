@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(refused, Err("not allowed".to_owned()));
         for (body, part) in [
             ("{}", "either"),
-            (r#"{"refused": 1}"#, "not a string"),
+            (r#"{"refused": 1}"#, "expected a string"),
             (r#"{"report": {"argv": [1]}}"#, "argv[0]"),
             (r#"{"reports": {}}"#, "is missing"),
         ] {

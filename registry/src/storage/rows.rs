@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
+use estimand_api::problem::Problem;
 use estimand_api::registration::{Action, Change, Registered, Registration, redact};
 use estimand_store::{HistoryEntry, RegistrationRow, actor};
 use serde_json::Value;
@@ -71,11 +72,19 @@ pub fn stored_registration(row: RegistrationRow) -> Option<(DataName, StoredRegi
 }
 
 fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
-    let map = parse_object(spec.as_bytes()).map_err(|problem| problem.detail)?;
-    let registration = Registration::from_map(map).map_err(|problem| problem.detail)?.registration;
+    let map = parse_object(spec.as_bytes()).map_err(|problem| cause(&problem))?;
+    let registration = Registration::from_map(map).map_err(|problem| cause(&problem))?.registration;
     match registration.data_name == *name {
         true => Ok(registration),
         false => Err(format!("it says that it is the registration of `{}`", registration.data_name)),
+    }
+}
+
+/// Every error of a stored registration: nobody can ask for the rest.
+fn cause(problem: &Problem) -> String {
+    match problem.errors.as_slice() {
+        [] => problem.detail.clone(),
+        errors => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -29,7 +29,6 @@ use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{StoreUrl, Worker};
 use estimand_web::{Role, Routes, ServedPart};
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::core::edit::Ask;
@@ -98,18 +97,12 @@ impl Registry {
         let shared =
             Arc::new(Shared { registrations: ArcSwapOption::empty(), histories, managers, clock, check });
         let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()));
-        let (ready, taken_over) = (readiness.part("registry"), readiness.part("registry-claim"));
-        taken_over.ready();
-        let on_taken_over = Box::new(move || {
-            taken_over.not_ready(problems::TAKEN_OVER);
-            on_fatal(problems::TAKEN_OVER);
-        });
-        let writer = Writer::start(tasks, "registry", state, ready, on_taken_over);
-        let telling = Arc::clone(&shared);
-        let driver = Arc::new(Mutex::new(Histories::driver(tasks)));
+        let on_taken_over = Box::new(move || on_fatal(problems::TAKEN_OVER));
+        let writer = Writer::start(tasks, "registry", state, readiness.part("registry"), on_taken_over);
+        let (telling, driving) = (Arc::clone(&shared), tasks.clone());
         tasks.spawn("registry-histories", move |stop| {
-            let (shared, driver) = (Arc::clone(&telling), Arc::clone(&driver));
-            async move { Histories::run(&shared, &mut *driver.lock().await, &stop).await }
+            let (shared, mut driver) = (Arc::clone(&telling), Histories::driver(&driving));
+            async move { Histories::run(&shared, &mut driver, &stop).await }
         });
         let poking = Arc::clone(&shared);
         tasks.spawn("registry-managers", move |stop| {

@@ -10,6 +10,7 @@ use estimand_runtime::single_writer::{Decision, Request, State, StorageError};
 use crate::Shared;
 use crate::core::edit::{self, Ask, Occasion, Outcome};
 use crate::core::{Edit, Registrations, Rejection, RenderedRegistration};
+use crate::http::problems::TAKEN_OVER;
 use crate::storage::{self, Storage, rows};
 
 /// The state that the writer owns.
@@ -62,6 +63,7 @@ impl State for RegistryState {
     type Change = Edit;
     type Rejection = Rejection;
     const NAME: &'static str = "the registrations";
+    const TAKEN_OVER: &'static str = TAKEN_OVER;
 
     async fn load(&mut self) -> Result<(), StorageError> {
         let contents = self.storage.load().await.map_err(|error| storage::outcome(&error))?;

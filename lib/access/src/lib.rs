@@ -82,12 +82,12 @@ impl Access {
             turn: tokio::sync::Mutex::default(),
         }));
         let (looking, ready) = (access.clone(), readiness.part("tokens"));
-        let driver = tasks.driver("tokens", "reading the tokens").every(LOOK_EVERY);
-        let driver = Arc::new(tokio::sync::Mutex::new(driver.pauses(FIRST_PAUSE, LONGEST_PAUSE)));
+        let driving = tasks.clone();
         tasks.spawn("tokens", move |stop| {
-            let (mut look, driver) =
-                (Look { access: looking.clone(), ready: ready.clone() }, Arc::clone(&driver));
-            async move { driver.lock().await.run(&mut look, &Rounds::new(), stop.requested()).await }
+            let driver = driving.driver("tokens", "reading the tokens").every(LOOK_EVERY);
+            let mut driver = driver.pauses(FIRST_PAUSE, LONGEST_PAUSE);
+            let mut look = Look { access: looking.clone(), ready: ready.clone() };
+            async move { driver.run(&mut look, &Rounds::new(), stop.requested()).await }
         });
         access
     }

@@ -40,6 +40,8 @@ pub trait State: Send + 'static {
 
     /// Names the state in the log, as in "the registrations".
     const NAME: &'static str;
+    /// The readiness of a service whose storage another process has taken over.
+    const TAKEN_OVER: &'static str;
 
     /// Claims the storage if it is not claimed yet, reads everything, and publishes it.
     fn load(&mut self) -> impl Future<Output = Result<(), StorageError>> + Send;
@@ -347,6 +349,7 @@ impl<S: State> WriterTask<S> {
     fn end(&mut self, error: &StorageError) {
         self.certainty = Certainty::Over;
         tracing::error!(%error, "another process has taken {} over", S::NAME);
+        self.ready.not_ready(S::TAKEN_OVER);
         (self.on_taken_over)();
     }
 }

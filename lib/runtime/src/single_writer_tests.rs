@@ -43,6 +43,7 @@ impl State for Tally {
     type Change = u64;
     type Rejection = &'static str;
     const NAME: &'static str = "the tallies";
+    const TAKEN_OVER: &'static str = "claimed by another process";
 
     async fn load(&mut self) -> Result<(), StorageError> {
         if self.is_over {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::beside::RunBeside;
 use crate::kernel::Figure;
 
 /// A plugin and what may come of it on whatever machine.
@@ -32,6 +33,8 @@ pub enum Outcome {
     Failure(&'static [&'static str]),
     /// It ran, and has nothing to say.
     Nothing,
+    /// The outcome that the plugin itself has on this machine, run beside the agent.
+    AsBeside,
 }
 
 /// Where in a value, as a JSON pointer, and what is there.
@@ -88,12 +91,28 @@ impl Plugin {
             .collect()
     }
 
+    pub fn depends_on_the_machine(&self) -> bool {
+        self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::AsBeside))
+    }
+
     /// Ok if one of the outcomes came; else the reasons why none did.
-    pub fn judge(&self, instance: &Value, value: Option<&Value>, before: &[f64]) -> Result<(), String> {
+    pub fn judge(
+        &self,
+        instance: &Value,
+        value: Option<&Value>,
+        before: &[f64],
+        beside: Option<&RunBeside>,
+    ) -> Result<(), String> {
         let mut before = before.iter().copied();
         let mut reasons = Vec::new();
         for outcome in self.outcomes {
-            match outcome.judge(instance, value, &mut before) {
+            let judged = match (outcome, beside) {
+                (Outcome::AsBeside, Some(beside)) => {
+                    beside.judge(self.package, value, instance["lastError"].as_str())
+                }
+                _ => outcome.judge(instance, value, &mut before),
+            };
+            match judged {
                 Ok(()) => return Ok(()),
                 Err(reason) => reasons.push(reason),
             }
@@ -136,6 +155,7 @@ impl Outcome {
                     Outcome::Value(_) => "a value",
                     Outcome::Failure(_) => "a failure",
                     Outcome::Nothing => "nothing to say",
+                    Outcome::AsBeside => "as the run beside it, for there was none",
                 };
                 Err(format!("it is not {expected}"))
             }

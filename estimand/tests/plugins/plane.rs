@@ -1,11 +1,14 @@
 //! One `estimand up` whose agent may run the plugins, and a folder for what they leave and look at.
 
+use std::path::PathBuf;
+
 use estimand_testkit::plane::Plane as Services;
 use estimand_testkit::process::{self, Estimand};
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::beside::RunBeside;
 use crate::outcome::{Package, Plugin};
 use crate::peers::Peers;
 
@@ -39,23 +42,40 @@ impl<'a> Plane<'a> {
         let program = plugin.command.split(' ').next().unwrap_or_default();
         let called = plugin.called.unwrap_or(program);
         let name = format!("p{at}_{}", called.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
-        let path = format!("{}/{program}", plugin.package.folder());
+        let env: Map<String, Value> =
+            self.env(plugin).into_iter().map(|(name, value)| (name, json!(value))).collect();
+        self.post(&json!({
+            "dataName": name, "cmd": self.command(plugin), "format": plugin.package.format(),
+            "env": env, "max-Time": 300, "timeout": 60,
+        }));
+        name
+    }
+
+    /// Runs it without the agent, in a folder of its own, after the agent has.
+    pub fn run_beside(&self, plugin: &Plugin) -> RunBeside {
+        let folder = tempfile::Builder::new().prefix("beside-").tempdir_in(self.folder.path()).unwrap();
+        RunBeside::of(&self.command(plugin), &self.env(plugin), folder.path())
+    }
+
+    /// The words of a shell, of which the first is a path.
+    fn command(&self, plugin: &Plugin) -> String {
+        let program = plugin.command.split(' ').next().unwrap_or_default();
+        let path = PathBuf::from(plugin.package.folder()).join(program);
         let path = match plugin.called {
             None => path,
             Some(called) => {
                 let link = self.folder.path().join(called);
-                std::os::unix::fs::symlink(path, &link).unwrap();
-                link.display().to_string()
+                if !link.is_symlink() {
+                    std::os::unix::fs::symlink(path, &link).unwrap();
+                }
+                link
             }
         };
-        let arguments = self.fill(&plugin.command[program.len()..]);
-        let env: Map<String, Value> =
-            plugin.env.iter().map(|(name, value)| ((*name).to_owned(), json!(self.fill(value)))).collect();
-        self.post(&json!({
-            "dataName": name, "cmd": format!("{path}{arguments}"), "format": plugin.package.format(),
-            "env": env, "max-Time": 300, "timeout": 60,
-        }));
-        name
+        format!("{}{}", path.display(), self.fill(&plugin.command[program.len()..]))
+    }
+
+    fn env(&self, plugin: &Plugin) -> Vec<(String, String)> {
+        plugin.env.iter().map(|(name, value)| ((*name).to_owned(), self.fill(value))).collect()
     }
 
     #[track_caller]

@@ -6,7 +6,7 @@ use crate::kernel::{
     entropy_bits, load1, load5, memory_available_kib, memory_total_kib, swap_total_kib, uptime_minutes,
 };
 use crate::outcome::Check::{Agrees, Is, LeftOut, Says, Within};
-use crate::outcome::Outcome::{Failure, Value};
+use crate::outcome::Outcome::{AsBeside, Failure, Value};
 use crate::outcome::{Outcome, PLENTY, Package, Plugin};
 
 const fn plugin(command: &'static str, outcomes: &'static [Outcome]) -> Plugin {
@@ -14,9 +14,6 @@ const fn plugin(command: &'static str, outcomes: &'static [Outcome]) -> Plugin {
 }
 
 const OK: &str = "\"ok\"";
-/// Any value.
-const SAYS_SOMETHING: Outcome = Value(&[Says("/text", " ")]);
-const IS_UNKNOWN: Outcome = Failure(&["it ended with exit 3, unknown: "]);
 
 pub fn plugins() -> Vec<Plugin> {
     machine().into_iter().chain(rates()).chain(hardware()).chain(failures()).collect()
@@ -53,14 +50,14 @@ fn machine() -> Vec<Plugin> {
         plugin("check_madrisan_users", &[Value(&[Within("/perf/logged_users/value", 0.0, PLENTY)])]),
         plugin("check_uptime", &[Value(&[Is("/status", OK), Says("/text", "up "), Is("/perf", "{}")])]),
         plugin("pmp-check-unix-memory", &[Value(&[Within("/perf/memory_used/value", 0.0, 100.0)])]),
-        plugin("pmp-check-lvm-snapshots", &[Value(&[Says("/text", "LVM")]), IS_UNKNOWN]),
+        plugin("pmp-check-lvm-snapshots", &[AsBeside]),
         plugin(
             "check_tcpcount",
             &[Value(&[Is("/status", OK), Within("/perf/tcp_listen/value", 1.0, PLENTY)])],
         ),
         // A bar and nothing behind it.
         plugin("check_nbprocs", &[Value(&[Says("/text", "running processes")])]),
-        plugin("check_cpufreq", &[Value(&[Says("/text", "cpufreq")]), IS_UNKNOWN]),
+        plugin("check_cpufreq", &[AsBeside]),
         // A blank before the unit makes it a record of its own, which is none.
         plugin(
             "check_entropy",
@@ -75,11 +72,10 @@ fn machine() -> Vec<Plugin> {
             &[Value(&[Is("/code", "2"), Says("/text", "/no/such unmounted")])],
         ),
         plugin("check_readonlyfs", &[Value(&[Says("/text", "readonly")])]),
-        plugin("check_running_kernel", &[SAYS_SOMETHING, IS_UNKNOWN]),
-        plugin("check_libs", &[SAYS_SOMETHING, IS_UNKNOWN]),
-        // Its long text are the packages.
-        plugin("check_packages", &[Value(&[Says("/long", "packages")]), SAYS_SOMETHING, IS_UNKNOWN]),
-        plugin("check_etc_hosts", &[Value(&[Is("/text", "\"/etc/hosts OK\"")]), SAYS_SOMETHING]),
+        plugin("check_running_kernel", &[AsBeside]),
+        plugin("check_libs", &[AsBeside]),
+        plugin("check_packages", &[AsBeside]),
+        plugin("check_etc_hosts", &[AsBeside]),
     ]
 }
 
@@ -106,41 +102,18 @@ fn rates() -> Vec<Plugin> {
 
 /// Plugins for hardware that most machines have not.
 fn hardware() -> Vec<Plugin> {
-    vec![
-        plugin(
-            "check_host 127.0.0.1",
-            &[
-                Value(&[Is("/status", OK), Within("/perf/rta/value", 0.0, 1000.0), Is("/perf/pkt/max", "5")]),
-                IS_UNKNOWN,
-            ],
-        ),
-        plugin(
-            "check_rta_multi 127.0.0.1",
-            &[Value(&[Is("/status", OK), Is("/perf/pl/value", "0")]), IS_UNKNOWN],
-        ),
-        plugin("check_temperature", &[SAYS_SOMETHING, IS_UNKNOWN]),
-        plugin(
-            "check_fc",
-            &[SAYS_SOMETHING, Failure(&["unknown: check_fc: Cannot open /sys/class/fc_host"])],
-        ),
-        plugin(
-            "check_multipath",
-            &[SAYS_SOMETHING, Failure(&["unknown: ERROR: No multipath binary found"]), IS_UNKNOWN],
-        ),
-        plugin(
-            "check_raid",
-            &[SAYS_SOMETHING, Failure(&["unknown: check_raid UNKNOWN - No active plugins"]), IS_UNKNOWN],
-        ),
-        plugin(
-            "check_ipmi_sensor",
-            &[
-                SAYS_SOMETHING,
-                Failure(&["unknown: Error: ipmimonitoring/ipmi-sensors command not found"]),
-                IS_UNKNOWN,
-            ],
-        ),
-        plugin("check_drbd", &[SAYS_SOMETHING, Failure(&["unknown: DRBD UNKNOWN: No such file /proc/drbd"])]),
+    [
+        "check_host 127.0.0.1",
+        "check_rta_multi 127.0.0.1",
+        "check_temperature",
+        "check_fc",
+        "check_multipath",
+        "check_raid",
+        "check_ipmi_sensor",
+        "check_drbd",
     ]
+    .map(|command| plugin(command, &[AsBeside]))
+    .into()
 }
 
 /// Plugins that cannot work as they are called here.
@@ -152,25 +125,17 @@ fn failures() -> Vec<Plugin> {
             &[Failure(&["unknown: check_madrisan_load: command line error"])],
         ),
         plugin("pmp-check-mysql-status", &[Failure(&["unknown: Error: you must specify either -c or -w"])]),
-        plugin("check_checksums", &[Failure(&["unknown: UNKNOWN -"])]),
+        plugin("check_checksums", &[AsBeside]),
         // Usage on stderr, and nothing on stdout.
-        plugin(
-            "check_cpu -w 1",
-            &[Failure(&["it ended with exit 3, unknown and printed nothing"]), SAYS_SOMETHING],
-        ),
-        plugin("check_cert_expire", &[Failure(&["it ended with exit 3, unknown and printed nothing"])]),
-        // A script that Perl refuses.
-        plugin("check_nfsmounts", &[Failure(&["it ended with exit 255: "])]),
-        // Exit 2, as Perl has it when a module is missing; with the module it works or is unknown.
-        plugin(
-            "check_lm_sensors",
-            &[Failure(&["exit 2 and printed nothing", "compilation aborted"]), SAYS_SOMETHING, IS_UNKNOWN],
-        ),
-        plugin("check_redis", &[Failure(&["exit 2 and printed nothing"]), SAYS_SOMETHING, IS_UNKNOWN]),
-        plugin("check_haproxy", &[Failure(&["exit 2 and printed nothing"]), SAYS_SOMETHING, IS_UNKNOWN]),
-        // Exit 1, as Python has it.
-        plugin("check_chrony", &[Failure(&["exit 1 and printed nothing"]), SAYS_SOMETHING, IS_UNKNOWN]),
-        // A library that is missing, or no server.
-        plugin("check_memcached", &[Failure(&["it ended with exit 127: "]), SAYS_SOMETHING, IS_UNKNOWN]),
+        plugin("check_cpu -w 1", &[AsBeside]),
+        plugin("check_cert_expire", &[AsBeside]),
+        // Perl modules, Python modules, libraries and servers that are missing or not; then their interpreters end with 1, 2,
+        // 127 or 255.
+        plugin("check_nfsmounts", &[AsBeside]),
+        plugin("check_lm_sensors", &[AsBeside]),
+        plugin("check_redis", &[AsBeside]),
+        plugin("check_haproxy", &[AsBeside]),
+        plugin("check_chrony", &[AsBeside]),
+        plugin("check_memcached", &[AsBeside]),
     ]
 }

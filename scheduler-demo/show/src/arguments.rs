@@ -38,8 +38,8 @@ pub struct ShowArgs {
     /// The program that classifies [default: estimand-worker beside `estimand`, on PATH, or where it is built]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     worker: Option<PathBuf>,
-    /// Where report.html, report.json and figure8.svg go
-    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    /// Where report.html, report.json and figure8.svg go; it is made if it is missing
+    #[arg(long, value_name = "DIR", default_value = "demo-report", value_hint = ValueHint::DirPath)]
     out: PathBuf,
     /// Keep all files of the show in this new folder: logs, results, databases
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -73,5 +73,32 @@ impl ShowArgs {
             json: self.json,
             terminal,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        show: ShowArgs,
+    }
+
+    /// `./run-demo` runs in the checkout.
+    #[test]
+    fn the_report_goes_where_git_ignores_it() {
+        let out = Program::parse_from(["estimand-show"]).show.out;
+        let checkout = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let ignored = std::fs::read_to_string(checkout.join(".gitignore")).unwrap();
+        assert!(
+            ignored.lines().any(|line| line == format!("/{}", out.display())),
+            "{} is not ignored",
+            out.display()
+        );
     }
 }

@@ -233,7 +233,9 @@ fn tell(options: &Options, output: &Output, runs: &[Run], of_figure: usize) -> R
         fs::write(&path, text).map_err(|cause| Error::file(&path, cause))?;
     }
     output.line(&format!("\n{}", report::text(runs)));
-    output.line(&format!("The report: {}", options.out.join("report.html").display()));
+    let page = options.out.join("report.html");
+    let page = page.canonicalize().unwrap_or(page);
+    output.line(&format!("The report: {}", page.display()));
     output.report(&json);
     Ok(())
 }

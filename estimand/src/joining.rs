@@ -17,6 +17,7 @@ use estimand_api::names::NodeName;
 use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Trust};
 use estimand_pki::{AUTHORITY, Certificate, new_key, request, write_key, write_public};
 use estimand_runtime::Stop;
+use estimand_runtime::back_off::jittered;
 
 use crate::cli::engine::AgentOptions;
 use estimand_cli::credentials::{self, TlsOptions};
@@ -294,7 +295,7 @@ fn until(due: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
 /// A small part of the life that is left when it is due, so that there are several attempts.
 fn pause(found: &Certificate) -> Duration {
     let life = (found.not_after - found.not_before).to_std().unwrap_or_default();
-    (life / 30).mul_f64(0.5 + fastrand::f64())
+    jittered(life / 20)
 }
 
 /// One attempt each: the caller tries again by itself.

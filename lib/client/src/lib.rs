@@ -23,6 +23,7 @@ use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
 use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
+use estimand_runtime::BackOff;
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
@@ -31,7 +32,8 @@ pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 
-/// The longest pause between two attempts.
+/// The pauses between attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(75);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Deadlines and attempts.
@@ -215,7 +217,7 @@ impl Client {
         body: Option<Bytes>,
         repeat: Repeat,
     ) -> Result<Answer, Error> {
-        let mut pause = Duration::from_millis(50);
+        let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
         let mut attempt = 1;
         loop {
             let shown = self.http.number();
@@ -235,8 +237,7 @@ impl Client {
             if hopeless || !again || attempt >= self.options.attempts {
                 return Err(error);
             }
-            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 3).min(MAX_PAUSE);
+            tokio::time::sleep(back_off.pause()).await;
             attempt += 1;
         }
     }

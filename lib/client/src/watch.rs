@@ -16,7 +16,11 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::value::Value;
+use estimand_runtime::BackOff;
 
+/// The pauses before it connects again.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longer than the pause in which the service sends a comment to show that it is there.
 const SILENCE: Duration = Duration::from_secs(40);
 /// The comment by which the service says that the events so far are all of one snapshot.
@@ -47,7 +51,7 @@ pub struct Watch {
     buffer: BytesMut,
     /// Up to where the buffer is known to have no end of an event.
     scanned: usize,
-    pause: Duration,
+    back_off: BackOff,
 }
 
 impl Client {
@@ -62,7 +66,7 @@ impl Client {
             response: None,
             buffer: BytesMut::new(),
             scanned: 0,
-            pause: Duration::ZERO,
+            back_off: BackOff::new(FIRST_PAUSE, LONGEST_PAUSE),
         }
     }
 }
@@ -82,7 +86,7 @@ impl Watch {
     pub async fn heard(&mut self) -> Result<Option<Event>, Error> {
         loop {
             if let Some(event) = self.take_event()? {
-                self.pause = Duration::ZERO;
+                self.back_off.reset();
                 return Ok(event);
             }
             if let Err(error) = self.fill().await {
@@ -118,8 +122,7 @@ impl Watch {
 
     async fn wait_before_retry(&mut self) {
         (self.response, self.buffer, self.scanned) = (None, BytesMut::new(), 0);
-        tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64())).await;
-        self.pause = (self.pause * 2).clamp(Duration::from_millis(50), Duration::from_secs(5));
+        tokio::time::sleep(self.back_off.pause()).await;
     }
 
     fn url(&self) -> Url {

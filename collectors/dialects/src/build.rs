@@ -52,17 +52,6 @@ impl Object {
         self.member(key, |json| object.push(json));
     }
 
-    /// Adds the members of another object behind its own.
-    pub(super) fn extend(&mut self, other: &Object) {
-        if self.is_full() || other.is_empty() {
-            return;
-        }
-        if !self.members.is_empty() {
-            self.members.push(b',');
-        }
-        self.members.extend_from_slice(&other.members);
-    }
-
     fn member(&mut self, key: &str, push_value: impl FnOnce(&mut Vec<u8>)) {
         if self.is_full() {
             return;

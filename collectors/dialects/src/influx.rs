@@ -1,11 +1,13 @@
 //! `influx`: InfluxDB's line protocol, `measurement,tag=a field=1.5,other=2i TIMESTAMP`.
 //!
-//! Points of the same series and time are one point. Of several times the latest counts, for a value is of
-//! now; so is a point without a time. A line is valid or invalid as a whole, as in InfluxDB.
+//! Points of the same series and time are one point, in which the last value of a field counts, as in InfluxDB. Of
+//! several times the latest counts, for a value is of now; so is a point without a time. A line is valid or invalid as a whole, as in InfluxDB.
 //! It never keeps more than [`MAX_RECORDS`] fields.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use estimand_api::registration::Format;
-use std::collections::{HashMap, HashSet};
 
 use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, number_text, too_many};
 use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, if_said};
@@ -39,7 +41,7 @@ fn read(text: &str) -> Result<Reading, String> {
         match line::read(start) {
             Ok((line, after)) => {
                 records += line.fields.len();
-                measurements.add(line, &mut rejected);
+                measurements.add(line);
                 rest = after;
             }
             Err(problem) => {
@@ -80,18 +82,19 @@ struct Measurement {
 #[derive(Default)]
 struct Point {
     fields: Vec<(String, Scalar)>,
-    names: HashSet<String>,
+    /// The places of the fields.
+    places: HashMap<String, usize>,
     /// Nanoseconds since 1970.
     at: Option<i64>,
 }
 
 impl Measurements {
-    fn add(&mut self, line: Line, rejected: &mut RejectedRecords) {
+    fn add(&mut self, line: Line) {
         let place = *self.by_name.entry(line.measurement).or_insert_with_key(|name| {
             self.all.push(Measurement { name: name.clone(), series: Vec::new(), by_tags: HashMap::new() });
             self.all.len() - 1
         });
-        self.all[place].point(line.tags, line.at).merge(line.fields, line.at, rejected);
+        self.all[place].point(line.tags, line.at).merge(line.fields, line.at);
     }
 
     fn render(&self) -> Result<Box<str>, String> {
@@ -129,7 +132,7 @@ impl Measurement {
 }
 
 impl Point {
-    fn merge(&mut self, fields: Vec<(String, Scalar)>, at: Option<i64>, rejected: &mut RejectedRecords) {
+    fn merge(&mut self, fields: Vec<(String, Scalar)>, at: Option<i64>) {
         let order = |at: Option<i64>| at.unwrap_or(i64::MAX);
         if order(at) < order(self.at) {
             return;
@@ -138,10 +141,12 @@ impl Point {
             *self = Point { at, ..Point::default() };
         }
         for (name, value) in fields {
-            if self.names.insert(name.clone()) {
-                self.fields.push((name, value));
-            } else {
-                rejected.push(|| format!("the field `{}` comes twice in a point", head(&name)));
+            match self.places.entry(name.clone()) {
+                Entry::Occupied(place) => self.fields[*place.get()].1 = value,
+                Entry::Vacant(place) => {
+                    place.insert(self.fields.len());
+                    self.fields.push((name, value));
+                }
             }
         }
     }

@@ -89,10 +89,10 @@ fn the_latest_point_of_a_series_counts() {
             ("m a=1 1000\nm a=2", r#"{"m":{"fields":{"a":2}}}"#),
             ("m a=1\nm a=2 1000", r#"{"m":{"fields":{"a":1}}}"#),
             ("m a=1 -1", r#"{"m":{"fields":{"a":1},"at":"1969-12-31T23:59:59.999999Z"}}"#),
-            (
-                "m a=1,a=2,b=3",
-                r#"{"m":{"fields":{"a":1,"b":3}}} but 1 record was left out: the field `a` comes twice in a point"#,
-            ),
+            // As InfluxDB stores it: a field that comes again has its last value.
+            ("m a=1,a=2,b=3", r#"{"m":{"fields":{"a":2,"b":3}}}"#),
+            ("m,t=x a=1,b=1\nm,t=x a=2,c=3", r#"{"m":{"series":{"t=x":{"fields":{"a":2,"b":1,"c":3}}}}}"#),
+            ("m a=1i 1000\nm a=2i 1000", r#"{"m":{"fields":{"a":2},"at":"1970-01-01T00:00:00.000001Z"}}"#),
         ],
     );
 }

@@ -83,6 +83,8 @@ fn absolute_values_are_scaled() {
         ("1 1000000000", "1", "1e-9"),
         ("", "8", "8"),
         ("1 1", "''", "null"),
+        // The last of two that are set in a row.
+        ("1 1", "1\nSET d = 2", "2"),
     ] {
         let given: Vec<Value> = vec![serde_json::from_str(&scaled(factors, raw)).unwrap()];
         let expected: Vec<Value> = vec![serde_json::from_str(expected).unwrap()];

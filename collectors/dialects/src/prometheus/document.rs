@@ -1,9 +1,11 @@
 //! A whole text: its lines one after the other, and the value that its samples make.
 //!
-//! The value is an object by name of sample, in the order of the text. The first of two samples with the same
-//! name and labels stays.
+//! The value is an object by name of sample, in the order of the text. Of two samples with the same name and labels
+//! the one with the later time counts, and the second is bad if it has none. In the text format a sample without a time
+//! is of now; in OpenMetrics all samples of a metric have a time or none has.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::build::{MAX_RECORDS, Object, none_good, too_many};
 use crate::{Answer, Reading, RejectedRecords, head};
@@ -43,12 +45,17 @@ struct Document<'a> {
 struct NamedSamples<'a> {
     name: &'a str,
     family: usize,
-    /// The sample without labels.
-    value: Object,
-    series: Object,
-    times: Object,
-    /// The labels that came.
-    seen: HashSet<String>,
+    samples: Vec<SampleValue<'a>>,
+    /// The places of the samples, by their labels.
+    places: HashMap<String, usize>,
+}
+
+/// The sample with certain labels.
+struct SampleValue<'a> {
+    labels: String,
+    value: Value<'a>,
+    /// In RFC 3339, so that texts are in the order of their times.
+    at: Option<String>,
 }
 
 impl<'a> Document<'a> {
@@ -103,7 +110,8 @@ impl<'a> Document<'a> {
             self.named.push(NamedSamples::new(sample.name, family));
             self.named.len() - 1
         });
-        self.named[at].take(sample)?;
+        let rules = self.rules;
+        self.named[at].take(sample, rules)?;
         self.records += 1;
         Ok(())
     }
@@ -129,33 +137,29 @@ impl<'a> Document<'a> {
 
 impl<'a> NamedSamples<'a> {
     fn new(name: &'a str, family: usize) -> Self {
-        NamedSamples {
-            name,
-            family,
-            value: Object::default(),
-            series: Object::default(),
-            times: Object::default(),
-            seen: HashSet::new(),
-        }
+        NamedSamples { name, family, samples: Vec::new(), places: HashMap::new() }
     }
 
-    fn take(&mut self, sample: &Sample<'_>) -> Result<(), String> {
+    fn take(&mut self, sample: &Sample<'a>, rules: Rules) -> Result<(), String> {
         let labels = sample.label_text();
-        if self.seen.contains(&labels) {
-            return Err(format!("`{}{{{}}}` comes twice; expected it once", head(self.name), head(&labels)));
+        let taken =
+            SampleValue { labels: labels.clone(), value: sample.value.clone(), at: sample.at.clone() };
+        match self.places.entry(labels) {
+            Entry::Vacant(place) => {
+                place.insert(self.samples.len());
+                self.samples.push(taken);
+            }
+            Entry::Occupied(place) => {
+                let known = &mut self.samples[*place.get()];
+                if !is_newer(taken.at.as_deref(), known.at.as_deref(), rules) {
+                    let (name, labels) = (head(self.name), head(place.key()));
+                    return Err(format!(
+                        "`{name}{{{labels}}}` comes twice; expected it once, or with a later time"
+                    ));
+                }
+                *known = taken;
+            }
         }
-        let (values, value_key, times, time_key) = match labels.is_empty() {
-            true => (&mut self.value, "value", None, "at"),
-            false => (&mut self.series, &*labels, Some(&mut self.times), &*labels),
-        };
-        match &sample.value {
-            Value::Number(number) => values.raw(value_key, number),
-            Value::NamedSamples(name) => values.text(value_key, name),
-        }
-        if let Some(at) = &sample.at {
-            times.unwrap_or(values).text(time_key, at);
-        }
-        self.seen.insert(labels);
         Ok(())
     }
 
@@ -168,12 +172,39 @@ impl<'a> NamedSamples<'a> {
         if let Some(unit) = family.unit.filter(|unit| !unit.is_empty()) {
             object.text("unit", unit);
         }
-        object.extend(&self.value);
-        for (key, members) in [("series", &self.series), ("times", &self.times)] {
+        let (mut series, mut times) = (Object::default(), Object::default());
+        for SampleValue { labels, value, at } in &self.samples {
+            match labels.as_str() {
+                "" => push_value(&mut object, "value", value),
+                labels => push_value(&mut series, labels, value),
+            }
+            match (labels.as_str(), at) {
+                (_, None) => {}
+                ("", Some(at)) => object.text("at", at),
+                (labels, Some(at)) => times.text(labels, at),
+            }
+        }
+        for (key, members) in [("series", &series), ("times", &times)] {
             if !members.is_empty() {
                 object.object(key, members);
             }
         }
         object
+    }
+}
+
+/// True if a sample counts instead of the one that came before it.
+fn is_newer(at: Option<&str>, before: Option<&str>, rules: Rules) -> bool {
+    match (at, before, rules) {
+        (Some(at), Some(before), _) => at > before,
+        (None, Some(_), Rules::Classic) => true,
+        _ => false,
+    }
+}
+
+fn push_value(object: &mut Object, key: &str, value: &Value<'_>) {
+    match value {
+        Value::Number(number) => object.raw(key, number),
+        Value::NamedSamples(name) => object.text(key, name),
     }
 }

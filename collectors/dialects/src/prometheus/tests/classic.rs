@@ -62,9 +62,27 @@ fn samples() {
             ("a{x=\"\\t\"} 1", "`\\t` is no escape"),
             ("a{x=\"\\ä\"} 1", "`\\ä` is no escape"),
             ("a 1\na 2", "line 3: `a{}` comes twice"),
+            ("a 1 5\na 2 5", "line 3: `a{}` comes twice"),
+            ("a 1 5\na 2 4", "line 3: `a{}` comes twice"),
+            // A sample without a time is of now.
+            ("a 1\na 2 5", "line 3: `a{}` comes twice"),
             ("a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\",} 1", "comes twice"),
             ("a 1 2 3", "the sample goes on with `3`"),
             ("a 1 # {x=\"1\"} 1", "the sample goes on with `#`"),
+        ],
+    );
+}
+
+#[test]
+fn of_several_times_the_newer_sample_counts() {
+    check_accepted(
+        "\n",
+        &[
+            (
+                "a 1 1000\na 2 2000",
+                r#"{"a":{"type":"unknown","value":2,"at":"1970-01-01T00:00:02.000000Z"}}"#,
+            ),
+            ("a 1 1000\na 2", r#"{"a":{"type":"unknown","value":2}}"#),
         ],
     );
 }

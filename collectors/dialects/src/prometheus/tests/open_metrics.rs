@@ -42,6 +42,30 @@ fn samples() {
 }
 
 #[test]
+fn of_several_times_the_newer_sample_counts() {
+    check_accepted(
+        EOF,
+        &[
+            ("a 1 1\na 2 2.5", r#"{"a":{"type":"unknown","value":2,"at":"1970-01-01T00:00:02.500000Z"}}"#),
+            (
+                "a{x=\"1\"} 1 1\na{x=\"1\"} 2 2\na{x=\"2\"} 7",
+                "{\"a\":{\"type\":\"unknown\",\"series\":{\"x=\\\"1\\\"\":2,\"x=\\\"2\\\"\":7},\
+                 \"times\":{\"x=\\\"1\\\"\":\"1970-01-01T00:00:02.000000Z\"}}}",
+            ),
+        ],
+    );
+    // Times grow, and all samples of a metric have one or none.
+    check_rejected(
+        EOF,
+        &[
+            ("a 1 2\na 2 2", "`a{}` comes twice"),
+            ("a 1 2\na 2 1", "`a{}` comes twice"),
+            ("a 1 2\na 2", "`a{}` comes twice"),
+        ],
+    );
+}
+
+#[test]
 fn times_are_seconds() {
     check_accepted(
         EOF,

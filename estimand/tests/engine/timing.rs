@@ -24,8 +24,8 @@ fn gaps_calendars_and_grids_are_kept() {
     let history = json!({"max": 100});
     plane.register("gap", &["sleep:400ms", "print:1"], json!({"gap": 0.3, "history": history}));
     plane.register("aligned", &["print:1"], json!({"max-Time": 1, "phase": "aligned", "history": history}));
-    plane.register("calendar", &["print:1"], json!({"schedule": "* * * * * *", "history": history}));
-    plane.register("far", &["print:1"], json!({"schedule": "0 0 1 1 *"}));
+    let calendar = json!({"schedule": "* * * * * *", "atOnce": true, "history": history});
+    plane.register("calendar", &["print:1"], calendar);
 
     // From the end of one to the start of the next there is the gap, so from end to end a run more.
     let past = runs(&plane, "gap", 4);
@@ -44,8 +44,34 @@ fn gaps_calendars_and_grids_are_kept() {
             assert!(millis < 700, "{millis} ms after the second: {past:?}");
         }
     }
-    // A calendar's first run comes at once as well.
-    plane.until_is("far", 1);
+    plane.end();
+}
+
+/// A nightly job is no morning job: neither its registration nor a restart of the agent runs it.
+#[test]
+fn a_calendar_waits_for_its_time_unless_it_begins_at_once() {
+    let mut plane = Plane::up("calendar");
+    let counts = |name: &str| [format!("count:{}", plane.file(name))];
+    let (waiting, eager, after) = (counts("waiting"), counts("eager"), counts("after"));
+    let register = |plane: &Plane, name: &str, words: &[String; 1], more: Value| {
+        plane.register(name, &words.each_ref().map(String::as_str), more);
+    };
+    register(&plane, "waiting", &waiting, json!({"schedule": "0 0 29 2 *"}));
+    register(&plane, "eager", &eager, json!({"schedule": "0 0 29 2 *", "atOnce": true}));
+    // What is registered later has run, so the first one had its chance.
+    register(&plane, "after", &after, json!({"max-Time": 60}));
+    plane.until_is("eager", 1);
+    plane.until_is("after", 1);
+    let slot = plane.until_instance("waiting", "to wait", |slot| slot["doing"] == "idle");
+    assert_eq!((&slot["runs"], plane.read("waiting")), (&json!(0), None), "{slot}");
+    plane.services.terminate();
+    plane.services.restart_on_same_port();
+    plane.until_is("eager", 2);
+    plane.until_is("after", 2);
+    let slot = plane.until_instance("waiting", "to wait", |slot| slot["doing"] == "idle");
+    assert_eq!((&slot["runs"], plane.read("waiting")), (&json!(0), None), "{slot}");
+    // Somebody may ask for it.
+    plane.run_by_hand("waiting").expect_status(200);
     plane.end();
 }
 

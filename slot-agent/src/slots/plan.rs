@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::{Mode, Phase, Registration, Timing};
 
+use crate::derive::is_derived;
 use crate::timetable::{self, Cadence, Plan};
 
 /// The longest default timeout.
@@ -24,7 +25,9 @@ pub fn plan(registration: &Registration, node: &NodeName) -> Plan {
         Phase::Staggered => timetable::Phase::Staggered { hash: stagger(node, &registration.data_name) },
         Phase::Aligned => timetable::Phase::Aligned,
     };
-    Plan { cadence, phase, takes_turn: registration.mode == Mode::Exec }
+    // What is derived runs for ever, and at its times only looks at the clock.
+    let at_once = registration.at_once || is_derived(registration);
+    Plan { cadence, phase, at_once, takes_turn: registration.mode == Mode::Exec }
 }
 
 /// How long a run may take; for a stream how long it may be silent, if that is bounded at all.
@@ -95,6 +98,18 @@ mod tests {
         check(r#""max-Time": 5, "mode": "stream""#, None, 15);
         check(r#""gap": 10, "timeout": 2"#, Some(2), 36);
         check(r#""schedule": "0 * * * *""#, Some(30), 2 * 3600 + 46 * 60 + 40);
+    }
+
+    #[test]
+    fn a_calendar_waits_unless_it_is_told_not_to_or_watches_its_inputs() {
+        let check = |more: &str, expected: bool| {
+            let node = NodeName::parse("n").unwrap();
+            assert_eq!(plan(&registration(more), &node).at_once, expected, "{more}");
+        };
+        check(r#""schedule": "@daily""#, false);
+        check(r#""schedule": "@daily", "mode": "builtin""#, false);
+        check(r#""schedule": "@daily", "atOnce": true"#, true);
+        check(r#""schedule": "@daily", "mode": "expr""#, true);
     }
 
     #[test]

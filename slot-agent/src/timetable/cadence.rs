@@ -44,6 +44,9 @@ pub struct Plan {
     pub cadence: Cadence,
     /// Matters to [`Cadence::Every`] only.
     pub phase: Phase,
+    /// True if the first run is due as soon as the slot is there, and not only at a time of its calendar. Matters to
+    /// [`Cadence::Cron`] only: others always begin at once.
+    pub at_once: bool,
     /// True if a run takes one of the turns, and lasts. A plan that only asks a running process for a value does
     /// neither.
     pub takes_turn: bool,
@@ -103,6 +106,11 @@ impl Plan {
                 Tick::Wall(if past == 0 { least } else { least.saturating_add(interval - past) })
             }
         })
+    }
+
+    /// True if the first run waits for a time of the calendar.
+    pub(super) fn waits_for_calendar(&self) -> bool {
+        matches!(self.cadence, Cadence::Cron(_)) && !self.at_once
     }
 
     /// The first time of its calendar after an instant of the wall clock; none if it has no calendar.

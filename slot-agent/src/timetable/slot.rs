@@ -54,7 +54,8 @@ pub(super) enum Listing {
 }
 
 impl Slot {
-    /// A slot whose first run is due.
+    /// A slot whose first run is due, or waits for a time of its calendar. Times that passed while there was no slot are
+    /// not made up for.
     pub(super) fn new(plan: Plan, now: Now) -> Slot {
         let mut slot = Slot {
             plan,
@@ -68,7 +69,12 @@ impl Slot {
             overruns: 0,
             runs: 0,
         };
-        slot.become_due(now);
+        if slot.plan.waits_for_calendar() {
+            slot.next = slot.plan.calendar_tick(now.wall_us);
+            slot.set_timer(now);
+        } else {
+            slot.become_due(now);
+        }
         slot
     }
 

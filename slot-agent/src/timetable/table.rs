@@ -70,7 +70,7 @@ impl Timetable {
         Timetable { slots: HashMap::new(), lists, wall_clock: WallClock::default(), starts: 0 }
     }
 
-    /// Adds a slot, whose first run is due at once, or gives it another plan, which counts at once: no run is
+    /// Adds a slot, whose first run is due as its plan says, or gives it another plan, which counts at once: no run is
     /// lost or doubled, and an unchanged cadence keeps its next tick.
     pub fn put(&mut self, key: Key, plan: Plan, now: Now) {
         self.look(now);

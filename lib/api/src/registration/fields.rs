@@ -99,6 +99,18 @@ pub const FIELDS: &[Field<Registration>] = &[
         ..Field::PLAIN
     },
     Field {
+        name: "atOnce",
+        expected: "true or false",
+        description: "With `schedule`: it also runs as soon as a node has it, after a registration, a replacement, a move or a \
+                      restart of the agent. Without, it runs at the times of the calendar alone, and those that pass while \
+                      the agent is away are not made up for. Other schedules always begin at once",
+        schema: || json!({ "type": ["boolean", "null"] }),
+        read: |it, r| set(&mut r.at_once, it.optional(fields::truth)),
+        write: |r| unless_default(&r.at_once),
+        flags: &[Flag::new("at-once", "", WHEN, Input::Switch)],
+        ..Field::PLAIN
+    },
+    Field {
         name: "phase",
         expected: "staggered or aligned",
         description: "Each node runs it at moments of its own (`staggered`, the default), or all nodes at the same moments \
@@ -213,7 +225,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         name: "replicas",
         expected: "\"all\", or a number from 1 to 10000",
         description: "The number of these nodes on which it runs, or `all`; by default all, and 1 of a processor that is an \
-                      executable",
+                      executable and of whatever answers for other nodes (`format: nodes`)",
         schema: || {
             json!({ "oneOf": [
                 { "const": "all" }, { "type": "integer", "minimum": 1, "maximum": 10_000 }, { "type": "null" },
@@ -221,8 +233,10 @@ pub const FIELDS: &[Field<Registration>] = &[
         },
         read: |it, r| {
             // Without a process of its own it speaks for the node on which it is.
-            let at_the_node = matches!(r.mode, Mode::Expr | Mode::Builtin) && r.format != Format::Nodes;
+            let at_the_node = matches!(r.mode, Mode::Expr | Mode::Builtin);
             let default = match r.kind {
+                // Several that answer for the same nodes would overwrite each other's values.
+                _ if r.format == Format::Nodes => Replicas::Count(1),
                 Kind::Processor if !at_the_node => Replicas::Count(1),
                 Kind::Collector | Kind::Processor => Replicas::All,
             };

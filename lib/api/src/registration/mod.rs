@@ -151,6 +151,8 @@ pub struct Registration {
     pub data_name: DataName,
     pub cmd: Command,
     pub timing: Timing,
+    /// With a calendar: it runs as soon as an agent has it, too.
+    pub at_once: bool,
     pub phase: Phase,
     pub kind: Kind,
     pub mode: Mode,
@@ -262,6 +264,7 @@ impl Registration {
             data_name: DataName::unread(),
             cmd: Command::Line(String::new()),
             timing: Timing::Every(Span::ZERO),
+            at_once: false,
             phase: Phase::default(),
             kind: Kind::default(),
             mode: Mode::default(),

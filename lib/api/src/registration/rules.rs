@@ -23,6 +23,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: fits_the_mode, schema: fits_the_mode_schema },
     Rule { check: inputs_of_a_processor, schema: inputs_of_a_processor_schema },
     Rule { check: alignment_of_intervals, schema: alignment_of_intervals_schema },
+    Rule { check: beginning_of_calendars, schema: beginning_of_calendars_schema },
     Rule { check: timing_of_streams, schema: timing_of_streams_schema },
     Rule { check: secrets_of_the_environment, schema: secrets_of_the_environment_schema },
 ];
@@ -124,6 +125,20 @@ fn alignment_of_intervals(registration: &Registration, fields: &mut Fields) {
 
 fn alignment_of_intervals_schema() -> Value {
     json!({ "anyOf": [{ "properties": { "phase": { "enum": ["staggered", null] } } }, is_periodic()] })
+}
+
+fn beginning_of_calendars(registration: &Registration, fields: &mut Fields) {
+    if registration.at_once && !matches!(registration.timing, Timing::Cron(_)) {
+        fields.error("atOnce", "goes with `schedule` alone").expected =
+            Some("no `atOnce`: with an interval or a gap it begins at once in any case".to_owned());
+    }
+}
+
+fn beginning_of_calendars_schema() -> Value {
+    json!({ "anyOf": [
+        { "properties": { "atOnce": { "enum": [false, null] } } },
+        given("schedule", &json!({ "type": "string" })),
+    ] })
 }
 
 fn timing_of_streams(registration: &Registration, fields: &mut Fields) {

@@ -73,6 +73,25 @@ fn a_calendar_stands_for_an_interval_and_not_beside_it() {
 }
 
 #[test]
+fn only_a_calendar_is_told_to_begin_at_once() {
+    let calendar = json!({ "max-Time": null, "schedule": "@daily", "atOnce": true });
+    let registration = parse(calendar).unwrap().registration;
+    assert_eq!((registration.at_once, &registration.to_map()["atOnce"]), (true, &json!(true)));
+    assert_eq!(parse(json!({ "atOnce": false })).unwrap().registration.to_map().get("atOnce"), None);
+    refused(json!({ "atOnce": true }), "atOnce: goes with `schedule` alone");
+    refused(json!({ "max-Time": null, "schedule": "@daily", "atOnce": "yes" }), "atOnce: ");
+}
+
+#[test]
+fn what_answers_for_all_nodes_runs_once_unless_told_otherwise() {
+    let replicas = |more: Value| parse(more).unwrap().registration.replicas;
+    assert_eq!(replicas(json!({ "format": "nodes" })), Replicas::Count(1));
+    assert_eq!(replicas(json!({ "format": "nodes", "mode": "builtin", "cmd": "hdfs" })), Replicas::Count(1));
+    assert_eq!(replicas(json!({ "format": "nodes", "replicas": "all" })), Replicas::All);
+    assert_eq!(replicas(json!({ "format": "nodes", "replicas": 2 })), Replicas::Count(2));
+}
+
+#[test]
 fn a_gap_counts_from_the_end_of_a_run() {
     let gap = json!({ "max-Time": null, "gap": "2s" });
     let registration = parse(gap).unwrap().registration;

@@ -101,6 +101,32 @@ fn an_aligned_start_that_was_late_is_not_followed_within_half_an_interval() {
 }
 
 #[test]
+fn a_calendar_begins_with_its_first_time_unless_told_otherwise() {
+    let later = |text: &str| Plan { at_once: false, ..cron(text) };
+    let mut bench = Bench::wide();
+    bench.pass(1_300 * MS);
+    bench.put(1, later("*/2 * * * * *"));
+    bench.put(2, later("*/2 * * * * *"));
+    bench.put(3, Plan { at_once: false, ..every(S) });
+    bench.put(4, later("0 0 1 1 *"));
+    bench.pass(3 * S);
+    assert_eq!(bench.starts(1), [2 * S, 4 * S]);
+    assert_eq!(bench.starts(3)[0], 1_300 * MS);
+    assert_eq!((bench.starts(4), bench.counts(4)), (vec![], (0, 0)));
+    // Put anew, it waits again, and what passed meanwhile is gone.
+    bench.remove(2);
+    bench.pass(2 * S);
+    bench.put(2, later("*/2 * * * * *"));
+    bench.pass(2 * S);
+    assert_eq!(bench.starts(2), [2 * S, 4 * S, 8 * S]);
+    assert_eq!(bench.counts(2), (1, 0));
+    // A run out of turn is one more.
+    bench.table.run_soon(Key(4), bench.now);
+    bench.pass(0);
+    assert_eq!(bench.starts(4).len(), 1);
+}
+
+#[test]
 fn skipped_calendar_times_are_counted_to_a_bound() {
     let mut bench = Bench::wide();
     bench.put(1, cron("* * * * * *"));

@@ -21,7 +21,12 @@ pub const MS: u64 = 1_000;
 pub const MINUTE: i64 = 60 * S as i64;
 
 pub fn every(interval_us: u64) -> Plan {
-    Plan { cadence: Cadence::Every { interval_us }, phase: Phase::Staggered { hash: 0 }, takes_turn: true }
+    Plan {
+        cadence: Cadence::Every { interval_us },
+        phase: Phase::Staggered { hash: 0 },
+        at_once: true,
+        takes_turn: true,
+    }
 }
 
 pub fn staggered(interval_us: u64, hash: u64) -> Plan {

@@ -47,9 +47,12 @@ struct ResolvedPath {
 /// The reason why a command is not run, for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// It is not there; it may come.
+    /// It is not on this node; it may come.
     #[error("{0}")]
     Missing(String),
+    /// Something else is in the way just now.
+    #[error("{0}")]
+    NotNow(String),
     #[error("{0}")]
     Refused(String),
 }

@@ -71,7 +71,7 @@ impl Programs {
         // Much is read, possibly from far away.
         let (programs, word) = (Arc::clone(self), word.to_owned());
         let found = tokio::task::spawn_blocking(move || programs.find_pinned(&word, wanted)).await;
-        found.unwrap_or_else(|error| Err(ProgramError::Missing(format!("its file was not read: {error}"))))
+        found.unwrap_or_else(|error| Err(ProgramError::NotNow(format!("its file was not read: {error}"))))
     }
 
     fn find_pinned(&self, word: &str, wanted: Sha256) -> Result<Program, ProgramError> {

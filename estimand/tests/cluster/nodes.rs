@@ -1,6 +1,7 @@
 //! Nodes come and go.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 
 use estimand_testkit::place::{Agent, Place};
 use estimand_testkit::plane::{Together, text};
@@ -85,6 +86,54 @@ fn a_replaced_and_a_deleted_registration_change_what_runs_everywhere() {
     for agent in &agents {
         assert_eq!(place.marks_below(agent), Vec::<String>::new());
     }
+}
+
+/// Only one of the nodes has the program, so that is where each of these comes to run.
+#[test]
+fn a_counted_instance_goes_where_its_program_is_and_if_it_is_nowhere_every_node_says_why() {
+    let place = Place::new("suitable");
+    let services = Together::start(&place);
+    let plane = &services.plane;
+    let tools = tempfile::tempdir().unwrap();
+    let tool = tools.path().join("only-here");
+    std::fs::write(&tool, "#!/bin/sh\necho 1\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let with_tools =
+        place.builder("n2", &[services.url()]).args(["--allow".into(), tools.path().as_os_str().to_owned()]);
+    let _agents = [
+        place.agent("n1", services.url()),
+        Agent { node: "n2".to_owned(), process: with_tools.start() },
+        place.agent("n3", services.url()),
+    ];
+    for node in ["n1", "n2", "n3"] {
+        plane.wait_node_state(node, "ready");
+    }
+    let counted = |name: &str, cmd: Value| {
+        plane.register(
+            &json!({ "dataName": name, "cmd": cmd, "max-Time": 0.5, "timeout": 10, "replicas": 1 }),
+        );
+    };
+    for (name, cmd) in
+        [("by_name", json!(["only-here"])), ("by_path", json!([tool])), ("other", json!(["only-here", "x"]))]
+    {
+        counted(name, cmd);
+        plane.wait_fresh(name, &["n2"]);
+        assert_eq!(plane.nodes_of(name), Ok(BTreeSet::from(["n2".to_owned()])), "{name}");
+    }
+    // Nobody has this one: the instance stays on some node, and tells what all of them say.
+    counted("nowhere", json!(["no-such-tool"]));
+    wait::until_ok(PATIENCE, "each node to say why", || {
+        let all = plane.instances()?;
+        let of =
+            all.iter().find(|instance| instance["dataName"] == "nowhere").ok_or("there is no instance")?;
+        let passed_over = of["passedOver"].as_object().map_or(0, |reasons| reasons.len());
+        let names = of["passedOver"].to_string() + &of["lastError"].to_string();
+        if passed_over == 2 && names.matches("no-such-tool").count() == 3 {
+            Ok(())
+        } else {
+            Err(of.to_string())
+        }
+    });
 }
 
 fn of(values: &[Value], node: &str) -> usize {

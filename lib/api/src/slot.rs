@@ -1,5 +1,7 @@
 //! Instances: the reports of an agent about its slots and runs, and the view of them that readers get.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -113,6 +115,9 @@ pub struct Status {
     /// The end of what the last run that wrote to stderr wrote there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// True if the last run was none, because the program is not on the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
     /// A newer version that has not had a good run yet, while the old one goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextVersion>,
@@ -146,6 +151,7 @@ impl Status {
             note: None,
             last_quarantined: None,
             stderr_tail: String::new(),
+            missing: false,
             next: None,
             unenforced: Vec::new(),
         }
@@ -186,6 +192,9 @@ pub struct Instance {
     /// The version that is registered; none if it is registered no more and its slot still ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<u64>,
+    /// If neither its node nor another one can run a counted instance: the reasons of the others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub passed_over: BTreeMap<NodeName, String>,
     #[serde(flatten)]
     pub status: Status,
 }
@@ -200,7 +209,13 @@ impl PartialSchema for Instance {
             json!({ "description": "The version that is registered", "type": "integer", "minimum": 0 });
         object.properties.insert("nodeName".to_owned(), literal(of::<NodeName>("")));
         object.properties.insert("nodeState".to_owned(), literal(of::<NodeState>("")));
+        let passed_over = json!({
+            "description": "If neither its node nor another one can run an instance of a registration that runs on a number \
+                            of nodes: the other nodes, each with its reason",
+            "type": "object", "propertyNames": of::<NodeName>(""), "additionalProperties": { "type": "string" },
+        });
         object.properties.insert("registered".to_owned(), literal(registered));
+        object.properties.insert("passedOver".to_owned(), literal(passed_over));
         object.required.extend(["nodeName".to_owned(), "nodeState".to_owned()]);
         object.into()
     }
@@ -224,6 +239,15 @@ impl Instance {
             |error: &Option<String>| error.clone().unwrap_or_else(|| "no reason is known".to_owned());
         if self.node_state == NodeState::Lost {
             return Some("its node is lost".to_owned());
+        }
+        if !self.passed_over.is_empty() {
+            let own = reason(if status.last_error.is_some() { &status.last_error } else { &status.note });
+            let others = self.passed_over.iter().map(|(node, reason)| format!("; {node}: {reason}"));
+            return Some(format!(
+                "no node can run it: {}: {own}{}",
+                self.node_name,
+                others.collect::<String>()
+            ));
         }
         if status.doing == Doing::Refused {
             return Some(reason(&status.last_error));

@@ -7,18 +7,33 @@
 use std::collections::BTreeMap;
 
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::shorten;
 use estimand_api::slot::{Doing, FAILING_AFTER, Status};
 
 use super::place::Suitability;
 
 /// The nodes that are not suitable, by name.
 #[derive(Debug, Default)]
-pub(super) struct RunReports(BTreeMap<DataName, BTreeMap<NodeName, Suitability>>);
+pub(super) struct RunReports(BTreeMap<DataName, BTreeMap<NodeName, RunReport>>);
+
+#[derive(Debug)]
+struct RunReport {
+    suitability: Suitability,
+    /// Why it does not run well there, for people.
+    reason: String,
+}
 
 impl RunReports {
     pub fn suitability(&self, name: &DataName, node: &NodeName) -> Suitability {
         let reported = self.0.get(name).and_then(|nodes| nodes.get(node));
-        reported.copied().unwrap_or(Suitability::Suitable)
+        reported.map_or(Suitability::Suitable, |report| report.suitability)
+    }
+
+    /// The nodes that cannot run a name, with their reasons.
+    pub fn unsuitable(&self, name: &DataName) -> impl Iterator<Item = (&NodeName, &str)> {
+        let all = self.0.get(name).into_iter().flatten();
+        all.filter(|(_, report)| report.suitability == Suitability::Unsuitable)
+            .map(|(node, report)| (node, report.reason.as_str()))
     }
 
     /// Takes the report that a status makes on the registered version; true if it is news.
@@ -31,7 +46,10 @@ impl RunReports {
         if reported == Suitability::Suitable {
             self.forget(name, node);
         } else {
-            self.0.entry(name.clone()).or_default().insert(node.clone(), reported);
+            let reason =
+                status.last_error.as_deref().or(status.note.as_deref()).unwrap_or("no reason is known");
+            let report = RunReport { suitability: reported, reason: shorten(reason) };
+            self.0.entry(name.clone()).or_default().insert(node.clone(), report);
         }
         true
     }
@@ -61,6 +79,7 @@ impl RunReports {
 fn reported(status: &Status) -> Option<Suitability> {
     match status.doing {
         Doing::Refused | Doing::Unavailable => Some(Suitability::Unsuitable),
+        _ if status.missing => Some(Suitability::Unsuitable),
         _ if status.failing >= FAILING_AFTER => Some(Suitability::Failing),
         Doing::Idle if status.failing == 0 && status.runs > 0 => Some(Suitability::Suitable),
         // A stream runs for ever, and counts the values that it gave.

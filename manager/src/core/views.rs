@@ -10,6 +10,10 @@ use estimand_api::slot::{Instance, Status};
 use super::Cluster;
 use super::model::RemainingNodes;
 use super::node::NodeEntry;
+use super::place::Suitability;
+
+/// Of how many nodes the reasons are told.
+const MAX_REASONS: usize = 16;
 
 impl Cluster {
     pub fn node_views(&self) -> Vec<Node> {
@@ -60,6 +64,17 @@ impl Cluster {
         gone
     }
 
+    /// The reasons of the other nodes that cannot run a counted instance, if its own node cannot either. While there was
+    /// one that may, the instance would be there.
+    fn passed_over(&self, name: &DataName, own: &NodeName) -> BTreeMap<NodeName, String> {
+        if self.run_reports.suitability(name, own) != Suitability::Unsuitable {
+            return BTreeMap::new();
+        }
+        let heard = |node: &NodeName| self.nodes.get(node).is_some_and(|entry| !entry.lost);
+        let others = self.run_reports.unsuitable(name).filter(|(node, _)| *node != own && heard(node));
+        others.take(MAX_REASONS).map(|(node, reason)| (node.clone(), reason.to_owned())).collect()
+    }
+
     fn instances_on(
         &self,
         node: &NodeName,
@@ -69,10 +84,11 @@ impl Cluster {
     ) {
         let wanted = |name: &DataName| only.is_none_or(|only| only == name);
         let first = views.len();
-        let view = |registered, status| Instance {
+        let view = |registered, status, passed_over| Instance {
             node_name: node.clone(),
             node_state: entry.state(),
             registered,
+            passed_over,
             status,
         };
         for slot in &entry.slots {
@@ -80,13 +96,14 @@ impl Cluster {
             if wanted(name) {
                 let status = entry.statuses.get(name).cloned();
                 let status = status.unwrap_or_else(|| Status::new(name.clone(), slot.registered.version));
-                views.push(view(Some(slot.registered.version), status));
+                let passed_over = if slot.leased { self.passed_over(name, node) } else { BTreeMap::new() };
+                views.push(view(Some(slot.registered.version), status, passed_over));
             }
         }
         for (name, status) in &entry.statuses {
             if wanted(name) && entry.slot(name).is_none() {
                 let registered = self.registered(name).map(|registered| registered.version);
-                views.push(view(registered, status.clone()));
+                views.push(view(registered, status.clone(), BTreeMap::new()));
             }
         }
         views[first..].sort_by(|a, b| a.status.data_name.cmp(&b.status.data_name));

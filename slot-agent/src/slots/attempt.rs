@@ -54,7 +54,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
     let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null).await {
         Ok(spec) => spec,
-        Err(ProgramError::Missing(reason)) => return over(None, Verdict::Failed(reason)),
+        Err(ProgramError::Missing(reason)) => return over(None, Verdict::Missing(reason)),
+        Err(ProgramError::NotNow(reason)) => return over(None, Verdict::Failed(reason)),
         Err(ProgramError::Refused(reason)) => return over(None, Verdict::Refused(reason)),
     };
     let capture = CaptureLimits {
@@ -95,7 +96,7 @@ pub async fn run_spec<'c>(
     let word = argv.first().map_or("", String::as_str);
     let Program { path: program, file } = context.programs.find(word, registration.sha256).await?;
     let folder = context.home.slot_folder(registration.data_name.as_str());
-    let dir = folder.map_err(|e| ProgramError::Missing(format!("the slot has no folder to run in: {e}")))?;
+    let dir = folder.map_err(|e| ProgramError::NotNow(format!("the slot has no folder to run in: {e}")))?;
     let server = context.server.borrow().clone();
     let user = context.run_as.as_ref().and_then(|run_as| run_as.name.as_deref());
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };

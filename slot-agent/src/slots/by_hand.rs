@@ -62,9 +62,10 @@ fn report(context: &Context, done: Attempt) -> RunReport {
         Verdict::Quarantined { reason, value } => {
             report.error = Some(format!("its value is not what is declared: {reason}: {value}"));
         }
-        Verdict::Failed(reason) | Verdict::TimedOut(reason) | Verdict::Refused(reason) => {
-            report.error = Some(reason);
-        }
+        Verdict::Missing(reason)
+        | Verdict::Failed(reason)
+        | Verdict::TimedOut(reason)
+        | Verdict::Refused(reason) => report.error = Some(reason),
         Verdict::Stopped => report.error = Some("its slot ended".to_owned()),
     }
     report

@@ -30,6 +30,8 @@ pub enum Outcome {
     Good(BTreeSet<NodeName>, Option<String>),
     /// There is nothing here that it could measure.
     NotHere(String),
+    /// Its program is not on this node.
+    Missing(String),
     Failed(String),
     Quarantined {
         reason: String,
@@ -46,6 +48,7 @@ impl Outcome {
         let outcome = match verdict {
             Verdict::Good(answer, note) => return (Outcome::Good(nodes_of(&answer, own), note), answer),
             Verdict::NotHere(what) => Outcome::NotHere(what),
+            Verdict::Missing(reason) => Outcome::Missing(reason),
             Verdict::Failed(reason) => Outcome::Failed(reason),
             Verdict::Quarantined { reason, value } => Outcome::Quarantined { reason, value },
             Verdict::TimedOut(reason) => Outcome::TimedOut(reason),
@@ -61,7 +64,8 @@ impl Outcome {
 
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Outcome::Failed(reason)
+            Outcome::Missing(reason)
+            | Outcome::Failed(reason)
             | Outcome::TimedOut(reason)
             | Outcome::Refused(reason)
             | Outcome::Quarantined { reason, .. } => Some(reason),

@@ -33,8 +33,12 @@ pub async fn formula(
         Ok(formula) => formula,
         Err(reason) => {
             let pause = Duration::ZERO;
-            let what =
-                StreamUpdate::Ended { reason, stderr: String::new(), exit: None, refused: true, pause };
+            let what = StreamUpdate::Ended {
+                outcome: Outcome::Refused(reason),
+                stderr: String::new(),
+                exit: None,
+                pause,
+            };
             let _ = events.send(StreamEvent { name, key, what }).await;
             return shared.ends().requested().await;
         }

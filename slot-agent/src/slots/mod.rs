@@ -314,8 +314,8 @@ impl Slots {
                     stream::failed(&self.context, &shared, &nodes);
                 }
             }
-            StreamUpdate::Ended { reason, stderr, exit, refused, pause } => {
-                let outcome = if refused { Outcome::Refused(reason) } else { Outcome::Failed(reason) };
+            StreamUpdate::Ended { outcome, stderr, exit, pause } => {
+                let refused = matches!(outcome, Outcome::Refused(_));
                 let now = self.context.clock.now_micros();
                 let ended = RunResult {
                     started_at: now,

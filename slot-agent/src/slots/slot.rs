@@ -137,6 +137,7 @@ impl Slot {
         };
         status.runs += 1;
         status.failures += u64::from(!good);
+        status.missing = matches!(ended.outcome, Outcome::Missing(_));
         status.timeouts += u64::from(matches!(ended.outcome, Outcome::TimedOut(_)));
         status.last_start = instant(ended.started_at);
         status.last_duration_ms = Some((ended.ended_at - ended.started_at) as f64 / 1e3);

@@ -26,6 +26,7 @@ use super::plan;
 use super::verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
+use crate::allow::ProgramError;
 use crate::timetable::Key;
 use estimand_exec::{Cell, Run, Stdin};
 
@@ -52,10 +53,9 @@ pub enum StreamUpdate {
     Line(RunResult),
     /// Its process ended, and is started again after the pause.
     Ended {
-        reason: String,
+        outcome: Outcome,
         stderr: String,
         exit: Option<String>,
-        refused: bool,
         pause: Duration,
     },
 }
@@ -83,8 +83,8 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
         if began.elapsed() >= HEALTHY_AFTER {
             pauses.reset();
         }
-        let (StreamEnd { reason, stderr, exit, refused }, pause) = (over, pauses.pause());
-        slot.tell(StreamUpdate::Ended { reason, stderr, exit, refused, pause }).await;
+        let (StreamEnd { outcome, stderr, exit }, pause) = (over, pauses.pause());
+        slot.tell(StreamUpdate::Ended { outcome, stderr, exit, pause }).await;
         tokio::select! {
             () = shared.ends().requested() => return,
             () = sleep(pause) => {}
@@ -107,18 +107,21 @@ impl StreamReporter {
 }
 
 struct StreamEnd {
-    reason: String,
+    outcome: Outcome,
     stderr: String,
     exit: Option<String>,
-    refused: bool,
 }
 
 async fn start(context: &Context, shared: &Shared, cell: &Cell) -> Result<Run, StreamEnd> {
-    let over = |reason: String, refused| StreamEnd { reason, stderr: String::new(), exit: None, refused };
-    let spec = run_spec(context, shared, cell, None, Stdin::Pipe)
-        .await
-        .map_err(|not| over(not.to_string(), matches!(not, crate::allow::ProgramError::Refused(_))))?;
-    context.launcher.run(spec).await.map_err(|error| over(not_started(context, &error), false))
+    let over = |outcome| StreamEnd { outcome, stderr: String::new(), exit: None };
+    let spec = run_spec(context, shared, cell, None, Stdin::Pipe).await.map_err(|error| {
+        over(match error {
+            ProgramError::Refused(reason) => Outcome::Refused(reason),
+            ProgramError::Missing(reason) => Outcome::Missing(reason),
+            ProgramError::NotNow(reason) => Outcome::Failed(reason),
+        })
+    })?;
+    context.launcher.run(spec).await.map_err(|error| over(Outcome::Failed(not_started(context, &error))))
 }
 
 /// One life of the process.
@@ -297,7 +300,7 @@ impl<'a> Process<'a> {
 
     fn done(&mut self, reason: String, exit: Option<String>) -> StreamEnd {
         let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
-        StreamEnd { reason, stderr, exit, refused: false }
+        StreamEnd { outcome: Outcome::Failed(reason), stderr, exit }
     }
 }
 

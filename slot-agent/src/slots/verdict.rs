@@ -11,6 +11,8 @@ pub enum Verdict {
     Good(Answer, Option<String>),
     /// There is nothing here that it could measure.
     NotHere(String),
+    /// Its program is not on this node.
+    Missing(String),
     /// It was run and gave nothing that can be used.
     Failed(String),
     /// It gave a value that is not what the registration declares.

@@ -298,6 +298,40 @@ fn an_instance_that_its_node_refuses_moves_to_one_that_may_run_it() {
 }
 
 #[test]
+fn an_instance_goes_to_the_node_that_has_its_program_and_if_none_has_each_says_why() {
+    let status = |index: usize, reason: &str| Status {
+        doing: Doing::Idle,
+        runs: 1,
+        failures: 1,
+        failing: 1,
+        missing: true,
+        last_error: Some(reason.to_owned()),
+        ..Status::new(name(index), 1)
+    };
+    let mut fixture = Fixture::new();
+    fixture.register(&[(0, 1, 1)]).beats(&[0, 1]);
+    let other = other(&fixture.where_is(0)[0]);
+    let first = 1 - other;
+    // One failure is enough: what is not there is not there the next time.
+    fixture.beat(first, |beat| beat.statuses = vec![status(0, "there is no `x`")]).unwrap();
+    fixture.beats(&[first]);
+    assert_eq!(fixture.where_is(0), [node(other)]);
+    let trouble = |fixture: &Fixture| {
+        let views = fixture.cluster.instance_views(Some(&name(0)), None);
+        views.iter().find(|view| view.registered.is_some()).and_then(|view| view.trouble())
+    };
+    assert_eq!(trouble(&fixture), None);
+    fixture.beat(other, |beat| beat.statuses = vec![status(0, "`x` is not run")]).unwrap();
+    assert_eq!(fixture.where_is(0), [node(other)]);
+    let said = format!("no node can run it: node-{other}: `x` is not run; node-{first}: there is no `x`");
+    assert_eq!(trouble(&fixture), Some(said));
+    // A node that is not heard of has no say.
+    fixture.at(1).beats(&[other]);
+    fixture.at(LOST_MS).beats(&[other]);
+    assert!(trouble(&fixture).is_none_or(|said| !said.contains(&format!("node-{first}"))));
+}
+
+#[test]
 fn an_old_version_that_is_refused_says_nothing_of_the_new_one() {
     let refused = |beat: &mut Heartbeat| {
         beat.statuses = vec![Status { doing: Doing::Refused, ..Status::new(name(0), 1) }];

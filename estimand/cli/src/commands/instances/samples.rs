@@ -1,6 +1,7 @@
 //! Instances for the tests of whatever shows them.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -27,6 +28,7 @@ pub fn instance(name: &str, node: &str) -> Instance {
         node_name: NodeName::parse(node).unwrap(),
         node_state: NodeState::Ready,
         registered: Some(3),
+        passed_over: BTreeMap::new(),
         status,
     }
 }

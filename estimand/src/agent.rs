@@ -30,6 +30,10 @@ pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow
     telemetry::init(log_format, None)?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
+    if !options.renamed {
+        // Before it joins under a name that is not this folder's.
+        estimand_slot_agent::check_node(&options.data_dir, &options.node)?;
+    }
     let Shown { credentials, renewal } = joining::shown(&options, &stop).await?;
     let fate = Fate { reason: Arc::default(), trigger };
     let sealed = fate.clone();
@@ -76,6 +80,7 @@ pub fn options(
         servers,
         credentials,
         node: options.node.clone(),
+        renamed: options.renamed,
         labels: options.labels.clone(),
         allow,
         run_as,

@@ -47,6 +47,8 @@ pub struct AgentOptions {
     /// Its credentials at the services. Nothing that runs in a slot is given them.
     pub credentials: Credentials,
     pub node: NodeName,
+    /// The node had another name when this folder was used last: what that one had is forgotten.
+    pub renamed: bool,
     pub labels: BTreeMap<String, String>,
     pub allow: Allow,
     /// The user that things in slots run as; none: the one of this process.
@@ -107,7 +109,12 @@ impl Agent {
             keep: options.keep,
         };
         check_privileges(&privileges)?;
-        let home = Arc::new(Home::open(&options.data_dir, privileges.run_as.as_ref())?);
+        let home = Arc::new(Home::open(
+            &options.data_dir,
+            &options.node,
+            options.renamed,
+            privileges.run_as.as_ref(),
+        )?);
         check_way(&options, &home)?;
         let servers = Arc::new(Servers::new(&options.servers, &options.credentials)?);
         let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;

@@ -1,26 +1,36 @@
-//! The agent's data folder: the name of the agent, the number of its starts, and its last desired state.
+//! The agent's data folder: the node that it belongs to, the name of the agent, the number of its starts, and its last
+//! desired state.
 //!
 //! One process at a time uses the folder, held by a lock that ends with the process. The files outlive any crash.
 //!
 //! Nobody else reads them, since they may have secrets. If slots run as another user, that one can go through the
 //! folder to those of its slots, which are its own, and nowhere else.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use estimand_api::names::NodeName;
 use estimand_api::node::Desired;
 use estimand_runtime::files::write_atomically;
-use rustix::fs::{FlockOperation, Gid, Uid, flock};
+use estimand_runtime::lock_file::{Holder, LockError, LockFile};
+use rustix::fs::{Gid, Uid};
 
 use estimand_exec::Identity;
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    #[error("the data folder {} is used by another agent that runs on this machine", .0.display())]
-    Taken(PathBuf),
+    #[error("the data folder {} is used by another agent, {holder}: each agent on a machine needs one of its own (--data-dir)", folder.display())]
+    Taken { folder: PathBuf, holder: Holder },
+    #[error(
+        "the data folder {} is the one of the node {known}, and this is the node {given}: give it a folder of its own \
+         (--data-dir), or --renamed if this is the same node under another name; then what was assigned to {known} and \
+         what waits to be delivered for it is forgotten",
+        folder.display()
+    )]
+    OtherNode { folder: PathBuf, known: String, given: NodeName },
     #[error("cannot {doing} {}: {cause}", path.display())]
     Io { doing: &'static str, path: PathBuf, cause: io::Error },
 }
@@ -35,22 +45,31 @@ pub struct Home {
     pub boot: u64,
     /// The owner of the folders of slots, if that is not this process's user.
     owner: Option<(u32, u32)>,
-    _lock: File,
+    _lock: LockFile,
 }
 
 impl Home {
-    /// With the user that slots run as, if that is another one.
-    pub fn open(folder: &Path, runs_as: Option<&Identity>) -> Result<Self, HomeError> {
-        fs::create_dir_all(folder).map_err(at("make", folder))?;
+    /// For a node, with the user that slots run as, if that is another one. The folder of another node is emptied if this
+    /// is that node, `renamed`.
+    pub fn open(
+        folder: &Path,
+        node: &NodeName,
+        renamed: bool,
+        runs_as: Option<&Identity>,
+    ) -> Result<Self, HomeError> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at("make", folder))?;
         let folder = folder.canonicalize().map_err(at("find", folder))?;
-        let lock_path = folder.join("lock");
-        let lock = create(&lock_path).map_err(at("open", &lock_path))?;
-        if let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            return Err(match error {
-                rustix::io::Errno::WOULDBLOCK => HomeError::Taken(folder),
-                other => at("lock", &lock_path)(other.into()),
-            });
+        let lock = LockFile::take(&folder.join("lock")).map_err(|error| match error {
+            LockError::Held { holder, .. } => HomeError::Taken { folder: folder.clone(), holder },
+            LockError::Io { doing, path, cause } => HomeError::Io { doing, path, cause },
+        })?;
+        if let Err(other) = check_node(&folder, node) {
+            if !renamed {
+                return Err(other);
+            }
+            forget_node(&folder)?;
         }
+        replace(&folder.join("node"), node.as_str().as_bytes())?;
         let slots = folder.join("slots");
         fs::create_dir_all(&slots).map_err(at("make", &slots))?;
         for closed in [&folder, &slots] {
@@ -126,15 +145,34 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), HomeError> {
     write_atomically(path, content, 0o600).map_err(at("write", path))
 }
 
-/// Makes a file that nobody else reads.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // It may have been there, from a time when it was open to others.
-    if file.metadata()?.mode() & 0o077 != 0 {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+/// Checks that an agent's folder is this node's, or nobody's yet.
+pub fn check_node(folder: &Path, node: &NodeName) -> Result<(), HomeError> {
+    let known = fs::read_to_string(folder.join("node")).unwrap_or_default();
+    match known.trim() {
+        known if known.is_empty() || known == node.as_str() => Ok(()),
+        known => Err(HomeError::OtherNode {
+            folder: folder.to_owned(),
+            known: known.to_owned(),
+            given: node.clone(),
+        }),
     }
-    Ok(file)
+}
+
+/// Removes what another node was assigned, what waits to be delivered for it, and what its slots kept.
+fn forget_node(folder: &Path) -> Result<(), HomeError> {
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    for name in ["desired.json", "agent"] {
+        let file = folder.join(name);
+        gone(fs::remove_file(&file)).map_err(at("remove", &file))?;
+    }
+    for name in ["spool", "slots"] {
+        let inner = folder.join(name);
+        gone(fs::remove_dir_all(&inner)).map_err(at("remove", &inner))?;
+    }
+    Ok(())
 }
 
 /// Gives a folder these permissions if it has others.
@@ -158,18 +196,49 @@ mod tests {
     #[test]
     fn an_agent_is_the_same_after_a_restart_and_alone_in_its_folder() {
         let place = tempfile::tempdir().unwrap();
-        let first = Home::open(place.path(), None).unwrap();
-        assert!(matches!(Home::open(place.path(), None), Err(HomeError::Taken(_))));
+        let open = || Home::open(place.path(), &node("n1"), false, None);
+        let first = open().unwrap();
+        let taken = open().unwrap_err().to_string();
+        assert!(taken.contains(&format!("process {}", std::process::id())), "{taken}");
         assert_eq!(first.desired(), None);
         let desired = Desired { revision: 7, ..Desired::default() };
         first.keep_desired(&desired).unwrap();
         let (agent, boot) = (first.agent.clone(), first.boot);
         drop(first);
-        let second = Home::open(place.path(), None).unwrap();
+        let second = open().unwrap();
         assert_eq!((second.agent.clone(), second.boot), (agent, boot + 1));
         assert_eq!(second.desired(), Some(desired));
         fs::write(place.path().join("desired.json"), "{").unwrap();
         assert_eq!(second.desired(), None);
+    }
+
+    fn node(name: &str) -> NodeName {
+        NodeName::parse(name).unwrap()
+    }
+
+    #[test]
+    fn the_folder_of_another_node_is_refused_and_emptied_only_for_the_same_node_renamed() {
+        let place = tempfile::tempdir().unwrap();
+        let first = Home::open(place.path(), &node("n1"), false, None).unwrap();
+        first.keep_desired(&Desired { revision: 7, ..Desired::default() }).unwrap();
+        fs::create_dir(first.spool()).unwrap();
+        fs::write(first.slot_folder("load").unwrap().join("place"), "9").unwrap();
+        let (agent, boot) = (first.agent.clone(), first.boot);
+        drop(first);
+        let refused = Home::open(place.path(), &node("n2"), false, None).unwrap_err().to_string();
+        assert!(refused.contains("the one of the node n1, and this is the node n2"), "{refused}");
+        assert!(place.path().join("desired.json").exists() && place.path().join("slots/load/place").exists());
+        let renamed = Home::open(place.path(), &node("n2"), true, None).unwrap();
+        assert_eq!(renamed.desired(), None);
+        assert!(!renamed.spool().exists() && !renamed.slots().join("load").exists());
+        assert!(renamed.agent != agent && renamed.boot > boot);
+        drop(renamed);
+        assert!(Home::open(place.path(), &node("n1"), false, None).is_err());
+        // To say it again changes nothing.
+        let again = Home::open(place.path(), &node("n2"), true, None).unwrap();
+        again.keep_desired(&Desired::default()).unwrap();
+        drop(again);
+        assert!(Home::open(place.path(), &node("n2"), true, None).unwrap().desired().is_some());
     }
 
     #[test]
@@ -180,7 +249,7 @@ mod tests {
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         let own = Identity { uid: rustix::process::geteuid().as_raw(), ..Identity::default() };
         for (runs_as, passable) in [(Some(&own), 0o711), (None, 0o700)] {
-            let home = Home::open(place.path(), runs_as).unwrap();
+            let home = Home::open(place.path(), &node("n1"), false, runs_as).unwrap();
             home.keep_desired(&Desired::default()).unwrap();
             assert_eq!((mode(place.path()), mode(&home.slots())), (passable, passable));
             assert_eq!(mode(&home.slot_folder("a").unwrap()), 0o700);

@@ -25,4 +25,5 @@ pub use allow::{Allow, AllowError};
 pub use check::check;
 pub use estimand_exec::{Capabilities, Privileges};
 pub use facts::hostname;
+pub use home::{HomeError, check_node};
 pub use user::{RunAs, RunAsError};

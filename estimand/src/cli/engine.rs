@@ -43,6 +43,10 @@ pub struct NodeOptions {
     /// The name of this node [default: the machine's host name]
     #[arg(long, value_name = "NAME", env = "ESTIMAND_NODE", hide_env_values = true)]
     node: Option<NodeName>,
+    /// This node had another name when the agent's folder was used last: forget what was assigned to that name, and what
+    /// waits to be delivered for it
+    #[arg(long)]
+    renamed: bool,
     /// A label of this node, by which registrations choose it; may be repeated
     #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
     labels: Vec<(String, String)>,
@@ -117,7 +121,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "labels", "allow", "run_as", "keep", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "run_as", "keep", "max_runs"])]
     no_agent: bool,
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -149,6 +153,8 @@ pub struct AgentOptions {
     /// The authority that it trusts, if not the one that it was told when it joined.
     pub authority: Option<PathBuf>,
     pub node: NodeName,
+    /// It had another name when its folder was used last.
+    pub renamed: bool,
     pub labels: BTreeMap<String, String>,
     pub allow: Allowed,
     /// The user that things run as, if not the agent's own.
@@ -234,6 +240,7 @@ impl NodeOptions {
             join: None,
             authority: None,
             node,
+            renamed: self.renamed,
             labels,
             allow: Allowed::Folders(self.allow),
             run_as: self.run_as,
@@ -316,6 +323,7 @@ mod tests {
             join: Some("a-token".to_owned()),
             authority: Some(PathBuf::from("/a.pem")),
             node: NodeName::parse("n1").unwrap(),
+            renamed: false,
             labels: BTreeMap::from(labels),
             allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
             run_as: Some("nobody:adm".to_owned()),

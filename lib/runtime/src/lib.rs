@@ -1,6 +1,6 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one cancellation, a clock that tests can turn,
-//! signals, readiness, files that are replaced as a whole, certificates in files, and figures in Prometheus' text form.
+//! signals, readiness, files that are replaced as a whole or held by one process, certificates in files, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
 
@@ -8,6 +8,7 @@ pub mod back_off;
 pub mod background;
 pub mod clock;
 pub mod files;
+pub mod lock_file;
 pub mod metrics;
 pub mod open_files;
 mod panic;

@@ -60,6 +60,7 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         servers: vec![args.server],
         credentials,
         node: args.node,
+        renamed: false,
         labels: std::collections::BTreeMap::new(),
         allow: Allow::Everything,
         run_as: None,

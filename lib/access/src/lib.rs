@@ -130,18 +130,34 @@ impl Access {
         JoiningRoutes(self.clone())
     }
 
-    /// Reads the tokens, and makes the operator's if there is none.
-    async fn look(&self) -> Result<(), Error> {
+    /// Reads the tokens. The first time the operator's is made if there is none, before any of them lets anybody in.
+    async fn look(&self) -> Result<(), LookError> {
         let _turn = self.0.turn.lock().await;
-        self.load().await?;
-        match &self.0.kept_in {
-            Some(place) if self.0.tokens.load().is_new(place) => operator_token::make(self, place).await,
-            _ => Ok(()),
+        if self.0.tokens.load().stored().is_none()
+            && let Some(place) = self.0.kept_in.clone()
+        {
+            let (stored, now) = (self.read().await?, self.0.clock.now_micros());
+            let by = operator_token::author(&place);
+            let kept = tokio::task::spawn_blocking(move || operator_token::keep(&place, &stored, now));
+            let rows = kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            if !rows.is_empty() {
+                self.put(vec![], rows, &by).await?;
+            }
         }
+        Ok(self.load().await?)
     }
 
-    /// Reads the stored tokens. The caller holds the turn.
+    /// Reads the stored tokens and shows them. The caller holds the turn.
     async fn load(&self) -> Result<(), Error> {
+        let rows = self.read().await?;
+        let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.0.tokens.load().stored().is_none_or(|known| **known != rows) {
+            self.open(Tokens::new(Some(Arc::new(rows)), &own));
+        }
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<Vec<TokenRow>, Error> {
         // Once: a migration takes the writers' turn, however little there is to do.
         let first = self.0.tokens.load().stored().is_none();
         let rows = self.0.worker.run(move |connection| {
@@ -150,12 +166,7 @@ impl Access {
             }
             connection.load_tokens()
         });
-        let rows = rows.await?;
-        let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.tokens.load().stored().is_none_or(|known| **known != rows) {
-            self.open(Tokens::new(Some(Arc::new(rows)), &own));
-        }
-        Ok(())
+        rows.await
     }
 
     /// These decide from now on.
@@ -202,6 +213,18 @@ impl Access {
         rows: Vec<(TokenRow, &'static str)>,
         by: &str,
     ) -> Result<bool, Error> {
+        let stored = self.put(live, rows, by).await?;
+        self.load().await?;
+        Ok(stored)
+    }
+
+    /// Stores them, and does not show them yet.
+    async fn put(
+        &self,
+        live: Vec<String>,
+        rows: Vec<(TokenRow, &'static str)>,
+        by: &str,
+    ) -> Result<bool, Error> {
         let (at, actor) = (self.0.clock.now_micros(), estimand_store::actor(by));
         let (rows, told): (Vec<TokenRow>, Vec<AuditRow>) = rows
             .into_iter()
@@ -218,9 +241,7 @@ impl Access {
                 (row, told)
             })
             .unzip();
-        let stored = self.0.worker.run(move |connection| connection.put_tokens(&live, &rows, &told)).await?;
-        self.load().await?;
-        Ok(stored)
+        self.0.worker.run(move |connection| connection.put_tokens(&live, &rows, &told)).await
     }
 }
 
@@ -253,14 +274,28 @@ struct Look {
 }
 
 impl Work for Look {
-    type Error = Error;
+    type Error = LookError;
 
     // A crash between its steps leaves nothing that the next start does not make good, so neither does a stop.
-    async fn round(&mut self) -> Result<Next, Error> {
-        self.access.look().await?;
+    async fn round(&mut self) -> Result<Next, LookError> {
+        if let Err(error) = self.access.look().await {
+            if self.access.0.tokens.load().stored().is_none() {
+                self.ready.not_ready(&error);
+            }
+            return Err(error);
+        }
         self.ready.ready();
         Ok(Next::Period)
     }
+}
+
+/// The tokens could not be read.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Store(#[from] Error),
+    #[error(transparent)]
+    Kept(#[from] operator_token::KeptError),
 }
 
 /// The beginning of the SHA-256 of a certificate's public key, where it is given in place of a name.

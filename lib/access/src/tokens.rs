@@ -1,7 +1,6 @@
 //! All tokens at one moment. Pure: rows in, decisions out.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -11,7 +10,6 @@ use estimand_store::TokenRow;
 use serde_json::{Value, json};
 
 use crate::digest::{self, Digest};
-use crate::operator_token;
 
 /// More tokens than any cluster has; a bound, so that nothing grows without one.
 const MAX_TOKENS: usize = 20_000;
@@ -129,11 +127,6 @@ impl Tokens {
             true => Err(Problem::conflict(format!("there are {MAX_TOKENS} tokens already"))),
             false => Ok(()),
         }
-    }
-
-    /// True if no operator's token is kept there, or one that is unknown here.
-    pub fn is_new(&self, place: &Path) -> bool {
-        operator_token::read(place).is_none_or(|token| self.find(token.expose()).is_none())
     }
 
     pub fn live(&self, which: &str, now: i64) -> Option<&TokenRow> {

@@ -26,6 +26,8 @@ use crate::home::Home;
 const WAIT: Duration = Duration::from_secs(10);
 /// How long a heartbeat may take.
 const BEAT_WITHIN: Duration = Duration::from_secs(3);
+/// How long the last heartbeat may take: a manager that is not told finds out.
+const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 /// Heartbeats are not closer together than this.
 const BREATH: Duration = Duration::from_millis(10);
 /// After only older states for so long, they are those of another store. Longer than a question waits and a leadership
@@ -50,6 +52,7 @@ impl Servers {
             read_timeout: WAIT + Duration::from_secs(5),
             total_timeout: WAIT + Duration::from_secs(5),
             attempts: 1,
+            retry_within: Duration::ZERO,
             credentials: credentials.clone(),
         };
         let client = |address: &String| Client::with_options(address, options.clone());
@@ -137,8 +140,14 @@ impl Link {
     /// The last heartbeat: every slot has ended.
     pub async fn leave(&self) {
         let beat = self.heartbeat(self.board.report(0), true, true);
-        if let Err(error) = self.send(self.servers.current(), beat).await {
-            tracing::debug!(%error, "the manager was not told that this agent leaves");
+        let sent = timeout(LEAVE_WITHIN, self.send(self.servers.current(), beat)).await;
+        let failed = match sent {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("no answer within {LEAVE_WITHIN:?}")),
+        };
+        if let Some(error) = failed {
+            tracing::debug!(error, "the manager was not told that this agent leaves");
         }
     }
 

@@ -13,7 +13,7 @@ mod values;
 mod watch;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::{Method, Response, StatusCode, header};
@@ -47,6 +47,8 @@ pub struct Options {
     pub total_timeout: Duration,
     /// How often a request is sent at most.
     pub attempts: u32,
+    /// No further attempt begins after this long: a service that takes its time to say no would be waited for each time.
+    pub retry_within: Duration,
     pub credentials: Credentials,
 }
 
@@ -68,6 +70,7 @@ impl Default for Options {
             read_timeout: Duration::from_secs(15),
             total_timeout: Duration::from_secs(30),
             attempts: 4,
+            retry_within: Duration::from_secs(5),
             credentials: Credentials::default(),
         }
     }
@@ -218,7 +221,7 @@ impl Client {
         repeat: Repeat,
     ) -> Result<Answer, Error> {
         let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
-        let mut attempt = 1;
+        let (mut attempt, began) = (1, Instant::now());
         loop {
             let shown = self.http.number();
             let (error, again) = match self.send_once(method.clone(), url.clone(), body.clone()).await {
@@ -234,7 +237,8 @@ impl Client {
                 Error::Unreachable { .. } => false,
                 _ => true,
             };
-            if hopeless || !again || attempt >= self.options.attempts {
+            let is_late = began.elapsed() >= self.options.retry_within;
+            if hopeless || !again || is_late || attempt >= self.options.attempts {
                 return Err(error);
             }
             tokio::time::sleep(back_off.pause()).await;

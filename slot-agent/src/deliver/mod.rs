@@ -39,6 +39,7 @@ pub fn client_options(credentials: &client::Credentials) -> client::Options {
         read_timeout: Duration::from_secs(15),
         total_timeout: Duration::from_secs(15),
         attempts: 1,
+        retry_within: Duration::ZERO,
         credentials: credentials.clone(),
     }
 }

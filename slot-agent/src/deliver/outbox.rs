@@ -48,7 +48,7 @@ impl OutboxOptions {
             spool_after: Duration::from_secs(1),
             first_pause: Duration::from_millis(50),
             longest_pause: Duration::from_secs(2),
-            flush_for: Duration::from_secs(3),
+            flush_for: Duration::from_millis(300),
             clock: Arc::new(SystemClock),
         }
     }

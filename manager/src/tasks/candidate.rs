@@ -18,7 +18,7 @@ use crate::ticks::{Millis, millis, now};
 
 const ROLE: &str = "manager";
 /// How long an orderly stop waits for the database to hear that the leadership is free.
-const RELEASE_WITHIN: Duration = Duration::from_secs(1);
+const RELEASE_WITHIN: Duration = Duration::from_millis(200);
 
 /// The spans of leading.
 #[derive(Debug, Clone)]

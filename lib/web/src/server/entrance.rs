@@ -56,7 +56,7 @@ impl Entrance {
     ) -> io::Result<Server> {
         let mut server = Server::build()
             .max_concurrent_connections(MAX_CONNECTIONS_PER_WORKER)
-            .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs())
+            .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs().max(1))
             .disable_signals();
         if let Some(workers) = workers {
             server = server.workers(workers);

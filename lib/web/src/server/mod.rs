@@ -11,7 +11,7 @@ mod entrance;
 pub mod tls;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use estimand_runtime::tasks::{Tasks, Unfinished};
 
 pub use tls::{PeerIdentity, Tls, TlsOptions};
 
-/// How long an orderly stop may take, everything together.
-pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
+/// How long an orderly stop may take, everything together: whoever waits for something that is away has to do without.
+pub const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(900);
 
 /// The part of that which the tasks get at least, however long the connections take.
-const TASKS_SHARE: Duration = Duration::from_secs(2);
+const TASKS_SHARE: Duration = Duration::from_millis(300);
 
 /// Longer than the common 60 seconds of clients and proxies, so that they close idle connections first.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -85,7 +85,33 @@ pub enum ServerError {
     Tasks(#[from] Unfinished),
 }
 
-/// A bound address. Connections are accepted once it runs; until then they queue up.
+/// An address that is bound, and belongs to this process. Connections queue up.
+#[derive(Debug)]
+pub struct BoundAddress {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl BoundAddress {
+    /// Binds the address, if it may be listened on.
+    pub fn bind(options: &ServerOptions) -> Result<Self, ServerError> {
+        let listen = options.listen;
+        if !options.insecure && options.tls.is_none() && !listen.ip().to_canonical().is_loopback() {
+            return Err(ServerError::Exposed(listen));
+        }
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let listener = entrance::listen(listen).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(BoundAddress { listener, address })
+    }
+
+    /// The address, with its real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// A server with its address. Connections are accepted once it runs; until then they queue up.
 pub struct Server {
     address: SocketAddr,
     site: Arc<Site>,
@@ -102,18 +128,18 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     pub fn bind(options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
-        let listen = options.listen;
-        if !options.insecure && options.tls.is_none() && !listen.ip().to_canonical().is_loopback() {
-            return Err(ServerError::Exposed(listen));
-        }
+        Self::on(BoundAddress::bind(options)?, options, site)
+    }
+
+    /// The server of an address that was bound with the same options.
+    pub fn on(bound: BoundAddress, options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
+        let BoundAddress { listener, address } = bound;
         let connections = Connections::new();
         let shown = connections.clone();
         site.metrics().source(Box::new(move |text| shown.write_figures(text)));
         let tls = options.tls.clone();
         let config = tls.as_ref().map(Tls::config).transpose()?;
-        let failed = |source| ServerError::Bind { address: listen, source };
-        let listener = entrance::listen(listen).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let failed = |source| ServerError::Bind { address, source };
         let entrance = Entrance { site: Arc::clone(&site), connections: connections.clone() };
         let running = entrance.open(listener, options.workers, config).map_err(failed)?;
         if let Some(tls) = tls.clone() {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use estimand_access::{Access, Openness};
 use estimand_api::access::{Grant, Token};
 use estimand_api::names::NodeName;
@@ -18,6 +18,21 @@ use estimand_cli::credentials::TOKEN_FILE;
 const ALONE: &str = "services that run apart speak to each other with certificates (--tls DIR), or with a token: give the \
     same one to all of them in ESTIMAND_TOKEN, e.g. `export ESTIMAND_TOKEN=$(head -c 32 /dev/urandom | base64 | tr -d \
     '=+/')`";
+
+/// Checks that the services of this process can show others who they are.
+pub fn check(options: &Options, secure: Option<&ServiceTls>) -> anyhow::Result<()> {
+    let given = Credentials::of_environment()?.token;
+    let has_certificate = secure.is_some_and(ServiceTls::is_known_to_others);
+    if given.is_none() && !has_certificate && options.parts.speaks_to_others() && !options.insecure {
+        bail!(ALONE);
+    }
+    Ok(())
+}
+
+/// True if the operator's token is given, and none is made.
+pub fn is_given_a_token() -> bool {
+    Credentials::of_environment().is_ok_and(|given| given.token.is_some())
+}
 
 /// The access of this process, and the credentials of its own parts.
 pub struct Guard {
@@ -41,10 +56,6 @@ impl Guard {
         readiness: &Readiness,
     ) -> anyhow::Result<Guard> {
         let given = Credentials::of_environment()?.token;
-        let has_certificate = secure.as_ref().is_some_and(ServiceTls::is_known_to_others);
-        if given.is_none() && !has_certificate && options.parts.speaks_to_others() && !options.insecure {
-            bail!(ALONE);
-        }
         let keeps = given.is_none() && options.parts.has_registry();
         let kept_in = keeps.then(|| options.data_dir.join(TOKEN_FILE));
         let access = Access::start(
@@ -57,9 +68,6 @@ impl Guard {
             tasks,
             readiness,
         );
-        if keeps {
-            make_folder(&options.data_dir)?;
-        }
         if let Some(secure) = &secure {
             secure.sign_with(&access)?;
         }
@@ -124,10 +132,6 @@ fn openness(options: &Options) -> Openness {
 
 fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
-}
-
-fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
 impl Parts {

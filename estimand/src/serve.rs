@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use estimand_client::{self as client, Client};
+use estimand_client::{self as client, Client, Credentials};
 use estimand_data_service::DataService;
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
@@ -21,7 +21,8 @@ use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::stop::{self, Stop, StopTrigger};
 use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
-use estimand_store::StoreUrl;
+use estimand_store::{Preparation, StoreUrl};
+use estimand_web::server::{BoundAddress, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
 use estimand_cli::output::say;
@@ -30,7 +31,9 @@ use crate::agent;
 use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
 use crate::cli::tls::TlsFiles;
 use crate::defaults;
-use crate::guard::Guard;
+use crate::guard::{self, Guard};
+use crate::keeper::{Keeper, KeeperOptions, Owner};
+use crate::place::{self, Place};
 use crate::telemetry;
 use crate::tls::ServiceTls;
 
@@ -44,6 +47,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// `sqlite://…`, `postgres://…` or `mysql://…`; a SQLite file in the data folder if absent.
     pub store: Option<String>,
+    /// Takes the database over from services that run on it.
+    pub takes_over: bool,
     pub workers: Option<usize>,
     pub insecure: bool,
     /// None: plain HTTP.
@@ -113,53 +118,59 @@ impl Fate {
     }
 }
 
-/// Serves until a signal or a fatal error ends it.
+/// Serves until a signal or a fatal error ends it. Everything that was given is checked before anything is touched.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     telemetry::init(options.log_format, None)?;
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
-    let store = store_url(&options)?;
+    let store = place::store_url(&options)?;
+    guard::check(&options, secure.as_ref())?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
     let fate = Fate { reason: Arc::default(), trigger };
+    let agent = agent_options(&options.parts, &fate)?;
+    let mut server_options = ServerOptions::new(options.listen);
+    (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
+    server_options.tls = secure.as_ref().map(ServiceTls::tls);
+    let bound = BoundAddress::bind(&server_options)?;
+    let scheme = if secure.is_some() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", bound.address());
+    let place = Place::take(&options, &store, &address)?;
+
     // The server goes on while the agent ends, because the agent still delivers to it.
     let (end_server, server_stop) = stop::pair();
-    let parts = Services::start(&options, &store, &fate, &server_stop)?;
-    let mut guard = Guard::start(&options, secure.clone(), &store, &parts.tasks, &parts.readiness)?;
-
+    let (prepared, preparation) = store.after_preparation();
+    let parts = Services::start(&options, &prepared, &fate, &server_stop)?;
+    let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
         parts.routes(&guard)?,
         guard.access.policy(),
         parts.metrics.clone(),
         parts.readiness.clone(),
     );
-    let mut server_options = ServerOptions::new(options.listen);
-    (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
-    server_options.tls = secure.as_ref().map(ServiceTls::tls);
-    let server = Server::bind(&server_options, site)?;
-    let scheme = if secure.is_some() { "https" } else { "http" };
-    let address = format!("{scheme}://{}", server.address());
+    let server = Server::on(bound, &server_options, site)?;
     guard.listens_at(&address);
     parts.introduce(&options.parts, &address, &guard)?;
-    if options.parts.defaults() == Defaults::Standard {
-        let client = guard.client(&address, client::Options::default()).context("its own address")?;
-        parts
-            .tasks
-            .spawn_once("defaults", move |stop| async move { defaults::register(&client, &stop).await });
-    }
-    let agent = match &options.parts {
-        Parts::All { agent: Some(agent), .. } => Some(start_agent(agent, &address, &guard, &fate).await?),
-        _ => None,
+    let agent = match agent {
+        Some(agent) => Some(start_agent(agent, &address, &guard).await?),
+        None => None,
     };
+    say(&format!("listening on {address}\n"));
+    let greeting = greeting(&address, &options, &store, &guard);
+    let keeper = parts.keep(&options, store, &preparation, &address, &fate, move || say(&greeting))?;
     raise_open_files();
-    greet(&address, &options, &store, &guard);
 
     let (served, ()) =
         tokio::join!(server.run_until(server_stop, &parts.tasks), end_in_order(stop, agent, end_server));
+    preparation.halt();
     if let Some(data) = parts.data {
         tokio::task::spawn_blocking(move || data.1.finish()).await.context("the writer did not end")?;
     }
-    drop(signals);
-    served?;
+    drop((keeper, place, signals));
+    match served {
+        // They waited for something that is away; all that was acknowledged is stored.
+        Err(ServerError::Tasks(unfinished)) => tracing::warn!("{unfinished}"),
+        served => served?,
+    }
     fate.outcome()
 }
 
@@ -176,12 +187,17 @@ struct Services {
 impl Services {
     fn start(options: &Options, store: &StoreUrl, fate: &Fate, stop: &Stop) -> anyhow::Result<Self> {
         let (tasks, readiness, metrics) = (Tasks::new(), Readiness::new(), Metrics::new());
+        let defaults = match options.parts.defaults() {
+            Defaults::Standard => defaults::registrations()?,
+            Defaults::None => Vec::new(),
+        };
         let registry = options.parts.has_registry().then(|| {
             let fate = fate.clone();
             let options = RegistryOptions {
                 store: store.clone(),
                 clock: Arc::new(SystemClock),
                 check: Box::new(estimand_slot_agent::check),
+                defaults,
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
             };
             Registry::start(options, &tasks, &readiness)
@@ -221,6 +237,32 @@ impl Services {
             data = Some(started.context("cannot start the data service")?);
         }
         Ok(Services { tasks, readiness, metrics, registry, manager, data })
+    }
+
+    /// Starts the keeper of their store, for which they wait.
+    fn keep(
+        &self,
+        options: &Options,
+        store: StoreUrl,
+        preparation: &Preparation,
+        address: &str,
+        fate: &Fate,
+        on_prepared: impl FnOnce() + Send + 'static,
+    ) -> anyhow::Result<Keeper> {
+        let owners =
+            [(options.parts.has_registry(), Owner::Registry), (options.parts.has_data(), Owner::Data)];
+        let fate = fate.clone();
+        let options = KeeperOptions {
+            store,
+            preparation: preparation.clone(),
+            owners: owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect(),
+            takes_over: options.takes_over,
+            description: place::description(address),
+            ready: self.readiness.part("store"),
+            on_prepared: Box::new(on_prepared),
+            on_fatal: Box::new(move |reason| fate.seal(reason)),
+        };
+        Keeper::start(options).context("cannot start a thread")
     }
 
     /// The routes of all parts of this process, whose figures are on `/metrics` from then on.
@@ -276,22 +318,23 @@ impl Services {
     }
 }
 
+/// The options of the agent of this process, checked; its services and its credentials there are not known yet.
+fn agent_options(parts: &Parts, fate: &Fate) -> anyhow::Result<Option<estimand_slot_agent::AgentOptions>> {
+    let Parts::All { agent: Some(options), .. } = parts else { return Ok(None) };
+    let fate = fate.clone();
+    // It ends with everything that it could tell of its end.
+    let fatal = Arc::new(move |reason: &str| fate.seal(reason));
+    agent::options(options, Vec::new(), Credentials::default(), false, fatal).map(Some)
+}
+
 async fn start_agent(
-    options: &AgentOptions,
+    options: estimand_slot_agent::AgentOptions,
     address: &str,
     guard: &Guard,
-    fate: &Fate,
 ) -> anyhow::Result<Agent> {
-    let fate = fate.clone();
-    let servers = vec![address.to_owned()];
-    // It ends with everything that it could tell of its end.
-    let options = agent::options(
-        options,
-        servers,
-        guard.of_agent(&options.node),
-        false,
-        Arc::new(move |reason| fate.seal(reason)),
-    )?;
+    let credentials = guard.of_agent(&options.node);
+    let options =
+        estimand_slot_agent::AgentOptions { servers: vec![address.to_owned()], credentials, ..options };
     Agent::start(options).await.context("cannot start the agent of this machine")
 }
 
@@ -303,37 +346,21 @@ async fn end_in_order(stop: Stop, agent: Option<Agent>, end_server: StopTrigger)
     end_server.request();
 }
 
-fn store_url(options: &Options) -> anyhow::Result<StoreUrl> {
-    let url = match &options.store {
-        Some(url) => url.clone(),
-        None => {
-            let folder = &options.data_dir;
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            let folder =
-                folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
-            format!("sqlite://{}", folder.join("estimand.db").display())
-        }
-    };
-    Ok(StoreUrl::parse(&url)?)
-}
-
-/// The first line is for programs: they read the address from it. The rest is for people.
-fn greet(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) {
-    let mut text = format!("listening on {address}\n");
-    if let Parts::All { agent, .. } = &options.parts {
-        text.push_str(&format!("storing in {store}\n"));
-        if let Some(place) = guard.kept_in() {
-            text.push_str(&format!("the operator's token is in {}\n", place.display()));
-        }
-        if let Some(agent) = agent {
-            text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
-        }
-        text.push_str(&format!(
-            "\nTry, in another terminal:\n  \
-             curl -X POST {address}/api/data -d '{{\"dataName\":\"cpu_usage\",\"nodeName\":\"node-1\",\"dataValue\":0.42}}'\n  \
-             curl '{address}/api/data?dataName=cpu_usage'\n  \
-             estimand --server {address} watch\n\n"
-        ));
+/// The lines below the first one, which is for programs: they read the address from it. These are for people.
+fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
+    let Parts::All { agent, .. } = &options.parts else { return String::new() };
+    let mut text = format!("storing in {store}\n");
+    if let Some(place) = guard.kept_in() {
+        text.push_str(&format!("the operator's token is in {}\n", place.display()));
     }
-    say(&text);
+    if let Some(agent) = agent {
+        text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
+    }
+    text.push_str(&format!(
+        "\nTry, in another terminal:\n  \
+         curl -X POST {address}/api/data -d '{{\"dataName\":\"cpu_usage\",\"nodeName\":\"node-1\",\"dataValue\":0.42}}'\n  \
+         curl '{address}/api/data?dataName=cpu_usage'\n  \
+         estimand --server {address} watch\n\n"
+    ));
+    text
 }

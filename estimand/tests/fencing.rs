@@ -34,11 +34,11 @@ fn values(http: &Http) -> Vec<Value> {
     all.into_iter().map(|mut one| one["dataValue"].take()).collect()
 }
 
-/// The second data service over a store takes over; the first one ends itself and writes no more.
+/// The second data service over a store takes over, if it is told to; the first one ends itself and writes no more.
 fn the_later_data_service_wins(store: &str) {
     let mut first = service(&["data"], store).start();
     write(&first.http(), "first").expect_status(201);
-    let mut second = service(&["data"], store).start();
+    let mut second = service(&["data", "--take-over"], store).start();
     assert_eq!(values(&second.http()), ["first"], "it begins with everything that was acknowledged");
     write(&second.http(), "second").expect_status(200);
 
@@ -61,12 +61,6 @@ fn the_later_data_service_wins(store: &str) {
 }
 
 #[test]
-fn the_later_data_service_wins_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    the_later_data_service_wins(&format!("sqlite://{}", folder.path().join("store.db").display()));
-}
-
-#[test]
 fn the_later_data_service_wins_on_postgres() {
     the_later_data_service_wins(&databases::postgres().fresh_url());
 }
@@ -86,7 +80,7 @@ fn the_later_registry_wins() {
     };
     let mut first = service(&["registry"], &store).start();
     assert_eq!(register(&first.http(), "one").unwrap().status, 201);
-    let second = service(&["registry"], &store).start();
+    let second = service(&["registry", "--take-over"], &store).start();
     assert_eq!(register(&second.http(), "two").unwrap().status, 201);
     let late = register(&first.http(), "late");
     assert!(late.as_ref().map_or(true, |answer| answer.status == 503), "{late:?}");

@@ -54,6 +54,9 @@ pub struct RegistryOptions {
     pub clock: Arc<dyn Clock>,
     /// Says why no agent would run a registration; the registry knows nothing of commands.
     pub check: Check,
+    /// Registered before anybody is answered, but for names that were registered before, or are bound: a changed one
+    /// stays changed and a deleted one stays deleted.
+    pub defaults: Vec<Registration>,
     pub on_fatal: OnFatal,
 }
 
@@ -92,11 +95,11 @@ impl Shared {
 impl Registry {
     /// Starts the tasks; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: RegistryOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let RegistryOptions { store, clock, check, on_fatal } = options;
+        let RegistryOptions { store, clock, check, defaults, on_fatal } = options;
         let (histories, managers) = (Histories::default(), Managers::new());
         let shared =
             Arc::new(Shared { registrations: ArcSwapOption::empty(), histories, managers, clock, check });
-        let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()));
+        let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()), defaults);
         let on_taken_over = Box::new(move || on_fatal(problems::TAKEN_OVER));
         let writer = Writer::start(tasks, "registry", state, readiness.part("registry"), on_taken_over);
         let (telling, driving) = (Arc::clone(&shared), tasks.clone());

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use estimand_api::names::DataName;
+use estimand_api::registration::Registration;
 use estimand_runtime::Ticket;
 use estimand_runtime::single_writer::{Decision, Request, State, StorageError};
 
@@ -13,12 +14,16 @@ use crate::core::{Edit, Registrations, Rejection, RenderedRegistration};
 use crate::http::problems::TAKEN_OVER;
 use crate::storage::{self, Storage, rows};
 
+/// The author of the default registrations in the audit trail.
+const DEFAULTS_BY: &str = "estimand";
+
 /// The state that the writer owns.
 pub struct RegistryState {
     shared: Arc<Shared>,
     storage: Storage,
     /// The highest version that each name ever had.
     versions: HashMap<String, u64>,
+    defaults: Vec<Registration>,
 }
 
 /// Registers or replaces.
@@ -37,8 +42,8 @@ pub struct Remove {
 pub type HistoriesTicket = Option<Ticket>;
 
 impl RegistryState {
-    pub fn new(shared: Arc<Shared>, storage: Storage) -> Self {
-        RegistryState { shared, storage, versions: HashMap::new() }
+    pub fn new(shared: Arc<Shared>, storage: Storage, defaults: Vec<Registration>) -> Self {
+        RegistryState { shared, storage, versions: HashMap::new(), defaults }
     }
 
     fn registrations(&self) -> Arc<Registrations> {
@@ -52,6 +57,36 @@ impl RegistryState {
 
     fn show(&self, registrations: Registrations) {
         self.shared.registrations.store(Some(Arc::new(registrations)));
+    }
+
+    /// Stores the default registrations that were never there. A later attempt goes on where an earlier one broke off.
+    async fn store_defaults(
+        &mut self,
+        mut registrations: Registrations,
+        bound: &[String],
+    ) -> Result<Registrations, StorageError> {
+        for default in self.defaults.clone() {
+            let name = default.data_name.clone();
+            if self.versions.contains_key(name.as_str()) || bound.iter().any(|bound| bound == name.as_str()) {
+                continue;
+            }
+            let occasion = self.occasion(&name, DEFAULTS_BY);
+            match edit::decide(&registrations, Ask::Create(default), occasion) {
+                Ok(Outcome::Edit(edit, _)) => {
+                    self.storage.store(&edit).await.map_err(|error| storage::outcome(&error))?;
+                    self.versions.insert(name.to_string(), edit.version);
+                    registrations = registrations.with(&name, edit.after.clone());
+                }
+                Ok(Outcome::Unchanged(_)) => {}
+                Err(rejection) => tracing::error!(%rejection, %name, "a default collector is not registered"),
+            }
+        }
+        if !std::mem::take(&mut self.defaults).is_empty() {
+            tracing::info!(
+                "the default collectors are registered, but for those that somebody changed or deleted"
+            );
+        }
+        Ok(registrations)
     }
 
     fn tell_histories(&self, edit: &Edit) -> HistoriesTicket {
@@ -71,6 +106,7 @@ impl State for RegistryState {
         self.versions = contents.versions;
         let before = self.shared.registrations.load().as_ref().map_or(0, |before| before.generation);
         let registrations = Registrations::new(before + 1, by_name);
+        let registrations = self.store_defaults(registrations, &contents.bound).await?;
         tracing::info!(registrations = registrations.len(), "the registrations are loaded");
         self.show(registrations);
         self.shared.histories.ask();

@@ -26,6 +26,10 @@ pub struct ServiceArgs {
     /// environment, as arguments are seen by others [default: the file estimand.db in the data folder]
     #[arg(long, value_name = "URL", env = "ESTIMAND_STORE", hide_env_values = true)]
     store: Option<String>,
+    /// Take a PostgreSQL or MariaDB database over from a registry or data service that runs on it, which then ends;
+    /// without this only one that has ended is followed
+    #[arg(long)]
+    take_over: bool,
     /// How many threads answer requests [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -64,6 +68,7 @@ impl ServiceArgs {
             listen: self.listen,
             data_dir: self.data_dir(),
             store: self.store,
+            takes_over: self.take_over,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
             tls: self.tls.files(),

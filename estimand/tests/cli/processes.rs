@@ -81,8 +81,8 @@ fn an_agent_does_not_start_where_it_cannot_work() {
     let own = tempfile::tempdir().unwrap();
     let fresh = own.path().join("agent").display().to_string();
     let taken = session.folder().join("agent").canonicalize().unwrap().display().to_string();
-    let says = format!("the data folder {taken} is used by another agent that runs on this machine");
-    refuses(&session, &["agent", "--node", "node-2", "--data-dir", &taken], 1, &says);
+    let says = format!("the data folder {taken} is used by another agent, process ");
+    refuses(&session, &["agent", "--node", "node-1", "--data-dir", &taken], 1, &says);
     let says = "--allow: cannot allow /does/not/exist: No such file or directory";
     refuses(
         &session,

@@ -15,10 +15,10 @@ use diesel::result::QueryResult;
 use diesel::sql_types::Text;
 
 use crate::driver::{Driver, MysqlWrapper, PgWrapper};
-use crate::error::Failure;
+use crate::error::{Cause, Failure};
 use crate::tls;
 use crate::url::Target;
-use crate::{Error, Halt};
+use crate::{Error, Halt, StoreUrl};
 
 /// The owner of a connection keeps this in a box.
 #[allow(clippy::large_enum_variant)]
@@ -68,24 +68,34 @@ const MYSQL_SETTINGS: &str = "SET SESSION autocommit = 1, \
      SESSION innodb_lock_wait_timeout = 5, SESSION wait_timeout = 2147483; \
      SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
 
-/// Opens `target`; the connection to a server comes with its driver.
-pub(crate) fn open(target: &Target, halt: &Halt) -> Result<(Backend, Option<Driver>), Error> {
-    match target {
-        Target::Sqlite(path) => Ok((Backend::Sqlite(open_sqlite(path)?), None)),
+/// Opens a store; the connection to a server comes with its driver.
+pub(crate) fn open(url: &StoreUrl, halt: &Halt) -> Result<(Backend, Option<Driver>), Error> {
+    let mut halts = vec![halt.clone()];
+    halts.extend(url.gate.iter().map(|gate| gate.halt().clone()));
+    match &url.target {
+        Target::Sqlite(path) => {
+            // The one that prepared the store has emptied the log, and since then only this process has written it.
+            let empties_log = url.gate.as_ref().is_none_or(|gate| gate.has_broken());
+            Ok((Backend::Sqlite(open_sqlite(path, empties_log)?), None))
+        }
         Target::Postgres { config, trust } => {
             trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
-            open_server(|driver| {
+            open_server(halts, |driver| {
                 let mut connection = driver.postgres(config, trust.as_ref(), halt)?;
-                connection.batch_execute(POSTGRES_SETTINGS).map_err(|error| error.to_string())?;
+                connection
+                    .batch_execute(POSTGRES_SETTINGS)
+                    .map_err(|error| Cause::passing(error.to_string()))?;
                 Ok(Backend::Postgres(connection))
             })
         }
         Target::Mysql { opts, trust } => {
             tls::install_provider();
             trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
-            open_server(|driver| {
+            open_server(halts, |driver| {
                 let mut connection = driver.mysql(opts, halt)?;
-                connection.batch_execute(MYSQL_SETTINGS).map_err(|error| error.to_string())?;
+                connection
+                    .batch_execute(MYSQL_SETTINGS)
+                    .map_err(|error| Cause::passing(error.to_string()))?;
                 Ok(Backend::Mysql(connection))
             })
         }
@@ -93,15 +103,16 @@ pub(crate) fn open(target: &Target, halt: &Halt) -> Result<(Backend, Option<Driv
 }
 
 fn open_server(
-    connect: impl FnOnce(&Driver) -> Result<Backend, String>,
+    halts: Vec<Halt>,
+    connect: impl FnOnce(&Driver) -> Result<Backend, Cause>,
 ) -> Result<(Backend, Option<Driver>), Error> {
-    let lost = |cause| Error::Connection { doing: OPENING, cause };
-    let driver = Driver::start().map_err(|error| lost(error.to_string()))?;
+    let driver = Driver::start(halts)
+        .map_err(|error| Error::Connection { doing: OPENING, cause: error.to_string() })?;
     match connect(&driver) {
         Ok(backend) => Ok((backend, Some(driver))),
         Err(cause) => {
             driver.close((), false);
-            Err(lost(cause))
+            Err(cause.error(OPENING))
         }
     }
 }
@@ -112,7 +123,7 @@ struct JournalMode {
     journal_mode: String,
 }
 
-fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
+fn open_sqlite(path: &Path, empties_log: bool) -> Result<SqliteConnection, Error> {
     let refused =
         |cause: String| Error::Refused { doing: OPENING, cause: format!("{}: {cause}", path.display()) };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -128,7 +139,10 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
         .and_then(|()| use_write_ahead_log(&mut connection))
         .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
-        .and_then(|mode| connection.batch_execute(EMPTY_THE_LOG).map(|()| mode))
+        .and_then(|mode| match empties_log {
+            true => connection.batch_execute(EMPTY_THE_LOG).map(|()| mode),
+            false => Ok(mode),
+        })
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
             "wal" => Ok(()),

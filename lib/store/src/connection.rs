@@ -7,6 +7,7 @@
 //! If such a call had sent its COMMIT, that may still take effect later. Writers are safe from it:
 //! the first statement of each locks the owner's row, so a new attempt waits for the old one's end.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use diesel::result::QueryResult;
 use crate::backend::{self, Backend};
 use crate::driver::{Driver, Unwound, caught};
 use crate::error::{Failure, is_sqlite_io, lost};
+use crate::preparation::Gate;
 use crate::{Error, Halt, StoreUrl};
 
 /// The victim of a deadlock is run again after these pauses, in which the winner can finish: without
@@ -24,6 +26,7 @@ const PAUSES: [Duration; 3] =
 
 pub struct Connection {
     live: Option<Box<Live>>,
+    gate: Option<Arc<Gate>>,
 }
 
 struct Live {
@@ -37,15 +40,24 @@ impl Connection {
     }
 
     /// The same, but gives up at once when `halt` is requested, also while a name server or a server does not
-    /// answer.
+    /// answer. From then on no statement takes longer than a moment.
     pub fn open_until(url: &StoreUrl, halt: &Halt) -> Result<Self, Error> {
-        match caught(|| backend::open(&url.target, halt)) {
+        let gate = url.gate.clone();
+        if let Some(gate) = &gate {
+            gate.pass(halt)?;
+        }
+        match caught(|| backend::open(url, halt)) {
             Ok(opened) => {
                 let (backend, driver) = opened?;
-                Ok(Self { live: Some(Box::new(Live { backend, driver })) })
+                Ok(Self { live: Some(Box::new(Live { backend, driver })), gate })
             }
             Err(unwound) => Err(lost_or_panic("opening the store", unwound)),
         }
+    }
+
+    /// True if the tables were made before this connection was opened.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// True if an earlier [`Error::Connection`] closed the connection.
@@ -113,6 +125,7 @@ impl Connection {
         };
         match caught(|| work(&mut live)) {
             Ok(Err(error @ Error::Connection { .. })) => {
+                self.note_break();
                 live.close(false);
                 Err(error)
             }
@@ -121,9 +134,16 @@ impl Connection {
                 result
             }
             Err(unwound) => {
+                self.note_break();
                 live.close(false);
                 Err(lost_or_panic(doing, unwound))
             }
+        }
+    }
+
+    fn note_break(&self) {
+        if let Some(gate) = &self.gate {
+            gate.note_break();
         }
     }
 }

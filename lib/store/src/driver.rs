@@ -20,7 +20,8 @@ use tokio::time::timeout;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::Halt;
-use crate::error::explain;
+use crate::error::Cause;
+use crate::halt::LAST_MOMENTS;
 use crate::tls::Trust;
 use crate::url::CONNECT_TIMEOUT;
 
@@ -44,6 +45,8 @@ struct Inner {
     /// Present until this is dropped.
     runtime: Option<Runtime>,
     deadline_ms: AtomicU64,
+    /// Each of these ends a wait, a moment later.
+    halts: Vec<Halt>,
 }
 
 impl Inner {
@@ -62,16 +65,34 @@ impl Drop for Inner {
     }
 }
 
+async fn elapsed(halts: &[Halt]) {
+    match halts {
+        [] => std::future::pending().await,
+        [one] => one.elapsed().await,
+        [one, other, ..] => tokio::select! {
+            () = one.elapsed() => {}
+            () = other.elapsed() => {}
+        },
+    }
+}
+
 /// The payload that unwinds the stack when a deadline passes.
 struct TimedOut(Duration);
 
 impl BlockOn for Driver {
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         let deadline = Duration::from_millis(self.0.deadline_ms.load(Ordering::Relaxed));
-        match self.0.runtime().block_on(async { timeout(deadline, future).await }) {
+        let waited = self.0.runtime().block_on(async {
+            tokio::select! {
+                biased;
+                waited = timeout(deadline, future) => waited.map_err(|_| deadline),
+                () = elapsed(&self.0.halts) => Err(LAST_MOMENTS),
+            }
+        });
+        match waited {
             Ok(output) => output,
             // Unlike `panic!`, this tells no panic hook: a slow server is no bug.
-            Err(_) => resume_unwind(Box::new(TimedOut(deadline))),
+            Err(deadline) => resume_unwind(Box::new(TimedOut(deadline))),
         }
     }
 
@@ -81,9 +102,10 @@ impl BlockOn for Driver {
 }
 
 impl Driver {
-    pub(crate) fn start() -> std::io::Result<Self> {
+    /// Once one of `halts` is requested, no wait lasts longer than a moment.
+    pub(crate) fn start(halts: Vec<Halt>) -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let driver = Self(Arc::new(Inner { runtime: Some(runtime), deadline_ms: AtomicU64::new(0) }));
+        let driver = Self(Arc::new(Inner { runtime: Some(runtime), deadline_ms: AtomicU64::new(0), halts }));
         driver.set_deadline(STATEMENT_TIMEOUT);
         Ok(driver)
     }
@@ -98,33 +120,35 @@ impl Driver {
         config: &tokio_postgres::Config,
         trust: Option<&Trust>,
         halt: &Halt,
-    ) -> Result<PgWrapper, String> {
+    ) -> Result<PgWrapper, Cause> {
         let connection = self.connect(halt, async {
             match trust {
                 None => {
                     let (client, driven) =
-                        config.connect(tokio_postgres::NoTls).await.map_err(|error| explain(&error))?;
+                        config.connect(tokio_postgres::NoTls).await.map_err(Cause::of_postgres)?;
                     AsyncPgConnection::try_from_client_and_connection(client, driven).await
                 }
                 Some(trust) => {
-                    let tls = trust.client_config().map_err(|error| error.to_string())?;
+                    let tls = trust.client_config().map_err(|error| Cause::lasting(error.to_string()))?;
                     let (client, driven) =
-                        config.connect(MakeRustlsConnect::new(tls)).await.map_err(|error| explain(&error))?;
+                        config.connect(MakeRustlsConnect::new(tls)).await.map_err(Cause::of_postgres)?;
                     AsyncPgConnection::try_from_client_and_connection(client, driven).await
                 }
             }
-            .map_err(|error| error.to_string())
+            .map_err(|error| Cause::passing(error.to_string()))
         })?;
         Ok(self.wrap(connection))
     }
 
-    pub(crate) fn mysql(&self, opts: &mysql_async::Opts, halt: &Halt) -> Result<MysqlWrapper, String> {
+    pub(crate) fn mysql(&self, opts: &mysql_async::Opts, halt: &Halt) -> Result<MysqlWrapper, Cause> {
         let connection = self.connect(halt, async {
             let connection = timeout(CONNECT_TIMEOUT, mysql_async::Conn::new(opts.clone()))
                 .await
-                .map_err(|_| format!("no answer within {CONNECT_TIMEOUT:?}"))?
-                .map_err(|error| explain(&error))?;
-            AsyncMysqlConnection::try_from(connection).await.map_err(|error| error.to_string())
+                .map_err(|_| Cause::passing(format!("no answer within {CONNECT_TIMEOUT:?}")))?
+                .map_err(Cause::of_mysql)?;
+            AsyncMysqlConnection::try_from(connection)
+                .await
+                .map_err(|error| Cause::passing(error.to_string()))
         })?;
         Ok(self.wrap(connection))
     }
@@ -132,12 +156,12 @@ impl Driver {
     fn connect<C>(
         &self,
         halt: &Halt,
-        connecting: impl Future<Output = Result<C, String>>,
-    ) -> Result<C, String> {
+        connecting: impl Future<Output = Result<C, Cause>>,
+    ) -> Result<C, Cause> {
         self.block_on(async {
             tokio::select! {
                 connected = connecting => connected,
-                () = halt.requested() => Err("it is not waited for any more".to_owned()),
+                _ = halt.requested() => Err(Cause::passing("it is not waited for any more".to_owned())),
             }
         })
     }

@@ -6,6 +6,7 @@
 //! how certain refusals are named.
 
 use diesel::result::{DatabaseErrorKind, Error as Diesel};
+use tokio_postgres::error::SqlState;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,6 +17,10 @@ pub enum Error {
     /// effect or not.
     #[error("{doing}: the database connection is lost: {cause}")]
     Connection { doing: &'static str, cause: String },
+    /// It cannot be opened, and that does not heal by itself: a wrong password, an unknown database, a missing right, a
+    /// certificate that is not trusted.
+    #[error("{doing}: {cause}")]
+    Denied { doing: &'static str, cause: String },
     /// Another process has claimed this owner, or taken over in this role. Nothing took effect, and nothing
     /// will under this claim or leadership.
     #[error("{owner} was claimed by another process: epoch {epoch} is over")]
@@ -102,6 +107,11 @@ const WAITED: &[&str] = &[
 /// SQLITE_FULL, PostgreSQL 53100, MariaDB 1021 and 1114.
 const FULL: &[&str] =
     &["database or disk is full", "No space left on device", "Disk full", "Disk got full", "' is full"];
+/// True if that is said of a disk without room.
+pub(crate) fn is_full(text: &str) -> bool {
+    FULL.iter().any(|full| text.contains(full))
+}
+
 /// MySQL 1290, of a server that follows another one.
 const READ_ONLY: &[&str] = &["running with the --read-only", "running with the --super-read-only"];
 
@@ -117,6 +127,67 @@ fn name(error: &Diesel) -> Name {
         DatabaseErrorKind::Unknown if says(READ_ONLY) => Name::ReadOnly,
         _ => Name::Other,
     }
+}
+
+/// The reason why a server was not reached.
+pub(crate) struct Cause {
+    text: String,
+    /// A person has to act before another attempt can succeed.
+    is_lasting: bool,
+}
+
+/// MySQL's and MariaDB's refusals of a user, a host, a database or a connection without TLS.
+const DENIED_BY_MYSQL: [u16; 9] = [1044, 1045, 1049, 1130, 1142, 1227, 1251, 1698, 3159];
+
+impl Cause {
+    pub(crate) fn passing(text: String) -> Self {
+        Cause { text, is_lasting: false }
+    }
+
+    pub(crate) fn lasting(text: String) -> Self {
+        Cause { text, is_lasting: true }
+    }
+
+    pub(crate) fn of_postgres(error: tokio_postgres::Error) -> Self {
+        let text = explain(&error);
+        // Class 28 is about who may connect.
+        let denied = |state: &SqlState| {
+            state.code().starts_with("28")
+                || [SqlState::INVALID_CATALOG_NAME, SqlState::INSUFFICIENT_PRIVILEGE].contains(state)
+        };
+        let is_unsaid = error.code().is_none()
+            && ["invalid configuration", "authentication error", "server does not support TLS"]
+                .iter()
+                .any(|kind| text.contains(kind));
+        let is_lasting = error.code().is_some_and(denied) || is_unsaid || is_about_trust(&error);
+        Cause { text, is_lasting }
+    }
+
+    pub(crate) fn of_mysql(error: mysql_async::Error) -> Self {
+        let is_lasting = match &error {
+            mysql_async::Error::Server(said) => DENIED_BY_MYSQL.contains(&said.code),
+            mysql_async::Error::Driver(mysql_async::DriverError::NoClientSslFlagFromServer) => true,
+            other => is_about_trust(other),
+        };
+        Cause { text: explain(&error), is_lasting }
+    }
+
+    pub(crate) fn error(self, doing: &'static str) -> Error {
+        match self.is_lasting {
+            true => Error::Denied { doing, cause: self.text },
+            false => Error::Connection { doing, cause: self.text },
+        }
+    }
+}
+
+/// True if the server's certificate, or how it speaks TLS, is the reason.
+fn is_about_trust(error: &(dyn std::error::Error + 'static)) -> bool {
+    if error.is::<rustls::Error>() {
+        return true;
+    }
+    // An I/O error passes over the error that it wraps when asked for its cause.
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    wrapped.is_some_and(|inner| is_about_trust(inner)) || error.source().is_some_and(is_about_trust)
 }
 
 /// The text of an error with its causes: the drivers keep the actual one innermost.

@@ -16,6 +16,7 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use crate::backend::Backend;
 use crate::driver::{MysqlWrapper, PgWrapper, STATEMENT_TIMEOUT};
+use crate::error::is_full;
 use crate::{Connection, Error};
 
 const SQLITE: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
@@ -32,7 +33,11 @@ const POSTGRES_LOCK: i64 = 0x0e57_1a4d;
 type Outcome = Result<(), Box<dyn StdError + Send + Sync>>;
 
 impl Connection {
+    /// Nothing is left to do where the process has prepared the store.
     pub fn migrate(&mut self) -> Result<(), Error> {
+        if self.is_prepared() {
+            return Ok(());
+        }
         self.special(DOING, |backend, driver| {
             if let Some(driver) = driver {
                 driver.set_deadline(MIGRATION_TIMEOUT);
@@ -47,7 +52,7 @@ impl Connection {
             }
             outcome.map_err(|error| {
                 let cause = error.to_string();
-                let locked = backend.is_sqlite() && cause.contains("database is locked");
+                let locked = backend.is_sqlite() && cause.contains("database is locked") || is_full(&cause);
                 match backend.ping() {
                     _ if locked => Error::Busy { doing: DOING, cause },
                     Ok(()) => Error::Refused { doing: DOING, cause },

@@ -118,6 +118,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_holder (name) {
+        name -> Text,
+        holder -> Text,
+        beat -> BigInt,
+    }
+}
+
+diesel::table! {
     t_leader (role) {
         role -> Text,
         epoch -> BigInt,

@@ -5,14 +5,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use url::form_urlencoded;
 
 use crate::Error;
 use crate::error::explain;
+use crate::preparation::Gate;
 use crate::tls::Trust;
 
 /// How long one address may take to accept a connection.
@@ -28,8 +30,10 @@ const FORMS: &str = "sqlite://PATH, postgres://USER[:PASSWORD]@HOST[:PORT]/DATAB
 /// A parsed store URL. Shown without its password.
 #[derive(Clone)]
 pub struct StoreUrl {
-    shown: String,
+    pub(crate) shown: String,
     pub(crate) target: Target,
+    /// None: connections are opened at once.
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 #[derive(Clone)]
@@ -54,7 +58,15 @@ impl StoreUrl {
 
     /// True for SQLite: a file of this machine, which one process uses at a time.
     pub fn is_sqlite(&self) -> bool {
-        matches!(self.target, Target::Sqlite(_))
+        self.file().is_some()
+    }
+
+    /// The file of a SQLite store.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Sqlite(path) => Some(path),
+            Target::Postgres { .. } | Target::Mysql { .. } => None,
+        }
     }
 }
 
@@ -174,7 +186,11 @@ fn sqlite(path: &str) -> Result<StoreUrl, Error> {
             "{unfit:?} can't be in a file's name here: SQLite takes no parameters, and the path is taken as it is"
         )));
     }
-    Ok(StoreUrl { shown: format!("sqlite://{path}"), target: Target::Sqlite(PathBuf::from(path)) })
+    Ok(StoreUrl {
+        shown: format!("sqlite://{path}"),
+        target: Target::Sqlite(PathBuf::from(path)),
+        gate: None,
+    })
 }
 
 fn postgres(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
@@ -205,7 +221,8 @@ fn postgres(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
         .keepalives_interval(KEEPALIVE_INTERVAL)
         .keepalives_retries(KEEPALIVE_RETRIES)
         .tcp_user_timeout(crate::driver::STATEMENT_TIMEOUT);
-    Ok(StoreUrl { shown: parts.shown(), target: Target::Postgres { config: Box::new(config), trust } })
+    let target = Target::Postgres { config: Box::new(config), trust };
+    Ok(StoreUrl { shown: parts.shown(), target, gate: None })
 }
 
 fn mysql(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
@@ -237,7 +254,8 @@ fn mysql(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
         .stmt_cache_size(0)
         // "No row was changed" and "there is no such row" must differ: that is how fencing is noticed.
         .client_found_rows(true);
-    Ok(StoreUrl { shown: parts.shown(), target: Target::Mysql { opts: opts.into(), trust } })
+    let target = Target::Mysql { opts: opts.into(), trust };
+    Ok(StoreUrl { shown: parts.shown(), target, gate: None })
 }
 
 /// Roots that nothing is checked against would give a false sense of safety.

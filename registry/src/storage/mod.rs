@@ -25,6 +25,8 @@ pub struct Contents {
     pub rows: Vec<RegistrationRow>,
     /// The highest version that each name ever had.
     pub versions: HashMap<String, u64>,
+    /// Names that are bound, as far as this store knows.
+    pub bound: Vec<String>,
 }
 
 impl Storage {
@@ -35,7 +37,7 @@ impl Storage {
     /// Reads everything, after all that was stored under this claim has taken effect or failed for good.
     pub async fn load(&mut self) -> Result<Contents, Error> {
         let claim = self.claim.clone();
-        let (claim, rows, versions) = self
+        let (claim, rows, versions, bindings) = self
             .worker
             .run(move |connection| {
                 let claim = match claim {
@@ -52,12 +54,14 @@ impl Storage {
                         connection.claim(OWNER, 0)?
                     }
                 };
-                Ok((claim, connection.load_registrations()?, connection.last_versions()?))
+                let registrations = connection.load_registrations()?;
+                Ok((claim, registrations, connection.last_versions()?, connection.load_bindings()?))
             })
             .await?;
         self.claim = Some(claim);
         let versions = versions.into_iter().map(|(name, version)| (name, known(version))).collect();
-        Ok(Contents { rows, versions })
+        let bound = bindings.into_iter().map(|row| row.data_name).collect();
+        Ok(Contents { rows, versions, bound })
     }
 
     /// Stores a change together with its entry in the audit trail.
@@ -83,6 +87,8 @@ pub fn outcome(error: &Error) -> StorageError {
     match error {
         Error::Fenced { .. } => StorageError::TakenOver(cause),
         Error::Connection { .. } => StorageError::Unknown(cause),
-        Error::Busy { .. } | Error::Refused { .. } | Error::Url(_) => StorageError::NotStored(cause),
+        Error::Busy { .. } | Error::Refused { .. } | Error::Denied { .. } | Error::Url(_) => {
+            StorageError::NotStored(cause)
+        }
     }
 }

@@ -87,6 +87,7 @@ impl Running {
                 store: store.parse().unwrap(),
                 clock: Arc::new(SystemClock),
                 check: Box::new(|_| Ok(())),
+                defaults: Vec::new(),
                 on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
             };
             let registry = Registry::start(options, tasks, readiness);

@@ -1,0 +1,64 @@
+//! The first start of a new cluster: nobody is told anything wrong meanwhile, and ready means ready.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use estimand_testkit::http::Http;
+use estimand_testkit::process::{self, free_port};
+use estimand_testkit::wait::{self, PATIENCE};
+
+use crate::long_or;
+
+/// Longer than any start takes that waits for nothing, beside the pace of the machine.
+const STANDSTILL: Duration = Duration::from_secs(1);
+
+/// Every answer that is not "not yet" has to be right.
+fn look(base: &str, folder: &std::path::Path, defaults: usize) -> bool {
+    let http = Http::new(base).showing(None);
+    let ready = http.try_request("GET", "/readyz", &[], b"").is_ok_and(|answer| answer.status == 200);
+    if let Ok(token) = fs::read_to_string(folder.join("token")) {
+        let operator = Http::new(base).showing(Some(token.trim()));
+        if let Ok(answer) = operator.try_request("GET", "/api/tokens", &[], b"") {
+            assert!(matches!(answer.status, 200 | 503), "the operator's token: {answer}");
+        }
+        // It has an input that is a default.
+        let estimator = br#"{"dataName":"cap","cmd":"capability_config","mode":"builtin","kind":"processor","inputs":["cpu"],"max-Time":5}"#;
+        if let Ok(answer) = operator.try_request("POST", "/api/registry", &[], estimator) {
+            assert!(matches!(answer.status, 201 | 409 | 503), "an estimator: {answer}");
+        }
+    }
+    if let Ok(answer) = http.try_request("GET", "/api/registry", &[], b"") {
+        assert!(matches!(answer.status, 200 | 503), "{answer}");
+        if answer.status == 200 {
+            let count = answer.json().as_array().unwrap().len();
+            assert!(count >= defaults, "only {count} registrations are there");
+        }
+    }
+    ready
+}
+
+#[test]
+fn first_starts_neither_stand_still_nor_answer_wrongly() {
+    let mut took = Vec::new();
+    for _ in 0..long_or(200, 10) {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, port) = (folder.path().join("data"), free_port());
+        let began = Instant::now();
+        let starting = process::estimand().args(["up", "--no-agent", "--defaults", "standard"]);
+        let starting = starting.without_token().data_dir(&data).port(port);
+        let (mut service, looked) = std::thread::scope(|scope| {
+            let starting = scope.spawn(|| starting.start());
+            let base = format!("http://127.0.0.1:{port}");
+            let looking = scope.spawn(move || {
+                wait::until(PATIENCE, "it to be ready", || look(&base, &data, 8).then(Instant::now))
+            });
+            (starting.join().unwrap(), looking.join().unwrap())
+        });
+        took.push(looked - began);
+        service.terminate();
+    }
+    took.sort();
+    let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
+    println!("{} first starts: {median:?}, at most {longest:?}", took.len());
+    assert!(longest < median * 2 + STANDSTILL, "{took:?}");
+}

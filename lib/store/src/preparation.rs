@@ -1,0 +1,127 @@
+//! The preparation of a store by a process that has several users of it: one of them makes the tables, and only then do
+//! the others open connections.
+//!
+//! Otherwise they would make the tables all at once, and wait for each other's locks. The users get a [`StoreUrl`] of
+//! [`StoreUrl::after_preparation`]; the one that prepares uses the original one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Halt, StoreUrl};
+
+/// How long a connection waits for the preparation. Its user tries again.
+const WAIT: Duration = Duration::from_secs(1);
+/// Between two looks at the request to give up.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// Tells the users of a store how far its preparation is. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Preparation(Arc<Gate>);
+
+/// The connections of a process to one store.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// The reason why it is not prepared yet; none: it is.
+    missing: Mutex<Option<String>>,
+    prepared: Condvar,
+    /// A connection broke: what it wrote last may be in doubt.
+    has_broken: AtomicBool,
+    /// Ends the waits of all connections.
+    halt: Halt,
+}
+
+impl StoreUrl {
+    /// The same store, whose connections wait until it is prepared.
+    pub fn after_preparation(&self) -> (StoreUrl, Preparation) {
+        let gate = Arc::new(Gate {
+            missing: Mutex::new(Some("it is being opened".to_owned())),
+            prepared: Condvar::new(),
+            has_broken: AtomicBool::new(false),
+            halt: Halt::default(),
+        });
+        (StoreUrl { gate: Some(Arc::clone(&gate)), ..self.clone() }, Preparation(gate))
+    }
+}
+
+impl Preparation {
+    /// The tables are there.
+    pub fn done(&self) {
+        *self.0.lock() = None;
+        self.0.prepared.notify_all();
+    }
+
+    /// It takes longer, for that reason.
+    pub fn delayed(&self, why: &str) {
+        if let Some(missing) = &mut *self.0.lock() {
+            why.clone_into(missing);
+        }
+    }
+
+    /// From now on no connection waits for the database any longer than a moment.
+    pub fn halt(&self) {
+        self.0.halt.request();
+    }
+}
+
+impl Gate {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the store is prepared; the error says why it is not.
+    pub(crate) fn pass(&self, halt: &Halt) -> Result<(), Error> {
+        let end = Instant::now() + WAIT;
+        let mut missing = self.lock();
+        while let Some(why) = &*missing {
+            if Instant::now() >= end || halt.is_requested() || self.halt.is_requested() {
+                return Err(Error::Connection { doing: "opening the store", cause: why.clone() });
+            }
+            missing =
+                self.prepared.wait_timeout(missing, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_broken(&self) -> bool {
+        self.has_broken.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_break(&self) {
+        self.has_broken.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn halt(&self) -> &Halt {
+        &self.halt
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Connection;
+
+    #[test]
+    fn connections_wait_for_the_preparation_and_find_the_tables_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreUrl::parse(&format!("sqlite://{}/store.db", folder.path().display())).unwrap();
+        let (users, preparation) = store.after_preparation();
+        preparation.delayed("the disk is being mounted");
+        let early = Connection::open(&users).err().unwrap().to_string();
+        assert!(early.contains("the disk is being mounted"), "{early}");
+        std::thread::scope(|scope| {
+            let user = scope.spawn(|| {
+                let mut connection = Connection::open(&users)?;
+                connection.migrate()?;
+                connection.claim("data", 0)
+            });
+            Connection::open(&store).unwrap().migrate().unwrap();
+            preparation.done();
+            assert_eq!(user.join().unwrap().unwrap().epoch, 1);
+        });
+        let (users, preparation) = store.after_preparation();
+        preparation.halt();
+        assert!(Connection::open(&users).is_err(), "it is not waited for after the end");
+    }
+}

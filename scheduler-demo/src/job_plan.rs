@@ -170,7 +170,7 @@ impl fmt::Display for JobPlan {
                 number(expected.seconds[i]),
             ]);
         }
-        f.write_str(&crate::report::table(&rows, &[1, 3, 4, 5]))?;
+        f.write_str(&crate::columns::columns(&rows, &[1, 3, 4, 5]))?;
         let mut moves = String::new();
         for transfer in &self.plan.transfers {
             let (from, to) = (self.problem.name(transfer.from), self.problem.name(transfer.to));

@@ -4,6 +4,7 @@
 //! makes a plan of them; [`run`] carries it out through a dispatcher of [`dispatch`], and [`report`] presents the run. The
 //! crate knows names of data only: no estimator, no collector and no node.
 
+mod columns;
 pub mod dispatch;
 pub mod facts;
 #[cfg(test)]

@@ -4,12 +4,14 @@
 //! that is not empty, since a writer goes on in the old one until it has opened the new one. A file
 //! that was deleted is read to its end and let go, because holding it keeps its space.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Instant;
 
+use serde_json::json;
+
 use super::find::renamed;
-use super::pattern::{Match, Pattern};
+use super::matches::Matches;
+use super::pattern::Match;
 use super::place::{PartialLine, Place, Tail};
 use super::scan::{backwards, bare, forwards};
 use super::source::{Reads, Source};
@@ -17,48 +19,6 @@ use super::{Options, stored};
 
 /// The places in as many files are remembered, so that going back to one of them repeats nothing.
 const MOST_KNOWN: usize = 32;
-
-/// The matches so far.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Matches {
-    /// The newest last; one more than is asked for, because the last may be taken back.
-    pub matches: VecDeque<Match>,
-    pub count: u64,
-    most: usize,
-}
-
-impl Matches {
-    pub(super) fn new(lines: usize) -> Self {
-        Matches { matches: VecDeque::new(), count: 0, most: lines + 1 }
-    }
-
-    /// The newest, newest first.
-    pub(super) fn last(&self, lines: usize) -> impl Iterator<Item = &Match> {
-        self.matches.iter().rev().take(lines)
-    }
-
-    fn line(&mut self, pattern: &Pattern, line: &[u8], at: Option<&str>) -> bool {
-        let Some(one) = pattern.on(line, at) else { return false };
-        self.push(one);
-        true
-    }
-
-    fn push(&mut self, one: Match) {
-        self.count += 1;
-        self.matches.push_back(one);
-        if self.matches.len() > self.most {
-            self.matches.pop_front();
-        }
-    }
-
-    /// Forgets what a line gave that was not whole after all.
-    fn take_back(&mut self, tail: Option<Tail>) {
-        if tail.and_then(|tail| tail.taken).is_some_and(|taken| taken.matched) {
-            self.matches.pop_back();
-            self.count = self.count.saturating_sub(1);
-        }
-    }
-}
 
 /// The current file.
 struct OpenFile {
@@ -142,7 +102,7 @@ impl Follower {
     /// been spared, and nothing now.
     pub(super) fn keep(&mut self) {
         let Some(folder) = &self.options.folder else { return };
-        let text = stored::written(self);
+        let text = written(self);
         if self.restored && text != self.written && stored::write(folder, &text).is_ok() {
             self.written = text;
         }
@@ -257,4 +217,21 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// The state as it is stored.
+fn written(follower: &Follower) -> String {
+    let all = |places: &[Place]| places.iter().map(Place::written).collect::<Vec<_>>();
+    let value = json!({
+        "path": follower.options.target.to_string(),
+        "pattern": follower.options.pattern.text(),
+        "lines": follower.options.lines,
+        "begun": follower.begun,
+        "count": follower.seen.count,
+        "matches": follower.seen.matches.iter().map(Match::shown).collect::<Vec<_>>(),
+        "file": follower.path(),
+        "place": follower.place().map(Place::written),
+        "known": all(&follower.known),
+    });
+    value.to_string()
 }

@@ -14,6 +14,7 @@ use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundi
 
 mod find;
 mod follow;
+mod matches;
 mod pattern;
 mod place;
 mod scan;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Options;
-use super::follow::{Follower, Matches};
+use super::matches::Matches;
 use super::pattern::Match;
 use super::place::Place;
 
@@ -36,22 +36,6 @@ pub(super) fn write(folder: &Path, text: &str) -> std::io::Result<()> {
     let new = folder.join("log_tail.json.new");
     std::fs::write(&new, text)?;
     std::fs::rename(new, path(folder))
-}
-
-pub(super) fn written(follower: &Follower) -> String {
-    let all = |places: &[Place]| places.iter().map(Place::written).collect::<Vec<_>>();
-    let value = json!({
-        "path": follower.options.target.to_string(),
-        "pattern": follower.options.pattern.text(),
-        "lines": follower.options.lines,
-        "begun": follower.begun,
-        "count": follower.seen.count,
-        "matches": follower.seen.matches.iter().map(Match::shown).collect::<Vec<_>>(),
-        "file": follower.path(),
-        "place": follower.place().map(Place::written),
-        "known": all(&follower.known),
-    });
-    value.to_string()
 }
 
 /// Reads what was written for the same; none if it was for something else, or nothing was read then.

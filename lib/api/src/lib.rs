@@ -17,6 +17,7 @@ pub mod instant;
 pub mod json;
 pub mod names;
 pub mod node;
+mod node_state;
 pub mod pointer;
 pub mod problem;
 pub mod registration;

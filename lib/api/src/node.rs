@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::assignment::AssignedRegistration;
 use crate::names::{DataName, NodeName};
+pub use crate::node_state::NodeState;
 use crate::registration::Registration;
 use crate::schema;
 use crate::selector::{KEY_PATTERN, VALUE_PATTERN};
@@ -44,24 +45,6 @@ pub struct Facts {
     pub containment: String,
     /// The folders whose executables may run.
     pub allow: Vec<String>,
-}
-
-/// Whether a node is heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeState {
-    Ready,
-    /// It missed its heartbeats, or its agent said that it leaves.
-    Lost,
-}
-
-impl NodeState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NodeState::Ready => "ready",
-            NodeState::Lost => "lost",
-        }
-    }
 }
 
 /// A node as the manager knows it.

@@ -9,7 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::names::{DataName, NodeName};
-use crate::node::NodeState;
+use crate::node_state::NodeState;
 use crate::schema::{literal, of, optional};
 
 /// The most of a run's stderr that a status carries: its end.

@@ -5,23 +5,16 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::Signal;
 
 use super::cgroup_v1::V1;
 use super::cgroup_v2::V2;
+use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
 use super::protocol::ContainmentKind;
 use super::{CgroupMode, cgroup, orphans};
-
-/// How many processes, with their threads, a cell may hold unless its registration sets a limit: enough for a
-/// virtual machine with some threads a core, and few enough that a fork bomb leaves processor time to others.
-pub(super) fn default_processes() -> u64 {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    128.max(4 * cores + 64)
-}
 
 /// The means by which processes are held together here.
 #[derive(Debug)]
@@ -30,24 +23,6 @@ pub(super) enum Containment {
     V2(V2),
     /// The launcher is a subreaper and looks through the process table.
     Tree,
-}
-
-/// The groups of one cell.
-#[derive(Debug)]
-pub(super) struct Groups {
-    /// The one that holds every process. It lists them, and shows whether it is empty.
-    pub main: PathBuf,
-    /// Further ones, for limits.
-    pub others: Vec<PathBuf>,
-    /// The one that counts kills for want of memory.
-    pub memory: Option<PathBuf>,
-    pub version: Version,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
-    V1,
-    V2,
 }
 
 #[derive(Debug)]
@@ -220,23 +195,5 @@ impl Cell {
         let Some(groups) = &self.groups else { return true };
         // The main one last: as long as it is there, the processes that are left can be found.
         groups.others.iter().all(|group| cgroup::remove(group)) && cgroup::remove(&groups.main)
-    }
-}
-
-impl Groups {
-    fn joins(&self) -> Vec<CString> {
-        let all = std::iter::once(&self.main).chain(&self.others);
-        all.filter_map(|group| CString::new(group.join("cgroup.procs").as_os_str().as_bytes()).ok()).collect()
-    }
-
-    pub fn counts_processes(&self) -> bool {
-        self.version == Version::V1 || self.main.join("pids.max").exists()
-    }
-
-    fn is_empty(&self) -> bool {
-        match self.version {
-            Version::V1 => cgroup::number(&self.main, "pids.current", None).unwrap_or(0) == 0,
-            Version::V2 => cgroup::number(&self.main, "cgroup.events", Some("populated ")).unwrap_or(0) == 0,
-        }
     }
 }

@@ -7,8 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::cell::{Groups, Version, default_processes};
 use super::cgroup;
+use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
 
 /// The agent's group in each hierarchy in which it may have one.

@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::cell::{Groups, Version, default_processes};
 use super::cgroup;
+use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
 
 /// The group that the agent itself moves into.

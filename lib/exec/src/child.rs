@@ -14,43 +14,13 @@ use std::ptr;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
-use serde::{Deserialize, Serialize};
 
+use super::failure::{Failure, Step};
 use super::privileges::PrivilegeDrop;
 use super::protocol::{ProgramSource, Start};
 
-/// The steps of a start, of which one may fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Step {
-    /// The request itself.
-    Request,
-    Fork,
-    Session,
-    Cell,
-    Limits,
-    Directory,
-    Descriptors,
-    Execute,
-    Identity,
-    Capabilities,
-}
-
-/// A step that failed, and the kernel's error number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
-    pub step: Step,
-    pub errno: i32,
-}
-
 /// The largest encoded [`Failure`].
 const MAX_REPORT: usize = 8;
-
-impl Failure {
-    /// Names the step at which an error occurred.
-    pub fn at<E: Into<io::Error>>(step: Step) -> impl FnOnce(E) -> Failure {
-        move |error| Failure { step, errno: error.into().raw_os_error().unwrap_or(libc::EIO) }
-    }
-}
 
 /// Everything that a child needs, made before the fork. Descriptors are the launcher's.
 pub(super) struct Setup<'a> {

@@ -2,9 +2,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -13,11 +13,9 @@ use super::limits::Limits;
 use super::link::{Link, WaitingRun, lock};
 use super::protocol::{ContainmentKind, Deadline, Request};
 use super::run::{Run, RunPipes};
+use super::shared::{LinkState, Shared};
 use super::supervisor::supervise;
 use super::{LaunchError, LauncherOptions, RunSpec, SpawnError};
-
-/// How long a run waits for a launcher that is being started anew.
-const RUN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The agent's handle on its launcher process. When the last handle is dropped, or [`Launcher::stop`] is
 /// called, everything ends.
@@ -26,26 +24,6 @@ pub struct Launcher {
     shared: Arc<Shared>,
     supervisor: Arc<Mutex<Option<JoinHandle<()>>>>,
     stopping: Arc<watch::Sender<bool>>,
-}
-
-/// The state that all handles and cells of a launcher share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub options: LauncherOptions,
-    /// The mark of this agent's runs; each adds its number.
-    pub token: String,
-    pub state: watch::Sender<LinkState>,
-    last_id: AtomicU64,
-    pub containment: Mutex<ContainmentKind>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum LinkState {
-    Up(Arc<Link>),
-    /// A launcher died, and its processes are being ended.
-    Clearing,
-    /// Nothing is left, and there is no launcher.
-    Down,
 }
 
 /// The place of a slot's runs, one at a time. Dropping it ends its run; [`Launcher::close_cell`] also waits.
@@ -236,25 +214,6 @@ impl Drop for Cell {
             && generation == Some(link.generation)
         {
             link.post(&Request::CloseCell { cell: self.id });
-        }
-    }
-}
-
-impl Shared {
-    fn next_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// The connection, if there is one within a short time.
-    async fn link(&self) -> Option<Arc<Link>> {
-        if let LinkState::Up(link) = &*self.state.borrow() {
-            return Some(link.clone());
-        }
-        let mut state = self.state.subscribe();
-        let up = state.wait_for(|state| matches!(state, LinkState::Up(_)));
-        match &*tokio::time::timeout(RUN_PATIENCE, up).await.ok()?.ok()? {
-            LinkState::Up(link) => Some(link.clone()),
-            LinkState::Clearing | LinkState::Down => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::child::{Failure, Step};
+use super::failure::{Failure, Step};
 
 /// The launcher could not be started.
 #[derive(Debug, thiserror::Error)]

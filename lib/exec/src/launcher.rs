@@ -13,13 +13,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Rlimit, Signal};
 
 use super::cell::{Cell, Containment};
-use super::child::Failure;
+use super::failure::Failure;
+use super::poll::Poll;
 use super::privileges::{self, PrivilegeDrop, Privileges};
-use super::process::Poll;
 use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
 use super::socket::{self, Incoming};
+use super::sweeps::{FIRST_PAUSE, Sweeps};
 use super::{CgroupMode, ExceededLimit, Exit, RunOutcome};
-use super::{cgroup, clearing, orphans};
+use super::{cgroup, orphans};
 
 /// How long a launcher that ends waits for processes that cannot be killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +48,7 @@ pub(super) struct State {
     ending_since: Option<Instant>,
     /// Nothing is left of any run: this process has no child.
     pub(super) childless: bool,
-    pub(super) sweeps: clearing::Sweeps,
+    pub(super) sweeps: Sweeps,
 }
 
 /// A run under way.
@@ -88,7 +89,7 @@ impl State {
             waits_for_socket: false,
             ending_since: None,
             childless: true,
-            sweeps: clearing::Sweeps::new(),
+            sweeps: Sweeps::new(),
         }
     }
 
@@ -250,7 +251,7 @@ impl State {
             return self.reply(&Reply::Failed { run: id, failure });
         }
         run.look_again = run.began;
-        run.pause = clearing::FIRST_PAUSE;
+        run.pause = FIRST_PAUSE;
         run.outcome = Some(RunOutcome {
             exit: Exit::from_status(status),
             ran_for: run.began.elapsed(),

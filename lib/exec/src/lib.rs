@@ -22,20 +22,25 @@ mod child;
 mod clearing;
 mod client;
 mod errors;
+mod failure;
+mod groups;
 mod launcher;
 mod leftovers;
 mod limits;
 mod link;
 mod orphans;
 mod outcome;
+mod poll;
 mod privileges;
 mod process;
 mod protocol;
 mod run;
+mod shared;
 mod socket;
 mod spec;
 mod starting;
 mod supervisor;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 

@@ -17,7 +17,7 @@ use rustix::thread::{self, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::capabilities::Capabilities;
-use super::child::{Failure, Step};
+use super::failure::{Failure, Step};
 
 /// The user and the capabilities of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,24 +7,22 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Resource, Rlimit};
 
 use super::launcher::State;
+use super::poll::{Poll, SOCKET};
 
 /// The out-of-memory killer adds this to each run, in thousandths of the memory: a collector goes before the
 /// machine's own work does.
 const OOM_SCORE: &str = "500";
 /// The launcher's own precedence, as `nice` counts it.
 const NICE: i32 = -10;
-/// The sources of events.
-const SOCKET: u64 = 0;
-const SIGNALS: u64 = 1;
 /// How many requests are taken before the ends of runs have their turn.
 const REQUESTS_A_TURN: usize = 32;
 
@@ -43,28 +41,6 @@ pub fn serve() -> ExitCode {
 struct Process {
     state: State,
     signals: OwnedFd,
-}
-
-/// The launcher's one `epoll` descriptor.
-#[derive(Debug)]
-pub(super) struct Poll(OwnedFd);
-
-impl Poll {
-    fn new() -> io::Result<Self> {
-        Ok(Poll(epoll::create(CreateFlags::CLOEXEC)?))
-    }
-
-    /// Reports no further event of the socket.
-    pub fn forget(&self, socket: impl AsFd) {
-        let _ = epoll::delete(&self.0, socket);
-    }
-
-    /// Reports, or no longer, that the socket takes packets again.
-    pub fn watch_writable(&self, socket: impl AsFd, wanted: bool) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::RDHUP;
-        let flags = if wanted { flags | EventFlags::OUT } else { flags };
-        Ok(epoll::modify(&self.0, socket, EventData::new_u64(SOCKET), flags)?)
-    }
 }
 
 fn prepare() -> io::Result<Process> {
@@ -88,8 +64,7 @@ fn prepare() -> io::Result<Process> {
     super::privileges::seal()?;
 
     let poll = Poll::new()?;
-    epoll::add(&poll.0, &socket, EventData::new_u64(SOCKET), EventFlags::IN | EventFlags::RDHUP)?;
-    epoll::add(&poll.0, &signals, EventData::new_u64(SIGNALS), EventFlags::IN)?;
+    poll.watch(&socket, &signals)?;
     Ok(Process { state: State::new(socket, poll, open_files), signals })
 }
 
@@ -221,11 +196,5 @@ impl Process {
             Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
             _ => Ok(()),
         }
-    }
-}
-
-impl AsFd for Poll {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }

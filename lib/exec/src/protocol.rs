@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 
-use super::child::Failure;
+use super::failure::Failure;
 use super::privileges::Privileges;
 use super::{CgroupMode, RunOutcome};
 

@@ -8,10 +8,12 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::cell::Cell;
-use super::child::{Failure, Setup, Step, read_report};
+use super::child::{Setup, read_report};
+use super::failure::{Failure, Step};
 use super::launcher::{Run, State};
+use super::orphans;
 use super::protocol::{Deadline, ProgramSource, Reply, Start};
-use super::{clearing, orphans};
+use super::sweeps::{CONFIRM_AFTER, FIRST_PAUSE};
 
 /// How many processes others may come to have before a run without a cgroup cannot fork.
 const SPARE_PROCESSES: u64 = 1024;
@@ -38,8 +40,8 @@ impl State {
                 until: start.until.map(Deadline::instant),
                 condemned: false,
                 exceeded: None,
-                look_again: now + clearing::CONFIRM_AFTER,
-                pause: clearing::FIRST_PAUSE,
+                look_again: now + CONFIRM_AFTER,
+                pause: FIRST_PAUSE,
             },
         );
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::client::{LinkState, Shared};
 use super::leftovers::{self, Marks};
 use super::link::{Link, lock};
 use super::protocol::Request;
+use super::shared::{LinkState, Shared};
 use super::{LaunchError, RunOutcome, SpawnError, socket};
 
 /// How long a launcher may take to be ready; it may have to end processes that a former one left.

@@ -23,10 +23,11 @@ use crate::Halt;
 use crate::error::Cause;
 use crate::halt::LAST_MOMENTS;
 use crate::tls::Trust;
-use crate::url::CONNECT_TIMEOUT;
 
 /// How long a server may take to answer one statement.
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one address may take to accept a connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Turns that background work gets to say goodbye to the server.
 const TURNS_TO_CLOSE: usize = 16;
 

@@ -13,12 +13,11 @@ use std::time::Duration;
 use url::form_urlencoded;
 
 use crate::Error;
+use crate::driver::{CONNECT_TIMEOUT, STATEMENT_TIMEOUT};
 use crate::error::explain;
 use crate::preparation::Gate;
 use crate::tls::Trust;
 
-/// How long one address may take to accept a connection.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// After this long without a word, the driver asks whether the server is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -220,7 +219,7 @@ fn postgres(parts: &Parts<'_>) -> Result<StoreUrl, Error> {
         .keepalives_idle(KEEPALIVE_IDLE)
         .keepalives_interval(KEEPALIVE_INTERVAL)
         .keepalives_retries(KEEPALIVE_RETRIES)
-        .tcp_user_timeout(crate::driver::STATEMENT_TIMEOUT);
+        .tcp_user_timeout(STATEMENT_TIMEOUT);
     let target = Target::Postgres { config: Box::new(config), trust };
     Ok(StoreUrl { shown: parts.shown(), target, gate: None })
 }

@@ -1,9 +1,9 @@
 //! String literals: single and triple quotes, raw and with escapes.
 
-use crate::{error::Fault, tokens::Token};
+use crate::error::Fault;
 
-/// Reads the literal that `rest` begins with; gives it with its length.
-pub fn read(at: u32, rest: &str, raw: bool) -> Result<(Token, usize), Box<Fault>> {
+/// Reads the text of the literal that `rest` begins with; gives it with its length.
+pub fn read(at: u32, rest: &str, raw: bool) -> Result<(String, usize), Box<Fault>> {
     let quote = match rest.get(..3) {
         Some(three @ ("\"\"\"" | "'''")) => three,
         _ => &rest[..1],
@@ -13,7 +13,7 @@ pub fn read(at: u32, rest: &str, raw: bool) -> Result<(Token, usize), Box<Fault>
     while let Some((offset, letter)) = letters.next() {
         let here = quote.len() + offset;
         if rest[here..].starts_with(quote) {
-            return Ok((Token::Text(text.into()), here + quote.len()));
+            return Ok((text, here + quote.len()));
         }
         match letter {
             '\\' if !raw => {

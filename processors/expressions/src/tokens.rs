@@ -42,7 +42,7 @@ pub fn split(source: &str) -> Result<Vec<PlacedToken>, Box<Fault>> {
         let (token, length) = match first {
             '0'..='9' => number(place, rest)?,
             '.' if rest[1..].starts_with(|letter: char| letter.is_ascii_digit()) => number(place, rest)?,
-            '"' | '\'' => strings::read(place, rest, false)?,
+            '"' | '\'' => text(place, rest, false)?,
             'a'..='z' | 'A'..='Z' | '_' => word(place, rest)?,
             _ => sign(place, rest, first)?,
         };
@@ -77,13 +77,18 @@ fn sign(at: u32, rest: &str, first: char) -> Result<(Token, usize), Box<Fault>> 
 }
 
 /// A name, or a string with a letter before its quote.
+fn text(at: u32, rest: &str, raw: bool) -> Result<(Token, usize), Box<Fault>> {
+    let (text, length) = strings::read(at, rest, raw)?;
+    Ok((Token::Text(text.into()), length))
+}
+
 fn word(at: u32, rest: &str) -> Result<(Token, usize), Box<Fault>> {
     let length = length_of(rest, |letter| letter.is_ascii_alphanumeric() || *letter == b'_');
     let (name, after) = rest.split_at(length);
     if after.starts_with(['"', '\'']) {
         match name {
             "r" | "R" => {
-                let (token, more) = strings::read(at, after, true)?;
+                let (token, more) = text(at, after, true)?;
                 return Ok((token, length + more));
             }
             "b" | "B" | "br" | "bR" | "Br" | "BR" | "rb" | "rB" | "Rb" | "RB" => {

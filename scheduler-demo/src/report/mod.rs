@@ -15,7 +15,6 @@ use crate::run::Run;
 
 pub use bars::{LiveBars, bars};
 pub use page::{figure8, page};
-pub(crate) use text::table;
 pub use text::text;
 
 /// The runs with all their figures.

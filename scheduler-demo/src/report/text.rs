@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::columns::columns;
 use crate::run::Run;
 
 /// The runs side by side, then each with its nodes.
@@ -20,7 +21,7 @@ pub fn text(runs: &[Run]) -> String {
             run.duplicates.to_string(),
         ]);
     }
-    let mut out = table(&rows, &[2, 3, 4, 5, 6, 7]);
+    let mut out = columns(&rows, &[2, 3, 4, 5, 6, 7]);
     for run in runs {
         // Writing to a string does not fail.
         let _ = one(run, &mut out);
@@ -47,7 +48,7 @@ fn one(run: &Run, out: &mut String) -> std::fmt::Result {
             number(node.fps, 2),
         ]);
     }
-    out.push_str(&table(&rows, &[1, 2, 3, 4, 5, 6]));
+    out.push_str(&columns(&rows, &[1, 2, 3, 4, 5, 6]));
     for event in &run.events {
         let (what, why) = (event.kind.as_str(), if event.why.is_empty() { "" } else { ": " });
         writeln!(out, "at {:.1} s {} {what}{why}{}", event.at, event.node, event.why)?;
@@ -57,25 +58,4 @@ fn one(run: &Run, out: &mut String) -> std::fmt::Result {
 
 fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
-}
-
-/// Rows in columns, those of numbers to the right.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let gap = " ".repeat(widths[column] - cell.chars().count());
-            match right.contains(&column) {
-                true => line.extend([gap.as_str(), cell]),
-                false => line.extend([cell, gap.as_str()]),
-            }
-            line.push_str("  ");
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
 }

@@ -16,7 +16,7 @@ use estimand_client::{self as client, Client};
 use estimand_runtime::{BackOff, Stop};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::outbox::Shared;
+use super::outbox::{Outbox, Shared};
 use super::parcel::{Parcel, PieceResult};
 use super::spool::{AppendResult, MAX_SEGMENT_ITEMS, Spool};
 use super::state::{QueuedWrite, State};
@@ -44,13 +44,24 @@ pub struct Courier<'a, C> {
     unread: u32,
 }
 
+impl Outbox {
+    /// Delivers until the stop is requested; then what can be delivered soon is, and the rest is put on disk.
+    ///
+    /// `client` is asked before each batch, because the address of the data service may change or not be
+    /// known yet; make it with [`client_options`](super::client_options). One task at a time runs this; one
+    /// that was interrupted may be run again and goes on where it was.
+    pub async fn run(&self, client: impl Fn() -> Option<Client>, stop: &Stop) {
+        Courier::new(&self.0, client).run(stop).await;
+    }
+}
+
 impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
-    pub fn new(shared: &'a Arc<Shared>, client: C) -> Self {
+    fn new(shared: &'a Arc<Shared>, client: C) -> Self {
         let pauses = BackOff::new(shared.options.first_pause, shared.options.longest_pause);
         Courier { shared, client, sending: None, pauses, send_at: None, write_at: None, unread: 0 }
     }
 
-    pub async fn run(mut self, stop: &Stop) {
+    async fn run(mut self, stop: &Stop) {
         loop {
             self.send_if_due().await;
             let wake = earliest(self.spool_due(), self.send_at.filter(|_| self.sending.is_none()));

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estimand_api::write::Write;
-use estimand_client::Client;
-use estimand_runtime::{Clock, Stop, SystemClock};
+use estimand_runtime::{Clock, SystemClock};
 use tokio::sync::Notify;
 
 use super::SpoolError;
-use super::courier::Courier;
 use super::parcel::Refusal;
 use super::spool::{Limits, Spool};
 use super::state::{QueuedWrite, State};
@@ -128,15 +126,6 @@ impl Outbox {
         }
         let reason = |held: &QueuedWrite| format!("{} bytes are more than a value can have", held.bytes);
         self.0.refuse(oversized.iter().map(|held| Refusal::of(&held.write, reason(held))).collect());
-    }
-
-    /// Delivers until the stop is requested; then what can be delivered soon is, and the rest is put on disk.
-    ///
-    /// `client` is asked before each batch, because the address of the data service may change or not be
-    /// known yet; make it with [`client_options`](super::client_options). One task at a time runs this; one
-    /// that was interrupted may be run again and goes on where it was.
-    pub async fn run(&self, client: impl Fn() -> Option<Client>, stop: &Stop) {
-        Courier::new(&self.0, client).run(stop).await;
     }
 
     pub fn figures(&self) -> Figures {

@@ -32,7 +32,8 @@ use crate::core::group::Retention;
 use crate::core::log::Log;
 use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
-use crate::http::{bindings, history, problems, read, speakers, watch, write};
+use crate::http::node_labels::NodeLabels;
+use crate::http::{bindings, history, names, node_labels, problems, read, speakers, watch, write};
 use figures::Figures;
 use queue::{Inbox, Submit};
 use storage::{Storage, Stored};
@@ -53,6 +54,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     stop: Stop,
     speakers: speakers::Speakers,
+    labels: NodeLabels,
 }
 
 /// The options of the service.
@@ -88,9 +90,12 @@ impl Running {
 #[openapi(components(schemas(
     estimand_api::duration::SpanText,
     estimand_api::instant::Instant,
+    estimand_api::order::ValueOrder,
+    estimand_api::selector::Selector,
     history::Moment,
     read::Explain,
-    read::Names,
+    names::Names,
+    read::Limit,
     read::States
 )))]
 struct QueryTypes;
@@ -114,6 +119,7 @@ impl DataService {
             clock: clock.clone(),
             stop,
             speakers: speakers::Speakers::default(),
+            labels: NodeLabels::default(),
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
@@ -139,6 +145,10 @@ impl DataService {
 
     fn speakers(&self) -> &speakers::Speakers {
         &self.0.speakers
+    }
+
+    fn labels(&self) -> &NodeLabels {
+        &self.0.labels
     }
 
     fn retention(&self) -> Arc<Retention> {
@@ -188,6 +198,7 @@ impl ServedPart for DataService {
             .add(Role::Read, history::history, history::__path_history)
             .add(Role::Service, write::mark_node, write::__path_mark_node)
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
+            .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)
             .add(Role::Service, write::set_retention, write::__path_set_retention)
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)

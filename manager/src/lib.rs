@@ -157,6 +157,7 @@ impl ServedPart for Manager {
             .add(Role::Operate, nodes::remove, nodes::__path_remove)
             .add(Role::Operate, nodes::cordon, nodes::__path_cordon)
             .add(Role::Operate, nodes::uncordon, nodes::__path_uncordon)
+            .add(Role::Operate, nodes::label, nodes::__path_label)
             .add(Role::Operate, changes::post, changes::__path_post)
             .add(Role::Read, instances::list, instances::__path_list)
             .add(Role::Operate, changes::delete_instances, changes::__path_delete_instances)

@@ -11,7 +11,7 @@ use estimand_store::{
     Worker, actor,
 };
 
-use crate::core::{AuditedChange, ClusterChanges, StoredNode, StoredPlacement};
+use crate::core::{AuditedChange, ClusterChanges, NodeLabels, StoredNode, StoredPlacement};
 
 pub struct Storage(Worker);
 
@@ -83,14 +83,14 @@ fn audit_row(change: &AuditedChange) -> AuditRow {
         subject: change.node.to_string(),
         action: change.action.to_owned(),
         actor: actor(&change.actor),
-        detail: None,
+        detail: change.detail.clone(),
     }
 }
 
 fn row_of(node: &StoredNode) -> NodeRow {
     NodeRow {
         node_name: node.node_name.to_string(),
-        labels: json_of(&node.labels),
+        labels: json_of(node.labels.claimed()),
         facts: json_of(&node.facts),
         agent: node.agent.clone(),
         boot: i64::try_from(node.boot).unwrap_or(i64::MAX),
@@ -98,6 +98,7 @@ fn row_of(node: &StoredNode) -> NodeRow {
         lost: node.lost,
         seen_at: node.seen_us,
         created_at: node.created_us,
+        given_labels: Some(json_of(node.labels.given())),
     }
 }
 
@@ -117,6 +118,7 @@ fn node_ref(row: &NodeRow) -> NodeRowRef<'_> {
         lost: row.lost,
         seen_at: row.seen_at,
         created_at: row.created_at,
+        given_labels: row.given_labels.as_deref(),
     }
 }
 
@@ -133,8 +135,10 @@ fn node_of(row: NodeRow) -> Option<StoredNode> {
     let node_name = NodeName::parse(&row.node_name)
         .inspect_err(|error| tracing::warn!(%error, "a stored node is passed over"))
         .ok()?;
+    let given = row.given_labels.as_deref().map(|given| read_json(&node_name, "given labels", given));
+    let claimed = read_json(&node_name, "labels", &row.labels);
     Some(StoredNode {
-        labels: read_json(&node_name, "labels", &row.labels),
+        labels: NodeLabels::new(claimed, given.unwrap_or_default()),
         facts: read_json(&node_name, "facts", &row.facts),
         agent: row.agent,
         boot: row.boot.unsigned_abs(),

@@ -195,6 +195,13 @@ impl Snapshot {
         names
     }
 
+    /// Every name that serves values, its own or those of another one, in order.
+    pub fn all_names(&self) -> Vec<&DataName> {
+        let mut names: Vec<&DataName> = self.tables.keys().collect();
+        names.sort();
+        names
+    }
+
     pub fn bindings(&self) -> &imbl::OrdMap<DataName, Bound> {
         &self.bindings
     }

@@ -3,6 +3,8 @@
 pub mod bindings;
 pub mod clock_skew;
 pub mod history;
+pub mod names;
+pub mod node_labels;
 pub mod problems;
 pub mod read;
 pub mod speakers;

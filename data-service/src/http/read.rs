@@ -10,11 +10,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::described;
 use estimand_api::duration::{Span, SpanText};
-use estimand_api::headers::REVISION_HEADER;
+use estimand_api::headers::{HINT_HEADER, REVISION_HEADER};
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::order::{Rank, ValueOrder};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::schema;
+use estimand_api::selector::Selector;
 use estimand_api::value::{State, Value as StoredValue};
 use estimand_web::{Failure, Query, segment};
 use serde_json::json;
@@ -22,29 +24,18 @@ use serde_json::json;
 use crate::DataService;
 use crate::core::snapshot::Snapshot;
 use crate::core::view::ShownValue;
+use crate::http::names::{AskedNames, Names};
+use crate::http::node_labels::NodeChoice;
 
-/// The most names in one query.
-const MAX_NAMES: usize = 256;
+/// The most values that a query can limit itself to.
+const MAX_LIMIT: usize = 1_000_000;
 /// How many existing fields an error names when the one asked for is not there.
 const MAX_FIELDS_NAMED: usize = 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
-
-/// The names of a query.
-#[derive(Debug)]
-pub enum Names {}
-
-described!(
-    Names,
-    [],
-    schema::text(
-        "One name, at most 256 with commas, or `*` for all",
-        r"^(\*|[A-Za-z_][A-Za-z0-9_.:-]{0,127}(,[A-Za-z_][A-Za-z0-9_.:-]{0,127}){0,255})$",
-        "cpu_usage,load"
-    )
-);
 
 /// The states of a query.
 #[derive(Debug)]
@@ -65,6 +56,12 @@ described!(
 pub enum Explain {}
 
 described!(Explain, [], json!({ "type": "string", "enum": ["1", "true", "", "0", "false"] }));
+
+/// The limit of a query.
+#[derive(Debug)]
+pub enum Limit {}
+
+described!(Limit, [], json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT }));
 
 /// The values that a reader takes.
 #[derive(Debug, Default)]
@@ -88,17 +85,21 @@ impl Filter {
 
 /// Values by name, all of one snapshot.
 ///
-/// Several names with commas come from the same revision; `*` is every name that has values.
+/// Several names with commas come from the same revision; `*` is every name that has values of its own, and a `*` in a
+/// name stands for any text. If nothing was found for a reason that is known, `Estimand-Hint` says it.
 #[utoipa::path(
     get,
     path = "/api/data",
     tag = "data",
     params(
-        ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
+        ("dataName" = Names, Query, description = "One name, several with commas, patterns such as `cpu*`, or `*`"),
         ("dataNode" = Option<NodeName>, Query, description = "Only the value of this node; also spelt `nodeName`"),
+        ("nodes" = Option<Selector>, Query, description = "Only values of nodes with these labels, e.g. `zone=a,gpu`"),
         ("state" = Option<States>, Query, description = "Only values in one of these states, with commas"),
         ("maxAge" = Option<SpanText>, Query, description = "Only values collected no longer ago, e.g. `5s`"),
         ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`; values without it are left out"),
+        ("sort" = Option<ValueOrder>, Query, description = "The values in this order: by the number or text at a JSON pointer such as `/one`, or by the `value` itself; with `-` before it the greatest first. Values without one come last"),
+        ("limit" = Option<Limit>, Query, description = "At most so many values, the first ones"),
     ),
     responses(
         (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
@@ -107,33 +108,77 @@ impl Filter {
     )
 )]
 pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let allowed = &["dataName", "dataNode", "nodeName", "state", "maxAge", "field"];
+    let allowed = &["dataName", "dataNode", "nodeName", "nodes", "state", "maxAge", "field", "sort", "limit"];
     let query = Query::parse(req.query_string(), allowed)?;
-    let names = query.get("dataName").filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let filter = filter_of(&service, query.get("state"), query.get("maxAge"))?;
-    let field = query.get("field");
     let snapshot = service.snapshot()?;
-    if DataName::is_valid(names) && filter.takes_all() && field.is_none() {
-        let table = snapshot.table(names);
-        let body = match (table, node) {
+    let plain = ["nodes", "field", "sort", "limit"].iter().all(|name| query.get(name).is_none());
+    if let Some(name) =
+        query.get("dataName").filter(|name| plain && filter.takes_all() && DataName::is_valid(name))
+    {
+        let body = match (snapshot.table(name), node) {
             (None, _) => EMPTY,
             (Some(table), None) => table.array(),
             (Some(table), Some(node)) => array_of(table.shown(node)),
         };
         return Ok(json(&snapshot, body));
     }
-    let field = field_of(field)?;
+    let names = AskedNames::parse(query.get("dataName"))?;
+    let field = field_of(query.get("field"))?;
+    let order = query.get("sort").map(ValueOrder::parse).transpose();
+    let order = order.map_err(|error| Problem::invalid_field(error.at("sort")))?;
+    let limit = query.get("limit").map_or(Ok(usize::MAX), limit_of)?;
+    let choice = nodes_of(&service, query.get("nodes"))?;
+    let chosen = choice.as_ref().map(NodeChoice::nodes);
     let mut found = Vec::new();
-    for name in several(names, &snapshot)? {
-        let Some(table) = snapshot.table(name) else { continue };
-        match node {
-            Some(node) => found.extend(table.shown(node)),
-            None => found.extend(table.all()),
+    for table in names.of(&snapshot).into_iter().filter_map(|name| snapshot.table(name)) {
+        match (node, chosen) {
+            (Some(node), Some(chosen)) if !chosen.contains(node) => {}
+            (Some(node), _) => found.extend(table.shown(node)),
+            (None, Some(chosen)) => found.extend(chosen.iter().filter_map(|node| table.shown(node.as_str()))),
+            (None, None) => found.extend(table.all()),
         }
     }
     let taken = found.into_iter().filter(|shown| filter.takes(shown));
-    Ok(json(&snapshot, array_of(taken.filter_map(|shown| shown.narrow(field.as_ref())))))
+    let body = match order {
+        Some(order) => array_of(ordered(&order, taken, field.as_ref()).into_iter().take(limit)),
+        None => array_of(taken.filter_map(|shown| shown.narrow(field.as_ref())).take(limit)),
+    };
+    let hint = || choice.as_ref().and_then(NodeChoice::hint).or_else(|| names.hint(&snapshot));
+    let hint = if body == EMPTY { hint() } else { None };
+    let mut response = json(&snapshot, body);
+    if let Some(hint) = hint.and_then(|hint| HeaderValue::try_from(hint).ok()) {
+        response.headers_mut().insert(HINT.clone(), hint);
+    }
+    Ok(response)
+}
+
+/// The values in an order, each in the part that is asked for; equal ones stay in theirs.
+fn ordered<'s>(
+    order: &ValueOrder,
+    taken: impl Iterator<Item = ShownValue<'s>>,
+    field: Option<&Pointer>,
+) -> Vec<ShownValue<'s>> {
+    let ranked = taken.filter_map(|shown| Some((order.rank(shown.text()), shown.narrow(field)?)));
+    let mut ranked: Vec<(Rank, ShownValue<'s>)> = ranked.collect();
+    ranked.sort_by(|(one, _), (other, _)| order.compare(one, other));
+    ranked.into_iter().map(|(_, shown)| shown).collect()
+}
+
+fn limit_of(text: &str) -> Result<usize, Problem> {
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or_else(|| wrong("limit", text, "a whole number from 1 to 1000000"))
+}
+
+/// The nodes that a query selects by their labels.
+pub fn nodes_of(service: &DataService, selector: Option<&str>) -> Result<Option<NodeChoice>, Problem> {
+    let Some(text) = selector else { return Ok(None) };
+    let selector = Selector::parse(text).map_err(|error| {
+        let error = FieldError::new("nodes", format!("is no selector: {error}"));
+        Problem::invalid_field(error.given(text).expected("labels with commas, such as `zone=a,gpu,!old`"))
+    })?;
+    service.labels().choose(selector).map(Some)
 }
 
 /// One value.
@@ -279,11 +324,6 @@ pub fn field_of(field: Option<&str>) -> Result<Option<Pointer>, Problem> {
     field.map(Pointer::parse).transpose().map_err(|e| Problem::invalid_field(e.at("field")))
 }
 
-fn missing_name() -> Problem {
-    let error = FieldError::new("dataName", "is missing");
-    Problem::invalid_field(error.expected("a data name, several with commas, or `*` for all"))
-}
-
 fn wrong(field: &str, given: &str, expected: &str) -> Problem {
     Problem::invalid_field(FieldError::new(field, "is not valid").given(given).expected(expected))
 }
@@ -303,38 +343,6 @@ pub fn node_of<'q>(
         }
         None => Ok(None),
     }
-}
-
-/// The names of a query, each once, in the order given.
-fn several<'n>(names: &'n str, snapshot: &'n Snapshot) -> Result<Vec<&'n str>, Problem> {
-    if names == "*" {
-        return Ok(snapshot.own_names().into_iter().map(DataName::as_str).collect());
-    }
-    let mut list: Vec<&str> = Vec::new();
-    for name in names.split(',').map(str::trim) {
-        if !DataName::is_valid(name) {
-            return Err(wrong("dataName", name, DataName::EXPECTED));
-        }
-        if !list.contains(&name) {
-            list.push(name);
-        }
-    }
-    match list.len() {
-        0..=MAX_NAMES => Ok(list),
-        count => Err(wrong("dataName", &format!("{count} names"), "at most 256 names, or `*` for all")),
-    }
-}
-
-/// The names of a query as names; none stands for all.
-pub fn names_of(names: Option<&str>) -> Result<Vec<DataName>, Problem> {
-    let names = names.filter(|names| !names.is_empty()).ok_or_else(missing_name)?;
-    if names == "*" {
-        return Ok(Vec::new());
-    }
-    several(names, &Snapshot::default())?
-        .into_iter()
-        .map(|name| DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName"))))
-        .collect()
 }
 
 fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>) -> Result<Filter, Problem> {

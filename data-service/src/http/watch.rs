@@ -18,6 +18,7 @@ use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::selector::Selector;
 use estimand_runtime::Stop;
 use estimand_web::{Failure, Query};
 use futures_util::stream::unfold;
@@ -28,7 +29,9 @@ use crate::core::entry::push_number;
 use crate::core::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
 use crate::core::snapshot::Snapshot;
 use crate::core::view::View;
-use crate::http::read::{Names, field_of, names_of, node_of};
+use crate::http::names::{AskedNames, Names};
+use crate::http::node_labels::NodeChoice;
+use crate::http::read::{field_of, node_of, nodes_of};
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -48,6 +51,7 @@ const CHUNK: usize = 512;
     params(
         ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
         ("dataNode" = Option<NodeName>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
+        ("nodes" = Option<Selector>, Query, description = "Only what concerns nodes with these labels, e.g. `zone=a,gpu`. When other nodes have them, a snapshot follows whose reason is `labels`"),
         ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
         ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event seen"),
     ),
@@ -58,13 +62,14 @@ const CHUNK: usize = 512;
     )
 )]
 pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "field"])?;
-    let names = names_of(query.get("dataName"))?;
+    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "nodes", "field"])?;
+    let names = AskedNames::parse(query.get("dataName"))?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
     let field = field_of(query.get("field"))?;
     let resume = resume_from(&req)?;
     service.snapshot()?;
+    let choice = nodes_of(&service, query.get("nodes"))?;
     let seat = service.log().and_then(|log| log.join());
     let Some(seat) = seat else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
@@ -75,6 +80,7 @@ pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<H
         seat,
         names,
         node,
+        choice,
         field,
         seen: resume,
         due: resume.is_none().then_some("start"),
@@ -107,10 +113,11 @@ struct Watcher {
     service: DataService,
     stop: Stop,
     seat: Seat,
-    /// None stands for all.
-    names: Vec<DataName>,
+    names: AskedNames,
     /// None stands for all.
     node: Option<NodeName>,
+    /// The nodes with the labels that are asked for; none stands for all.
+    choice: Option<NodeChoice>,
     /// The part of each value that is watched; none stands for all of it.
     field: Option<Pointer>,
     seen: Option<u64>,
@@ -128,6 +135,9 @@ impl Watcher {
                 return None;
             }
             let snapshot = self.service.snapshot().ok()?;
+            if self.choice.as_mut().is_some_and(NodeChoice::update) {
+                self.due = Some("labels");
+            }
             // Interest is declared before looking, so that changes in between wake this watcher.
             self.seat.set_interest(self.interest(&snapshot));
             if let Some(bytes) = self.take(&snapshot) {
@@ -136,6 +146,7 @@ impl Watcher {
             }
             tokio::select! {
                 () = self.seat.woken() => {}
+                () = relabelled(self.choice.as_mut()) => {}
                 () = self.stop.requested() => return None,
                 () = tokio::time::sleep_until(self.sent + KEEP_ALIVE) => {
                     self.sent = Instant::now();
@@ -146,11 +157,9 @@ impl Watcher {
     }
 
     fn interest(&self, snapshot: &Snapshot) -> Interest {
-        if self.names.is_empty() {
-            return Interest::Everything;
-        }
-        let mut names = self.names.clone();
-        names.extend(self.names.iter().map(|name| snapshot.resolve(name).clone()));
+        let Some(mut names) = self.names.plain() else { return Interest::Everything };
+        let resolved: Vec<_> = names.iter().map(|name| snapshot.resolve(name).clone()).collect();
+        names.extend(resolved);
         names.sort();
         names.dedup();
         Interest::Names(names)
@@ -188,14 +197,26 @@ impl Watcher {
         }
     }
 
+    /// True if values of the node are watched.
+    fn concerns(&self, node: &NodeName) -> bool {
+        self.node.as_ref().is_none_or(|watched| watched == node)
+            && self.choice.as_ref().is_none_or(|choice| choice.nodes().contains(node))
+    }
+
     fn is_rebinding(&self, change: &Change) -> bool {
-        matches!(change, Change::Rebound { name, .. } if self.names.contains(name))
+        matches!(change, Change::Rebound { name, .. } if self.is_watched(name))
     }
 
     /// True if a name has been bound after a revision.
     fn is_rebound(&self, snapshot: &Snapshot, seen: u64) -> bool {
-        let bindings = snapshot.bindings();
-        self.names.iter().any(|name| bindings.get(name).is_some_and(|bound| bound.revision > seen))
+        let mut later = snapshot.bindings().iter().filter(|(_, bound)| bound.revision > seen);
+        later.any(|(name, _)| self.is_watched(name))
+    }
+
+    /// True if a binding of that name concerns this watcher; of all names only those that have values of their own are
+    /// watched.
+    fn is_watched(&self, name: &DataName) -> bool {
+        !matches!(self.names, AskedNames::All) && self.names.contains(name)
     }
 
     /// Everything, at the revision of a snapshot. The changes in the log up to there are part of it.
@@ -206,15 +227,14 @@ impl Watcher {
         out.extend_from_slice(b",\"reason\":\"");
         out.extend_from_slice(reason.as_bytes());
         out.extend_from_slice(b"\",\"values\":[");
-        let all = snapshot.own_names();
-        let names = if self.names.is_empty() { all } else { self.names.iter().collect() };
         let mut first = true;
-        for table in names.into_iter().filter_map(|name| snapshot.table(name.as_str())) {
+        for table in self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name)) {
             let (one, all) = match &self.node {
                 Some(node) => (table.shown(node.as_str()), None),
                 None => (None, Some(table.all())),
             };
             let shown = one.into_iter().chain(all.into_iter().flatten());
+            let shown = shown.filter(|shown| self.concerns(&shown.facts().node));
             for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
                 if !std::mem::take(&mut first) {
                     out.push(b',');
@@ -230,13 +250,11 @@ impl Watcher {
 
     /// Appends a change, once under each of the watched names that it concerns.
     fn push(&self, out: &mut Vec<u8>, change: &Change, snapshot: &Snapshot) {
-        if self.names.is_empty() {
+        if matches!(self.names, AskedNames::All) {
             return self.push_as(out, change, View::default());
         }
-        for name in &self.names {
-            if snapshot.resolve(name) == change.name() {
-                self.push_as(out, change, snapshot.view(name));
-            }
+        for name in self.names.shown_by(change.name(), snapshot) {
+            self.push_as(out, change, snapshot.view(name));
         }
     }
 
@@ -246,7 +264,7 @@ impl Watcher {
             Change::Removed { node, revision, .. } => (node, *revision),
             Change::Rebound { .. } => return,
         };
-        if self.node.as_ref().is_some_and(|watched| watched != node) {
+        if !self.concerns(node) {
             return;
         }
         let shown = match change {
@@ -273,6 +291,14 @@ impl Watcher {
         }
         out.push(b'\n');
         push_id(out, revision);
+    }
+}
+
+/// Waits until labels have changed, if there is a choice by labels.
+async fn relabelled(choice: Option<&mut NodeChoice>) {
+    match choice {
+        Some(choice) => choice.changed().await,
+        None => std::future::pending().await,
     }
 }
 

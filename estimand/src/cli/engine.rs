@@ -188,7 +188,7 @@ impl AgentArgs {
         let data_dir = self.data_dir.unwrap_or_else(|| data_dir_or_default(None).join("agent"));
         let mut options = self.node.options(data_dir)?;
         options.servers = match self.servers {
-            none if none.is_empty() => vec![Remote::default().address()],
+            none if none.is_empty() => Remote::default().addresses(),
             servers => servers,
         };
         // An empty variable is none.

@@ -45,7 +45,7 @@ fn common_options_may_stand_before_the_command_and_after_it() {
         let Command::Client(ClientCommand::List(args)) = cli.command else { panic!("another command") };
         args.remote.or(&cli.remote)
     };
-    let expected = Remote { server: Some("http://a".to_owned()), json: true, ..Remote::default() };
+    let expected = Remote { server: vec!["http://a".to_owned()], json: true, ..Remote::default() };
     assert_eq!(remote(&["--server", "http://a", "list", "--json"]), expected);
     assert_eq!(remote(&["--json", "list", "--server", "http://a"]), expected);
     assert_eq!(remote(&["--server", "http://b", "list", "--server", "http://a", "--json"]), expected);
@@ -62,7 +62,7 @@ fn a_node_is_shown_or_something_is_done_with_it() {
     assert!(nodes(&["nodes"]).own.name.is_none());
     assert_eq!(nodes(&["nodes", "n1", "--json"]).own.name.unwrap().as_str(), "n1");
     let args = nodes(&["--json", "nodes", "cordon", "n1", "--server", "http://a"]);
-    assert_eq!(args.own.inner().unwrap().server.as_deref(), Some("http://a"));
+    assert_eq!(args.own.inner().unwrap().server, ["http://a"]);
     assert_eq!(usage_error(&["nodes", "cordon"]), ErrorKind::MissingRequiredArgument);
     let args = nodes(&["nodes", "--json", "uncordon", "n1"]);
     assert!(args.own.name.is_none() && args.own.inner().unwrap().or(&args.remote).json);

@@ -4,6 +4,7 @@
 //! `cargo insta accept`, or `INSTA_UPDATE=always`.
 #![allow(clippy::unwrap_used)]
 
+mod apart;
 mod engine;
 mod processes;
 mod redact;

@@ -25,7 +25,18 @@ fn named_token(target: &Target, name: &str, role: &str, node: Option<&str>) -> S
     if let Some(node) = node {
         body["node"] = node.into();
     }
-    let issued = create(target, &body).expect_status(201).json();
+    made(target, &body)
+}
+
+/// A token of a new name with these fields.
+pub fn token_with(target: &Target, fields: &Value) -> String {
+    let mut body = fields.clone();
+    body["name"] = json!(target.name("token"));
+    made(target, &body)
+}
+
+fn made(target: &Target, body: &Value) -> String {
+    let issued = create(target, body).expect_status(201).json();
     let token = issued["token"].as_str().unwrap().to_owned();
     for http in target.services() {
         wait::until_ok(PATIENCE, "a service to know the token", || {

@@ -6,7 +6,7 @@
 use estimand_testkit::http::Response;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::target::Target;
 
@@ -17,6 +17,9 @@ pub struct Fake<'t> {
     pub boot: u64,
     /// The revision that it reports to have applied.
     pub applied: Cell<u64>,
+    labels: RefCell<Value>,
+    /// The token that it shows, if not the operator's.
+    token: Option<String>,
 }
 
 impl<'t> Fake<'t> {
@@ -24,7 +27,8 @@ impl<'t> Fake<'t> {
     pub fn new(target: &'t Target) -> Self {
         let node = target.name("fake");
         let agent = format!("agent-of-{node}");
-        Fake { target, node, agent, boot: 1, applied: Cell::new(0) }
+        let labels = RefCell::new(json!({ "fake": node }));
+        Fake { target, node, agent, boot: 1, applied: Cell::new(0), labels, token: None }
     }
 
     /// Heard of.
@@ -42,7 +46,19 @@ impl<'t> Fake<'t> {
             agent: self.agent.clone(),
             boot,
             applied: Cell::new(0),
+            labels: self.labels.clone(),
+            token: self.token.clone(),
         }
+    }
+
+    /// The same agent with a token of its own.
+    pub fn with_token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
+    pub fn set_labels(&self, labels: Value) {
+        self.labels.replace(labels);
     }
 
     /// Another agent for the same node.
@@ -61,13 +77,20 @@ impl<'t> Fake<'t> {
     pub fn beat_with(&self, changes: &Value) -> Response {
         let mut body = json!({
             "agent": self.agent, "boot": self.boot, "applied": self.applied.get(), "full": true,
-            "labels": {"fake": self.node},
+            "labels": *self.labels.borrow(),
             "facts": {"hostname": "host", "cores": 4, "memory": 1024, "allow": ["/opt"]},
         });
         let map = body.as_object_mut().unwrap();
         map.extend(changes.as_object().unwrap().clone());
         map.retain(|_, value| !value.is_null());
-        self.target.manager.send_json("POST", &self.path("/heartbeat"), &body)
+        self.send("POST", &self.path("/heartbeat"), body.to_string().as_bytes())
+    }
+
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Response {
+        let shown = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("Content-Type", "application/json")];
+        headers.extend(shown.as_ref().map(|shown| ("Authorization", shown.as_str())));
+        self.target.manager.request(method, path, &headers, body)
     }
 
     pub fn beat(&self) -> Response {
@@ -82,7 +105,7 @@ impl<'t> Fake<'t> {
     /// Asks what to run; `more` is more of the query.
     pub fn ask(&self, more: &str) -> Response {
         let query = format!("/slots?agent={}&boot={}{more}", self.agent, self.boot);
-        self.target.manager.get(&self.path(&query))
+        self.send("GET", &self.path(&query), b"")
     }
 
     /// Asks, and says that it does so: takes over whatever it should run. Returns the runs by hand in that.

@@ -187,10 +187,13 @@ impl Access {
             tokens.check_room()?;
         }
         let end = signed.certificate.not_after;
+        // A renewal keeps the labels; joining gives those of the token.
+        let labels = token.or(before).and_then(|row| row.labels.clone());
         let (row, action) = match before {
             Some(row) => (TokenRow { expires_at: Some(end.timestamp_micros()), ..row.clone() }, "renewed"),
             None => (tokens::row_of_key(&key, node.as_str(), end.timestamp_micros(), by, now), "joined"),
         };
+        let row = TokenRow { labels, ..row };
         // All of it or nothing, and nothing if another key joins with the token, or the key is revoked, at this moment.
         let unused = token.filter(|row| row.used_by.is_none());
         let live = unused.into_iter().chain(before).map(|row| row.id.clone()).collect();

@@ -25,7 +25,7 @@ use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
 use estimand_runtime::{Clock, Next, PartReady, Readiness, Rounds, Tasks, Work};
 use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
-use estimand_web::{Policy, Role, Routes, ServedPart};
+use estimand_web::{LabelGrant, Policy, Role, Routes, ServedPart};
 use tokio::sync::watch;
 
 pub use joining::Signer;
@@ -103,7 +103,9 @@ impl Access {
     pub fn admit_token(&self, token: Token, name: &str, grant: Grant, node: Option<&str>) {
         let (name, node) = (name.into(), node.map(Into::into));
         let kind = CredentialKind::Token(digest::of(token.expose()));
-        let credential = Credential { kind, name, grant, node, expires_at: None, is_used: false };
+        // The agent of this process is the operator's own.
+        let labels = LabelGrant::Claimed;
+        let credential = Credential { kind, name, grant, node, expires_at: None, is_used: false, labels };
         let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.push((token, credential));
         let rows = self.0.tokens.load().stored().cloned();

@@ -53,7 +53,8 @@ impl Policy for TokenPolicy {
         let from = address_of(req);
         Ok(match admit(&self.0, role, req)? {
             Some(credential) => {
-                Principal::named(credential.name).bound_to(credential.node).from_address(from)
+                let Credential { name, node, labels, .. } = credential;
+                Principal::named(name).bound_to(node).with_labels(labels).from_address(from)
             }
             None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
         })
@@ -161,6 +162,7 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Credential, Pr
         node: peer.node.clone(),
         expires_at: Some(peer.expires_at),
         is_used: false,
+        labels: tokens.labels_of_key(&peer.key),
     })
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use estimand_api::access::{Grant, NewToken, Token, TokenState, TokenView, no_such_token};
+use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
 use estimand_store::TokenRow;
+use estimand_web::LabelGrant;
 use serde_json::{Value, json};
 
 use crate::digest::{self, Digest};
@@ -32,6 +34,8 @@ pub struct Credential {
     pub expires_at: Option<i64>,
     /// A join token that a node has joined with.
     pub is_used: bool,
+    /// What it says of the labels of its node.
+    pub labels: LabelGrant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,8 @@ pub struct Tokens {
     rows: Option<Arc<Vec<TokenRow>>>,
     by_digest: HashMap<Digest, Credential>,
     revoked: HashSet<Digest>,
+    /// The labels of certificates, by the digests of their keys.
+    labels_by_key: HashMap<Digest, Arc<LabelMap>>,
 }
 
 impl Tokens {
@@ -68,7 +74,17 @@ impl Tokens {
         let by_digest = stored.chain(own).collect();
         let over = rows.iter().flat_map(|rows| rows.iter()).filter(|row| row.revoked_at.is_some());
         let revoked = over.filter_map(|row| digest::from_hex(&row.hash)).collect();
-        Tokens { rows, by_digest, revoked }
+        let certificates = rows.iter().flat_map(|rows| rows.iter()).filter(|row| is_certificate(row));
+        let labelled = certificates.filter(|row| row.labels.is_some());
+        let labels_by_key = labelled
+            .filter_map(|row| Some((digest::from_hex(&row.hash)?, Arc::new(labels_of(row)))))
+            .collect();
+        Tokens { rows, by_digest, revoked, labels_by_key }
+    }
+
+    /// The labels that the certificates of a key bind to their node.
+    pub fn labels_of_key(&self, key: &Digest) -> LabelGrant {
+        LabelGrant::These(self.labels_by_key.get(key).cloned().unwrap_or_default())
     }
 
     /// The stored tokens, if they are known.
@@ -187,6 +203,7 @@ fn known(row: &TokenRow) -> Option<(Digest, Credential)> {
         node: row.node_name.as_deref().map(Into::into),
         expires_at: row.expires_at,
         is_used: row.used_by.is_some(),
+        labels: LabelGrant::These(Arc::new(labels_of(row))),
     };
     Some((digest, known))
 }
@@ -205,7 +222,17 @@ pub fn row_of(new: &NewToken, token: &Token, by: &str, now: i64) -> TokenRow {
         expires_at: lasts.map(|lasts| now.saturating_add(lasts)),
         revoked_at: None,
         used_by: None,
+        labels: (!new.labels.is_empty()).then(|| json!(new.labels).to_string()),
     }
+}
+
+/// The labels that a token or certificate binds to its node. A row that cannot be read binds none.
+fn labels_of(row: &TokenRow) -> LabelMap {
+    let read = row.labels.as_deref().map(serde_json::from_str).transpose();
+    read.inspect_err(|error| tracing::warn!(token = row.name, %error, "the labels of a token cannot be read"))
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
 pub fn is_certificate(row: &TokenRow) -> bool {
@@ -225,6 +252,7 @@ pub fn row_of_key(key: &str, node: &str, expires_at: i64, by: &str, now: i64) ->
         expires_at: Some(expires_at),
         revoked_at: None,
         used_by: None,
+        labels: None,
     }
 }
 
@@ -243,6 +271,7 @@ pub fn view(row: &TokenRow, now: i64) -> Option<TokenView> {
         name: row.name.clone(),
         role: row.role.parse().ok()?,
         node: row.node_name.clone(),
+        labels: labels_of(row),
         state: state(row, now),
         created_at: instant(row.created_at),
         created_by: row.created_by.clone(),
@@ -257,6 +286,9 @@ pub fn detail(row: &TokenRow) -> Value {
     if let Some(node) = &row.node_name {
         detail["node"] = node.as_str().into();
     }
+    if row.labels.is_some() {
+        detail["labels"] = json!(labels_of(row));
+    }
     detail
 }
 
@@ -265,106 +297,5 @@ pub fn instant(micros: i64) -> DateTime<Utc> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn asked(name: &str, valid_for: Option<&str>) -> NewToken {
-        NewToken {
-            name: name.parse().unwrap(),
-            role: Grant::Read,
-            node: None,
-            valid_for: valid_for.map(|span| span.parse().unwrap()),
-        }
-    }
-
-    fn tokens(rows: Vec<TokenRow>) -> Tokens {
-        Tokens::new(Some(Arc::new(rows)), &[])
-    }
-
-    #[test]
-    fn a_token_is_found_by_what_it_says_until_it_is_revoked() {
-        let (one, two) = (digest::random_token(), digest::random_token());
-        let row = row_of(&asked("laptop", Some("1s")), &one, "me", 5);
-        let before = tokens(vec![row.clone()]);
-        let known = before.find(one.expose()).unwrap();
-        assert_eq!((&*known.name, known.expires_at), ("laptop", Some(1_000_005)));
-        assert!(before.find(two.expose()).is_none());
-        let after = tokens(vec![before.revoked("laptop", "me", 7).unwrap()]);
-        assert!(after.find(one.expose()).is_none());
-        assert_eq!(state(&after.rows()[0], 7), TokenState::Revoked);
-        assert_eq!((state(&row, 1_000_004), state(&row, 1_000_005)), (TokenState::Live, TokenState::Expired));
-    }
-
-    #[test]
-    fn a_stored_token_does_not_give_itself_away() {
-        let token = digest::random_token();
-        let row = row_of(&asked("laptop", None), &token, "me", 5);
-        assert!(!format!("{row:?}").contains(&token.expose()[9..]));
-        assert!(!serde_json::to_string(&view(&row, 5)).unwrap().contains(&row.hash));
-    }
-
-    #[test]
-    fn a_name_is_free_again_when_its_token_is_over() {
-        let row = row_of(&asked("ci", Some("1s")), &digest::random_token(), "me", 0);
-        let tokens = tokens(vec![row]);
-        assert_eq!(tokens.check_new(&asked("ci", None), 999_999).unwrap_err().status, 409);
-        tokens.check_new(&asked("ci", None), 1_000_000).unwrap();
-        assert_eq!(tokens.revoked("ci", "me", 1_000_000).unwrap_err().status, 404);
-    }
-
-    #[test]
-    fn the_key_of_a_certificate_is_no_token_and_is_remembered_when_it_is_revoked() {
-        // The digest is that of a public key, which is no secret.
-        let key = digest::of("a public key");
-        let row = row_of_key(&digest::hex(&key), "n1", 10, "join", 5);
-        let before = tokens(vec![row.clone()]);
-        assert!(before.find("a public key").is_none() && !before.is_revoked(&key));
-        let others =
-            |tokens: &Tokens, node: &str, but: &str, now| tokens.certificates_for(node, but, now).len();
-        assert_eq!(others(&before, "n1", "another key", 9), 1);
-        assert_eq!(others(&before, "n1", &row.hash, 9), 0);
-        assert_eq!((others(&before, "n1", "", 10), others(&before, "n2", "", 9)), (0, 0));
-        let after = tokens(vec![before.revoked(&row.name, "me", 7).unwrap()]);
-        assert!(after.is_revoked(&key) && after.of_key(&row.hash).is_some());
-        assert_eq!(others(&after, "n1", "", 7), 0);
-        // A key without a row can be revoked too.
-        let unheard = tokens(vec![]).revoked_key(&key, "me", 8);
-        assert!(tokens(vec![unheard]).is_revoked(&key));
-        assert_eq!(before.check_new(&asked("certificate-mine", None), 6).unwrap_err().status, 409);
-    }
-
-    #[test]
-    fn a_token_of_this_process_speaks_for_its_node_like_any_other() {
-        let node =
-            NewToken { role: Grant::Node, node: Some("n1".parse().unwrap()), ..asked("agent", Some("1s")) };
-        let (stored, own) = (digest::random_token(), digest::random_token());
-        let known = Credential {
-            kind: CredentialKind::Token(digest::of(own.expose())),
-            name: "agent of n2".into(),
-            grant: Grant::Node,
-            node: Some("n2".into()),
-            expires_at: None,
-            is_used: false,
-        };
-        let tokens = Tokens::new(Some(Arc::new(vec![row_of(&node, &stored, "me", 0)])), &[(own, known)]);
-        assert_eq!(
-            (tokens.token_for("n1", 999_999), tokens.token_for("n1", 1_000_000)),
-            (Some("agent"), None)
-        );
-        assert_eq!((tokens.token_for("n2", 5), tokens.token_for("n3", 5)), (Some("agent of n2"), None));
-    }
-
-    #[test]
-    fn joining_is_possible_for_an_hour() {
-        let new = NewToken { role: Grant::Join, ..asked("new", None) };
-        assert_eq!(row_of(&new, &digest::random_token(), "me", 7).expires_at, Some(JOIN_MICROS + 7));
-    }
-
-    #[test]
-    fn nobody_revokes_what_they_came_in_with() {
-        let row = row_of(&asked("operator", None), &digest::random_token(), "me", 0);
-        let id = row.id.clone();
-        assert_eq!(tokens(vec![row]).revoked(&id, "operator", 1).unwrap_err().status, 409);
-    }
-}
+#[path = "tokens_tests.rs"]
+mod tests;

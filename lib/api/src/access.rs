@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
+use crate::labels::{LabelMap, read_labels};
 use crate::names::{DataName, NodeName};
+use crate::node::{Labels, MAX_LABELS};
 use crate::problem::{FieldError, Problem, kind};
 use crate::schema;
 
@@ -128,9 +130,11 @@ pub struct NewToken {
     pub node: Option<NodeName>,
     /// None: until it is revoked.
     pub valid_for: Option<Span>,
+    /// With the role `node` or `join`: the labels that the node has by it.
+    pub labels: LabelMap,
 }
 
-crate::described!(NewToken, [DataName, NodeName, Grant], described());
+crate::described!(NewToken, [DataName, NodeName, Grant, Labels], described());
 
 fn described() -> Value {
     let for_one =
@@ -148,15 +152,23 @@ fn described() -> Value {
                 "description": "Until when it is good, from now on; absent: until it is revoked",
                 "oneOf": [duration::text_schema(), { "type": "null" }],
             },
+            "labels": schema::optional::<Labels>(
+                "With the role `node` or `join` the labels that the node has by it, whatever its agent says",
+            ),
         },
         "allOf": [{ "oneOf": [
             { "required": ["node"], "properties": { "role": { "const": "node" }, "node": { "type": "string" } } },
             { "properties": { "role": { "const": "join" } } },
-            { "properties": { "role": { "enum": ["read", "write", "operate"] }, "node": { "type": "null" } } },
+            { "properties": {
+                "role": { "enum": ["read", "write", "operate"] },
+                "node": { "type": "null" },
+                "labels": { "oneOf": [{ "type": "null" }, { "type": "object", "maxProperties": 0 }] },
+            } },
         ] }],
         "examples": [
             { "name": "dashboard", "role": "read", "validFor": "30d" },
             { "name": "agent-7", "role": "node", "node": "node-7" },
+            { "name": "databases", "role": "join", "labels": { "role": "db" } },
         ],
     })
 }
@@ -170,6 +182,14 @@ impl NewToken {
         let role = fields.required("role", ROLES, |value| fields::word(value, &Grant::WORDS));
         let node = fields.optional("node", NodeName::EXPECTED, fields::node_name);
         let valid_for = fields.optional("validFor", "a duration such as 30d", fields::parsed::<Span>);
+        let labels =
+            fields.part("labels", |value| read_labels("labels", value, MAX_LABELS)).unwrap_or_default();
+        if let Some(role) = role
+            && !labels.is_empty()
+            && !matches!(role, Grant::Node | Grant::Join)
+        {
+            fields.error("labels", format!("go with the roles node and join, not with {role}"));
+        }
         match (role, &node) {
             (Some(Grant::Node), None) => {
                 fields.error("node", "is missing").expected = Some("the node that it speaks for".to_owned());
@@ -184,7 +204,7 @@ impl NewToken {
         }
         fields.end_body()?;
         match (name, role) {
-            (Some(name), Some(role)) => Ok(NewToken { name, role, node, valid_for }),
+            (Some(name), Some(role)) => Ok(NewToken { name, role, node, valid_for, labels }),
             _ => Err(Problem::internal()),
         }
     }
@@ -198,6 +218,9 @@ impl NewToken {
         }
         if let Some(span) = self.valid_for {
             map.insert("validFor".to_owned(), span.to_string().into());
+        }
+        if !self.labels.is_empty() {
+            map.insert("labels".to_owned(), json!(self.labels));
         }
         map
     }
@@ -221,6 +244,9 @@ pub struct TokenView {
     pub role: Grant,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The labels that the node has by it.
+    #[serde(default, skip_serializing_if = "LabelMap::is_empty")]
+    pub labels: LabelMap,
     pub state: TokenState,
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
@@ -300,74 +326,5 @@ pub fn forbidden_field(error: FieldError) -> Problem {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn read(body: &Value) -> Result<NewToken, String> {
-        NewToken::from_map(body.as_object().unwrap().clone()).map_err(|problem| problem.detail)
-    }
-
-    #[test]
-    fn a_token_has_the_form_that_is_taken_for_one_and_does_not_show_itself() {
-        let token = Token::of(&[0xfb; 32]);
-        assert_eq!(token.expose(), "estimand_-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s");
-        assert_eq!(Token::parse(&format!(" {}\n", token.expose())), Ok(token.clone()));
-        assert_eq!(format!("{token:?}"), "Token(…)");
-        for wrong in ["", "short", "with a space in the middle of it", &"x".repeat(300)] {
-            assert_eq!(Token::parse(wrong), Err(TokenError), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn different_bytes_are_different_tokens() {
-        let mut bytes = [0; 32];
-        let mut seen = std::collections::BTreeSet::new();
-        for place in 0..32 {
-            for bit in 0..8 {
-                bytes[place] ^= 1 << bit;
-                assert!(seen.insert(Token::of(&bytes).expose().to_owned()), "{place} {bit}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_rendered_token_request_is_read_back() {
-        let token =
-            read(&json!({ "name": "agent-7", "role": "node", "node": "n7", "validFor": "30d" })).unwrap();
-        assert_eq!(NewToken::from_map(token.to_map()).unwrap(), token);
-        assert_eq!((token.role, token.node.unwrap().as_str()), (Grant::Node, "n7"));
-    }
-
-    #[test]
-    fn the_described_fields_are_those_that_are_read() {
-        let schema = described();
-        let problem = NewToken::from_map(json!({ "?": 1 }).as_object().unwrap().clone()).unwrap_err();
-        assert_eq!(schema::testing::fields(&schema), schema::testing::known(&problem));
-        for example in schema["examples"].as_array().unwrap() {
-            read(example).unwrap();
-        }
-    }
-
-    #[test]
-    fn fields_that_do_not_go_together_are_rejected() {
-        for (body, says) in [
-            (json!({ "role": "read" }), "name: is missing"),
-            (json!({ "name": "a", "role": "root" }), "role: is not known"),
-            (json!({ "name": "a", "role": "node" }), "node: is missing"),
-            (
-                json!({ "name": "a", "role": "read", "node": "n" }),
-                "node: goes with the role node, not with read",
-            ),
-            (
-                json!({ "name": "a", "role": "operate", "node": "n" }),
-                "node: goes with the role node, not with operate",
-            ),
-            (json!({ "name": "a", "role": "read", "validFor": "0s" }), "validFor: is nothing"),
-            (json!({ "name": "a", "role": "read", "expires": 3 }), "expires: is not a known field"),
-        ] {
-            let problem = read(&body).unwrap_err();
-            assert!(problem.starts_with(says), "{body}: {problem}");
-        }
-    }
-}
+#[path = "access_tests.rs"]
+mod tests;

@@ -145,6 +145,75 @@ name_type!(
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
 );
 
+/// A data name in which each `*` stands for any text, the empty one included.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamePattern(Arc<str>);
+
+impl NamePattern {
+    /// The form of a pattern, for messages.
+    pub const EXPECTED: &'static str =
+        "a data name, or a pattern of letters, digits, `_.:-` and `*`, which stands for any text";
+
+    /// Checks the text and makes a pattern of it. Every data name is one.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-*".contains(&byte);
+        let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '*');
+        match begins && text.len() <= MAX_DATA_NAME && text.bytes().all(known) {
+            true => Ok(NamePattern(text.into())),
+            false => Err(NameError {
+                what: "data name or pattern",
+                given: text.to_owned(),
+                expected: Self::EXPECTED,
+            }),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The data name, if it is one and no pattern.
+    pub fn name(&self) -> Option<DataName> {
+        DataName::parse(&self.0).ok()
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let (first, last) = (parts.next().unwrap_or_default(), parts.next_back());
+        let Some(last) = last else { return *self.0 == *name };
+        let Some(mut rest) = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+            return false;
+        };
+        // The earliest place for each part leaves the most for those after it.
+        parts.all(|part| match rest.find(part) {
+            Some(place) => {
+                rest = &rest[place + part.len()..];
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+impl From<DataName> for NamePattern {
+    fn from(name: DataName) -> Self {
+        NamePattern(name.0)
+    }
+}
+
+impl std::str::FromStr for NamePattern {
+    type Err = NameError;
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -158,6 +227,32 @@ mod tests {
             node in &NodeName::PATTERN[1..NodeName::PATTERN.len() - 1],
         ) {
             prop_assert!(DataName::is_valid(&data) && NodeName::is_valid(&node), "{data} {node}");
+        }
+    }
+
+    #[test]
+    fn a_star_in_a_pattern_stands_for_any_text() {
+        for (pattern, name, expected) in [
+            ("cpu*", "cpu", true),
+            ("cpu*", "cpu_usage", true),
+            ("cpu*", "a_cpu", false),
+            ("*", "x", true),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "a.b.b.c", true),
+            ("a*b*c", "a.c.b", false),
+            ("ab*ba", "aba", false),
+            ("*usage*", "cpu_usage.1", true),
+            ("cpu", "cpu", true),
+            ("cpu", "cpu1", false),
+        ] {
+            assert_eq!(
+                NamePattern::parse(pattern).map(|p| p.matches(name)),
+                Ok(expected),
+                "{pattern} {name}"
+            );
+        }
+        for wrong in ["", "1*", "a b*", "a?"] {
+            assert!(NamePattern::parse(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::assignment::AssignedRegistration;
+use crate::labels::LabelSource;
 use crate::names::{DataName, NodeName};
 pub use crate::node_state::NodeState;
 use crate::registration::Registration;
@@ -55,7 +56,11 @@ pub struct Node {
     pub state: NodeState,
     /// Whether it gets no further instances of registrations that run on a number of nodes.
     pub cordoned: bool,
+    /// All of its labels; of the same key that which counts.
     pub labels: BTreeMap<String, String>,
+    /// The source of each label.
+    #[serde(default)]
+    pub label_sources: BTreeMap<String, LabelSource>,
     pub facts: Facts,
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]

@@ -21,6 +21,8 @@ pub mod kind {
     pub const FORBIDDEN: &str = "forbidden";
     /// 404: there is no such thing.
     pub const NOT_FOUND: &str = "not-found";
+    /// 404: the service does not serve this path; another one may.
+    pub const NOT_SERVED: &str = "not-served";
     /// 404: there is a value, but none in the state or of the age that was asked for.
     pub const NOT_AS_ASKED: &str = "not-as-asked";
     /// 404: there is a value, but it has no such field.

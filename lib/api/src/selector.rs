@@ -158,6 +158,11 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
+    /// The keys of the labels that it asks for.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.requirements.iter().map(|requirement| requirement.key.as_str())
+    }
+
     /// It asks for nothing, and so matches every node.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

@@ -8,11 +8,13 @@
 mod access;
 mod manager;
 mod registry;
+mod several;
 pub mod tls;
 mod values;
 mod watch;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -133,6 +135,8 @@ pub struct Client {
     http: Http,
     base: Url,
     options: Options,
+    /// Clients of further services, which are asked for what this one does not serve.
+    others: Arc<[Client]>,
 }
 
 /// An answer that is not an error.
@@ -171,7 +175,7 @@ impl Client {
             headers.insert(header::AUTHORIZATION, value);
         }
         let http = Http::new(&base, &options, headers)?;
-        Ok(Client { http, base, options })
+        Ok(Client { http, base, options, others: Arc::default() })
     }
 
     /// A client that shows the token in ESTIMAND_TOKEN, if there is one.
@@ -186,9 +190,10 @@ impl Client {
         Self::with_options(address, Options { credentials, ..Options::default() })
     }
 
-    /// True if a token was given but is not sent, because it would go over the network unencrypted.
-    pub fn withholds_token(&self) -> bool {
-        self.options.credentials.token.is_some() && !is_private(&self.base)
+    /// The address to which a given token is not sent, because it would go over the network unencrypted.
+    pub fn withholds_token(&self) -> Option<&Url> {
+        let mut withholding = self.services().filter(|service| service.options.credentials.token.is_some());
+        withholding.find(|service| !is_private(&service.base)).map(Client::address)
     }
 
     /// The address that it speaks to.
@@ -223,13 +228,13 @@ impl Client {
         let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
         let (mut attempt, began) = (1, Instant::now());
         loop {
-            let shown = self.http.number();
-            let (error, again) = match self.send_once(method.clone(), url.clone(), body.clone()).await {
+            let shown = self.number();
+            let (error, again) = match self.send_to_one(&method, &url, body.as_ref(), repeat).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
             };
             // The certificate ended while the request waited for its answer, and has been replaced: send the new one.
-            if error.status() == Some(401) && self.http.number() != shown {
+            if error.status() == Some(401) && self.number() != shown {
                 continue;
             }
             let hopeless = match &error {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{Client, Error, Repeat};
+use estimand_api::labels::LabelChanges;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, Node};
 use estimand_api::slot::{Instance, RunOutcome, RunReport};
@@ -39,6 +40,14 @@ impl Client {
     pub async fn remove_node(&self, node: &NodeName) -> Result<(), Error> {
         let url = self.url(&["api", "nodes", node.as_str()], &[]);
         self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+
+    /// Changes the labels that operators have set on a node.
+    pub async fn label(&self, node: &NodeName, changes: &LabelChanges) -> Result<Node, Error> {
+        let url = self.url(&["api", "nodes", node.as_str(), "labels"], &[]);
+        let body = Bytes::from(changes.to_json().to_string());
+        let answer = self.send(Method::PATCH, url, Some(body), Repeat::Safe).await?;
+        self.read(&answer)
     }
 
     /// Keeps further instances away from a node, or lets them come again.

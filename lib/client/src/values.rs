@@ -8,10 +8,13 @@ use serde_json::{Value as Json, json};
 
 use crate::{Answer, Client, Error, Repeat};
 use estimand_api::duration::Span;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::labels::LabelMap;
+use estimand_api::names::{DataName, NamePattern, NodeName};
+use estimand_api::order::ValueOrder;
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::kind;
 use estimand_api::registration::History;
+use estimand_api::selector::Selector;
 use estimand_api::value::{
     BatchWritten, Binding, Changed, Deleted, PastValue, Served, State, Swap, Value, Written,
 };
@@ -20,15 +23,22 @@ use estimand_api::write::Write;
 /// A selection of values to read.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// The data names; all of them if there is none here.
+    /// The data names; all of them if there is neither a name nor a pattern.
     pub names: Vec<DataName>,
+    /// Patterns of further names.
+    pub patterns: Vec<NamePattern>,
     pub node: Option<NodeName>,
+    /// Only values of nodes with these labels.
+    pub nodes: Option<Selector>,
     /// Only values in one of these states; all if empty.
     pub states: Vec<State>,
     /// Only values collected no longer ago than this.
     pub max_age: Option<Span>,
     /// Only this part of each value; values without it are left out.
     pub field: Option<Pointer>,
+    pub order: Option<ValueOrder>,
+    /// At most so many values, the first ones.
+    pub limit: Option<u32>,
 }
 
 /// A selection of past values to read.
@@ -58,7 +68,10 @@ impl Query {
     }
 
     pub(super) fn pairs(&self) -> Vec<(&'static str, String)> {
-        let mut pairs = vec![("dataName", name_list(&self.names))];
+        let mut pairs = vec![("dataName", name_list(&self.names, &self.patterns))];
+        pairs.extend(self.nodes.as_ref().map(|selector| ("nodes", selector.to_string())));
+        pairs.extend(self.order.as_ref().map(|order| ("sort", order.to_string())));
+        pairs.extend(self.limit.map(|limit| ("limit", limit.to_string())));
         if let Some(node) = &self.node {
             pairs.push(("dataNode", node.to_string()));
         }
@@ -76,20 +89,24 @@ impl Query {
 }
 
 /// Names with commas between them; none means all, which is written `*`.
-pub(super) fn name_list(names: &[DataName]) -> String {
-    match names {
-        [] => "*".to_owned(),
-        names => names.iter().map(DataName::as_str).collect::<Vec<_>>().join(","),
-    }
+pub(super) fn name_list(names: &[DataName], patterns: &[NamePattern]) -> String {
+    let list: Vec<&str> =
+        names.iter().map(DataName::as_str).chain(patterns.iter().map(NamePattern::as_str)).collect();
+    if list.is_empty() { "*".to_owned() } else { list.join(",") }
 }
 
 impl Client {
     /// Reads values; all of them are of one snapshot, whose revision comes with them.
     pub async fn values(&self, query: &Query) -> Result<(Vec<Value>, u64), Error> {
+        self.values_or_hint(query).await.map(|(values, revision, _)| (values, revision))
+    }
+
+    /// The same, with advice for people if there are none.
+    pub async fn values_or_hint(&self, query: &Query) -> Result<(Vec<Value>, u64, Option<String>), Error> {
         let pairs = query.pairs();
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let answer = self.get(self.url(&["api", "data"], &pairs)).await?;
-        Ok((self.read(&answer)?, answer.revision.unwrap_or_default()))
+        Ok((self.read(&answer)?, answer.revision.unwrap_or_default(), answer.hint))
     }
 
     /// Reads one value; none if there is none.
@@ -199,6 +216,11 @@ impl Client {
             speakers.iter().map(|(name, nodes)| (name.to_string(), json!(nodes))).collect();
         let body = Json::Object(map).to_string().into_bytes();
         self.put(&["api", "data", "speakers"], body).await.map(drop)
+    }
+
+    /// Sets the labels of all nodes.
+    pub async fn set_labels(&self, labels: &BTreeMap<NodeName, LabelMap>) -> Result<(), Error> {
+        self.put(&["api", "data", "labels"], json!(labels).to_string().into_bytes()).await.map(drop)
     }
 
     pub async fn bindings(&self) -> Result<Vec<Binding>, Error> {

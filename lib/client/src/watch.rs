@@ -12,9 +12,10 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::{Client, Error, chain, values::name_list};
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
+use estimand_api::selector::Selector;
 use estimand_api::value::Value;
 use estimand_runtime::BackOff;
 
@@ -44,10 +45,14 @@ pub enum Event {
 pub struct Watch {
     client: Client,
     names: Vec<DataName>,
+    patterns: Vec<NamePattern>,
     node: Option<NodeName>,
+    nodes: Option<Selector>,
     field: Option<Pointer>,
     last_id: Option<String>,
     response: Option<reqwest::Response>,
+    /// The place of the service that is asked, among those of the client.
+    service: usize,
     buffer: BytesMut,
     /// Up to where the buffer is known to have no end of an event.
     scanned: usize,
@@ -60,10 +65,13 @@ impl Client {
         Watch {
             client: self.clone(),
             names,
+            patterns: Vec::new(),
             node: None,
+            nodes: None,
             field: None,
             last_id: None,
             response: None,
+            service: 0,
             buffer: BytesMut::new(),
             scanned: 0,
             back_off: BackOff::new(FIRST_PAUSE, LONGEST_PAUSE),
@@ -107,6 +115,18 @@ impl Watch {
         self
     }
 
+    /// Names that match these patterns as well.
+    pub fn patterns(mut self, patterns: Vec<NamePattern>) -> Self {
+        self.patterns = patterns;
+        self
+    }
+
+    /// Only the values of nodes with these labels.
+    pub fn of_nodes(mut self, selector: Selector) -> Self {
+        self.nodes = Some(selector);
+        self
+    }
+
     /// Only this part of each value. A value without it is not there: it is left out of snapshots, and a change
     /// to it is a [`Event::Delete`].
     pub fn field(mut self, field: Pointer) -> Self {
@@ -126,30 +146,47 @@ impl Watch {
     }
 
     fn url(&self) -> Url {
-        let names = name_list(&self.names);
+        let names = name_list(&self.names, &self.patterns);
+        let nodes = self.nodes.as_ref().map(Selector::to_string);
         let mut pairs = vec![("dataName", names.as_str())];
         pairs.extend(self.node.as_ref().map(|node| ("dataNode", node.as_str())));
+        pairs.extend(nodes.as_ref().map(|nodes| ("nodes", nodes.as_str())));
         pairs.extend(self.field.as_ref().map(|field| ("field", field.as_str())));
         self.client.url(&["api", "data", "watch"], &pairs)
     }
 
     /// Reads more bytes, over a new connection if there is none.
     async fn fill(&mut self) -> Result<(), Error> {
-        let url = self.url();
+        let first = self.url();
+        let service = self.client.services().nth(self.service).unwrap_or(&self.client).clone();
+        let url = service.rebased(&self.client, &first);
         let lost = |cause: String| Error::Unreachable { url: url.to_string(), cause };
         let response = match &mut self.response {
             Some(response) => response,
             None => {
                 // The client's own deadlines are for requests that end; this one has only that of silence.
                 let mut request =
-                    self.client.http.client().get(url.clone()).header(header::ACCEPT, "text/event-stream");
+                    service.http.client().get(url.clone()).header(header::ACCEPT, "text/event-stream");
                 if let Some(id) = &self.last_id {
                     request = request.header("Last-Event-ID", id);
                 }
-                let response =
-                    request.send().await.map_err(|e| self.client.no_answer(url.to_string(), &e))?;
+                let response = request.send().await.map_err(|e| service.no_answer(url.to_string(), &e));
+                let response = match response {
+                    Ok(response) => accepted(response).await,
+                    Err(error) => Err(error),
+                };
+                let services = self.client.services().count();
+                if let Err(error) = &response
+                    && error.is_for_another()
+                {
+                    self.service = (self.service + 1) % services;
+                    // Without another one the answer is the same again.
+                    if error.status() == Some(404) && self.service != 0 {
+                        return Ok(());
+                    }
+                }
                 (self.buffer, self.scanned) = (BytesMut::new(), 0);
-                self.response.insert(accepted(response).await?)
+                self.response.insert(response?)
             }
         };
         match tokio::time::timeout(SILENCE, response.chunk()).await {

@@ -140,6 +140,7 @@ fn works(connection: &mut Connection) {
         lost: false,
         seen_at: 1,
         created_at: 1,
+        given_labels: Some("{}"),
     };
     let group = ClusterGroup { put_nodes: &[node], ..ClusterGroup::default() };
     connection.commit_cluster(&lead, &group).unwrap();

@@ -25,6 +25,8 @@ pub struct NodeRow {
     pub lost: bool,
     pub seen_at: i64,
     pub created_at: i64,
+    /// Those that are not the agent's own, by their source; JSON.
+    pub given_labels: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,7 @@ pub struct NodeRowRef<'a> {
     pub lost: bool,
     pub seen_at: i64,
     pub created_at: i64,
+    pub given_labels: Option<&'a str>,
 }
 
 /// The changes of one commit. Deletes come first; a row to put may be in it only once.
@@ -56,7 +59,18 @@ pub struct ClusterGroup<'a> {
 
 static NODES: Rows = Rows {
     table: "t_node",
-    columns: &["node_name", "labels", "facts", "agent", "boot", "cordoned", "lost", "seen_at", "created_at"],
+    columns: &[
+        "node_name",
+        "labels",
+        "facts",
+        "agent",
+        "boot",
+        "cordoned",
+        "lost",
+        "seen_at",
+        "created_at",
+        "given_labels",
+    ],
     replaced_by: 1,
 };
 static BY_NAME: Keys = Keys { table: "t_node", columns: &["node_name"] };
@@ -104,6 +118,7 @@ fn put(backend: &mut Backend, nodes: &[NodeRowRef<'_>]) -> QueryResult<()> {
             Value::Bool(row.lost),
             Value::Int(row.seen_at),
             Value::Int(row.created_at),
+            Value::OptText(row.given_labels),
         ]);
     })
 }

@@ -105,6 +105,7 @@ diesel::table! {
         lost -> Bool,
         seen_at -> BigInt,
         created_at -> BigInt,
+        given_labels -> Nullable<Text>,
     }
 }
 
@@ -147,6 +148,7 @@ diesel::table! {
         expires_at -> Nullable<BigInt>,
         revoked_at -> Nullable<BigInt>,
         used_by -> Nullable<Text>,
+        labels -> Nullable<Text>,
     }
 }
 

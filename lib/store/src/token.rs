@@ -23,6 +23,8 @@ pub struct TokenRow {
     pub revoked_at: Option<i64>,
     /// The user of a token that was used up.
     pub used_by: Option<String>,
+    /// The labels that it binds to its node; JSON.
+    pub labels: Option<String>,
 }
 
 static TOKENS: Rows = Rows {
@@ -38,6 +40,7 @@ static TOKENS: Rows = Rows {
         "expires_at",
         "revoked_at",
         "used_by",
+        "labels",
     ],
     replaced_by: 1,
 };
@@ -85,5 +88,6 @@ fn values_of<'a>(row: &'a TokenRow, values: &mut Vec<Value<'a>>) {
         Value::OptInt(row.expires_at),
         Value::OptInt(row.revoked_at),
         Value::OptText(row.used_by.as_deref()),
+        Value::OptText(row.labels.as_deref()),
     ]);
 }

@@ -36,6 +36,7 @@ fn node(node_name: &str, boot: i64) -> NodeRowRef<'_> {
         lost: false,
         seen_at: boot,
         created_at: 1,
+        given_labels: (boot > 1).then_some("{\"operator\":{\"zone\":\"a\"}}"),
     }
 }
 
@@ -54,6 +55,7 @@ fn owned(row: &NodeRowRef<'_>) -> NodeRow {
         lost: row.lost,
         seen_at: row.seen_at,
         created_at: row.created_at,
+        given_labels: row.given_labels.map(str::to_owned),
     }
 }
 

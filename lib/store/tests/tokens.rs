@@ -25,6 +25,7 @@ fn row(id: &str) -> TokenRow {
         expires_at: Some(2),
         revoked_at: None,
         used_by: None,
+        labels: Some("{\"role\":\"db\"}".to_owned()),
     }
 }
 

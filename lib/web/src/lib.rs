@@ -37,7 +37,7 @@ pub use failure::Failure;
 pub use path::{path_name, path_node, segment};
 pub use query::Query;
 pub use revocation::Revocation;
-pub use role::{OpenPolicy, Policy, Principal, Role};
+pub use role::{LabelGrant, OpenPolicy, Policy, Principal, Role};
 pub use routes::Routes;
 pub use served_part::{ServedPart, serve_parts};
 pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
 
 use crate::failure::Failure;
@@ -80,21 +81,51 @@ pub struct Principal {
     /// The one node that it speaks for, if it is bound to one.
     node: Option<Arc<str>>,
     from: Option<IpAddr>,
+    labels: LabelGrant,
+}
+
+/// What a credential says of the labels of its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelGrant {
+    /// These and no others are bound to the node.
+    These(Arc<LabelMap>),
+    /// Its agent is the operator's own: what it claims is bound.
+    Claimed,
 }
 
 impl Principal {
     /// A caller of which only the address is known.
     pub fn peer(address: IpAddr) -> Self {
-        Principal { name: None, node: None, from: Some(address) }
+        Principal { name: None, node: None, from: Some(address), labels: LabelGrant::Claimed }
     }
 
     pub fn named(name: impl Into<Arc<str>>) -> Self {
-        Principal { name: Some(name.into()), node: None, from: None }
+        Principal { name: Some(name.into()), node: None, from: None, labels: LabelGrant::Claimed }
     }
 
-    /// The same, bound to a node if one is given.
+    /// The same, bound to a node if one is given. Then it binds no labels to it.
     pub fn bound_to(self, node: Option<Arc<str>>) -> Self {
-        Principal { node, ..self }
+        let labels = match node {
+            Some(_) => LabelGrant::These(Arc::default()),
+            None => self.labels,
+        };
+        Principal { node, labels, ..self }
+    }
+
+    /// The same with what its credential says of its node's labels; a caller that is bound to no node may say them all.
+    pub fn with_labels(self, labels: LabelGrant) -> Self {
+        if self.node.is_none() {
+            return self;
+        }
+        Principal { labels, ..self }
+    }
+
+    /// Those labels of its node that are bound, given those that its agent claims.
+    pub fn bound_labels<'a>(&'a self, claimed: &'a LabelMap) -> &'a LabelMap {
+        match &self.labels {
+            LabelGrant::These(labels) => labels,
+            LabelGrant::Claimed => claimed,
+        }
     }
 
     pub fn from_address(self, from: Option<IpAddr>) -> Self {

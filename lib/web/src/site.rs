@@ -144,7 +144,8 @@ fn with_slash(path: &str) -> Option<String> {
 
 async fn unknown_path(req: HttpRequest) -> Result<&'static str, Failure> {
     let path = estimand_api::problem::shorten(req.path());
-    Err(Problem::not_found(format!("nothing answers at {path}; {OPENAPI_PATH} says what does")).into())
+    let detail = format!("nothing answers at {path}; {OPENAPI_PATH} says what does");
+    Err(Problem::new(404, kind::NOT_SERVED, "This is not served here", detail).into())
 }
 
 fn unknown_method(req: &HttpRequest, allow: HeaderValue) -> Result<&'static str, Failure> {

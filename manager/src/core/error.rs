@@ -1,6 +1,7 @@
 //! Why the cluster rejects a call.
 
 use estimand_api::names::NodeName;
+use estimand_api::node::MAX_LABELS;
 
 /// Why an agent is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +16,15 @@ pub enum AgentError {
     Superseded { node: NodeName, given: u64, known: u64 },
     #[error("another agent is node {0}, and was heard of a moment ago")]
     NodeTaken(NodeName),
+}
+
+/// Why the labels of a node are not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    #[error("there is no node `{0}`")]
+    UnknownNode(NodeName),
+    #[error("node `{node}` would have {count} labels set by operators; expected at most {MAX_LABELS}")]
+    TooMany { node: NodeName, count: usize },
 }
 
 /// Why a node is not removed.

@@ -146,10 +146,9 @@ impl Cluster {
             }
         }
         let back = entry.lost && !beat.leaving;
-        let relabelled = entry.labels != beat.labels;
+        let relabelled = entry.labels.claim(beat.labels);
         let other = back || entry.facts != beat.facts;
         entry.lost &= beat.leaving;
-        entry.labels = beat.labels;
         entry.facts = beat.facts;
         if relabelled {
             self.rematch(node);

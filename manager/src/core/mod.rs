@@ -21,24 +21,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimand_api::labels::{LabelChanges, LabelMap};
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::node::MAX_LABELS;
 use estimand_api::registration::Registered;
 
 mod error;
 mod heartbeat;
 mod model;
 mod node;
+mod node_labels;
 mod place;
 mod placements;
 mod reconcile;
 mod run_reports;
 mod views;
 
-pub use error::{AgentError, RemoveError};
+pub use error::{AgentError, LabelError, RemoveError};
 pub use model::{
     AssignmentRef, AuditedChange, ClusterChanges, Millis, RemainingNodes, Settings, Step, StoredNode,
     StoredPlacement,
 };
+
+pub use node_labels::{GivenLabels, NodeLabels};
 
 use node::{Ending, NodeEntry};
 use placements::{PlacementPhase, Placements};
@@ -80,6 +85,8 @@ pub struct Cluster {
     /// The nodes whose desired state has changed; their entries say so too.
     changed: Vec<NodeName>,
     to_mark: BTreeSet<NodeName>,
+    /// True if labels may be others since they were asked for last.
+    relabelled: bool,
     /// Lines of the audit trail that are not stored yet.
     audit: Vec<AuditedChange>,
 }
@@ -117,6 +124,7 @@ impl Cluster {
             wanted: true,
             changed: Vec::new(),
             to_mark: BTreeSet::new(),
+            relabelled: false,
             audit: Vec::new(),
         };
         // Until it is silent the former leader gives leases.
@@ -194,6 +202,52 @@ impl Cluster {
         Some(())
     }
 
+    /// Changes the labels that operators have set on a node.
+    pub fn label(&mut self, node: &NodeName, changes: &LabelChanges) -> Result<(), LabelError> {
+        let entry = self.nodes.get_mut(node).ok_or_else(|| LabelError::UnknownNode(node.clone()))?;
+        let mut labels = entry.labels.clone();
+        if !labels.change(changes) {
+            return Ok(());
+        }
+        let count = labels.given().operator.len();
+        if count > MAX_LABELS {
+            return Err(LabelError::TooMany { node: node.clone(), count });
+        }
+        entry.labels = labels;
+        self.rematch(node);
+        Ok(())
+    }
+
+    /// The labels that the credential of the node's agent binds to it.
+    pub fn bind_labels(&mut self, node: &NodeName, bound: &LabelMap) {
+        if self.nodes.get_mut(node).is_some_and(|entry| entry.labels.set_credential(bound)) {
+            self.rematch(node);
+        }
+    }
+
+    /// The labels of nodes that follow from values; a node that is not named has none.
+    pub fn set_labels_of_values(&mut self, of_values: &BTreeMap<NodeName, LabelMap>) {
+        let none = LabelMap::new();
+        let changed: Vec<NodeName> = self
+            .nodes
+            .iter_mut()
+            .filter_map(|(node, entry)| {
+                entry.labels.set_of_values(of_values.get(node).unwrap_or(&none)).then(|| node.clone())
+            })
+            .collect();
+        changed.iter().for_each(|node| self.rematch(node));
+    }
+
+    /// True if labels may be others than at the last call.
+    pub fn take_relabelled(&mut self) -> bool {
+        std::mem::take(&mut self.relabelled)
+    }
+
+    /// All labels of all nodes.
+    pub fn labels(&self) -> BTreeMap<NodeName, LabelMap> {
+        self.nodes.iter().map(|(node, entry)| (node.clone(), entry.labels.all().clone())).collect()
+    }
+
     /// Checks that a node may be removed as it is now.
     pub fn check_removable(&self, node: &NodeName) -> Result<(), RemoveError> {
         self.lost_node(node).map(drop)
@@ -212,7 +266,7 @@ impl Cluster {
         self.dirty_nodes.remove(node);
         self.to_mark.remove(node);
         self.removed.insert(node.clone());
-        self.wanted = true;
+        (self.wanted, self.relabelled) = (true, true);
         Ok(())
     }
 
@@ -289,6 +343,7 @@ impl Cluster {
     /// Other registrations may match the node than before.
     fn rematch(&mut self, node: &NodeName) {
         self.dirty_nodes.insert(node.clone());
+        self.relabelled = true;
         self.touch(node);
     }
 }

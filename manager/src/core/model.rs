@@ -1,11 +1,12 @@
 //! Values that go into the cluster and come out of it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::Facts;
 use estimand_api::registration::Registered;
+
+use super::node_labels::NodeLabels;
 
 /// Milliseconds of a clock that only grows.
 pub type Millis = u64;
@@ -41,7 +42,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredNode {
     pub node_name: NodeName,
-    pub labels: BTreeMap<String, String>,
+    pub labels: NodeLabels,
     pub facts: Facts,
     pub agent: String,
     pub boot: u64,
@@ -71,6 +72,8 @@ pub struct AuditedChange {
     pub action: &'static str,
     /// The operator's name.
     pub actor: String,
+    /// JSON.
+    pub detail: Option<String>,
 }
 
 /// Changes to be stored, all or nothing: deletes first, the placements of a deleted node go with it, and rows that

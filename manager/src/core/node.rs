@@ -9,6 +9,7 @@ use estimand_api::registration::Registered;
 use estimand_api::slot::Status;
 
 use super::model::{AssignmentRef, Millis, StoredNode};
+use super::node_labels::NodeLabels;
 
 /// An instance that was dropped from the node's desired state, and may run there still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub(super) struct Ending {
 
 #[derive(Debug)]
 pub(super) struct NodeEntry {
-    pub labels: BTreeMap<String, String>,
+    pub labels: NodeLabels,
     pub facts: Facts,
     pub agent: String,
     pub boot: u64,
@@ -62,7 +63,7 @@ impl NodeEntry {
     /// A node of which nothing is known but that its agent speaks.
     pub fn new(agent: String, boot: u64, wall_us: i64) -> Self {
         NodeEntry {
-            labels: BTreeMap::new(),
+            labels: NodeLabels::default(),
             facts: Facts::default(),
             agent,
             boot,

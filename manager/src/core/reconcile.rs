@@ -8,6 +8,7 @@ use estimand_api::registration::{Registered, Replicas};
 
 use super::model::{ClusterChanges, Millis, Step};
 use super::node::{Ending, NodeEntry};
+use super::node_labels::LabelMatch;
 use super::place::{Candidate, Demand, Holder, Plan, Standing, place};
 use super::placements::PlacementPhase;
 use super::{Cluster, forget};
@@ -202,8 +203,7 @@ impl Cluster {
 
     /// Decides where a counted registration runs. None: it is no such registration any more.
     fn place(&mut self, name: &DataName, one: Option<&Arc<Registered>>) {
-        let selector = one.map(|one| &one.registration.nodes);
-        let matches = |entry: &NodeEntry| selector.is_some_and(|selector| selector.matches(&entry.labels));
+        let matches = |entry: &NodeEntry| one.is_some_and(|one| is_for(one, entry));
         let apart = |entry: &NodeEntry| entry.ending.get(name).is_some_and(|ending| !ending.leased);
         let holders: Vec<_> = self
             .placements
@@ -299,6 +299,11 @@ impl Cluster {
 /// A name, and the registration that should run by it on every matching node; none: nothing should.
 type UncountedName<'a> = (&'a DataName, Option<&'a Arc<Registered>>);
 
+/// True if the node has the labels that the registration asks for.
+fn is_for(one: &Registered, entry: &NodeEntry) -> bool {
+    entry.labels.matches(&one.registration) == LabelMatch::Yes
+}
+
 /// Makes one instance without a lease run on the node or not; true if that is a change.
 fn set_uncounted(
     node: &NodeName,
@@ -312,7 +317,7 @@ fn set_uncounted(
     if ending.is_some_and(|ending| ending.leased) {
         return false;
     }
-    match one.filter(|one| one.registration.nodes.matches(&entry.labels)) {
+    match one.filter(|one| is_for(one, entry)) {
         Some(one) => {
             if !entry.assign(one, epoch(one, 0), false, revision) {
                 return false;

@@ -1,16 +1,20 @@
 //! Nodes and instances, as readers see them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::DateTime;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
-use estimand_api::slot::{Instance, Status};
+use estimand_api::registration::{Registered, Replicas};
+use estimand_api::slot::{Doing, Instance, Status};
 
 use super::Cluster;
 use super::model::RemainingNodes;
 use super::node::NodeEntry;
+use super::node_labels::LabelMatch;
 use super::place::Suitability;
+use super::placements::PlacementPhase;
 
 /// Of how many nodes the reasons are told.
 const MAX_REASONS: usize = 16;
@@ -106,7 +110,42 @@ impl Cluster {
                 views.push(view(registered, status.clone(), BTreeMap::new()));
             }
         }
+        for registered in self.refused_matches(entry, only) {
+            let name = registered.registration.data_name.clone();
+            let refusal = entry.labels.refusal(&registered.registration, node.as_str());
+            let mut status = Status::new(name, registered.version);
+            (status.doing, status.last_error) = (Doing::Refused, Some(refusal));
+            views.push(view(Some(registered.version), status, BTreeMap::new()));
+        }
         views[first..].sort_by(|a, b| a.status.data_name.cmp(&b.status.data_name));
+    }
+
+    /// The registrations that are not for the node because its labels are only claimed. One that runs on a number of
+    /// nodes is not missed here if there are enough others.
+    fn refused_matches<'a>(
+        &'a self,
+        entry: &'a NodeEntry,
+        only: Option<&'a DataName>,
+    ) -> impl Iterator<Item = &'a Arc<Registered>> {
+        let registered =
+            self.registered.iter().flatten().filter(move |(name, _)| only.is_none_or(|only| only == *name));
+        let refused = registered.filter(|(name, one)| {
+            entry.labels.matches(&one.registration) == LabelMatch::OnlyClaimed
+                && !entry.statuses.contains_key(*name)
+                && self.is_short_of(name, one)
+        });
+        refused.map(|(_, one)| one)
+    }
+
+    /// True if the registration runs on fewer nodes than it should.
+    fn is_short_of(&self, name: &DataName, one: &Registered) -> bool {
+        match one.registration.replicas {
+            Replicas::All => true,
+            Replicas::Count(count) => {
+                let placed = self.placements.of(name).filter(|(_, row)| row.phase != PlacementPhase::Vacant);
+                placed.count() < count as usize
+            }
+        }
     }
 }
 
@@ -120,7 +159,8 @@ impl NodeEntry {
             node_name: node.clone(),
             state: self.state(),
             cordoned: self.cordoned,
-            labels: self.labels.clone(),
+            labels: self.labels.all().clone(),
+            label_sources: self.labels.sources(),
             facts: self.facts.clone(),
             last_heartbeat: DateTime::from_timestamp_micros(self.seen_us).unwrap_or_default(),
             known_since: DateTime::from_timestamp_micros(self.created_us).unwrap_or_default(),

@@ -22,6 +22,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Manager;
+use crate::core::AgentError;
 use crate::desired::{Joined, Slot, answer};
 use crate::leadership::{Leadership, LeadershipState, NotLeading};
 use crate::ticks;
@@ -57,7 +58,12 @@ pub async fn heartbeat(
     let leadership = manager.leadership()?;
     let beat = input::heartbeat(&body.0)?;
     let wall_us = manager.shared().clock.now_micros();
-    let answer = leadership.answer(|state| state.cluster.heartbeat(&node, beat, wall_us, ticks::now()))??;
+    let bound = who.bound_labels(&beat.labels).clone();
+    let answer = leadership.answer(|state| {
+        let answer = state.cluster.heartbeat(&node, beat, wall_us, ticks::now())?;
+        state.cluster.bind_labels(&node, &bound);
+        Ok::<_, AgentError>(answer)
+    })??;
     leadership.announce_heartbeat();
     manager.shared().figures.heartbeats.increment();
     Ok(HttpResponse::Ok().json(answer))

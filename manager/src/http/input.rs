@@ -1,9 +1,9 @@
 //! Reads parameters of queries and bodies of agents. Each error names its field.
 
 use estimand_api::json::{self, parse_object};
+use estimand_api::labels::label_errors;
 use estimand_api::node::{Heartbeat, MAX_LABELS};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::slot::RunOutcome;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
@@ -47,19 +47,7 @@ pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
     let beat: Heartbeat = typed(body)?;
     agent(&beat.agent)?;
     boot(beat.boot)?;
-    let mut errors = Vec::new();
-    if beat.labels.len() > MAX_LABELS {
-        errors
-            .push(FieldError::new("labels", format!("are more than {MAX_LABELS}")).given(beat.labels.len()));
-    }
-    for (key, value) in &beat.labels {
-        if !is_label_key(key) {
-            errors.push(FieldError::new("labels", "has a wrong key").given(key).expected(KEY_EXPECTED));
-        } else if !is_label_value(value) {
-            let error = FieldError::new(format!("labels.{key}"), "is not a label's value");
-            errors.push(error.given(value).expected(VALUE_EXPECTED));
-        }
-    }
+    let mut errors = label_errors("labels", &beat.labels, MAX_LABELS);
     let facts = serde_json::to_vec(&beat.facts).map_or(usize::MAX, |text| text.len());
     if facts > MAX_FACTS_BYTES {
         let message = format!("have {facts} bytes as JSON; at most {MAX_FACTS_BYTES} are taken");

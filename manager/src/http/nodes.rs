@@ -1,4 +1,4 @@
-//! Nodes, for people: looking at them, keeping further instances away from one, and removing one.
+//! Nodes, for people: looking at them, labelling one, keeping further instances away from one, and removing one.
 //!
 //! A change is answered when it is stored.
 
@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::json::parse_object;
+use estimand_api::labels::LabelChanges;
 use estimand_api::names::NodeName;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
-use estimand_web::{Failure, Principal, path_node};
+use estimand_web::{Body, Failure, Principal, path_node};
 
 use crate::Manager;
-use crate::core::{AuditedChange, RemoveError};
+use crate::core::{AuditedChange, LabelError, RemoveError};
 use crate::leadership::{Leadership, NotLeading};
 
 use super::problems;
 
+/// Room for as many labels as a node may have.
+const MAX_LABELS_BYTES: usize = 32 * 1024;
 /// How long a caller waits for the database.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
 /// How long a caller waits for the values of a node to be deleted.
@@ -118,6 +122,40 @@ pub async fn cordon(
     set_cordon(&req, &who, &manager, true).await
 }
 
+/// Changes the labels that operators have set on a node. They outweigh those that its agent claims, and outlast it.
+#[utoipa::path(
+    patch,
+    path = "/api/nodes/{node}/labels",
+    tag = "nodes",
+    params(("node" = NodeName, Path)),
+    request_body(content = LabelChanges, description = "The labels to set; null takes one away"),
+    responses(
+        (status = 200, description = "The node", body = Node),
+        (status = 400, description = "The name or the body is not valid", body = Problem),
+        (status = 404, description = "There is no such node", body = Problem),
+        (status = 409, description = "The node would have too many labels", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn label(
+    req: HttpRequest,
+    who: Principal,
+    body: Body<MAX_LABELS_BYTES>,
+    manager: ThinData<Manager>,
+) -> Result<HttpResponse, Failure> {
+    let node = path_node(&req)?;
+    let changes = LabelChanges::from_map(parse_object(&body.0)?)?;
+    let leadership = manager.leadership()?;
+    leadership.answer(|state| {
+        state.cluster.label(&node, &changes)?;
+        let detail = Some(changes.to_json().to_string());
+        state.cluster.audit(AuditedChange { detail, ..manager.audited(&node, "labelled", &who) });
+        Ok::<_, LabelError>(())
+    })??;
+    tracing::info!(%node, by = %who, "the labels of a node are changed");
+    stored_view(&node, &leadership).await
+}
+
 /// Undoes a cordon.
 #[utoipa::path(
     delete,
@@ -155,9 +193,14 @@ async fn set_cordon(
     })?;
     known.ok_or_else(|| problems::no_such_node(&node))?;
     tracing::info!(%node, cordoned, by = %who, "a node is cordoned or no more");
-    stored(&leadership).await?;
-    let view = leadership.answer(|state| state.cluster.node_view(&node))?;
-    Ok(HttpResponse::Ok().json(view.ok_or_else(|| problems::no_such_node(&node))?))
+    stored_view(&node, &leadership).await
+}
+
+/// The node, when its changes are stored.
+async fn stored_view(node: &NodeName, leadership: &Leadership) -> Result<HttpResponse, Failure> {
+    stored(leadership).await?;
+    let view = leadership.answer(|state| state.cluster.node_view(node))?;
+    Ok(HttpResponse::Ok().json(view.ok_or_else(|| problems::no_such_node(node))?))
 }
 
 /// Waits until the changes so far are stored.
@@ -171,6 +214,6 @@ impl Manager {
     fn audited(&self, node: &NodeName, action: &'static str, who: &Principal) -> AuditedChange {
         let id = format!("{:016x}", fastrand::u64(..));
         let at_us = self.0.clock.now_micros();
-        AuditedChange { at_us, id, node: node.clone(), action, actor: who.to_string() }
+        AuditedChange { at_us, id, node: node.clone(), action, actor: who.to_string(), detail: None }
     }
 }

@@ -4,7 +4,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{Problem, kind};
 use estimand_web::Failure;
 
-use crate::core::{AgentError, RemoveError};
+use crate::core::{AgentError, LabelError, RemoveError};
 use crate::leadership::{NotLeading, RemovalError, TooManyRuns};
 
 impl From<NotLeading> for Problem {
@@ -38,6 +38,15 @@ impl From<RemoveError> for Problem {
     }
 }
 
+impl From<LabelError> for Problem {
+    fn from(error: LabelError) -> Self {
+        match error {
+            LabelError::UnknownNode(node) => no_such_node(&node),
+            LabelError::TooMany { .. } => Problem::conflict(error.to_string()),
+        }
+    }
+}
+
 impl From<RemovalError> for Problem {
     fn from(error: RemovalError) -> Self {
         match error {
@@ -63,7 +72,7 @@ macro_rules! failures {
     };
 }
 
-failures!(NotLeading, AgentError, RemoveError, RemovalError);
+failures!(NotLeading, AgentError, LabelError, RemoveError, RemovalError);
 
 pub fn no_such_node(node: &NodeName) -> Problem {
     Problem::not_found(format!("there is no node `{node}`"))

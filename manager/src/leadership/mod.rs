@@ -48,6 +48,8 @@ pub struct Leadership {
     pub looks: Rounds,
     /// Updates of the data service.
     pub updates: Rounds,
+    /// Reads of the labels that follow from values.
+    pub label_reads: Rounds,
     heartbeats: Notify,
 }
 
@@ -84,6 +86,7 @@ impl Leadership {
             reads: Rounds::new(),
             looks: Rounds::new(),
             updates: Rounds::new(),
+            label_reads: Rounds::new(),
             heartbeats: Notify::new(),
         }
     }

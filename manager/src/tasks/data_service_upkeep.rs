@@ -1,5 +1,5 @@
 //! Keeps the data service up to date: marks the values of lost nodes and of those that are back, deletes the
-//! values of removed nodes, and says which nodes answer for others.
+//! values of removed nodes, and says which nodes answer for others and which labels nodes have.
 //!
 //! It is level-triggered: each round sends everything that is still due, failed requests included, so that a
 //! data service that was away misses nothing. Sending the same twice does no harm.
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_api::labels::LabelMap;
 use estimand_api::names::{DataName, NodeName};
 use estimand_client::{Client, Query};
 use estimand_runtime::{Driver, Next, Rounds, Work};
@@ -23,16 +24,18 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const DELETE_WITHIN: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often it is told which nodes answer for others although that has not changed: it does not store it.
+/// How often it is told what has not changed: it does not store that.
 const REPAIR_EVERY: Duration = Duration::from_secs(5);
 
 type Speakers = BTreeMap<DataName, Vec<NodeName>>;
+type LabelsByNode = BTreeMap<NodeName, LabelMap>;
 
 pub struct DataServiceUpkeep {
     leadership: Arc<Leadership>,
     data_service: Client,
-    /// The nodes that answer for others, as the data service was told last, and when.
-    speakers: Option<(Speakers, Instant)>,
+    /// The nodes that answer for others.
+    speakers: Announced<Speakers>,
+    labels: Announced<LabelsByNode>,
 }
 
 impl LeaderWork for DataServiceUpkeep {
@@ -45,7 +48,12 @@ impl LeaderWork for DataServiceUpkeep {
 
     fn new(_: &Arc<Shared>, leadership: &Arc<Leadership>, peers: &Peers) -> Self {
         let (leadership, data_service) = (Arc::clone(leadership), peers.data_service.clone());
-        DataServiceUpkeep { leadership, data_service, speakers: None }
+        DataServiceUpkeep {
+            leadership,
+            data_service,
+            speakers: Announced::default(),
+            labels: Announced::default(),
+        }
     }
 
     fn rounds(leadership: &Leadership) -> &Rounds {
@@ -65,11 +73,31 @@ impl Work for DataServiceUpkeep {
     }
 }
 
+/// What the data service was told last, and when.
+struct Announced<T>(Option<(T, Instant)>);
+
+impl<T> Default for Announced<T> {
+    fn default() -> Self {
+        Announced(None)
+    }
+}
+
+impl<T: PartialEq> Announced<T> {
+    fn is_due(&self, now: &T) -> bool {
+        self.0.as_ref().is_none_or(|(known, at)| known != now || at.elapsed() >= REPAIR_EVERY)
+    }
+
+    fn done(&mut self, now: T) {
+        self.0 = Some((now, Instant::now()));
+    }
+}
+
 impl DataServiceUpkeep {
     async fn update(&mut self) -> Result<(), PeerError> {
         // First, because a node may wait with values until it may write them; but the rest does not wait for
         // it.
         let spoken = self.set_speakers().await;
+        let labelled = self.set_labels().await;
         for (node, lost) in self.leadership.with(|state| state.cluster.marks()) {
             if !self.leadership.term().is_valid() {
                 return Ok(());
@@ -81,16 +109,24 @@ impl DataServiceUpkeep {
         for node in self.leadership.with(|state| state.removals.nodes()) {
             self.remove(&node).await?;
         }
-        spoken
+        spoken.and(labelled)
     }
 
     async fn set_speakers(&mut self) -> Result<(), PeerError> {
         let speakers = self.leadership.with(|state| state.settled.then(|| state.cluster.speakers()));
         let Some(speakers) = speakers else { return Ok(()) };
-        let is_known = |(known, at): &(Speakers, Instant)| *known == speakers && at.elapsed() < REPAIR_EVERY;
-        if !self.speakers.as_ref().is_some_and(is_known) {
+        if self.speakers.is_due(&speakers) {
             within(ANSWER_WITHIN, self.data_service.set_speakers(&speakers)).await?;
-            self.speakers = Some((speakers, Instant::now()));
+            self.speakers.done(speakers);
+        }
+        Ok(())
+    }
+
+    async fn set_labels(&mut self) -> Result<(), PeerError> {
+        let labels = self.leadership.with(|state| state.cluster.labels());
+        if self.labels.is_due(&labels) {
+            within(ANSWER_WITHIN, self.data_service.set_labels(&labels)).await?;
+            self.labels.done(labels);
         }
         Ok(())
     }

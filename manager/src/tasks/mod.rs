@@ -1,10 +1,11 @@
-//! The manager's background tasks: one that stands by and leads, and three that work while it does.
+//! The manager's background tasks: one that stands by and leads, and four that work while it does.
 //!
 //! The work of a leader is made anew for each leadership, and ends with it: only stored state is carried over
 //! from one to the next.
 
 mod candidate;
 mod data_service_upkeep;
+mod label_reader;
 mod leadership;
 mod reconciliation;
 mod registry_reader;
@@ -22,6 +23,7 @@ use crate::leadership::Leadership;
 use crate::{Peers, Shared};
 
 use data_service_upkeep::DataServiceUpkeep;
+use label_reader::LabelReader;
 use reconciliation::Reconciliation;
 use registry_reader::RegistryReader;
 
@@ -53,6 +55,7 @@ pub fn start(shared: &Arc<Shared>, candidate: Candidate, tasks: &Tasks) {
     spawn::<RegistryReader>(shared, tasks);
     spawn::<Reconciliation>(shared, tasks);
     spawn::<DataServiceUpkeep>(shared, tasks);
+    spawn::<LabelReader>(shared, tasks);
 }
 
 fn spawn<W: LeaderWork>(shared: &Arc<Shared>, tasks: &Tasks) {

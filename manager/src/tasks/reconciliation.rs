@@ -127,7 +127,8 @@ impl Reconciliation {
             for node in &changed {
                 state.ring(node);
             }
-            settles || !changed.is_empty() || !state.cluster.marks().is_empty()
+            let relabelled = state.cluster.take_relabelled();
+            settles || relabelled || !changed.is_empty() || !state.cluster.marks().is_empty()
         });
         if has_update {
             self.leadership.updates.ask();

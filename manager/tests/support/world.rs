@@ -39,6 +39,8 @@ struct State {
     reads: u64,
     marks: Vec<(String, String)>,
     values: BTreeSet<(String, String)>,
+    label_values: Vec<Value>,
+    labels: Value,
 }
 
 impl World {
@@ -51,6 +53,7 @@ impl World {
                 .add(Role::Operate, mark, __path_mark)
                 .add(Role::Read, values, __path_values)
                 .add(Role::Write, delete, __path_delete)
+                .add(Role::Service, labels, __path_labels)
                 .share(shared)
         });
         World { serving, state }
@@ -75,6 +78,23 @@ impl World {
 
     pub fn has(&self, name: &str, node: &str) {
         self.state().values.insert((name.to_owned(), node.to_owned()));
+    }
+
+    /// Gives nodes the values of `label:…` names.
+    pub fn has_label_values(&self, all: &[(&str, &str, Value)]) {
+        let at = "2026-01-31T23:59:59.000001Z";
+        let value = |(name, node, value): &(&str, &str, Value)| {
+            json!({
+                "dataName": name, "nodeName": node, "dataValue": value, "collectedAt": at, "receivedAt": at,
+                "validFor": null, "state": "fresh", "revision": 1,
+            })
+        };
+        self.state().label_values = all.iter().map(value).collect();
+    }
+
+    /// The labels of all nodes, as the data service was told last.
+    pub fn labels(&self) -> Value {
+        self.state().labels.clone()
     }
 
     pub fn values(&self) -> Vec<(String, String)> {
@@ -126,6 +146,9 @@ async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpRespons
     let state = state.lock().unwrap();
     there(state.data_away)?;
     let query = Query::parse(req.query_string(), &["dataName", "dataNode"])?;
+    if query.get("dataName") == Some("label:*") {
+        return Ok(HttpResponse::Ok().json(&state.label_values));
+    }
     assert_eq!(query.get("dataName"), Some("*"));
     let of_node = state.values.iter().filter(|(_, node)| Some(node.as_str()) == query.get("dataNode"));
     let at = "2026-01-31T23:59:59.000001Z";
@@ -136,6 +159,14 @@ async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpRespons
         })
     };
     Ok(HttpResponse::Ok().json(of_node.map(value).collect::<Vec<_>>()))
+}
+
+#[utoipa::path(put, path = "/api/data/labels", responses((status = 200)))]
+async fn labels(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let mut state = state.lock().unwrap();
+    there(state.data_away)?;
+    state.labels = serde_json::from_slice(&body.0).unwrap();
+    Ok(HttpResponse::Ok().finish())
 }
 
 #[utoipa::path(

@@ -5,7 +5,7 @@ use estimand_api::access::{Grant, NewToken};
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 
-use super::{Remote, Remotely};
+use super::{Remote, Remotely, parse};
 
 const TOKEN_EXAMPLES: &str = "\
 What starts a command, or changes what runs, needs a token with the role operate. `estimand up` makes the first
@@ -16,6 +16,7 @@ Examples:
   estimand token create dashboard --role read --valid-for 90d
   estimand token create agent-7 --role node --node node-7
   estimand token create rack-2 --role join            # for `estimand agent --join`
+  estimand token create databases --role join --label role=db
   estimand token list
   estimand token revoke dashboard";
 
@@ -61,6 +62,9 @@ pub struct CreateArgs {
     /// The node that it speaks for, with the role node; with the role join, the only one that it is for
     #[arg(long, value_name = "NODE", required_if_eq("role", "node"))]
     pub node: Option<NodeName>,
+    /// A label that the node has by it, whatever its agent says, with the roles join and node; may be repeated
+    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
+    pub labels: Vec<(String, String)>,
     /// Its lifetime, e.g. 30d [default: until it is revoked; 1h with the role join]
     #[arg(long, value_name = "DURATION")]
     pub valid_for: Option<Span>,
@@ -68,8 +72,9 @@ pub struct CreateArgs {
 
 impl CreateArgs {
     pub fn asked(&self) -> NewToken {
-        let CreateArgs { name, role, node, valid_for } = self;
-        NewToken { name: name.clone(), role: *role, node: node.clone(), valid_for: *valid_for }
+        let CreateArgs { name, role, node, labels, valid_for } = self;
+        let labels = labels.iter().cloned().collect();
+        NewToken { name: name.clone(), role: *role, node: node.clone(), valid_for: *valid_for, labels }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use clap::Args;
 use estimand_api::duration::Span;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::{DataName, NamePattern, NodeName};
+use estimand_api::order::ValueOrder;
 use estimand_api::pointer::Pointer;
+use estimand_api::selector::Selector;
 use estimand_api::value::State;
 
 use super::parse;
@@ -20,6 +22,8 @@ Examples:
   estimand get cpu_usage memory --node node-1 --max-age 5s
   estimand get cpu_usage --node node-1 --raw
   estimand get memory --field /available
+  estimand get 'cpu*' --nodes zone=a,!old
+  estimand get load --sort -/one --limit 5
   estimand get capability --node node-1 --explain";
 
 const BIND_EXAMPLES: &str = "\
@@ -71,12 +75,15 @@ pub struct PutArgs {
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLES)]
 pub struct GetArgs {
-    /// The data names; all of them if none is given
+    /// The data names; all of them if none is given; a `*` in a name stands for any text
     #[arg(value_name = "NAME")]
-    pub names: Vec<DataName>,
+    pub names: Vec<NamePattern>,
     /// Only the values of this node
     #[arg(long)]
     pub node: Option<NodeName>,
+    /// Only the values of nodes with these labels, e.g. zone=a,gpu,!old
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "node")]
+    pub nodes: Option<Selector>,
     /// Only values in one of these states, with commas
     #[arg(long = "state", id = "states", value_name = "STATE", value_delimiter = ',', value_parser = parse::state())]
     pub states: Vec<State>,
@@ -86,6 +93,13 @@ pub struct GetArgs {
     /// Only this part of each value, e.g. /value; values without it are left out
     #[arg(long, value_name = "POINTER")]
     pub field: Option<Pointer>,
+    /// Order by the number or text at this place of each value, e.g. /one, or by the whole `value`; with `-` before it
+    /// the greatest come first
+    #[arg(long, value_name = "[-]POINTER", allow_hyphen_values = true)]
+    pub sort: Option<ValueOrder>,
+    /// At most so many values, the first ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: Option<u32>,
     /// Say for each value what produced it
     #[arg(long, conflicts_with_all = ["raw", "field"])]
     pub explain: bool,
@@ -105,12 +119,15 @@ pub struct DeleteArgs {
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The data names; all of them if none is given
+    /// The data names; all of them if none is given; a `*` in a name stands for any text
     #[arg(value_name = "NAME")]
-    pub names: Vec<DataName>,
+    pub names: Vec<NamePattern>,
     /// Only the values of this node
     #[arg(long)]
     pub node: Option<NodeName>,
+    /// Only the values of nodes with these labels, e.g. zone=a,gpu,!old
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "node")]
+    pub nodes: Option<Selector>,
     /// Only this part of each value, e.g. /value; a value without it counts as deleted
     #[arg(long, value_name = "POINTER")]
     pub field: Option<Pointer>,

@@ -83,9 +83,10 @@ pub struct Remotely<A: Args> {
 // The service, the credentials and the form of the answer; they may stand before the command or after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Remote {
-    /// The address of the service [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
-    #[arg(long, value_name = "URL", display_order = 900, value_hint = clap::ValueHint::Url)]
-    pub server: Option<String>,
+    /// The address of the service; may be repeated for services that run apart, each request then goes to the one that
+    /// serves it [default: $ESTIMAND_SERVER, with commas between several, else http://127.0.0.1:7070]
+    #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 900, value_hint = clap::ValueHint::Url)]
+    pub server: Vec<String>,
     /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else those that
     /// the system trusts]
     #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
@@ -102,17 +103,26 @@ impl Remote {
     /// These options, completed by those that stood before the command.
     pub fn or(&self, before: &Remote) -> Remote {
         Remote {
-            server: self.server.clone().or_else(|| before.server.clone()),
+            server: if self.server.is_empty() { before.server.clone() } else { self.server.clone() },
             authority: self.authority.clone().or_else(|| before.authority.clone()),
             certificate: self.certificate.clone().or_else(|| before.certificate.clone()),
             json: self.json || before.json,
         }
     }
 
-    /// The address of the service.
-    pub fn address(&self) -> String {
-        let from_environment = || std::env::var(SERVER_VARIABLE).ok().filter(|address| !address.is_empty());
-        self.server.clone().or_else(from_environment).unwrap_or_else(|| DEFAULT_SERVER.to_owned())
+    /// The addresses of the services; there is at least one.
+    pub fn addresses(&self) -> Vec<String> {
+        if !self.server.is_empty() {
+            return self.server.clone();
+        }
+        let given = std::env::var(SERVER_VARIABLE).unwrap_or_default();
+        let given: Vec<String> = given
+            .split(',')
+            .map(str::trim)
+            .filter(|address| !address.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if given.is_empty() { vec![DEFAULT_SERVER.to_owned()] } else { given }
     }
 
     /// The options about TLS.

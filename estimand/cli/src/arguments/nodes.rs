@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use estimand_api::names::{DataName, NodeName};
 
-use super::{Remote, Remotely};
+use super::{Remote, Remotely, parse};
 
 // One or the other; clap would forbid the common options together with an action, if it were told so.
 const NODES_USAGE: &str = "\
@@ -14,6 +14,7 @@ const NODES_EXAMPLES: &str = "\
 Examples:
   estimand nodes
   estimand nodes node-1
+  estimand nodes label node-1 gpu=a100 ssd old-     # `old-` takes the label `old` away
   estimand nodes cordon node-1
   estimand nodes remove node-1";
 
@@ -57,12 +58,23 @@ pub struct NodesArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum NodesAction {
+    /// Set labels of a node, or take them away; they count more than those that its agent claims
+    Label(Remotely<LabelArgs>),
     /// Place nothing further on a node; what is there stays, and what runs on all nodes runs there too
     Cordon(Remotely<NodeArgs>),
     /// Undo `cordon`
     Uncordon(Remotely<NodeArgs>),
     /// Forget a lost node and delete its values
     Remove(Remotely<NodeArgs>),
+}
+
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// The node
+    pub name: NodeName,
+    /// KEY=VALUE or KEY sets a label, KEY- takes it away
+    #[arg(value_name = "LABEL", required = true, value_parser = parse::label_change)]
+    pub changes: Vec<(String, Option<String>)>,
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +124,7 @@ impl NodesArgs {
     /// The common options that stood after the action.
     pub fn inner(&self) -> Option<&Remote> {
         match self.action.as_ref()? {
+            NodesAction::Label(args) => Some(&args.remote),
             NodesAction::Cordon(args) | NodesAction::Uncordon(args) | NodesAction::Remove(args) => {
                 Some(&args.remote)
             }

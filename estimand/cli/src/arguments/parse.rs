@@ -29,6 +29,21 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// A change of a label: `KEY=VALUE` and `KEY` set it, `KEY-` takes it away.
+pub fn label_change(text: &str) -> Result<(String, Option<String>), String> {
+    if text.contains('=') {
+        return label(text).map(|(key, value)| (key, Some(value)));
+    }
+    let (key, value) = match text.strip_suffix('-') {
+        Some(key) => (key, None),
+        None => (text, Some(String::new())),
+    };
+    match is_label_key(key) {
+        true => Ok((key.to_owned(), value)),
+        false => Err(format!("`{}` is not {KEY_EXPECTED}", shorten(key))),
+    }
+}
+
 /// The address of a service. The rest of it is checked when it is used.
 pub fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));

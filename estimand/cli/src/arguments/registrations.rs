@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NamePattern};
 
 use super::field_options::FieldOptions;
 use super::parse;
@@ -63,7 +63,14 @@ pub struct UnregisterArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_NOTES)]
-pub struct ListArgs {}
+pub struct ListArgs {
+    /// Only these data names; a `*` in a name stands for any text
+    #[arg(value_name = "NAME")]
+    pub names: Vec<NamePattern>,
+    /// Only those that need attention on some node; the exit code is 1 if there are any
+    #[arg(long)]
+    pub failing: bool,
+}
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {

@@ -78,10 +78,12 @@ async fn list(session: &mut Session) -> Result<(), Failure> {
 }
 
 fn role(token: &TokenView) -> String {
-    match &token.node {
-        Some(node) => format!("{} {node}", token.role),
-        None => token.role.to_string(),
+    let mut text = token.role.to_string();
+    if let Some(node) = &token.node {
+        text = format!("{text} {node}");
     }
+    let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { text } else { format!("{text} ({})", labels.join(",")) }
 }
 
 fn state(token: &TokenView) -> &'static str {

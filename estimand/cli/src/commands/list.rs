@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NamePattern};
 use estimand_api::registration::{Registered, Replicas, Timing};
 use estimand_api::slot::{Doing, Instance};
 use estimand_client::Options;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Session;
 use crate::arguments::registrations::ListArgs;
-use crate::output::failure::Failure;
+use crate::output::failure::{Exit, Failure};
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{aside, remark, words};
 
@@ -26,21 +26,62 @@ const MAX_NODES: usize = 5;
 /// The instances of each data name.
 type Running = BTreeMap<DataName, Vec<Instance>>;
 
-pub async fn list(session: &mut Session, _: &ListArgs) -> Result<(), Failure> {
-    let registrations = session.client.registrations().await?;
+pub async fn list(session: &mut Session, args: &ListArgs) -> Result<(), Failure> {
+    let all = session.client.registrations().await?;
+    let there_are_none = all.is_empty();
+    let mut registrations = named(all, &args.names)?;
+    let running = match args.failing {
+        true => Some(by_name(session.client.instances(None, None).await?)),
+        false if session.out.json => None,
+        false => running(session).await,
+    };
+    if let Some(running) = running.as_ref().filter(|_| args.failing) {
+        registrations.retain(|one| !troubles(instances_of(one, running)).is_empty());
+    }
+    let some_fail = args.failing && !registrations.is_empty();
     if session.out.json {
         let all: Vec<Value> = registrations.iter().map(|one| Value::Object(one.to_map())).collect();
-        return Ok(session.out.pretty(&all)?);
-    }
-    if registrations.is_empty() {
+        session.out.pretty(&all)?;
+    } else if there_are_none {
         remark("nothing is registered; `estimand register --help` says how to change that");
-        return Ok(());
+    } else if registrations.is_empty() {
+        remark("nothing needs attention");
+    } else {
+        if running.is_none() {
+            aside("no manager answers there, so how it runs is not shown");
+        }
+        session.out.table(&table(&registrations, running.as_ref(), Utc::now()))?;
     }
-    let running = running(session).await;
-    if running.is_none() {
-        aside("no manager answers there, so how it runs is not shown");
+    if some_fail { Err(Failure::Said(Exit::Failed)) } else { Ok(()) }
+}
+
+/// Those that are asked for. A name that is not registered, or a pattern that matches nothing, is missing.
+fn named(all: Vec<Registered>, asked: &[NamePattern]) -> Result<Vec<Registered>, Failure> {
+    let matches =
+        |pattern: &NamePattern, one: &Registered| pattern.matches(one.registration.data_name.as_str());
+    match asked.iter().find(|pattern| !all.iter().any(|one| matches(pattern, one))) {
+        Some(pattern) if pattern.name().is_some() => {
+            Err(Failure::Missing(format!("`{pattern}` is not registered")))
+        }
+        Some(pattern) => Err(Failure::Missing(format!("no registered name matches `{pattern}`"))),
+        None if asked.is_empty() => Ok(all),
+        None => {
+            let wanted = |one: &Registered| asked.iter().any(|pattern| matches(pattern, one));
+            Ok(all.into_iter().filter(wanted).collect())
+        }
     }
-    Ok(session.out.table(&table(&registrations, running.as_ref(), Utc::now()))?)
+}
+
+fn instances_of<'r>(one: &Registered, running: &'r Running) -> &'r [Instance] {
+    running.get(&one.registration.data_name).map_or(&[][..], Vec::as_slice)
+}
+
+fn by_name(instances: Vec<Instance>) -> Running {
+    let mut running = Running::new();
+    for instance in instances {
+        running.entry(instance.status.data_name.clone()).or_default().push(instance);
+    }
+    running
 }
 
 /// The instances, if there is a manager that knows them. It is asked once: the list is of use without it.
@@ -48,12 +89,7 @@ async fn running(session: &Session) -> Option<Running> {
     let deadline = Duration::from_secs(5);
     let options =
         Options { read_timeout: deadline, total_timeout: deadline, attempts: 1, ..Options::default() };
-    let instances = session.client_with(options).ok()?.instances(None, None).await.ok()?;
-    let mut running = Running::new();
-    for instance in instances {
-        running.entry(instance.status.data_name.clone()).or_default().push(instance);
-    }
-    Some(running)
+    session.client_with(options).ok()?.instances(None, None).await.ok().map(by_name)
 }
 
 fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<Utc>) -> Table {
@@ -66,7 +102,7 @@ fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<
     let [name, kind, mode, every, nodes, version, updated, cmd] = header;
     let mut table = Table::new([name, "OK", kind, mode, every, nodes, version, updated, cmd], 8);
     for one in registrations {
-        let instances = running.get(&one.registration.data_name).map_or(&[][..], Vec::as_slice);
+        let instances = instances_of(one, running);
         let troubles = troubles(instances);
         let [mut name, kind, mode, every, nodes, version, updated, cmd] = row(one, now);
         if !troubles.is_empty() {

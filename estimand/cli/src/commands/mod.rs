@@ -36,22 +36,25 @@ const MAX_INPUT_BYTES: u64 = 8 << 20;
 /// The state of a command: the client that it asks, and the output that it writes.
 pub struct Session {
     pub client: Client,
-    credentials: Credentials,
+    /// The services with the credentials that each is shown.
+    services: Vec<(String, Credentials)>,
     pub out: Output,
 }
 
 impl Session {
     pub fn open(remote: &Remote) -> Result<Self, Failure> {
-        let address = remote.address();
-        let credentials = credentials::of(&address, remote.tls())?;
-        let options = Options { credentials: credentials.clone(), ..Options::default() };
-        let client = Client::with_options(&address, options)?;
-        if client.withholds_token() {
+        let mut services = Vec::new();
+        for address in remote.addresses() {
+            let credentials = credentials::of(&address, remote.tls())?;
+            services.push((address, credentials));
+        }
+        let client = client_of(&services, &Options::default())?;
+        if let Some(address) = client.withholds_token() {
             aside(&format!(
                 "the token is not sent to {address}, where others could read it on the way: use https"
             ));
         }
-        Ok(Session { client, credentials, out: Output::new(remote.json) })
+        Ok(Session { client, services, out: Output::new(remote.json) })
     }
 
     /// Brings out what the command printed. That stands also if the command failed; of the two failures the command's own
@@ -62,11 +65,18 @@ impl Session {
         Ok(printed?)
     }
 
-    /// A client of the same service with other deadlines.
-    fn client_with(&self, mut options: Options) -> Result<Client, Error> {
-        options.credentials = self.credentials.clone();
-        Client::with_options(self.client.address().as_str(), options)
+    /// A client of the same services with other deadlines.
+    fn client_with(&self, options: Options) -> Result<Client, Error> {
+        client_of(&self.services, &options)
     }
+}
+
+fn client_of(services: &[(String, Credentials)], options: &Options) -> Result<Client, Error> {
+    let client = |(address, credentials): &(String, Credentials)| {
+        Client::with_options(address, Options { credentials: credentials.clone(), ..options.clone() })
+    };
+    let (first, others) = services.split_first().ok_or_else(|| Error::Address(String::new()))?;
+    Ok(client(first)?.with_others(others.iter().map(client).collect::<Result<_, _>>()?))
 }
 
 /// Runs a client command; `before` are the options that stood before it.

@@ -1,11 +1,12 @@
 //! `nodes`: which there are, how each is, and what an operator does with one.
 
 use chrono::{DateTime, Utc};
+use estimand_api::labels::{LabelChanges, LabelSource};
 use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, Node, NodeState};
 
 use super::Session;
-use crate::arguments::nodes::{NodesAction, NodesArgs};
+use crate::arguments::nodes::{LabelArgs, NodesAction, NodesArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
@@ -18,6 +19,7 @@ pub async fn nodes(session: &mut Session, args: &NodesArgs) -> Result<(), Failur
         }
         (Some(NodesAction::Cordon(args)), None) => cordon(session, &args.own.name, true).await,
         (Some(NodesAction::Uncordon(args)), None) => cordon(session, &args.own.name, false).await,
+        (Some(NodesAction::Label(args)), None) => label(session, &args.own).await,
         (Some(NodesAction::Remove(args)), None) => remove(session, &args.own.name).await,
         (None, Some(name)) => show(session, name).await,
         (None, None) => list(session).await,
@@ -58,6 +60,34 @@ async fn cordon(session: &mut Session, name: &NodeName, cordoned: bool) -> Resul
     Ok(session.out.line(&format!("`{name}` {done}"))?)
 }
 
+async fn label(session: &mut Session, args: &LabelArgs) -> Result<(), Failure> {
+    let mut changes = LabelChanges::default();
+    for (key, change) in &args.changes {
+        if changes.0.insert(key.clone(), change.clone()).is_some() {
+            return Err(Failure::Usage(format!("the label `{key}` is given twice")));
+        }
+    }
+    let node = session.client.label(&args.name, &changes).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&node)?);
+    }
+    for (key, _) in changes.0.iter().filter(|(_, change)| change.is_none()) {
+        if let Some(source) = node.label_sources.get(key) {
+            remark(&format!("the node still has `{key}`: {}", source_words(*source)));
+        }
+    }
+    Ok(session.out.line(&format!("`{}` has the labels {}", args.name, labels(&node)))?)
+}
+
+fn source_words(source: LabelSource) -> &'static str {
+    match source {
+        LabelSource::Operator => "an operator has set it",
+        LabelSource::Credential => "the agent's token or certificate says so",
+        LabelSource::Agent => "its agent says so",
+        LabelSource::Value => "a value says so",
+    }
+}
+
 async fn remove(session: &mut Session, name: &NodeName) -> Result<(), Failure> {
     session.client.remove_node(name).await?;
     if !session.out.json {
@@ -93,7 +123,30 @@ fn state(node: &Node) -> Cell {
 }
 
 fn labels(node: &Node) -> String {
-    node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    labels_where(node, |_| true)
+}
+
+fn labels_where(node: &Node, wanted: impl Fn(Option<LabelSource>) -> bool) -> String {
+    let shown = node.labels.iter().filter(|(key, _)| wanted(node.label_sources.get(*key).copied()));
+    let shown =
+        shown.map(|(key, value)| if value.is_empty() { key.clone() } else { format!("{key}={value}") });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// The labels of a node by their sources, those that count most first.
+fn labels_by_source(node: &Node) -> Vec<(&'static str, Cell)> {
+    let of = |source| labels_where(node, |given| given.unwrap_or(LabelSource::Agent) == source);
+    let sources = [
+        ("by operators", LabelSource::Operator),
+        ("by credential", LabelSource::Credential),
+        ("claimed", LabelSource::Agent),
+        ("from values", LabelSource::Value),
+    ];
+    let lines = sources.into_iter().map(|(words, source)| (words, of(source)));
+    lines
+        .filter(|(_, labels)| !labels.is_empty())
+        .map(|(words, labels)| (words, Cell::from(labels)))
+        .collect()
 }
 
 /// The trouble with the deliveries to the data service.
@@ -123,9 +176,9 @@ fn facts(node: &Node, now: DateTime<Utc>) -> Vec<(String, Cell)> {
         true => Cell::toned("nothing", Tone::Warning),
         false => Cell::from(facts.allow.join(", ")),
     };
-    let mut all = vec![
-        ("state", state(node)),
-        ("labels", Cell::from(labels(node))),
+    let mut all = vec![("state", state(node)), ("labels", Cell::from(labels(node)))];
+    all.extend(labels_by_source(node));
+    all.extend([
         ("host name", Cell::from(&facts.hostname)),
         ("cores", Cell::from(facts.cores.to_string())),
         ("memory", Cell::from(words::bytes(facts.memory))),
@@ -138,7 +191,7 @@ fn facts(node: &Node, now: DateTime<Utc>) -> Vec<(String, Cell)> {
         ("known since", when(node.known_since)),
         ("delivered", Cell::from(words::count_u64(delivery.delivered, "value"))),
         ("waiting", Cell::from(format!("{}{spooled}", words::count_u64(delivery.waiting, "value")))),
-    ];
+    ]);
     all.extend(delivery_troubles(delivery).into_iter().map(|trouble| ("trouble", trouble)));
     all.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
 }
@@ -165,6 +218,7 @@ mod tests {
             state: NodeState::Ready,
             cordoned: false,
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            label_sources: labels.iter().map(|(key, _)| ((*key).to_owned(), LabelSource::Agent)).collect(),
             facts: Facts {
                 hostname: "host".to_owned(),
                 cores: 16,
@@ -216,6 +270,13 @@ mod tests {
         insta::assert_snapshot!(shown(&nodes()[1]));
         let mut closed = node("node-4", &[]);
         closed.facts.allow.clear();
+        closed.labels.insert("role".to_owned(), "db".to_owned());
+        closed.label_sources.insert("role".to_owned(), LabelSource::Operator);
+        assert!(
+            shown(&closed).contains("labels          role=db\nby operators    role=db\n"),
+            "{}",
+            shown(&closed)
+        );
         assert!(shown(&closed).contains("may run         nothing\n"), "{}", shown(&closed));
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use chrono::{DateTime, Utc};
 use estimand_api::json::{self, kind_of};
+use estimand_api::names::{DataName, NamePattern};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::value::{Outcome, Value};
 use estimand_api::write::{Content, Write};
@@ -81,15 +82,22 @@ fn quoted(text: &str) -> Box<str> {
 }
 
 pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
+    let (names, patterns) = names_and_patterns(&args.names);
     let query = Query {
-        names: args.names.clone(),
+        names,
+        patterns,
         node: args.node.clone(),
+        nodes: args.nodes.clone(),
         states: args.states.clone(),
         max_age: args.max_age,
         field: args.field.clone(),
+        order: args.sort.clone(),
+        limit: args.limit,
     };
-    let (values, _) = session.client.values(&query).await?;
-    if let (true, [name], Some(node)) = (values.is_empty(), args.names.as_slice(), &args.node) {
+    let (values, _, hint) = session.client.values_or_hint(&query).await?;
+    if let (true, [name], [], Some(node)) =
+        (values.is_empty(), query.names.as_slice(), query.patterns.as_slice(), &args.node)
+    {
         if let Some(field) = &args.field {
             // Asked on its own, the service says which fields there are.
             session.client.part(name, node, field).await?;
@@ -107,7 +115,7 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
         return Ok(session.out.pretty(&values)?);
     }
     if values.is_empty() {
-        remark(nothing_found(args));
+        remark(hint.as_deref().unwrap_or_else(|| nothing_found(args)));
     } else if args.raw {
         values.iter().try_for_each(|value| session.out.line(&words::bare(&value.data_value)))?;
     } else {
@@ -116,8 +124,14 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The data names and the patterns among the given names.
+pub fn names_and_patterns(given: &[NamePattern]) -> (Vec<DataName>, Vec<NamePattern>) {
+    let names = given.iter().filter_map(NamePattern::name).collect();
+    (names, given.iter().filter(|one| one.name().is_none()).cloned().collect())
+}
+
 fn nothing_found(args: &GetArgs) -> &'static str {
-    let everything = args.names.is_empty() && args.node.is_none();
+    let everything = args.names.is_empty() && args.node.is_none() && args.nodes.is_none();
     match everything && args.states.is_empty() && args.max_age.is_none() && args.field.is_none() {
         true => "there are no values yet",
         false => "there is no such value",

@@ -6,6 +6,7 @@ use estimand_client::Event;
 use serde_json::json;
 
 use super::Session;
+use super::values::names_and_patterns;
 use crate::arguments::data::WatchArgs;
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Columns, Tone, line};
@@ -18,7 +19,11 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
     // A watch waits for a service that is away, for as long as it takes. That there was none from the
     // beginning is better said at once.
     session.client.bindings().await?;
-    let mut watch = session.client.watch(args.names.clone());
+    let (names, patterns) = names_and_patterns(&args.names);
+    let mut watch = session.client.watch(names).patterns(patterns);
+    if let Some(selector) = &args.nodes {
+        watch = watch.of_nodes(selector.clone());
+    }
     if let Some(node) = &args.node {
         watch = watch.of_node(node.clone());
     }

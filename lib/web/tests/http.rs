@@ -10,7 +10,7 @@ use support::{Reply, Running};
 async fn an_unknown_path_says_where_the_description_is() {
     let service = Running::start();
     let problem = service.get("/nowhere").await.problem();
-    assert_eq!((problem.status, problem.kind.as_str()), (404, "not-found"));
+    assert_eq!((problem.status, problem.kind.as_str()), (404, "not-served"));
     assert!(problem.detail.contains("/nowhere") && problem.detail.contains("/openapi.json"), "{problem}");
     service.stop().await.unwrap();
 }

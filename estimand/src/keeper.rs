@@ -28,7 +28,7 @@ pub enum Owner {
 
 impl Owner {
     /// Its name in the store.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Owner::Registry => "registry",
             Owner::Data => "data",

@@ -10,36 +10,45 @@ use estimand_cli::credentials::TOKEN_FILE;
 use estimand_runtime::lock_file::{Holder, LockError, LockFile};
 use estimand_store::StoreUrl;
 
+use crate::keeper::Owner;
 use crate::serve::{Options, Parts};
 
-/// The lock in the data folder, and the end of the name of the one beside a SQLite file.
+/// The lock in the data folder, and the end of the names of those beside a SQLite file.
 const LOCK: &str = "lock";
 
 /// The locks of a process.
 pub struct Place {
     _folder: Option<LockFile>,
-    _file: Option<LockFile>,
+    /// One for each service that is alone over a file: they may run apart.
+    _file: Vec<LockFile>,
 }
 
 impl Place {
     /// Takes the folder and the file; the error names the process that has them.
     pub fn take(options: &Options, store: &StoreUrl, address: &str) -> anyhow::Result<Place> {
-        let file = store.file();
         let folder = uses_folder(options).then(|| {
             make_folder(&options.data_dir, options.parts.lets_others_through())?;
             hold(&options.data_dir.join(LOCK), &options.data_dir, address, "--data-dir names another folder")
         });
-        let file = file.map(|file| {
-            let file = actual(file)?;
+        let folder = folder.transpose()?;
+        let Some(file) = store.file() else { return Ok(Place { _folder: folder, _file: Vec::new() }) };
+        let file = actual(file)?;
+        let held = options.parts.owners().into_iter().map(|owner| {
             let mut name = file.file_name().unwrap_or_default().to_owned();
-            name.push(format!("-{LOCK}"));
+            name.push(format!("-{}.{LOCK}", owner.name()));
             hold(&file.with_file_name(name), &file, address, "--store names another database")
         });
-        Ok(Place { _folder: folder.transpose()?, _file: file.transpose()? })
+        Ok(Place { _folder: folder, _file: held.collect::<anyhow::Result<_>>()? })
     }
 }
 
 impl Parts {
+    /// The services of this process that are alone over a store.
+    pub fn owners(&self) -> Vec<Owner> {
+        let owners = [(self.has_registry(), Owner::Registry), (self.has_data(), Owner::Data)];
+        owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect()
+    }
+
     /// True if another user goes through the data folder, to the folders of slots.
     fn lets_others_through(&self) -> bool {
         matches!(self, Parts::All { agent: Some(agent), .. } if agent.run_as.is_some())

@@ -32,7 +32,7 @@ use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
 use crate::cli::tls::TlsFiles;
 use crate::defaults;
 use crate::guard::{self, Guard};
-use crate::keeper::{Keeper, KeeperOptions, Owner};
+use crate::keeper::{Keeper, KeeperOptions};
 use crate::place::{self, Place};
 use crate::telemetry;
 use crate::tls::ServiceTls;
@@ -91,7 +91,7 @@ impl Parts {
         matches!(self, Parts::All { .. } | Parts::Manager(_))
     }
 
-    fn has_data(&self) -> bool {
+    pub fn has_data(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Data)
     }
 }
@@ -249,13 +249,11 @@ impl Services {
         fate: &Fate,
         on_prepared: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<Keeper> {
-        let owners =
-            [(options.parts.has_registry(), Owner::Registry), (options.parts.has_data(), Owner::Data)];
         let fate = fate.clone();
         let options = KeeperOptions {
             store,
             preparation: preparation.clone(),
-            owners: owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect(),
+            owners: options.parts.owners(),
             takes_over: options.takes_over,
             description: place::description(address),
             ready: self.readiness.part("store"),

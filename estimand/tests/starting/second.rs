@@ -145,7 +145,9 @@ fn folders_are_closed_to_others_whatever_the_umask_says() {
     for inside in ["", "agent", "agent/slots"] {
         assert_eq!(mode(&data.join(inside)), 0o700, "{inside:?}");
     }
-    for file in ["token", "lock", "estimand.db", "estimand.db-lock", "agent/node"] {
+    for file in
+        ["token", "lock", "estimand.db", "estimand.db-data.lock", "estimand.db-registry.lock", "agent/node"]
+    {
         assert_eq!(mode(&data.join(file)), 0o600, "{file}");
     }
     drop(service);

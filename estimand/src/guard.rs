@@ -63,6 +63,7 @@ impl Guard {
                 store: store.clone(),
                 clock: std::sync::Arc::new(estimand_runtime::SystemClock),
                 openness: openness(options),
+                is_local: is_loopback(options.listen),
                 kept_in: kept_in.clone(),
             },
             tasks,

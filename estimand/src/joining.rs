@@ -18,6 +18,7 @@ use estimand_client::{CertificateFiles, Client, Credentials, Error, Options, Tru
 use estimand_pki::{AUTHORITY, Certificate, new_key, request, write_key, write_public};
 use estimand_runtime::Stop;
 use estimand_runtime::back_off::jittered;
+use estimand_runtime::files::make_private_folder;
 
 use crate::cli::engine::AgentOptions;
 use estimand_cli::credentials::{self, TlsOptions};
@@ -137,7 +138,7 @@ impl Place {
             bail!("joining takes TLS, and {plain} has none: expected https://…");
         }
         let folder = &self.folder;
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        make_private_folder(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let key = self.asking_key()?;
         let asked = request(&key)?;
         let credentials = Credentials { token: Some(token), trust: Some(Trust::Pin(pin)), identity: None };

@@ -73,6 +73,10 @@ fn run_service(remote: &Remote, options: serve::Options) -> Exit {
 }
 
 fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
+    // It has tokens and keys in its memory and its environment: other processes of its user must not look there.
+    if let Err(error) = estimand_exec::hide_memory() {
+        eprintln!("warning: other processes of this user can look into this one's memory: {error}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
         Ok(runtime) => {

@@ -52,7 +52,7 @@ fn issue(args: &IssueArgs) -> Result<(), Failure> {
         (None, Identity::Service(_)) => folder,
         (None, Identity::Node(_) | Identity::Operator(_)) => folder.join(who.name()),
     };
-    std::fs::create_dir_all(&out)
+    estimand_runtime::files::make_private_folder(&out)
         .map_err(|source| Failure::Read { name: out.display().to_string(), source })?;
     let (certificate, key) = (file(&out, &who, "pem"), file(&out, &who, "key"));
     // The key first: a reader that comes between the two writes finds that they do not belong together, and

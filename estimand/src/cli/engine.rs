@@ -1,7 +1,7 @@
 //! The commands that start a manager, a node's agent, and the agent in `up`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::telemetry;
 use clap::error::ErrorKind;
@@ -191,8 +191,10 @@ impl AgentArgs {
             none if none.is_empty() => Remote::default().addresses(),
             servers => servers,
         };
-        // An empty variable is none.
-        options.join = self.joining.join.filter(|join| !join.is_empty());
+        options.join = self.joining.token().map_err(|error| {
+            let file = self.joining.join_file.as_deref().unwrap_or_else(|| Path::new("")).display();
+            wrong(&format!("--join-file: cannot read {file}: {error}"))
+        })?;
         options.authority = self.joining.authority.filter(|file| !file.as_os_str().is_empty());
         if self.allow_all {
             options.allow = Allowed::Everything;

@@ -1,5 +1,6 @@
 //! TLS options: certificate, key and authority of the services, and an agent's way to join them.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -84,8 +85,30 @@ pub struct JoinArgs {
     /// Join with this token, of `estimand token create --role join`; needed once [default: $ESTIMAND_JOIN]
     #[arg(long, value_name = "TOKEN", env = "ESTIMAND_JOIN", hide_env = true, hide_env_values = true)]
     pub join: Option<String>,
+    /// Join with the token in this file, or `-` for standard input: arguments are seen by others
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub join_file: Option<PathBuf>,
     /// Trust services with certificates of the authorities in this file [default: $ESTIMAND_AUTHORITY, else what the
     /// agent was told when it joined, else whom the system trusts]
     #[arg(long, value_name = "FILE", env = "ESTIMAND_AUTHORITY", hide_env = true, value_hint = ValueHint::FilePath)]
     pub authority: Option<PathBuf>,
+}
+
+impl JoinArgs {
+    /// The token, if one is given; an empty variable is none.
+    pub fn token(&self) -> std::io::Result<Option<String>> {
+        /// No join token is longer.
+        const MAX_BYTES: u64 = 4096;
+        let mut text = String::new();
+        match &self.join_file {
+            None => text.push_str(self.join.as_deref().unwrap_or_default()),
+            Some(file) if file.as_os_str() == "-" => {
+                std::io::stdin().take(MAX_BYTES).read_to_string(&mut text)?;
+            }
+            Some(file) => {
+                std::fs::File::open(file)?.take(MAX_BYTES).read_to_string(&mut text)?;
+            }
+        }
+        Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+    }
 }

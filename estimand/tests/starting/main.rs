@@ -1,5 +1,5 @@
 //! How a process begins and ends: a second one beside it, the first moments of a new cluster, databases that cannot be
-//! used, agents in folders that are not theirs, and ends while something is away.
+//! used, agents in folders that are not theirs, other users of the machine, and ends while something is away.
 #![allow(clippy::unwrap_used)]
 
 mod agents;
@@ -7,6 +7,7 @@ mod ends;
 mod first;
 mod second;
 mod stores;
+mod strangers;
 
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::process::Builder;

@@ -78,7 +78,16 @@ fn a_join_token_is_good_for_one_node_once() {
     let other = plane.join_token("other", &[]);
     let folder = plane.folder.path().join("thief");
     let failure = plane.agent("n1", Some(&other)).data_dir(&folder).try_start().err().unwrap();
-    assert!(failure.contains("speaks for the node n1: revoke it"), "{failure}");
+    assert!(failure.contains("speaks for the node n1, or did: join with a token"), "{failure}");
+    // Nor are those under which something is known, such as the name of a node whose certificate `pki issue` made.
+    let value = json!({ "dataName": "load", "nodeName": "valued", "dataValue": 1 });
+    assert!(plane.http(None).operator(Method::PUT, "/api/data", Some(&value)).0.is_success());
+    fails("valued", &other, "the node valued has values: join with a token that was made for this node");
+    // The token is still good; it is read from a file, which is in no list of processes.
+    let file = plane.folder.path().join("join");
+    std::fs::write(&file, format!("{other}\n")).unwrap();
+    let filed = plane.agent("filed", None).args(["--join-file".as_ref(), file.as_os_str()]);
+    drop(filed.start());
     let bound = plane.join_token("bound", &["--node", "n1"]);
     fails("n3", &bound, "is for the node n1, not for n3");
     let before = Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap();
@@ -242,9 +251,11 @@ fn an_agent_with_an_expired_certificate_says_what_to_do() {
     let failure = plane.agent("n1", None).try_start().err().unwrap();
     assert!(failure.contains("expired at") && failure.contains("estimand agent --join TOKEN"), "{failure}");
     let other = plane.agent("n2", None).data_dir(plane.agent_folder("n1")).try_start().err().unwrap();
-    assert!(other.contains("is for the node n1, not for the node n2"), "{other}");
-    // Any token will do: nobody speaks for that name any more.
-    let _again = plane.agent("n1", Some(&plane.join_token("again", &[]))).start();
+    assert!(other.contains("the one of the node n1, and this is the node n2"), "{other}");
+    // The name stays its own: that takes a token that was made for it.
+    let open = plane.agent("n1", Some(&plane.join_token("open", &[]))).try_start().err().unwrap();
+    assert!(open.contains("speaks for the node n1, or did"), "{open}");
+    let _again = plane.agent("n1", Some(&plane.join_token("again", &["--node", "n1"]))).start();
 }
 
 /// The name under which the certificate of a node is listed.

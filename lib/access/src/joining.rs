@@ -3,8 +3,9 @@
 //!
 //! The key with which a node has joined is a row among the tokens, which each renewal prolongs: listing shows it, and
 //! revoking it ends all certificates of that key at once. Only the key is taken from the signing request; the name is
-//! that of the request's path, which was checked against the credential. A name that another key speaks for is not
-//! given away, unless the token was made for that very node.
+//! that of the request's path, which was checked against the credential. A name that another key speaks for or spoke for,
+//! that the manager has heard of, or that has values or placements is not given away, unless the token was made for that
+//! very node.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -180,8 +181,10 @@ impl Access {
             return Err(Problem::conflict("this key was revoked, or is another node's: make a new one"));
         }
         let others = tokens.certificates_for(node.as_str(), &key, now);
-        if credential.grant == Grant::Join && credential.node.is_none() {
-            check_free(node, &others, &tokens, now)?;
+        // The key that has the name may ask again, because an answer may be lost.
+        if credential.grant == Grant::Join && credential.node.is_none() && before.is_none() {
+            check_free(node, &key, &tokens, now)?;
+            self.check_unknown(node).await?;
         }
         if before.is_none() {
             tokens.check_room()?;
@@ -210,6 +213,20 @@ impl Access {
     }
 }
 
+impl Access {
+    /// A name under which something is known is not given away, however its node made itself known.
+    async fn check_unknown(&self, node: &NodeName) -> Result<(), Problem> {
+        let name = node.clone();
+        let known = self.0.worker.run(move |connection| connection.what_is_known_of(name.as_str()));
+        match known.await.map_err(|error| unreachable(&error))? {
+            None => Ok(()),
+            Some(known) => Err(Problem::conflict(format!(
+                "the node {node} has {known}: join with a token that was made for this node (--node {node})"
+            ))),
+        }
+    }
+}
+
 /// Rejects a credential that is not good for a certificate of this node.
 fn check_may(credential: &Credential, node: &NodeName) -> Result<(), Problem> {
     if let Some(own) = credential.node.as_deref()
@@ -229,12 +246,11 @@ fn check_may(credential: &Credential, node: &NodeName) -> Result<(), Problem> {
 }
 
 /// A name that something else speaks for is not given away.
-fn check_free(node: &NodeName, others: &[TokenRow], tokens: &Tokens, now: i64) -> Result<(), Problem> {
-    let other = others.first().map(|row| row.name.as_str());
-    match other.or_else(|| tokens.token_for(node.as_str(), now)) {
+fn check_free(node: &NodeName, key: &str, tokens: &Tokens, now: i64) -> Result<(), Problem> {
+    match tokens.any_certificate_for(node.as_str(), key).or_else(|| tokens.token_for(node.as_str(), now)) {
         None => Ok(()),
         Some(other) => Err(Problem::conflict(format!(
-            "`{other}` speaks for the node {node}: revoke it, or join with a token that was made for this node"
+            "`{other}` speaks for the node {node}, or did: join with a token that was made for this node (--node {node})"
         ))),
     }
 }

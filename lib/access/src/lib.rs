@@ -42,6 +42,8 @@ pub struct Options {
     pub store: StoreUrl,
     pub clock: Arc<dyn Clock>,
     pub openness: Openness,
+    /// Only this machine reaches the service, so requests name this machine as their host.
+    pub is_local: bool,
     /// Where the operator's first token is kept; none: this process makes none.
     pub kept_in: Option<PathBuf>,
 }
@@ -54,6 +56,7 @@ struct Inner {
     worker: Worker,
     clock: Arc<dyn Clock>,
     openness: Openness,
+    is_local: bool,
     kept_in: Option<PathBuf>,
     tokens: ArcSwap<Tokens>,
     /// Tells long-running responses that the tokens are other ones.
@@ -74,6 +77,7 @@ impl Access {
             worker: Worker::start(options.store, "access"),
             clock: options.clock,
             openness: options.openness,
+            is_local: options.is_local,
             kept_in: options.kept_in,
             tokens: ArcSwap::default(),
             changed: watch::Sender::new(()),

@@ -85,7 +85,7 @@ fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Creden
     let openness = access.0.openness;
     let Some(credential) = credential_of(access, role, req)? else {
         // A page has no token, so a caller that shows one may name this machine as it likes.
-        if openness == Openness::Values {
+        if access.0.is_local {
             check_host(req)?;
         }
         return match openness.admits(role) {
@@ -199,7 +199,7 @@ fn nothing_shown(role: Role) -> Problem {
     ))
 }
 
-/// Where values are open to this machine, a page in a browser must not pass for it: a host name that leads here by
+/// Where something is open to this machine, a page in a browser must not pass for it: a host name that leads here by
 /// its owner's DNS is not one of ours.
 fn check_host(req: &HttpRequest) -> Result<(), Problem> {
     match host_of(req).is_none_or(is_here) {

@@ -113,6 +113,12 @@ impl Tokens {
         of_node.filter(|row| state(row, now) == TokenState::Live).cloned().collect()
     }
 
+    /// The name of another key's certificate that spoke for a node at any time.
+    pub fn any_certificate_for(&self, node: &str, but: &str) -> Option<&str> {
+        let mut others = self.rows().iter().filter(|row| is_certificate(row) && row.hash != but);
+        others.find(|row| row.node_name.as_deref() == Some(node)).map(|row| row.name.as_str())
+    }
+
     /// The name of a token that speaks for a node now.
     pub fn token_for(&self, node: &str, now: i64) -> Option<&str> {
         let speaks = |known: &&Credential| {

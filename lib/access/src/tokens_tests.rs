@@ -60,6 +60,9 @@ fn the_key_of_a_certificate_is_no_token_and_is_remembered_when_it_is_revoked() {
     assert_eq!((others(&before, "n1", "", 10), others(&before, "n2", "", 9)), (0, 0));
     let after = tokens(vec![before.revoked(&row.name, "me", 7).unwrap()]);
     assert!(after.is_revoked(&key) && after.of_key(&row.hash).is_some());
+    // The name stays that of its first key, also when that is over.
+    assert_eq!(after.any_certificate_for("n1", "another key"), Some(row.name.as_str()));
+    assert_eq!(after.any_certificate_for("n1", &row.hash), None);
     assert_eq!(others(&after, "n1", "", 7), 0);
     // A key without a row can be revoked too.
     let unheard = tokens(vec![]).revoked_key(&key, "me", 8);

@@ -137,10 +137,10 @@ name_type!(
     /// A machine or container that runs an agent.
     NodeName,
     "node name",
-    "1 to 253 of letters, digits and `._-`",
-    "^[A-Za-z0-9._-]{1,253}$",
+    "1 to 253 of letters, digits and `._-`, no dot first",
+    "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}$",
     "node-1",
-    |bytes| !bytes.is_empty()
+    |bytes| bytes.first().is_some_and(|first| *first != b'.')
         && bytes.len() <= MAX_NODE_NAME
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
 );
@@ -275,7 +275,7 @@ mod tests {
             assert!(NodeName::is_valid(good), "{good}");
         }
         let too_long = "n".repeat(254);
-        for bad in ["", "a/b", "a:b", "ü", too_long.as_str()] {
+        for bad in ["", ".", "..", "...", ".a", "a/b", "a:b", "ü", too_long.as_str()] {
             assert!(!NodeName::is_valid(bad), "{bad}");
         }
     }

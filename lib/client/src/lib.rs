@@ -6,6 +6,7 @@
 //! could not be connected to, or answered that nothing was done.
 
 mod access;
+mod listener;
 mod manager;
 mod registry;
 mod several;
@@ -29,6 +30,7 @@ use estimand_runtime::BackOff;
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
+pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
@@ -163,9 +165,13 @@ impl Client {
 
     pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
         let wrong = || Error::Address(address.to_owned());
-        let base = Url::parse(address).map_err(|_| wrong())?;
+        let mut base = Url::parse(address).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong());
+        }
+        // The name could also lead to `[::1]`, where somebody else may listen.
+        if base.scheme() == "http" && base.host_str() == Some("localhost") {
+            base.set_ip_host(std::net::Ipv4Addr::LOCALHOST.into()).map_err(|()| wrong())?;
         }
         let mut headers = header::HeaderMap::new();
         if let Some(token) = options.credentials.token.as_ref().filter(|_| is_private(&base))
@@ -282,11 +288,13 @@ impl Client {
 
     /// The error for a request without an answer: the failure in words for people, with advice.
     fn no_answer(&self, url: String, error: &reqwest::Error) -> Error {
+        let is_stranger = tls::has_cause::<listener::Stranger>(error);
         let found = tls::Trouble::of(error);
         let advice = found.as_ref().and_then(tls::Trouble::advice);
         let more = advice.into_iter().chain(self.http.trouble());
         let cause = more.fold(chain(error), |text, more| format!("{text}; {more}"));
         match found {
+            _ if is_stranger => Error::Untrusted { url, cause },
             Some(tls::Trouble::Untrusted(_)) => Error::Untrusted { url, cause },
             _ => Error::Unreachable { url, cause },
         }

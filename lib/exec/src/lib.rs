@@ -55,7 +55,7 @@ pub use client::{Cell, Launcher};
 pub use errors::{LaunchError, SpawnError};
 pub use limits::Limits;
 pub use outcome::{ExceededLimit, Exit, RunOutcome};
-pub use privileges::{Identity, Privileges};
+pub use privileges::{Identity, Privileges, hide_memory};
 pub use process::serve;
 pub use run::Run;
 pub use spec::{ProgramFile, RunSpec, Stdin};

@@ -75,8 +75,12 @@ impl Privileges {
 /// Forbids new privileges to the launcher and all that it starts, and hides its memory.
 pub(super) fn seal() -> io::Result<()> {
     thread::set_no_new_privs(true)?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    Ok(())
+    hide_memory()
+}
+
+/// Keeps other processes of the same user from reading this one's memory and environment, and from tracing it.
+pub fn hide_memory() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Reduces the capabilities that the launcher passes on. The launcher itself keeps its own, because it ends processes

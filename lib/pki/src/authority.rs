@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::identity::Identity;
+use estimand_runtime::files::make_private_folder;
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
@@ -63,7 +64,7 @@ impl Authority {
             return Err(PkiError::Exists(folder.display().to_string()));
         }
         let wrong = |source| PkiError::Write { file: folder.display().to_string(), source };
-        fs::create_dir_all(folder).map_err(wrong)?;
+        make_private_folder(folder).map_err(wrong)?;
         let key = KeyPair::generate().map_err(PkiError::sign)?;
         let random = hex(&random::<4>()?);
         let mut params = params(&format!("Estimand authority {random}"), AUTHORITY_LIFETIME, now)?;

@@ -6,7 +6,7 @@
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
-use crate::schema::t_node;
+use crate::schema::{t_data, t_node, t_placement};
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::{AuditRow, Connection, Error, Key, Lead, PlacementRef, audit, leader, placement};
 
@@ -76,6 +76,23 @@ static NODES: Rows = Rows {
 static BY_NAME: Keys = Keys { table: "t_node", columns: &["node_name"] };
 
 impl Connection {
+    /// What the store has of a node, in words; none if nothing.
+    pub fn what_is_known_of(&mut self, node: &str) -> Result<Option<&'static str>, Error> {
+        self.read("asking what is known of a node", |backend| {
+            let (nodes, placements, values): (i64, i64, i64) = on!(backend, connection => (
+                t_node::table.filter(t_node::node_name.eq(node)).count().get_result(connection)?,
+                t_placement::table.filter(t_placement::node_name.eq(node)).count().get_result(connection)?,
+                t_data::table.filter(t_data::node_name.eq(node)).count().get_result(connection)?,
+            ));
+            Ok(match () {
+                () if nodes > 0 => Some("been heard of"),
+                () if placements > 0 => Some("placements"),
+                () if values > 0 => Some("values"),
+                () => None,
+            })
+        })
+    }
+
     /// All nodes, by name.
     pub fn load_nodes(&mut self) -> Result<Vec<NodeRow>, Error> {
         self.read(

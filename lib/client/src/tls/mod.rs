@@ -20,6 +20,7 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use url::Url;
 
+use crate::listener::{self, OnlyTrusted};
 use crate::{Error, Options};
 use verify::{By, Known};
 
@@ -101,7 +102,13 @@ impl fmt::Debug for Http {
 impl Http {
     pub(super) fn new(base: &Url, options: &Options, headers: HeaderMap) -> Result<Self, Error> {
         if base.scheme() != "https" {
-            return Ok(Http::Fixed(finish(plain(options, headers))?));
+            // A token goes only to whom it may be shown; without one nothing is at stake.
+            let shown = headers.contains_key(reqwest::header::AUTHORIZATION);
+            let builder = plain(options, headers);
+            return Ok(Http::Fixed(finish(match listener::address_of(base).filter(|_| shown) {
+                Some(address) => builder.connector_layer(OnlyTrusted(address)),
+                None => builder,
+            })?));
         }
         // Before the files are read, so that a change while they are read is seen.
         let stamps = stamps(options);
@@ -232,6 +239,12 @@ fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Serv
                 .map_err(|error| FileError::content(file, error))?
         }
     })
+}
+
+/// True if an error of that type is among the causes.
+pub(super) fn has_cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> bool {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.into_iter().any(|cause| cause.is::<E>())
 }
 
 /// The reason why a TLS connection could not be made.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use estimand_client::Credentials;
+use estimand_pki::UploadPublicKey;
 use estimand_runtime::Signals;
 use estimand_runtime::{SystemClock, Tasks, stop};
-use estimand_slot_agent::{Agent, Allow, Capabilities, RunAs};
+use estimand_slot_agent::{Agent, Allow, AllowEnv, Capabilities, RunAs, UploadPolicy};
 
 use estimand_cli::output::say;
 
@@ -76,7 +77,20 @@ pub fn options(
     let mut keep = options.keep.iter().map(|name| name.parse::<Capabilities>().map_err(anyhow::Error::msg));
     let keep = keep.try_fold(Capabilities::NONE, |all, one| Ok::<_, anyhow::Error>(all.with(one?)));
     let keep = keep.context("--keep-capability")?;
+    let allow_env = match &options.allow {
+        Allowed::Everything => AllowEnv::Everything,
+        Allowed::Folders(_) => AllowEnv::Names(options.allow_env.clone()),
+    };
+    let uploads = match (options.allow_uploads, &options.upload_key) {
+        (false, _) => UploadPolicy::Nothing,
+        (true, None) => UploadPolicy::Everything,
+        (true, Some(file)) => {
+            UploadPolicy::Signed(UploadPublicKey::read(file).context("--upload-key")?.bytes())
+        }
+    };
     Ok(estimand_slot_agent::AgentOptions {
+        allow_env,
+        uploads,
         servers,
         credentials,
         node: options.node.clone(),

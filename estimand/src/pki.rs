@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use chrono::Utc;
 use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
-use estimand_pki::{AUTHORITY, Authority, Certificate, write_key, write_public};
+use estimand_pki::{
+    AUTHORITY, Authority, Certificate, UPLOAD_KEY, UPLOAD_PUBLIC, UploadKey, write_key, write_public,
+};
 use serde_json::json;
 
-use crate::cli::pki::{InitArgs, IssueArgs, PkiArgs, PkiCommand};
+use crate::cli::pki::{InitArgs, IssueArgs, PkiArgs, PkiCommand, SignArgs, UploadKeyArgs};
 use estimand_cli::credentials::{PKI_FOLDER, data_dir_or_default};
 use estimand_cli::output::failure::Failure;
 use estimand_cli::output::say;
@@ -18,7 +20,32 @@ pub fn run(args: &PkiArgs) -> Result<(), Failure> {
     match &args.what {
         PkiCommand::Init(args) => init(args),
         PkiCommand::Issue(args) => issue(args),
+        PkiCommand::UploadKey(args) => upload_key(args),
+        PkiCommand::Sign(args) => sign(args),
     }
+}
+
+fn upload_key(args: &UploadKeyArgs) -> Result<(), Failure> {
+    let folder = folder(args.out.as_ref());
+    UploadKey::init(&folder)?;
+    say(&format!(
+        "{private}\n{public}\n\n\
+         The first one signs: `estimand register NAME --upload FILE --sign-with` it. Agents that are started with\n\
+         `--allow-uploads --upload-key` the second one run nothing else that is uploaded.\n",
+        private = folder.join(UPLOAD_KEY).display(),
+        public = folder.join(UPLOAD_PUBLIC).display(),
+    ));
+    Ok(())
+}
+
+fn sign(args: &SignArgs) -> Result<(), Failure> {
+    let key = args.key.clone().unwrap_or_else(|| folder(None).join(UPLOAD_KEY));
+    let key = UploadKey::read(&key)
+        .map_err(|error| Failure::from(error).hint("`estimand pki upload-key` makes a key"))?;
+    let content = std::fs::read(&args.file)
+        .map_err(|source| Failure::Read { name: args.file.display().to_string(), source })?;
+    say(&format!("{}\n", hex(key.sign(&content))));
+    Ok(())
 }
 
 fn init(args: &InitArgs) -> Result<(), Failure> {

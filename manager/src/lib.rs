@@ -30,6 +30,7 @@ use estimand_store::StoreUrl;
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
+use http::uploads::{self, Uploads};
 use http::{agents, changes, instances, nodes};
 use leadership::{Leadership, NotLeading};
 use metrics::Figures;
@@ -94,6 +95,7 @@ struct Shared {
     stop: Stop,
     storage: Storage,
     figures: Figures,
+    uploads: Uploads,
     peers: watch::Sender<Option<Arc<Peers>>>,
     /// None while this process does not lead.
     leadership: watch::Sender<Option<Arc<Leadership>>>,
@@ -114,6 +116,7 @@ impl Manager {
             stop,
             storage: Storage::new(store),
             figures: Figures::default(),
+            uploads: Uploads::default(),
             peers: watch::Sender::new(None),
             leadership: watch::Sender::new(None),
             leader: Mutex::default(),
@@ -152,6 +155,7 @@ impl ServedPart for Manager {
             .add(Role::Node, agents::heartbeat, agents::__path_heartbeat)
             .add(Role::Node, agents::slots, agents::__path_slots)
             .add(Role::Node, agents::report_run, agents::__path_report_run)
+            .add(Role::Node, uploads::get, uploads::__path_get)
             .add(Role::Read, nodes::list, nodes::__path_list)
             .add(Role::Read, nodes::get, nodes::__path_get)
             .add(Role::Operate, nodes::remove, nodes::__path_remove)

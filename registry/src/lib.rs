@@ -13,6 +13,7 @@ mod core;
 mod http;
 mod storage;
 mod tasks;
+mod uploads;
 mod writer;
 
 use std::sync::Arc;
@@ -165,6 +166,7 @@ impl Registry {
         if let Err(reason) = (self.0.shared.check)(registration) {
             return Err(Problem::invalid_field(FieldError::new("cmd", reason)));
         }
+        self.check_upload(registration).await?;
         // An executable may have any inputs; a built-in collector and an expression wait for theirs.
         match registration.mode {
             Mode::Exec | Mode::Stream => Ok(()),
@@ -251,6 +253,8 @@ impl ServedPart for Registry {
             .add(Role::Operate, http::change::post, http::change::__path_post)
             .add(Role::Operate, http::change::put, http::change::__path_put)
             .add(Role::Operate, http::change::delete, http::change::__path_delete)
+            .add(Role::Operate, http::uploads::post, http::uploads::__path_post)
+            .add(Role::Operate, http::uploads::get, http::uploads::__path_get)
             .share(self.clone())
     }
 

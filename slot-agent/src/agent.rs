@@ -18,6 +18,7 @@ use estimand_runtime::{Clock, Stop, Tasks};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::allow::Allow;
+use crate::allow_env::AllowEnv;
 use crate::board::Board;
 use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_options};
 use crate::derive;
@@ -26,6 +27,7 @@ use crate::home::{Home, HomeError};
 use crate::link::{Link, Servers, SlotCommand};
 use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
+use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::{self, RunAs};
 use estimand_exec::{Capabilities, CgroupMode, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
 
@@ -51,6 +53,10 @@ pub struct AgentOptions {
     pub renamed: bool,
     pub labels: BTreeMap<String, String>,
     pub allow: Allow,
+    /// The variables that registrations may set.
+    pub allow_env: AllowEnv,
+    /// The uploaded files that may run.
+    pub uploads: UploadPolicy,
     /// The user that things in slots run as; none: the one of this process.
     pub run_as: Option<RunAs>,
     /// The capabilities of this process that they keep.
@@ -152,9 +158,14 @@ impl Agent {
             Arc::clone(&outbox),
             Arc::clone(&options.clock),
         );
+        let uploads =
+            Uploads::new(options.uploads, home.uploads(), options.node.clone(), Arc::clone(&servers));
+        let uploads = Arc::new(uploads);
         let context = Context {
+            uploads: Arc::clone(&uploads),
             launcher: launcher.clone(),
             programs: Arc::new(Programs::new(options.allow.clone())),
+            allow_env: options.allow_env,
             drops_root,
             run_as: options.run_as,
             node: options.node.clone(),
@@ -202,6 +213,7 @@ impl Agent {
         agent.spawn_derive(deriving);
         agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
         agent.spawn_talk(revision, reported);
+        agent.spawn_uploads(uploads);
         Ok(agent)
     }
 
@@ -255,6 +267,15 @@ impl Agent {
         });
     }
 
+    fn spawn_uploads(&self, uploads: Arc<Uploads>) {
+        let tasks = self.talk.clone();
+        self.talk.spawn("agent-uploads", move |stop| {
+            let driver = tasks.driver("agent-uploads", "fetching uploaded files");
+            let uploads = Arc::clone(&uploads);
+            async move { uploads.run(driver, &stop).await }
+        });
+    }
+
     /// Ends it; nothing of it runs when this returns.
     pub async fn stop(self) {
         let in_order = [
@@ -295,6 +316,12 @@ fn check_way(options: &AgentOptions, home: &Home) -> Result<(), AgentError> {
             None => Ok(()),
             Some(folder) => Err(AgentError::Barred { user: run_as.clone(), folder }),
         };
+    }
+    if rustix::process::geteuid().is_root() && options.allow != Allow::Folders(Vec::new()) {
+        tracing::warn!(
+            "what runs here runs as root, though without its capabilities: it can read and change root's files, and leave \
+             its control group, so that a process of it may outlive its slot; --run-as USER keeps it from both"
+        );
     }
     if drops_root(options)
         && let Some(folder) = user::barred(&Identity::default(), &home.slots())

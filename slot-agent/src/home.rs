@@ -97,6 +97,11 @@ impl Home {
         self.folder.join("spool")
     }
 
+    /// Where uploaded files are kept.
+    pub fn uploads(&self) -> PathBuf {
+        self.folder.join("uploads")
+    }
+
     /// The folder in which a slot's executable runs, and which is its own to keep things in.
     pub fn slot_folder(&self, data_name: &str) -> io::Result<PathBuf> {
         let folder = self.slots().join(data_name);

@@ -7,6 +7,7 @@
 
 mod agent;
 mod allow;
+mod allow_env;
 mod board;
 mod check;
 mod deliver;
@@ -18,12 +19,15 @@ mod link;
 mod program;
 mod slots;
 mod timetable;
+mod uploads;
 mod user;
 
 pub use agent::{Agent, AgentError, AgentOptions};
 pub use allow::{Allow, AllowError};
+pub use allow_env::{AllowEnv, EnvPattern};
 pub use check::check;
 pub use estimand_exec::{Capabilities, Privileges};
 pub use facts::hostname;
 pub use home::{HomeError, check_node};
+pub use uploads::UploadPolicy;
 pub use user::{RunAs, RunAsError};

@@ -196,6 +196,26 @@ fn finished(context: digest::Context) -> Sha256 {
     Sha256(bytes)
 }
 
+pub fn sha256(content: &[u8]) -> Sha256 {
+    let mut context = digest::Context::new(&digest::SHA256);
+    context.update(content);
+    finished(context)
+}
+
+/// A file in memory with this content, which nobody can write to and everybody can execute.
+pub fn sealed(content: &[u8]) -> io::Result<ProgramFile> {
+    let mut copy = File::from(memory_file()?);
+    copy.write_all(content)?;
+    rustix::fs::fchmod(&copy, Mode::from_raw_mode(0o555))?;
+    seal(&copy)?;
+    Ok(ProgramFile { descriptor: copy.into(), script: content.starts_with(b"#!") })
+}
+
+fn seal(copy: &File) -> io::Result<()> {
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    Ok(rustix::fs::fcntl_add_seals(copy, seals)?)
+}
+
 /// The digest of a script, and a copy of it that nobody can write to.
 fn copy(file: File, meta: &Metadata) -> io::Result<(Sha256, ProgramFile)> {
     let mut text = Vec::new();
@@ -203,15 +223,11 @@ fn copy(file: File, meta: &Metadata) -> io::Result<(Sha256, ProgramFile)> {
     if text.len() as u64 > MAX_SCRIPT_BYTES {
         return Err(io::Error::other(format!("it is a script of more than {MAX_SCRIPT_BYTES} bytes")));
     }
-    let mut context = digest::Context::new(&digest::SHA256);
-    context.update(&text);
-    let copy = memory_file()?;
-    let mut copy = File::from(copy);
+    let mut copy = File::from(memory_file()?);
     copy.write_all(&text)?;
     permit(&copy, meta)?;
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    rustix::fs::fcntl_add_seals(&copy, seals)?;
-    Ok((finished(context), ProgramFile { descriptor: copy.into(), script: true }))
+    seal(&copy)?;
+    Ok((sha256(&text), ProgramFile { descriptor: copy.into(), script: true }))
 }
 
 fn memory_file() -> io::Result<OwnedFd> {

@@ -7,6 +7,7 @@ use crate::telemetry;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum, ValueHint};
 use estimand_api::names::NodeName;
+use estimand_slot_agent::EnvPattern;
 
 use estimand_cli::credentials::data_dir_or_default;
 
@@ -53,6 +54,16 @@ pub struct NodeOptions {
     /// A folder whose executables may run; may be repeated
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     allow: Vec<PathBuf>,
+    /// A variable that registrations may set for what they run, such as PGPASSWORD or MUNIN_*; may be repeated. Always
+    /// allowed are SLOT_*, LANG, LC_* and TZ
+    #[arg(long, value_name = "NAME")]
+    allow_env: Vec<EnvPattern>,
+    /// Run files that came with a registration (`register --upload`), too
+    #[arg(long)]
+    allow_uploads: bool,
+    /// Run only those of them that the holder of this key signed: the public half that `estimand pki upload-key` makes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "allow_uploads")]
+    upload_key: Option<PathBuf>,
     /// Run everything as this user, by name or number; needs root [default: as the agent itself]
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Option<String>,
@@ -121,7 +132,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "run_as", "keep", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_uploads", "upload_key", "run_as", "keep", "max_runs"])]
     no_agent: bool,
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -157,6 +168,12 @@ pub struct AgentOptions {
     pub renamed: bool,
     pub labels: BTreeMap<String, String>,
     pub allow: Allowed,
+    /// The variables that registrations may set, besides those that they always may.
+    pub allow_env: Vec<EnvPattern>,
+    /// Uploaded files may run.
+    pub allow_uploads: bool,
+    /// The public half of the key that signs them, if they must be signed.
+    pub upload_key: Option<PathBuf>,
     /// The user that things run as, if not the agent's own.
     pub run_as: Option<String>,
     /// The capabilities that they keep.
@@ -245,6 +262,9 @@ impl NodeOptions {
             renamed: self.renamed,
             labels,
             allow: Allowed::Folders(self.allow),
+            allow_env: self.allow_env,
+            allow_uploads: self.allow_uploads,
+            upload_key: self.upload_key,
             run_as: self.run_as,
             keep: self.keep,
             data_dir,
@@ -316,7 +336,7 @@ mod tests {
     #[test]
     fn an_agent_is_what_its_options_say() {
         let options = agent(
-            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y \
+            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-uploads --upload-key /k \
              --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
         );
         let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -328,6 +348,9 @@ mod tests {
             renamed: false,
             labels: BTreeMap::from(labels),
             allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
+            allow_env: vec!["PGPASSWORD".parse().unwrap()],
+            allow_uploads: true,
+            upload_key: Some(PathBuf::from("/k")),
             run_as: Some("nobody:adm".to_owned()),
             keep: vec!["cap_net_raw".to_owned()],
             data_dir: PathBuf::from("/d"),
@@ -353,6 +376,8 @@ mod tests {
         wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 63");
         wrong(agent("agent --node n --label z=a --label z=b"), "the label `z` is given twice: `a` and `b`");
         wrong(agent("agent --server localhost:7070"), "expected http://HOST:PORT");
+        wrong(agent("agent --upload-key /k"), "--allow-uploads");
+        wrong(agent("agent --allow-env A=B"), "is no variable");
         wrong(agent("agent --max-runs 0"), "0 is not in 1..");
         wrong(agent("agent --allow /x --allow-all"), "cannot be used with");
         wrong(node_of_host("my host"), "this machine's host name, `my host`, is not a node name");

@@ -31,6 +31,27 @@ pub enum PkiCommand {
     Init(InitArgs),
     /// Make a certificate and its key
     Issue(IssueArgs),
+    /// Make a key that signs files which agents are to run
+    UploadKey(UploadKeyArgs),
+    /// Sign a file with it, and print the signature
+    Sign(SignArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct UploadKeyArgs {
+    /// Where to put it and its public half [default: the folder pki in the data folder]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SignArgs {
+    /// The file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The key [default: upload.key in the folder pki in the data folder]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -33,4 +33,5 @@ mod service;
 mod standby;
 mod states;
 mod swaps;
+mod uploads;
 mod watch;

@@ -19,3 +19,5 @@ mod privileges;
 mod secrets;
 mod slots;
 mod timing;
+mod uploads;
+mod variables;

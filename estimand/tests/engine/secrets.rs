@@ -27,7 +27,8 @@ impl World {
         };
         let services = builder(&["up", "--no-agent", "--defaults", "none"]).start();
         let allowed = folder.path().display().to_string();
-        let agent = ["agent", "--server", services.base_url(), "--node", NODE, "--allow", &allowed];
+        let server = services.base_url();
+        let agent = ["agent", "--server", server, "--node", NODE, "--allow", &allowed, "--allow-env", "*"];
         let agent = builder(&agent).without_http().start();
         World { services, agent, folder }
     }

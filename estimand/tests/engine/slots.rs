@@ -3,12 +3,12 @@
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane};
+use crate::plane::{Agent, NODE, Plane};
 
 /// An executable gets a documented environment, a folder of its own and nothing to read; nothing of the agent's own.
 #[test]
 fn surroundings_are_as_documented() {
-    let plane = Plane::up("surroundings");
+    let plane = Plane::with_agent("surroundings", Agent::Within, &["--allow-env", "EXTRA"]);
     let more = json!({
         "max-Time": 0.5, "timeout": null, "kind": "processor", "replicas": "all", "inputs": ["a", "b"],
         "params": {"window": 7, "Mode": "x y", "on": true}, "env": {"EXTRA": "1", "LANG": "de"},

@@ -28,7 +28,7 @@ impl<'a> Plane<'a> {
         let folder = tempfile::Builder::new().prefix("plugins-").tempdir().unwrap();
         std::fs::write(folder.path().join("file"), FILE).unwrap();
         std::fs::create_dir(folder.path().join("state")).unwrap();
-        let mut args = vec!["up", "--node", NODE];
+        let mut args = vec!["up", "--node", NODE, "--allow-env", "*"];
         for package in [Package::Nagios, Package::Munin, Package::Prometheus] {
             args.extend(["--allow", package.folder()]);
         }

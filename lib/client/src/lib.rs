@@ -11,6 +11,7 @@ mod manager;
 mod registry;
 mod several;
 pub mod tls;
+mod uploads;
 mod values;
 mod watch;
 
@@ -223,12 +224,23 @@ impl Client {
         self.send(Method::GET, url, None, Repeat::Safe).await
     }
 
-    /// Sends a request until there is an answer or it makes no sense to go on.
+    /// Sends a request, whose body is JSON.
     pub(crate) async fn send(
         &self,
         method: Method,
         url: Url,
         body: Option<Bytes>,
+        repeat: Repeat,
+    ) -> Result<Answer, Error> {
+        self.send_typed(method, url, body.map(|body| ("application/json", body)), repeat).await
+    }
+
+    /// Sends a request, whose body has a type, until there is an answer or it makes no sense to go on.
+    pub(crate) async fn send_typed(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<(&'static str, Bytes)>,
         repeat: Repeat,
     ) -> Result<Answer, Error> {
         let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
@@ -257,13 +269,18 @@ impl Client {
         }
     }
 
-    async fn send_once(&self, method: Method, url: Url, body: Option<Bytes>) -> Result<Answer, Failed> {
+    async fn send_once(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Answer, Failed> {
         let shown = url.to_string();
         let unreachable =
             |e: &reqwest::Error| Failed { taken: !e.is_connect(), error: self.no_answer(shown.clone(), e) };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
-        if let Some(body) = body {
-            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        if let Some((content_type, body)) = body {
+            request = request.header(header::CONTENT_TYPE, content_type).body(body);
             // For each attempt anew, so that it says how the clocks differ.
             request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
         }

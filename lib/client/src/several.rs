@@ -42,7 +42,7 @@ impl Client {
         &self,
         method: &Method,
         url: &Url,
-        body: Option<&Bytes>,
+        body: Option<&(&'static str, Bytes)>,
         repeat: Repeat,
     ) -> Result<Answer, Failed> {
         let mut failed: Option<Failed> = None;

@@ -9,11 +9,13 @@ mod authority;
 mod certificate;
 mod files;
 mod request;
+mod upload_key;
 
 pub use authority::{Authority, Issued, Signed};
 pub use certificate::Certificate;
 pub use files::{AUTHORITY, AUTHORITY_KEY, write_key, write_public};
 pub use request::{new_key, request};
+pub use upload_key::{UPLOAD_KEY, UPLOAD_PUBLIC, UploadKey, UploadPublicKey};
 
 use std::path::Path;
 

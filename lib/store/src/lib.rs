@@ -30,6 +30,7 @@ mod schema;
 mod statement;
 mod tls;
 mod token;
+mod upload;
 mod url;
 mod worker;
 
@@ -48,5 +49,6 @@ pub use preparation::Preparation;
 pub use registry::{HistoryEntry, RegistrationRow};
 pub use retention::{RetentionRef, RetentionRow};
 pub use token::TokenRow;
+pub use upload::Upload;
 pub use url::StoreUrl;
 pub use worker::Worker;

@@ -27,6 +27,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_upload (sha256) {
+        sha256 -> Text,
+        content -> Binary,
+        at -> BigInt,
+    }
+}
+
+diesel::table! {
     t_data (id) {
         id -> Text,
         data_name -> Text,

@@ -9,7 +9,7 @@ use std::thread;
 use common::{Place, all, entry, owned, registration, value};
 use estimand_store::{
     BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
-    Key, RetentionRef, RetentionRow, SwapRef,
+    Key, RetentionRef, RetentionRow, SwapRef, Upload,
 };
 
 on_every_store!(
@@ -23,12 +23,39 @@ on_every_store!(
     history_of_an_attempt_is_erased,
     bindings_and_retention_are_kept,
     every_swap_is_kept_once,
+    a_file_is_stored_once_and_kept_while_a_registration_names_it,
     a_claim_ends_the_one_before,
     a_refused_commit_leaves_nothing,
     claims_at_once_are_all_different,
     a_deadlock_is_not_seen,
     migrations_at_once_break_nothing,
 );
+
+fn a_file_is_stored_once_and_kept_while_a_registration_names_it(place: &Place) {
+    let mut connection = place.open();
+    let (named, loose, fresh) = ("a1".repeat(32), "b2".repeat(32), "c3".repeat(32));
+    let content: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
+    assert_eq!(connection.put_upload(&named, &content, 100, 3).unwrap(), Upload::New);
+    assert_eq!(connection.put_upload(&named, &content, 90, 3).unwrap(), Upload::Known);
+    assert_eq!(connection.load_upload(&named).unwrap(), Some(content));
+    assert_eq!(connection.load_upload(&loose).unwrap(), None);
+    assert_eq!(connection.put_upload(&loose, b"#!", 100, 3).unwrap(), Upload::New);
+    assert_eq!(connection.put_upload(&fresh, b"#!", 100, 3).unwrap(), Upload::New);
+    assert_eq!(connection.put_upload(&"d4".repeat(32), b"#!", 100, 3).unwrap(), Upload::Full);
+    assert!(!connection.touch_upload(&"d4".repeat(32), 1).unwrap());
+
+    let claim = connection.claim("registry", 0).unwrap();
+    let mut change = entry("load", 1, "create");
+    change.spec = format!("{{\"upload\":{{\"sha256\":\"{named}\"}}}}");
+    connection.put_registration(&claim, &registration("load", 1), &change).unwrap();
+    assert!(connection.touch_upload(&fresh, 200).unwrap());
+    assert_eq!(connection.sweep_uploads(150).unwrap(), 1);
+    // What is registered no more was registered once: its history names it.
+    connection.delete_registration(&claim, "load", &entry("load", 2, "delete")).unwrap();
+    assert_eq!(connection.sweep_uploads(150).unwrap(), 0);
+    let there = [&named, &loose, &fresh].map(|digest| connection.load_upload(digest).unwrap().is_some());
+    assert_eq!(there, [true, false, true]);
+}
 
 fn history<'a>(data_name: &'a str, node_name: &'a str, revision: i64) -> HistoryRowRef<'a> {
     HistoryRowRef {

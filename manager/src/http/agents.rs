@@ -157,7 +157,7 @@ pub async fn report_run(
 }
 
 /// The node of the path: a caller that is bound to a node speaks for that one only.
-fn own_node(req: &HttpRequest, who: &Principal) -> Result<NodeName, Problem> {
+pub fn own_node(req: &HttpRequest, who: &Principal) -> Result<NodeName, Problem> {
     let node = path_node(req)?;
     match who.speaks_for(node.as_str()) {
         true => Ok(node),

@@ -6,3 +6,4 @@ mod input;
 pub mod instances;
 pub mod nodes;
 mod problems;
+pub mod uploads;

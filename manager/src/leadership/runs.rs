@@ -72,6 +72,11 @@ impl ManualRuns {
         .collect()
     }
 
+    /// What is run by hand on a node, delivered or not.
+    pub fn of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Registered>> {
+        self.open.values().filter(move |open| open.node == *node).map(|open| &open.registered)
+    }
+
     pub fn is_waiting(&self, node: &NodeName) -> bool {
         self.open.values().any(|open| !open.delivered && open.node == *node)
     }

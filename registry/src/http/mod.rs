@@ -3,3 +3,4 @@
 pub mod change;
 pub mod problems;
 pub mod read;
+pub mod uploads;

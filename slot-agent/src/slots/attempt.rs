@@ -94,7 +94,11 @@ pub async fn run_spec<'c>(
     }
     let argv = shared.argv.clone();
     let word = argv.first().map_or("", String::as_str);
-    let Program { path: program, file } = context.programs.find(word, registration.sha256).await?;
+    context.allow_env.check(word, registration.env.keys().map(String::as_str))?;
+    let Program { path: program, file } = match registration.upload {
+        Some(upload) => context.uploads.program(word, upload).await?,
+        None => context.programs.find(word, registration.sha256).await?,
+    };
     let folder = context.home.slot_folder(registration.data_name.as_str());
     let dir = folder.map_err(|e| ProgramError::NotNow(format!("the slot has no folder to run in: {e}")))?;
     let server = context.server.borrow().clone();

@@ -222,9 +222,18 @@ impl Slots {
 
     /// Says up to where the desired state is followed, and what is not gone yet.
     pub(super) fn confirm(&mut self) {
+        self.need_uploads();
         let stopping: BTreeSet<DataName> =
             self.slots.values().filter(|slot| slot.is_ending()).map(|slot| slot.name().clone()).collect();
         self.board.applied(self.kept.min(self.revision), stopping);
+    }
+
+    /// Names the files of what is desired, and of versions that go on beside it.
+    fn need_uploads(&self) {
+        let desired = self.desired.iter().filter_map(|assignment| assignment.registration.supported());
+        let versions = self.slots.values().flat_map(|slot| slot.versions().chain(&slot.closing));
+        let registered = desired.chain(versions.map(|version| &version.shared.registered));
+        self.context.uploads.need(registered.filter_map(|one| one.registration.upload));
     }
 
     fn asked(&mut self, RunRequest { id, registration }: RunRequest) {

@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::allow_env::AllowEnv;
 use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer};
 use crate::derive::Derive;
@@ -40,6 +41,7 @@ use crate::home::Home;
 use crate::link::SlotCommand;
 use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
+use crate::uploads::Uploads;
 use crate::user::RunAs;
 use estimand_exec::Launcher;
 
@@ -59,6 +61,8 @@ const MAX_STREAM_EVENTS: usize = 256;
 pub struct Context {
     pub launcher: Launcher,
     pub programs: Arc<Programs>,
+    pub allow_env: AllowEnv,
+    pub uploads: Arc<Uploads>,
     /// As whom things run, if not as the agent's own user.
     pub run_as: Option<RunAs>,
     /// True if things run as root, and cannot do all that root can.

@@ -13,6 +13,7 @@ Examples:
   estimand register cpu_usage --every 5s -- cpu-usage --percent
   estimand register disk --every 1m --timeout 10s -- sh -c 'df --output=pcent / | tail -n 1'
   estimand register capability --every 5s --inputs cpu_usage,memory -- capability
+  estimand register probe --every 1m --upload ./probe.py -- --fast
   estimand register --file registrations.json --replace";
 
 const LIST_NOTES: &str = "\
@@ -26,7 +27,7 @@ pub struct RegisterArgs {
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub name: Option<DataName>,
     /// The command: one word is split like a shell splits words, several are taken as they are; no shell is started
-    #[arg(last = true, value_name = "CMD", required_unless_present = "file", conflicts_with = "file",
+    #[arg(last = true, value_name = "CMD", required_unless_present_any = ["file", "upload"], conflicts_with = "file",
         value_hint = ValueHint::CommandWithArguments)]
     pub cmd: Vec<String>,
 
@@ -49,6 +50,14 @@ pub struct RegisterArgs {
     #[arg(long = "secret-file", id = "secret_files", value_name = "KEY=FILE", help_heading = "What it is", value_parser = parse::pair,
         conflicts_with = "file")]
     pub secret_files: Vec<(String, String)>,
+    /// Run this file, which goes along: a script that begins with `#!`, or a program, of at most 1 MiB. What stands behind `--`
+    /// are its arguments. Agents take it if they were started with --allow-uploads
+    #[arg(long, value_name = "FILE", help_heading = "What it is", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["sha256", "pin", "file"])]
+    pub upload: Option<PathBuf>,
+    /// Sign it with this key, which `estimand pki upload-key` made
+    #[arg(long, value_name = "KEY", help_heading = "What it is", value_hint = ValueHint::FilePath, requires = "upload")]
+    pub sign_with: Option<PathBuf>,
     /// Like --sha256, with the SHA-256 that the file has on this machine now
     #[arg(long, help_heading = "What it is", conflicts_with_all = ["sha256", "file"])]
     pub pin: bool,

@@ -5,13 +5,17 @@ use estimand_client::Client;
 use serde_json::Value;
 
 use super::registration_input::{self, Input};
-use super::{Session, found};
+use super::{Session, found, registration_local};
 use crate::arguments::registrations::RegisterArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::{remark, words};
 
 pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), Failure> {
-    let (inputs, single) = registration_input::read(args)?;
+    let upload = registration_local::upload(args)?;
+    let (inputs, single) = registration_input::read(args, upload.as_ref())?;
+    if let Some(file) = upload {
+        session.client.upload(file.content).await?;
+    }
     if inputs.is_empty() {
         remark("there is no registration in the file");
     }

@@ -12,6 +12,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Registration;
 use serde_json::{Map, Value, json};
 
+use super::registration_local::UploadFile;
 use super::{read_input, registration_local};
 use crate::arguments::registrations::RegisterArgs;
 use crate::output::failure::Failure;
@@ -25,9 +26,9 @@ pub struct Input {
 }
 
 /// All of the registrations, and whether they were given as one object.
-pub fn read(args: &RegisterArgs) -> Result<(Vec<Input>, bool), Failure> {
+pub fn read(args: &RegisterArgs, upload: Option<&UploadFile>) -> Result<(Vec<Input>, bool), Failure> {
     let Some(path) = &args.file else {
-        let map = registration_local::complete(from_options(args)?, args)?;
+        let map = registration_local::complete(from_options(args)?, args, upload)?;
         return Ok((vec![checked(map)?], true));
     };
     let bytes = match path == Path::new("-") {

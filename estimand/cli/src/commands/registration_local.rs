@@ -8,8 +8,10 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use estimand_api::command::Command;
-use estimand_api::registration::Sha256;
+use estimand_api::registration::{MAX_UPLOAD_BYTES, Sha256, Upload, UploadSignature};
+use estimand_pki::UploadKey;
 use ring::digest;
 use serde_json::{Map, Value, json};
 
@@ -19,9 +21,51 @@ use crate::output::failure::Failure;
 
 const CHUNK: usize = 256 * 1024;
 
+/// A file that goes along with a registration.
+#[derive(Debug)]
+pub struct UploadFile {
+    /// Its name, which becomes the first word of the command.
+    name: String,
+    pub content: Bytes,
+    upload: Upload,
+}
+
+/// The file that the options name, signed if they say so.
+pub fn upload(args: &RegisterArgs) -> Result<Option<UploadFile>, Failure> {
+    let Some(path) = &args.upload else { return Ok(None) };
+    let shown = path.display().to_string();
+    let wrong = |source| Failure::Read { name: shown.clone(), source };
+    let mut content = Vec::new();
+    let file = File::open(path).map_err(wrong)?;
+    file.take(MAX_UPLOAD_BYTES as u64 + 1).read_to_end(&mut content).map_err(wrong)?;
+    if content.len() > MAX_UPLOAD_BYTES {
+        return Err(Failure::Usage(format!(
+            "--upload: {shown} has more than 1 MiB: install it on the nodes, and allow its folder there"
+        )));
+    }
+    let signature = match &args.sign_with {
+        Some(key) => Some(UploadSignature(UploadKey::read(key)?.sign(&content))),
+        None => None,
+    };
+    let mut sha256 = Sha256([0; 32]);
+    sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &content).as_ref());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Some(UploadFile { name, content: content.into(), upload: Upload { sha256, signature } }))
+}
+
 /// Adds what the options name to what they say.
-pub fn complete(mut map: Map<String, Value>, args: &RegisterArgs) -> Result<Map<String, Value>, Failure> {
+pub fn complete(
+    mut map: Map<String, Value>,
+    args: &RegisterArgs,
+    upload: Option<&UploadFile>,
+) -> Result<Map<String, Value>, Failure> {
     add_secrets(&mut map, args)?;
+    if let Some(UploadFile { name, upload, .. }) = upload {
+        let words: Vec<&str> =
+            [name.as_str()].into_iter().chain(args.cmd.iter().map(String::as_str)).collect();
+        map.insert("cmd".to_owned(), json!(words));
+        map.insert("upload".to_owned(), upload.to_json());
+    }
     if args.pin {
         let cmd = map.get("cmd").map(Command::from_json);
         let word = cmd.and_then(Result::ok).and_then(|command| command.argv().into_iter().next());
@@ -115,7 +159,7 @@ mod tests {
             panic!("another command");
         };
         let map = json!({ "cmd": cmd, "env": { "A": "1" } });
-        complete(map.as_object().unwrap().clone(), &args.own)
+        complete(map.as_object().unwrap().clone(), &args.own, None)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::env::env_schema;
 use super::expect::{ValueRange, ValueSchema, ValueUnit};
 use super::fields::FIELDS;
 use super::rules::RULES;
-use super::{Format, History, Kind, Mode, Phase, Registration, Sha256};
+use super::{Format, History, Kind, Mode, Phase, Registration, Sha256, Upload, UploadSignature};
 use crate::command::Command;
 use crate::cron::CronExpr;
 use crate::declaration;
@@ -34,6 +34,8 @@ crate::described!(
         Phase,
         Selector,
         Sha256,
+        Upload,
+        UploadSignature,
         ValueRange,
         ValueSchema,
         ValueUnit
@@ -53,6 +55,8 @@ crate::described!(
         Phase,
         Selector,
         Sha256,
+        Upload,
+        UploadSignature,
         ValueRange,
         ValueSchema,
         ValueUnit
@@ -129,6 +133,11 @@ mod tests {
         assert_eq!(testing::fields(&schema), known(json!({ "?": 1 })));
         let limits = &schema["properties"]["limits"];
         assert_eq!(testing::fields(limits), known(registration(json!({ "limits": { "?": 1 } }))));
+        let upload = testing::json(Upload::schema());
+        assert_eq!(
+            testing::fields(&upload),
+            known(registration(json!({ "upload": { "?": 1, "sha256": "0f".repeat(32) } })))
+        );
         let history = testing::json(History::schema());
         assert_eq!(
             testing::fields(&history["oneOf"][2]),

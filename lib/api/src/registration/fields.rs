@@ -10,7 +10,7 @@ use super::expect::{Ranges, Schema, Units, ValueRange, ValueSchema, ValueUnit};
 use super::values::*;
 use super::{
     Format, History, Kind, Limits, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Phase,
-    Registration, Replicas, SHA256_EXPECTED, Sha256, Timing,
+    Registration, Replicas, SHA256_EXPECTED, Sha256, Timing, Upload,
 };
 use crate::command::Command;
 use crate::cron::CronExpr;
@@ -327,6 +327,17 @@ pub const FIELDS: &[Field<Registration>] = &[
             WHAT,
             Input::Text(|text| text.parse::<Sha256>().map(|digest| json!(digest))),
         )],
+        ..Field::PLAIN
+    },
+    Field {
+        name: "upload",
+        expected: "an object of sha256 and signature",
+        description: "A file that was uploaded: agents that take such files fetch it, and run it with the words of `cmd` \
+                      behind the first one as its arguments",
+        schema: || optional::<Upload>(""),
+        read: |it, r| r.upload = it.part(Upload::from_json),
+        write: |r| r.upload.map(|upload| upload.to_json()),
+        text: Some(|r| r.upload.map(|upload| upload.sha256.to_string()).unwrap_or_default()),
         ..Field::PLAIN
     },
     Field {

@@ -30,6 +30,7 @@ mod page;
 mod parts;
 mod rules;
 mod sha256;
+mod upload;
 mod values;
 
 pub use described::NewRegistration;
@@ -40,6 +41,7 @@ pub use page::fields_page;
 pub use parts::{History, Limits};
 pub use rules::TIMING_FIELDS;
 pub use sha256::{SHA256_EXPECTED, Sha256};
+pub use upload::{MAX_UPLOAD_BYTES, Upload, UploadSignature, Uploaded};
 
 use rules::RULES;
 
@@ -173,6 +175,8 @@ pub struct Registration {
     pub secrets: BTreeSet<String>,
     /// The digest of the executable's file.
     pub sha256: Option<Sha256>,
+    /// The file that is run, if it comes along.
+    pub upload: Option<Upload>,
     /// How much of the past is kept, if any.
     pub history: Option<History>,
     pub limits: Limits,
@@ -279,6 +283,7 @@ impl Registration {
             env: BTreeMap::new(),
             secrets: BTreeSet::new(),
             sha256: None,
+            upload: None,
             history: None,
             limits: Limits::default(),
         }

@@ -2,6 +2,7 @@
 
 use super::FIELDS;
 use super::parts::{HISTORY_FIELDS, LIMIT_FIELDS};
+use super::upload::UPLOAD_FIELDS;
 use crate::declaration::markdown;
 
 /// The page, in Markdown.
@@ -16,7 +17,7 @@ Rendered from the declarations in `lib/api/src/registration/fields.rs`; a test h
 Required are `dataName`, `cmd` and exactly one of `max-Time`, `gap` and `schedule`. A field that is null is absent. An
 unknown field is rejected. `Option` is the option of `estimand register` that gives the field. With `--secret NAME=VALUE`
 and `--secret-file NAME=FILE` it gives variables of `env` and names them in `secrets`; with `--pin` it gives the `sha256` that
-the executable's file has now. A `GET` adds `version`, `createdAt` and `updatedAt`; sent back, `version` guards against
+the executable's file has now, and with `--upload FILE` it sends the file and gives `upload`. A `GET` adds `version`, `createdAt` and `updatedAt`; sent back, `version` guards against
 overwriting a newer one.
 
 {}
@@ -27,10 +28,14 @@ overwriting a newer one.
 
 At least one of the two bounds; both hold. A duration alone is `keep`.
 
+{}
+## `upload`
+
 {}",
         markdown(FIELDS),
         markdown(LIMIT_FIELDS),
         markdown(HISTORY_FIELDS),
+        markdown(UPLOAD_FIELDS),
     )
 }
 

@@ -21,6 +21,7 @@ pub(super) struct Rule {
 pub(super) const RULES: &[Rule] = &[
     Rule { check: one_timing, schema: one_timing_schema },
     Rule { check: fits_the_mode, schema: fits_the_mode_schema },
+    Rule { check: |_, _| {}, schema: one_digest_schema },
     Rule { check: inputs_of_a_processor, schema: inputs_of_a_processor_schema },
     Rule { check: alignment_of_intervals, schema: alignment_of_intervals_schema },
     Rule { check: beginning_of_calendars, schema: beginning_of_calendars_schema },
@@ -69,6 +70,13 @@ fn fits_the_mode(registration: &Registration, fields: &mut Fields) {
         fields.error("format", "is for what a program prints").expected =
             Some("none, or `nodes` for what answers for all nodes".to_owned());
     }
+    if !prints && registration.upload.is_some() {
+        fields.error("upload", "is for what runs an executable").expected =
+            Some("none, or the mode `exec` or `stream`".to_owned());
+    }
+    if registration.upload.is_some() && registration.sha256.is_some() {
+        fields.error("sha256", "does not go with `upload`, which names the file by its digest");
+    }
     if !prints && registration.sha256.is_some() {
         fields.error("sha256", "is for what runs an executable").expected =
             Some("none, or the mode `exec` or `stream`".to_owned());
@@ -87,6 +95,7 @@ fn fits_the_mode_schema() -> Value {
             "cmd": { "type": "string", "pattern": DataName::PATTERN },
             "format": { "enum": ["auto", "nodes", null] },
             "sha256": { "type": "null" },
+            "upload": { "type": "null" },
         } },
         { "required": ["mode"], "properties": {
             "mode": { "const": "expr" },
@@ -94,7 +103,16 @@ fn fits_the_mode_schema() -> Value {
             "kind": { "enum": ["processor", null] },
             "format": { "enum": ["auto", "nodes", null] },
             "sha256": { "type": "null" },
+            "upload": { "type": "null" },
         } },
+    ] })
+}
+
+/// [`fits_the_mode`] checks it.
+fn one_digest_schema() -> Value {
+    json!({ "anyOf": [
+        { "properties": { "sha256": { "type": "null" } } },
+        { "properties": { "upload": { "type": "null" } } },
     ] })
 }
 

@@ -14,7 +14,7 @@ use crate::schema;
 pub const SHA256_EXPECTED: &str = "the SHA-256 of the executable's file: 64 hexadecimal digits";
 
 /// The SHA-256 of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256(pub [u8; 32]);
 
 crate::described!(

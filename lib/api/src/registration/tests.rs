@@ -161,3 +161,22 @@ fn only_what_runs_a_file_has_a_digest() {
     let registration = parse(json!({ "sha256": "0F".repeat(32), "mode": "stream" })).unwrap().registration;
     assert_eq!(registration.to_map()["sha256"], "0f".repeat(32));
 }
+
+#[test]
+fn a_file_that_goes_along_is_named_by_its_digest_and_maybe_signed() {
+    let (sha256, signature) = ("0F".repeat(32), "ab".repeat(64));
+    let registration =
+        parse(json!({ "upload": { "sha256": sha256, "signature": signature } })).unwrap().registration;
+    let shown = json!({ "sha256": "0f".repeat(32), "signature": signature });
+    assert_eq!(registration.to_map()["upload"], shown);
+    assert_eq!(parse(json!({ "upload": shown })).unwrap().registration, registration);
+    refused(json!({ "upload": {} }), "upload.sha256: is missing");
+    refused(json!({ "upload": sha256 }), "upload: is a string, not an object");
+    refused(json!({ "upload": { "sha256": sha256, "signature": "ab" } }), "upload.signature: is not 128");
+    refused(json!({ "upload": { "sha256": sha256, "key": 1 } }), "upload.key: is not a known field");
+    refused(json!({ "upload": { "sha256": sha256 }, "sha256": sha256 }), "sha256: does not go with `upload`");
+    refused(
+        json!({ "upload": { "sha256": sha256 }, "mode": "builtin", "cmd": "load" }),
+        "upload: is for what runs",
+    );
+}

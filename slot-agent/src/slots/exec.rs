@@ -125,7 +125,7 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
         outcome,
         exit,
         cpu_ms: captured.as_ref().map(|captured| captured.outcome.cpu.as_secs_f64() * 1e3),
-        memory: captured.as_ref().map(|captured| captured.outcome.max_rss),
+        memory: captured.as_ref().and_then(|captured| captured.outcome.memory),
         stderr: captured
             .map(|captured| String::from_utf8_lossy(&captured.stderr_tail).into_owned())
             .unwrap_or_default(),

@@ -122,6 +122,7 @@ impl Agent {
         outbox_options.max_spool_bytes = options.max_spool_bytes;
         let outbox = Arc::new(Outbox::open(outbox_options)?);
         let drops_root = drops_root(&options);
+        let lacking = Capabilities::own().without(options.keep);
         let (program, args) = options.launcher;
         let cgroups = if options.cgroups { CgroupMode::Best } else { CgroupMode::None };
         let launcher = Launcher::start(LauncherOptions {
@@ -156,6 +157,7 @@ impl Agent {
             launcher: launcher.clone(),
             programs: Arc::new(Programs::new(options.allow.clone())),
             drops_root,
+            lacking,
             run_as: options.run_as,
             node: options.node.clone(),
             home: Arc::clone(&home),

@@ -58,6 +58,7 @@ fn report(context: &Context, done: Attempt) -> RunReport {
             report.values = values(context, answer);
             report.note = note;
         }
+        Verdict::Silent(what) => report.note = Some(what),
         Verdict::NotHere(what) => report.error = Some(format!("it is not available here: {what}")),
         Verdict::Quarantined { reason, value } => {
             report.error = Some(format!("its value is not what is declared: {reason}: {value}"));

@@ -162,6 +162,43 @@ impl Status {
     }
 }
 
+/// The most of a sentence in a status: a reason, a note.
+pub const MAX_STATUS_TEXT_BYTES: usize = 4 * 1024;
+/// Of standard error with replacement characters for what is no text.
+const MAX_STATUS_TAIL_BYTES: usize = 3 * MAX_STATUS_STDERR_BYTES;
+/// How a run ended, in a few words.
+const MAX_STATUS_EXIT_BYTES: usize = 256;
+/// What a machine cannot enforce: a line for each limit and some more.
+const MAX_UNENFORCED: usize = 16;
+
+impl Status {
+    /// Cuts every text to what an agent has use for. Whoever keeps statuses keeps no more than that, whatever an agent
+    /// says.
+    pub fn bound(&mut self) {
+        let next = self.next.as_mut().and_then(|next| next.last_error.as_mut());
+        let sentences = [self.last_error.as_mut(), self.note.as_mut(), next].into_iter().flatten();
+        sentences.for_each(|text| cut(text, MAX_STATUS_TEXT_BYTES));
+        if let Some(quarantined) = &mut self.last_quarantined {
+            cut(&mut quarantined.reason, MAX_STATUS_TEXT_BYTES);
+            cut(&mut quarantined.value, MAX_STATUS_TEXT_BYTES);
+        }
+        if let Some(exit) = &mut self.last_exit {
+            cut(exit, MAX_STATUS_EXIT_BYTES);
+        }
+        cut(&mut self.stderr_tail, MAX_STATUS_TAIL_BYTES);
+        self.unenforced.truncate(MAX_UNENFORCED);
+        self.unenforced.iter_mut().for_each(|text| cut(text, MAX_STATUS_TEXT_BYTES));
+    }
+}
+
+/// Cuts the end of a text that is too long, at a character, and frees its memory.
+pub(crate) fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
+    }
+}
+
 /// A value that was not what its registration declares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]

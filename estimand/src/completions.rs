@@ -11,6 +11,6 @@ pub fn print(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "estimand", &mut script);
     let mut out = Output::new(false);
-    out.line(String::from_utf8_lossy(&script).trim_end())?;
+    out.verbatim(String::from_utf8_lossy(&script).trim_end())?;
     Ok(out.flush()?)
 }

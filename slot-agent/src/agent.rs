@@ -128,6 +128,7 @@ impl Agent {
         outbox_options.max_spool_bytes = options.max_spool_bytes;
         let outbox = Arc::new(Outbox::open(outbox_options)?);
         let drops_root = drops_root(&options);
+        let lacking = Capabilities::own().without(options.keep);
         let (program, args) = options.launcher;
         let cgroups = if options.cgroups { CgroupMode::Best } else { CgroupMode::None };
         let launcher = Launcher::start(LauncherOptions {
@@ -167,6 +168,7 @@ impl Agent {
             programs: Arc::new(Programs::new(options.allow.clone())),
             allow_env: options.allow_env,
             drops_root,
+            lacking,
             run_as: options.run_as,
             node: options.node.clone(),
             home: Arc::clone(&home),

@@ -9,7 +9,9 @@ mod engine;
 mod processes;
 mod redact;
 mod session;
+mod terminal;
 mod token;
+mod troubles;
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -151,3 +151,27 @@ fn an_agent_that_cannot_do_as_it_was_told_does_not_start() {
         }
     }
 }
+
+/// Runs of root's agent lack what root can do. One that was denied something may still look well.
+#[test]
+fn a_run_that_was_denied_something_names_the_option_that_helps() {
+    if !is_root() {
+        return;
+    }
+    let plane = Plane::up("was-denied");
+    let secret = plane.file("secret");
+    fs::write(&secret, "1").unwrap();
+    std::os::unix::fs::chown(&secret, Some(65_534), Some(65_534)).unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let program = plane.script("well", &format!("cat {secret}; echo 42"));
+    plane.register_cmd("well", json!([program]), json!({}));
+    plane.until_is("well", 42);
+    let slot = plane.until_instance("well", "to have a note", |slot| slot["note"].is_string());
+    let note = slot["note"].as_str().unwrap();
+    assert!(note.contains("`--keep-capability cap_dac_read_search`"), "{slot}");
+    let program = plane.script("ill", "echo 'socket: Operation not permitted (raw socket)' >&2; exit 2");
+    plane.register_cmd("ill", json!([program]), json!({}));
+    let slot = plane.until_error("ill", "`--keep-capability cap_net_raw`");
+    assert!(slot["lastError"].as_str().unwrap().contains("exit 2"), "{slot}");
+    plane.end();
+}

@@ -119,6 +119,19 @@ crate::described!(
     })
 );
 
+/// The most of the reason that a delivery failed for.
+const MAX_FAILING_BYTES: usize = 4 * 1024;
+
+impl Heartbeat {
+    /// Cuts every text to what an agent has use for.
+    pub fn bound(&mut self) {
+        self.statuses.iter_mut().for_each(Status::bound);
+        if let Some(reason) = &mut self.delivery.failing {
+            crate::slot::cut(reason, MAX_FAILING_BYTES);
+        }
+    }
+}
+
 /// How an agent is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]

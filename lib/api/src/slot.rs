@@ -81,6 +81,9 @@ pub struct Status {
     pub restarts: u64,
     /// Failures since the last good run.
     pub failing: u64,
+    /// Runs since the last value that ended well and gave none.
+    #[serde(default)]
+    pub without_value: u64,
     #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_start: Option<DateTime<Utc>>,
@@ -96,7 +99,7 @@ pub struct Status {
     /// Processor time of the last run, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_cpu_ms: Option<f64>,
-    /// The most memory that one process of the last run held, in bytes.
+    /// The most memory that one process of the last run held, in bytes; missing if it held less than can be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_memory: Option<u64>,
     #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
@@ -106,13 +109,13 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// What there is to say of the last run although it is no failure: records that were left out, inputs that it
-    /// waits for.
+    /// waits for, why it gave no value, what it was denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The last value that was quarantined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_quarantined: Option<Quarantined>,
-    /// The end of what the last run that wrote to stderr wrote there.
+    /// The end of what the last run that wrote to stderr wrote there; of a stream also while it goes on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
     /// True if the last run was none, because the program is not on the node.
@@ -140,6 +143,7 @@ impl Status {
             overruns: 0,
             restarts: 0,
             failing: 0,
+            without_value: 0,
             last_start: None,
             last_duration_ms: None,
             last_exit: None,
@@ -155,6 +159,43 @@ impl Status {
             next: None,
             unenforced: Vec::new(),
         }
+    }
+}
+
+/// The most of a sentence in a status: a reason, a note.
+pub const MAX_STATUS_TEXT_BYTES: usize = 4 * 1024;
+/// Of standard error with replacement characters for what is no text.
+const MAX_STATUS_TAIL_BYTES: usize = 3 * MAX_STATUS_STDERR_BYTES;
+/// How a run ended, in a few words.
+const MAX_STATUS_EXIT_BYTES: usize = 256;
+/// What a machine cannot enforce: a line for each limit and some more.
+const MAX_UNENFORCED: usize = 16;
+
+impl Status {
+    /// Cuts every text to what an agent has use for. Whoever keeps statuses keeps no more than that, whatever an agent
+    /// says.
+    pub fn bound(&mut self) {
+        let next = self.next.as_mut().and_then(|next| next.last_error.as_mut());
+        let sentences = [self.last_error.as_mut(), self.note.as_mut(), next].into_iter().flatten();
+        sentences.for_each(|text| cut(text, MAX_STATUS_TEXT_BYTES));
+        if let Some(quarantined) = &mut self.last_quarantined {
+            cut(&mut quarantined.reason, MAX_STATUS_TEXT_BYTES);
+            cut(&mut quarantined.value, MAX_STATUS_TEXT_BYTES);
+        }
+        if let Some(exit) = &mut self.last_exit {
+            cut(exit, MAX_STATUS_EXIT_BYTES);
+        }
+        cut(&mut self.stderr_tail, MAX_STATUS_TAIL_BYTES);
+        self.unenforced.truncate(MAX_UNENFORCED);
+        self.unenforced.iter_mut().for_each(|text| cut(text, MAX_STATUS_TEXT_BYTES));
+    }
+}
+
+/// Cuts the end of a text that is too long, at a character, and frees its memory.
+pub(crate) fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
     }
 }
 
@@ -228,15 +269,16 @@ impl ToSchema for Instance {
     }
 }
 
-/// How many failures in a row call for attention.
+/// How many failures in a row call for attention after a good run. Without one, the first does.
 pub const FAILING_AFTER: u64 = 3;
+/// How many runs in a row without a value are worth a note after one with a value. Without one, the first is.
+pub const WITHOUT_VALUE_AFTER: u64 = 10;
 
 impl Instance {
     /// The reason why it needs attention, if it does.
     pub fn trouble(&self) -> Option<String> {
         let status = &self.status;
-        let reason =
-            |error: &Option<String>| error.clone().unwrap_or_else(|| "no reason is known".to_owned());
+        let reason = |text: &Option<String>| text.clone().unwrap_or_else(|| "no reason is known".to_owned());
         if self.node_state == NodeState::Lost {
             return Some("its node is lost".to_owned());
         }
@@ -252,16 +294,34 @@ impl Instance {
         if status.doing == Doing::Refused {
             return Some(reason(&status.last_error));
         }
-        if let Some(next) = status.next.as_ref().filter(|next| next.failures >= FAILING_AFTER) {
-            let (version, failures) = (next.version, next.failures);
+        // A version on trial has had no good run.
+        if let Some(next) = status.next.as_ref().filter(|next| next.failures > 0) {
             return Some(format!(
-                "version {version} failed {failures} times, version {} goes on: {}",
+                "version {} failed {}, version {} goes on: {}",
+                next.version,
+                in_runs(next.failures, next.failures),
                 status.version,
                 reason(&next.last_error)
             ));
         }
-        (status.failing >= FAILING_AFTER)
-            .then(|| format!("failed {} times in a row: {}", status.failing, reason(&status.last_error)))
+        let never_good = status.last_good.is_none();
+        if status.failing >= if never_good { 1 } else { FAILING_AFTER } {
+            let runs = if never_good { status.runs } else { u64::MAX };
+            return Some(format!("failed {}: {}", in_runs(status.failing, runs), reason(&status.last_error)));
+        }
+        (never_good && status.without_value > 0).then(|| {
+            format!("gave no value {}: {}", in_runs(status.without_value, status.runs), reason(&status.note))
+        })
+    }
+}
+
+/// How often something happened last, of so many runs.
+fn in_runs(times: u64, runs: u64) -> String {
+    match times {
+        1 if runs == 1 => "in its first run".to_owned(),
+        times if times == runs => format!("in all {times} runs so far"),
+        1 => "1 time in a row".to_owned(),
+        times => format!("{times} times in a row"),
     }
 }
 
@@ -275,6 +335,7 @@ pub struct RunReport {
     pub exit: Option<String>,
     pub duration_ms: f64,
     pub cpu_ms: f64,
+    /// In bytes; 0 if it held less than can be told.
     pub max_memory: u64,
     /// As much as is reported; bytes that are no text are shown as replacement characters.
     pub stdout: String,

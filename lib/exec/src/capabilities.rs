@@ -41,6 +41,12 @@ impl Capabilities {
         self.0 & Self::of(&["cap_dac_override", "cap_dac_read_search"]).0 != 0
     }
 
+    /// True if it has each of the others.
+    #[must_use]
+    pub fn contains(self, others: Self) -> bool {
+        others.without(self).is_empty()
+    }
+
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

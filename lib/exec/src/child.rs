@@ -11,16 +11,37 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
+use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Step};
 use super::privileges::PrivilegeDrop;
 use super::protocol::{ProgramSource, Start};
 
-/// The largest encoded [`Failure`].
-const MAX_REPORT: usize = 8;
+/// What a child says of itself on its status pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Remark {
+    /// Just before it executes its program: the most memory that it has held, in KiB.
+    Memory(u64),
+    Failed(Failure),
+}
+
+/// What a child said until it executed its program or gave up.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Report {
+    /// The memory that it held before it executed its program, in bytes.
+    pub memory: Option<u64>,
+    /// None: it has executed its program.
+    pub failure: Option<Failure>,
+}
+
+/// The largest encoded [`Remark`].
+const MAX_REMARK: usize = 12;
+/// A child makes two remarks at most.
+const MAX_REPORT: usize = 2 * MAX_REMARK;
 
 /// Everything that a child needs, made before the fork. Descriptors are the launcher's.
 pub(super) struct Setup<'a> {
@@ -52,7 +73,7 @@ impl Setup<'_> {
         match unsafe { libc::fork() } {
             0 => {
                 let Err(failure) = self.execute(&arguments, &variables);
-                self.report(failure);
+                self.remark(Remark::Failed(failure));
                 // SAFETY: the child ends without running anything of the launcher's.
                 unsafe { libc::_exit(127) }
             }
@@ -89,6 +110,7 @@ impl Setup<'_> {
         unblock_signals().map_err(Failure::at(Step::Session))?;
         // The lists end in null and their strings in NUL, and all of them outlive the call, if it returns at all.
         let (arguments, variables) = (arguments.as_ptr(), variables.as_ptr());
+        self.remark(Remark::Memory(memory_held()));
         match self.program {
             // SAFETY: see above.
             None => unsafe { libc::execve(self.start.program.as_ptr(), arguments, variables) },
@@ -130,20 +152,56 @@ impl Setup<'_> {
         rustix::stdio::dup2_stderr(self.stderr)
     }
 
-    fn report(&self, failure: Failure) {
-        let mut report = [0_u8; MAX_REPORT];
-        if let Ok(report) = postcard::to_slice(&failure, &mut report) {
-            let _ = rustix::io::write(self.status, report);
+    fn remark(&self, remark: Remark) {
+        let mut bytes = [0_u8; MAX_REMARK];
+        if let Ok(bytes) = postcard::to_slice(&remark, &mut bytes) {
+            let _ = rustix::io::write(self.status, bytes);
         }
     }
 }
 
-/// Reads a status pipe: `None` when the child has closed it by executing its program.
-pub(super) fn read_report(status: BorrowedFd<'_>) -> Result<Option<Failure>, Errno> {
-    let mut report = [0_u8; MAX_REPORT];
-    let length = rustix::io::read(status, &mut report)?;
-    let unreadable = Failure { step: Step::Request, errno: libc::EPROTO };
-    Ok((length > 0).then(|| postcard::from_bytes(&report[..length]).unwrap_or(unreadable)))
+/// The most memory that this process has held, in KiB, as the kernel will count it into that of the program.
+fn memory_held() -> u64 {
+    // SAFETY: rusage is plain data, valid when zeroed, and the pointer is to this frame.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0)
+}
+
+/// Reads a status pipe, once the child has closed it by executing its program or by its end; an error before.
+pub(super) fn read_report(status: BorrowedFd<'_>) -> Result<Report, Errno> {
+    let mut looked_at = [PollFd::from_borrowed_fd(status, PollFlags::empty())];
+    rustix::event::poll(&mut looked_at, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    if !looked_at[0].revents().contains(PollFlags::HUP) {
+        return Err(Errno::AGAIN);
+    }
+    let mut bytes = [0_u8; MAX_REPORT];
+    let length = rustix::io::read(status, &mut bytes)?;
+    Ok(report_of(&bytes[..length]))
+}
+
+fn report_of(mut bytes: &[u8]) -> Report {
+    let mut report = Report::default();
+    while !bytes.is_empty() {
+        match postcard::take_from_bytes(bytes) {
+            Ok((Remark::Memory(kib), rest)) => {
+                report.memory = kib.checked_mul(1024);
+                bytes = rest;
+            }
+            Ok((Remark::Failed(failure), rest)) => {
+                report.failure = Some(failure);
+                bytes = rest;
+            }
+            Err(_) => {
+                report.failure = Some(Failure { step: Step::Request, errno: libc::EPROTO });
+                return report;
+            }
+        }
+    }
+    report
 }
 
 /// A list as `execve` takes it.
@@ -173,10 +231,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_failure_fits_into_a_report() {
+    fn the_largest_remarks_fit() {
         for errno in [i32::MIN, i32::MAX] {
-            let failure = Failure { step: Step::Capabilities, errno };
-            assert!(postcard::to_stdvec(&failure).unwrap().len() <= MAX_REPORT);
+            let failed = Remark::Failed(Failure { step: Step::Capabilities, errno });
+            assert!(postcard::to_stdvec(&failed).unwrap().len() <= MAX_REMARK);
         }
+        assert!(postcard::to_stdvec(&Remark::Memory(u64::MAX)).unwrap().len() <= MAX_REMARK);
+    }
+
+    #[test]
+    fn a_report_is_what_a_child_said_in_order() {
+        let failure = Failure { step: Step::Execute, errno: libc::ENOENT };
+        let said = |remarks: &[Remark]| {
+            let bytes: Vec<u8> = remarks.iter().flat_map(|one| postcard::to_stdvec(one).unwrap()).collect();
+            report_of(&bytes)
+        };
+        let (memory, failed) = (Remark::Memory(8), Remark::Failed(failure));
+        assert_eq!(said(&[]), Report::default());
+        assert_eq!(said(&[memory]), Report { memory: Some(8192), failure: None });
+        assert_eq!(said(&[memory, failed]), Report { memory: Some(8192), failure: Some(failure) });
+        assert_eq!(said(&[failed]), Report { memory: None, failure: Some(failure) });
+        assert_eq!(report_of(&[9]).failure.unwrap().errno, libc::EPROTO);
     }
 }

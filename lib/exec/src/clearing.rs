@@ -81,7 +81,9 @@ impl State {
         let ending = self.is_ending().then_some(now + LAST_PAUSE);
         let sweep = (self.sweeps.dirty && self.watches()).then_some(self.sweeps.next.min(self.sweeps.pulse));
         let leases = self.runs.values().filter(|run| !run.condemned).filter_map(|run| run.until);
-        runs.chain(leases).chain(closing).chain(ending).chain(sweep).min()
+        let looks = self.runs.values().filter(|run| run.outcome.is_none());
+        let looks = looks.filter_map(|run| run.memory.next_look());
+        runs.chain(leases).chain(looks).chain(closing).chain(ending).chain(sweep).min()
     }
 
     /// True if the process table has to be looked at from time to time: no cgroup bounds the processes of some run,
@@ -97,6 +99,7 @@ impl State {
     /// Goes on with the runs and cells that are being ended.
     pub fn tick(&mut self, now: Instant) {
         self.confirm_due(now);
+        self.look_at_memory(now);
         self.end_leases(now);
         let due: Vec<u64> = self
             .runs
@@ -141,6 +144,14 @@ impl State {
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.confirm(id);
             self.look_again(id, now);
+        }
+    }
+
+    fn look_at_memory(&mut self, now: Instant) {
+        for run in self.runs.values_mut().filter(|run| run.outcome.is_none()) {
+            if run.memory.next_look().is_some_and(|at| at <= now) {
+                run.memory.look(run.pid, now);
+            }
         }
     }
 

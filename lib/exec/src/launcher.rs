@@ -14,6 +14,7 @@ use rustix::process::{Pid, Rlimit, Signal};
 
 use super::cell::{Cell, Containment};
 use super::failure::Failure;
+use super::peak_memory::PeakMemory;
 use super::poll::Poll;
 use super::privileges::{self, PrivilegeDrop, Privileges};
 use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
@@ -60,6 +61,7 @@ pub(super) struct Run {
     pub status: Option<OwnedFd>,
     pub began: Instant,
     pub failure: Option<Failure>,
+    pub memory: PeakMemory,
     /// The main process has ended; this is reported when nothing else is left.
     pub outcome: Option<RunOutcome>,
     /// The end of its lease.
@@ -256,7 +258,7 @@ impl State {
             exit: Exit::from_status(status),
             ran_for: run.began.elapsed(),
             cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-            max_rss: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+            memory: run.memory.of_run(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
             exceeded: None,
         });
     }

@@ -30,6 +30,7 @@ mod limits;
 mod link;
 mod orphans;
 mod outcome;
+mod peak_memory;
 mod poll;
 mod privileges;
 mod process;

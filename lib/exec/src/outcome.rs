@@ -12,8 +12,8 @@ pub struct RunOutcome {
     pub ran_for: Duration,
     /// Processor time of the main process and of those it waited for.
     pub cpu: Duration,
-    /// Bytes; at least the launcher's own, which the kernel counts in.
-    pub max_rss: u64,
+    /// The most memory that one of its processes held, in bytes, as far as it can be told from the launcher's own.
+    pub memory: Option<u64>,
     /// The limit for which it was killed, as far as is known.
     pub exceeded: Option<ExceededLimit>,
 }
@@ -35,7 +35,7 @@ pub enum ExceededLimit {
 
 impl RunOutcome {
     pub(super) fn lost(ran_for: Duration) -> Self {
-        RunOutcome { exit: Exit::Lost, ran_for, cpu: Duration::ZERO, max_rss: 0, exceeded: None }
+        RunOutcome { exit: Exit::Lost, ran_for, cpu: Duration::ZERO, memory: None, exceeded: None }
     }
 }
 

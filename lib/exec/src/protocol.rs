@@ -212,7 +212,7 @@ mod tests {
                     exit: Exit::Code(1),
                     ran_for: Duration::from_micros(7),
                     cpu: Duration::ZERO,
-                    max_rss: 1,
+                    memory: Some(1),
                     exceeded: Some(ExceededLimit::Processes),
                 },
             },

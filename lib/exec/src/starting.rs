@@ -12,6 +12,7 @@ use super::child::{Setup, read_report};
 use super::failure::{Failure, Step};
 use super::launcher::{Run, State};
 use super::orphans;
+use super::peak_memory::PeakMemory;
 use super::protocol::{Deadline, ProgramSource, Reply, Start};
 use super::sweeps::{CONFIRM_AFTER, FIRST_PAUSE};
 
@@ -36,6 +37,7 @@ impl State {
                 status: Some(status),
                 began: now,
                 failure: None,
+                memory: PeakMemory::default(),
                 outcome: None,
                 until: start.until.map(Deadline::instant),
                 condemned: false,
@@ -94,11 +96,13 @@ impl State {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let Some(status) = &run.status else { return };
         // An error means that it has done neither yet.
-        let Ok(failure) = read_report(status.as_fd()) else { return };
+        let Ok(report) = read_report(status.as_fd()) else { return };
         run.status = None;
-        run.failure = failure;
-        if failure.is_none() {
+        run.failure = report.failure;
+        run.memory.inherits(report.memory);
+        if run.failure.is_none() {
             let pid = run.pid;
+            run.memory.look(pid, Instant::now());
             self.reply(&Reply::Started { run: id, pid });
         }
     }

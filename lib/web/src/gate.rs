@@ -127,8 +127,8 @@ where
         Ok(response) => response,
         Err(panic) => {
             let request_id = request_id::of(req);
-            let (method, path, panic) = (req.method(), req.path(), panic_text(&*panic));
-            tracing::error!(%method, path, request_id, panic, "a handler panicked");
+            let (method, path, panic) = (req.method(), access_log::logged(req.path()), panic_text(&*panic));
+            tracing::error!(%method, %path, request_id, panic, "a handler panicked");
             HttpResponse::from_error(Failure::from(Problem::internal()))
         }
     }

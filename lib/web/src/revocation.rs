@@ -15,6 +15,7 @@ use estimand_api::problem::Problem;
 use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, select};
 
+use crate::access_log::logged;
 use crate::failure::Failure;
 use crate::role::{Policy, Role};
 
@@ -64,8 +65,8 @@ impl MessageBody for RevocableBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         if let Poll::Ready(problem) = self.revocation.poll_unpin(cx) {
-            let (path, reason) = (&self.path, &problem.detail);
-            tracing::info!(path, reason, "a stream ends, because it would be refused now");
+            let (path, reason) = (logged(&self.path), &problem.detail);
+            tracing::info!(%path, reason, "a stream ends, because it would be refused now");
             return Poll::Ready(None);
         }
         Pin::new(&mut self.body).poll_next(cx)

@@ -15,6 +15,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
 
+use crate::access_log::logged;
 use crate::failure::Failure;
 use crate::revocation::Revocation;
 
@@ -172,7 +173,7 @@ impl FromRequest for Principal {
 
     fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(req.extensions().get::<Principal>().cloned().ok_or_else(|| {
-            tracing::error!(path = req.path(), "a handler asks who is calling, but its role does not tell");
+            tracing::error!(path = %logged(req.path()), "a handler asks who is calling, but its role does not tell");
             Failure::from(Problem::internal())
         }))
     }

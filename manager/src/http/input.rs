@@ -44,7 +44,9 @@ pub fn boot(boot: u64) -> Result<u64, Problem> {
 }
 
 pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
-    let beat: Heartbeat = typed(body)?;
+    let mut beat: Heartbeat = typed(body)?;
+    // What is kept is bounded by its use, not by the size of a heartbeat.
+    beat.bound();
     agent(&beat.agent)?;
     boot(beat.boot)?;
     let mut errors = label_errors("labels", &beat.labels, MAX_LABELS);
@@ -138,6 +140,26 @@ mod tests {
         let kernel = "k".repeat(40_000);
         let body = format!(r#"{{"agent":"a","boot":1,"applied":0,"facts":{{"kernel":"{kernel}"}}}}"#);
         check(&body, "facts", "bytes");
+    }
+
+    #[test]
+    fn the_texts_of_a_heartbeat_are_kept_as_far_as_they_are_of_use() {
+        let huge = "ä".repeat(1 << 20);
+        let status = serde_json::json!({
+            "dataName": "a", "version": 1, "doing": "idle", "runs": 0, "failures": 0, "timeouts": 0, "overruns": 0,
+            "failing": 1, "lastExit": huge, "lastError": huge, "note": huge, "stderrTail": huge,
+            "unenforced": vec!["x".repeat(1 << 20); 20],
+            "next": { "version": 2, "failures": 1, "lastError": huge },
+            "lastQuarantined": { "at": "2026-01-31T12:00:00Z", "reason": huge, "value": huge },
+        });
+        let delivery = serde_json::json!({ "failing": huge });
+        let body = serde_json::json!({
+            "agent": "a", "boot": 1, "applied": 0, "statuses": [status], "delivery": delivery,
+        });
+        let beat = heartbeat(body.to_string().as_bytes()).unwrap();
+        let kept = serde_json::to_string(&beat).unwrap().len();
+        assert!(kept < 128 * 1024, "{kept} bytes are kept of {}", body.to_string().len());
+        assert!(beat.statuses[0].last_error.as_ref().unwrap().starts_with("ää"));
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use estimand_api::registration::{Mode, Registration};
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
-use estimand_dialects::{self as dialects, Output};
+use estimand_dialects::{self as dialects, Answer, Output};
 use tokio::time::Instant;
 
+use super::explanation::explanation;
 use super::verdict::{self, Verdict};
 use super::version::Shared;
 use super::{Context, builtin, plan};
@@ -19,6 +20,8 @@ use estimand_exec::{
     Stdin,
 };
 
+/// The most of standard error that is kept, of its end, to look for an explanation there.
+pub const MAX_STDERR_BYTES: usize = 16 * 1024;
 /// Between the request to end and the end.
 pub const GRACE: Duration = Duration::from_secs(1);
 
@@ -62,7 +65,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         timeout,
         grace: GRACE,
         max_stdout: dialects::of(registration.format).most_output(),
-        max_stderr: MAX_STATUS_STDERR_BYTES,
+        max_stderr: MAX_STDERR_BYTES,
     };
     let captured = tokio::select! {
         captured = exec::capture(&context.launcher, spec, &capture, shared.ends().requested()) => captured,
@@ -71,7 +74,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     };
     match captured {
         Ok(captured) => {
-            let verdict = judge(&captured, registration, timeout);
+            let advice = context.denial_advice(&captured.stderr_tail);
+            let verdict = judge(&captured, registration, timeout).advised(advice);
             over(Some(captured), verdict)
         }
         Err(error) => over(None, Verdict::Failed(not_started(context, &error))),
@@ -128,7 +132,7 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
         EndReason::TimedOut => {
             return Verdict::TimedOut(format!(
                 "it did not end within {timeout:?} and was ended{}",
-                last_words(&captured.stderr_tail)
+                because(&captured.stderr_tail)
             ));
         }
         EndReason::Completed => {}
@@ -140,12 +144,12 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     let exit = match captured.outcome.exit {
         Exit::Code(code) if dialect.takes_exit(code) => code,
         other => {
-            // Some programs say on stdout what went wrong, and after that how they want to be called.
-            let words = match last_words(&captured.stderr_tail) {
-                none if none.is_empty() => first_words(&captured.stdout),
-                words => words,
+            // Some programs say on stdout what went wrong.
+            let reason = match because(&captured.stderr_tail) {
+                none if none.is_empty() => because(&captured.stdout),
+                reason => reason,
             };
-            return Verdict::Failed(format!("it ended with {}{words}", exit_text(other)));
+            return Verdict::Failed(format!("it ended with {}{reason}", exit_text(other)));
         }
     };
     let (kept, total) = (captured.stdout.len() as u64, captured.stdout_total);
@@ -155,11 +159,24 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     let read = dialect.read(Output { stdout: &captured.stdout, exit }).map_err(|reason| {
         // An interpreter that cannot run its script says so on stderr alone.
         match captured.stdout.trim_ascii().is_empty() {
-            true => format!("{reason}{}", last_words(&captured.stderr_tail)),
+            true => format!("{reason}{}", because(&captured.stderr_tail)),
             false => reason,
         }
     });
-    verdict::judge(registration, read)
+    match verdict::judge(registration, read) {
+        Verdict::Good(Answer::Nothing, note) => Verdict::Silent(silence(captured, note)),
+        verdict => verdict,
+    }
+}
+
+/// What there is to say of a run that ended well and gave no value.
+fn silence(captured: &CapturedRun, note: Option<String>) -> String {
+    let printed = match captured.stdout.trim_ascii().is_empty() {
+        true => "printed nothing",
+        false => "printed nothing that is a value",
+    };
+    let reason = note.map_or_else(|| because(&captured.stderr_tail), |note| format!(": {note}"));
+    format!("it ended with {} and {printed}{reason}", exit_text(captured.outcome.exit))
 }
 
 /// For which limit something was killed.
@@ -179,18 +196,18 @@ pub fn exit_text(exit: Exit) -> String {
     }
 }
 
-/// The last line that it wrote to stderr, which usually says why.
-pub fn last_words(stderr: &[u8]) -> String {
+/// `: ` and the line of standard error that explains most, if anything was written there.
+pub fn because(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    words(text.lines().rev())
+    explanation(&text).map_or_else(String::new, |line| format!(": {}", estimand_api::problem::shorten(line)))
 }
 
-/// The first line that it wrote.
-fn first_words(output: &[u8]) -> String {
-    words(String::from_utf8_lossy(output).lines())
-}
-
-fn words<'l>(mut lines: impl Iterator<Item = &'l str>) -> String {
-    let line = lines.find(|line| !line.trim().is_empty());
-    line.map_or_else(String::new, |line| format!(": {}", estimand_api::problem::shorten(line.trim())))
+/// As much of the end of standard error as a status carries.
+pub fn stderr_shown(stderr: &[u8]) -> String {
+    let mut start = stderr.len().saturating_sub(MAX_STATUS_STDERR_BYTES);
+    if start > 0 {
+        // Not in the middle of a character.
+        start += stderr[start..].iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    }
+    String::from_utf8_lossy(&stderr[start..]).into_owned()
 }

@@ -48,7 +48,7 @@ fn report(context: &Context, done: Attempt) -> RunReport {
         let shown = captured.stdout.len().min(MAX_REPORT_OUTPUT_BYTES);
         report.exit = Some(exit_text(captured.outcome.exit));
         report.cpu_ms = captured.outcome.cpu.as_secs_f64() * 1e3;
-        report.max_memory = captured.outcome.max_rss;
+        report.max_memory = captured.outcome.memory.unwrap_or(0);
         report.stdout = String::from_utf8_lossy(&captured.stdout[..shown]).into_owned();
         report.stdout_bytes = captured.stdout_total;
         report.stderr = String::from_utf8_lossy(&captured.stderr_tail).into_owned();
@@ -58,6 +58,7 @@ fn report(context: &Context, done: Attempt) -> RunReport {
             report.values = values(context, answer);
             report.note = note;
         }
+        Verdict::Silent(what) => report.note = Some(what),
         Verdict::NotHere(what) => report.error = Some(format!("it is not available here: {what}")),
         Verdict::Quarantined { reason, value } => {
             report.error = Some(format!("its value is not what is declared: {reason}: {value}"));

@@ -7,7 +7,7 @@ use estimand_api::names::NodeName;
 use estimand_api::write::Order;
 
 use super::Context;
-use super::attempt::{Attempt, attempt, exit_text};
+use super::attempt::{Attempt, attempt, exit_text, stderr_shown};
 use super::verdict::Verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
@@ -22,12 +22,16 @@ pub struct RunResult {
     pub cpu_ms: Option<f64>,
     pub memory: Option<u64>,
     pub stderr: String,
+    /// True for a line of a process that goes on.
+    pub goes_on: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The nodes that it gave a value for, none if it had nothing to say; and what there is to say of the run.
     Good(BTreeSet<NodeName>, Option<String>),
+    /// It ended well and gave no value; what there is to say of that.
+    Silent(String),
     /// There is nothing here that it could measure.
     NotHere(String),
     /// Its program is not on this node.
@@ -47,6 +51,7 @@ impl Outcome {
     pub fn of(verdict: Verdict, own: &NodeName) -> (Outcome, Answer) {
         let outcome = match verdict {
             Verdict::Good(answer, note) => return (Outcome::Good(nodes_of(&answer, own), note), answer),
+            Verdict::Silent(what) => Outcome::Silent(what),
             Verdict::NotHere(what) => Outcome::NotHere(what),
             Verdict::Missing(reason) => Outcome::Missing(reason),
             Verdict::Failed(reason) => Outcome::Failed(reason),
@@ -59,7 +64,7 @@ impl Outcome {
     }
 
     pub fn is_good(&self) -> bool {
-        matches!(self, Outcome::Good(..) | Outcome::NotHere(_))
+        matches!(self, Outcome::Good(..) | Outcome::Silent(_) | Outcome::NotHere(_))
     }
 
     pub fn reason(&self) -> Option<&str> {
@@ -69,7 +74,7 @@ impl Outcome {
             | Outcome::TimedOut(reason)
             | Outcome::Refused(reason)
             | Outcome::Quarantined { reason, .. } => Some(reason),
-            Outcome::Good(..) | Outcome::NotHere(_) | Outcome::Stopped => None,
+            Outcome::Good(..) | Outcome::Silent(_) | Outcome::NotHere(_) | Outcome::Stopped => None,
         }
     }
 
@@ -125,10 +130,9 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
         outcome,
         exit,
         cpu_ms: captured.as_ref().map(|captured| captured.outcome.cpu.as_secs_f64() * 1e3),
-        memory: captured.as_ref().map(|captured| captured.outcome.max_rss),
-        stderr: captured
-            .map(|captured| String::from_utf8_lossy(&captured.stderr_tail).into_owned())
-            .unwrap_or_default(),
+        memory: captured.as_ref().and_then(|captured| captured.outcome.memory),
+        stderr: captured.map(|captured| stderr_shown(&captured.stderr_tail)).unwrap_or_default(),
+        goes_on: false,
     }
 }
 

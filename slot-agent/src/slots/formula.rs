@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::exec::{Outcome, RunResult};
-use super::stream::{StreamEvent, StreamUpdate, without_process};
+use super::stream::without_process;
+use super::stream_events::{StreamEvent, StreamUpdate};
 use super::verdict::{self, Verdict};
 use super::version::Shared;
 use super::writes::{self, Origin};
@@ -33,12 +34,9 @@ pub async fn formula(
         Ok(formula) => formula,
         Err(reason) => {
             let pause = Duration::ZERO;
-            let what = StreamUpdate::Ended {
-                outcome: Outcome::Refused(reason),
-                stderr: String::new(),
-                exit: None,
-                pause,
-            };
+            let (began, stderr) = (context.clock.now_micros(), String::new());
+            let outcome = Outcome::Refused(reason);
+            let what = StreamUpdate::Ended { began, outcome, stderr, exit: None, pause };
             let _ = events.send(StreamEvent { name, key, what }).await;
             return shared.ends().requested().await;
         }

@@ -9,13 +9,16 @@ mod attempt;
 mod builtin;
 mod by_hand;
 mod changes;
+mod denial;
 mod exec;
+mod explanation;
 mod formula;
 mod lines;
 mod plan;
 mod slot;
 mod starts;
 mod stream;
+mod stream_events;
 mod unsupported;
 mod verdict;
 mod version;
@@ -43,12 +46,12 @@ use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
 use crate::uploads::Uploads;
 use crate::user::RunAs;
-use estimand_exec::Launcher;
+use estimand_exec::{Capabilities, Launcher};
 
 use slot::Slot;
 
 pub use exec::{Outcome, RunResult};
-pub use stream::{StreamEvent, StreamUpdate};
+pub use stream_events::StreamEvent;
 use version::EndMode;
 
 /// Leased slots are ended so long before the lease ends.
@@ -67,6 +70,8 @@ pub struct Context {
     pub run_as: Option<RunAs>,
     /// True if things run as root, and cannot do all that root can.
     pub drops_root: bool,
+    /// The capabilities that the agent has and its runs have not.
+    pub lacking: Capabilities,
     pub node: NodeName,
     pub home: Arc<Home>,
     pub outbox: Arc<Outbox>,
@@ -80,6 +85,15 @@ pub struct Context {
 }
 
 impl Context {
+    /// The advice for a run that wrote this to its standard error, if it was denied something for want of a capability.
+    pub fn denial_advice(&self, stderr: &[u8]) -> Option<String> {
+        let identity = match &self.run_as {
+            Some(run_as) => format!("as the user `{run_as}`, without capabilities"),
+            None => "without the agent's capabilities".to_owned(),
+        };
+        denial::advice(stderr, self.lacking, &identity)
+    }
+
     /// When leased slots must be ended.
     pub fn lease_end(&self) -> Option<Instant> {
         self.lease.borrow().map(|until| until.checked_sub(LEASE_MARGIN).unwrap_or(until))
@@ -293,57 +307,6 @@ impl Slots {
         } else {
             self.next_by_hand(name);
         }
-    }
-
-    fn stream_said(&mut self, StreamEvent { name, key, what }: StreamEvent) {
-        let Some(slot) = self.slots.get_mut(&name) else { return };
-        let on_trial = slot.trial.as_ref().is_some_and(|version| version.key == key);
-        let serves = slot.serving.is_some();
-        let version = slot.versions().find(|version| version.key == key);
-        let Some((shared, streams)) = version.map(|v| (Arc::clone(&v.shared), v.is_stream())) else {
-            return;
-        };
-        let tells = !(on_trial && serves);
-        let nodes: Vec<NodeName> = slot.nodes.iter().cloned().collect();
-        let (mut news, mut proved) = (false, false);
-        match what {
-            StreamUpdate::Started if tells => slot.status.doing = Doing::Running,
-            StreamUpdate::Started => {}
-            StreamUpdate::Line(ended) => {
-                let failed = ended.outcome.reason().is_some();
-                news = slot.status.failing > 0 || slot.status.runs == 0 || failed;
-                proved = slot.record(key, &ended);
-                // A formula tells of the very nodes that it failed for.
-                if failed && tells && streams {
-                    stream::failed(&self.context, &shared, &nodes);
-                }
-            }
-            StreamUpdate::Ended { outcome, stderr, exit, pause } => {
-                let refused = matches!(outcome, Outcome::Refused(_));
-                let now = self.context.clock.now_micros();
-                let ended = RunResult {
-                    started_at: now,
-                    ended_at: now,
-                    outcome,
-                    exit,
-                    cpu_ms: None,
-                    memory: None,
-                    stderr,
-                };
-                slot.record(key, &ended);
-                if tells {
-                    slot.status.restarts += 1;
-                    slot.status.doing = if refused { Doing::Refused } else { Doing::BackingOff };
-                    stream::failed(&self.context, &shared, &nodes);
-                }
-                news = true;
-                tracing::debug!(%name, ?pause, "a stream ended and is started again");
-            }
-        }
-        if proved {
-            self.proved(&name);
-        }
-        self.post(&name, news || proved);
     }
 
     /// The data service did not take what a run gave, which is no better than giving nothing.

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::assignment::UnsupportedRegistration;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::Registered;
-use estimand_api::slot::{Doing, NextVersion, Quarantined, Status};
+use estimand_api::slot::{Doing, NextVersion, Quarantined, Status, WITHOUT_VALUE_AFTER};
 
 use super::exec::{Outcome, RunResult};
 use super::version::{EndMode, Shared, Version};
@@ -33,6 +33,8 @@ pub struct Slot {
     pub unsupported: Option<Arc<UnsupportedRegistration>>,
     /// Overruns that the timetable does not know of, or no more.
     pub overruns: u64,
+    /// What there is to say of what a stream has written to standard error, until it is started again.
+    pub stream_note: Option<String>,
     /// Why the data service did not take the last value, until the next run.
     pub refused: Option<String>,
 }
@@ -50,6 +52,7 @@ impl Slot {
             postponed: BTreeSet::new(),
             unsupported: None,
             overruns: 0,
+            stream_note: None,
             refused: None,
         }
     }
@@ -110,7 +113,17 @@ impl Slot {
         Some(key)
     }
 
-    /// Takes note of a run that is over. Whether the version on trial has proved itself.
+    /// It goes on from now on; a stream, as a process that began just then.
+    pub fn started(&mut self, process: Option<i64>) {
+        self.status.doing = Doing::Running;
+        self.stream_note = None;
+        if let Some(began) = process {
+            self.status.last_start = instant(began);
+            (self.status.last_duration_ms, self.status.last_exit) = (None, None);
+        }
+    }
+
+    /// Takes note of a run that is over, or of a line of a stream. Whether the version on trial has proved itself.
     pub fn record(&mut self, key: Key, ended: &RunResult) -> bool {
         let on_trial = self.trial.as_ref().is_some_and(|version| version.key == key);
         let serves = self.serving.is_some();
@@ -139,13 +152,25 @@ impl Slot {
         status.failures += u64::from(!good);
         status.missing = matches!(ended.outcome, Outcome::Missing(_));
         status.timeouts += u64::from(matches!(ended.outcome, Outcome::TimedOut(_)));
-        status.last_start = instant(ended.started_at);
-        status.last_duration_ms = Some((ended.ended_at - ended.started_at) as f64 / 1e3);
-        status.last_exit.clone_from(&ended.exit);
+        // A line says nothing of its process.
+        if !ended.goes_on {
+            status.last_start = instant(ended.started_at);
+            status.last_duration_ms = Some((ended.ended_at - ended.started_at) as f64 / 1e3);
+            status.last_exit.clone_from(&ended.exit);
+        }
         status.last_cpu_ms = ended.cpu_ms;
         status.last_memory = ended.memory;
         status.last_error = reason.or(refused);
-        status.note = ended.outcome.note().map(str::to_owned);
+        let stream_note = self.stream_note.clone().filter(|_| ended.goes_on);
+        status.note = ended.outcome.note().map(str::to_owned).or(stream_note);
+        match &ended.outcome {
+            Outcome::Silent(said) => {
+                status.without_value += 1;
+                let is_odd = status.last_good.is_none() || status.without_value >= WITHOUT_VALUE_AFTER;
+                status.note = is_odd.then(|| said.clone());
+            }
+            _ => status.without_value = 0,
+        }
         if let Outcome::Quarantined { reason, value } = &ended.outcome {
             status.quarantined += 1;
             status.last_quarantined = Some(Quarantined {
@@ -154,7 +179,8 @@ impl Slot {
                 value: value.clone(),
             });
         }
-        if matches!(ended.outcome, Outcome::Good(..)) {
+        // What waits for its inputs has not had a good run yet.
+        if matches!(&ended.outcome, Outcome::Good(nodes, note) if !nodes.is_empty() || note.is_none()) {
             status.last_good = instant(ended.ended_at);
         }
         if !ended.stderr.is_empty() {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_api::write::Order;
 use estimand_dialects::{self as dialects, Answer};
@@ -19,10 +18,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Context;
-use super::attempt::{GRACE, exit_text, last_words, not_started, over_limit, run_spec};
+use super::attempt::{
+    GRACE, MAX_STDERR_BYTES, because, exit_text, not_started, over_limit, run_spec, stderr_shown,
+};
 use super::exec::{Outcome, RunResult};
 use super::lines::{Line, Lines};
 use super::plan;
+use super::stream_events::{StreamEvent, StreamUpdate};
 use super::verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
@@ -34,38 +36,20 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A process that lived this long is started again as soon as the first time.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+/// What it writes to standard error is told no more often.
+const TELL_EVERY: Duration = Duration::from_secs(2);
 /// Values a second that are taken of one stream, and how many at once.
 const VALUES_PER_SECOND: u32 = 100;
 const BURST: u32 = 1_000;
 /// Bytes that are read and thrown away for the price of a value.
 const BYTES_A_TOKEN: usize = 16 * 1024;
 
-/// A message of a stream to its slot.
-pub struct StreamEvent {
-    pub name: DataName,
-    pub key: Key,
-    pub what: StreamUpdate,
-}
-
-pub enum StreamUpdate {
-    Started,
-    /// A line and what became of it.
-    Line(RunResult),
-    /// Its process ended, and is started again after the pause.
-    Ended {
-        outcome: Outcome,
-        stderr: String,
-        exit: Option<String>,
-        pause: Duration,
-    },
-}
-
 /// Supervises the process until the version is ended.
 pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events: mpsc::Sender<StreamEvent>) {
     let slot = StreamReporter { name: shared.registered.registration.data_name.clone(), key, events };
     let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
     while !shared.ends().is_requested() {
-        let began = Instant::now();
+        let (began, began_at) = (Instant::now(), context.clock.now_micros());
         // Held as long as the process lives.
         let guard = shared.cell(&context.launcher).await;
         let Some(cell) = &*guard else { return };
@@ -84,7 +68,7 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
             pauses.reset();
         }
         let (StreamEnd { outcome, stderr, exit }, pause) = (over, pauses.pause());
-        slot.tell(StreamUpdate::Ended { outcome, stderr, exit, pause }).await;
+        slot.tell(StreamUpdate::Ended { began: began_at, outcome, stderr, exit, pause }).await;
         tokio::select! {
             () = shared.ends().requested() => return,
             () = sleep(pause) => {}
@@ -133,6 +117,9 @@ struct Process<'a> {
     /// Until it is closed.
     errors: Option<Receiver>,
     stderr: Vec<u8>,
+    /// When to tell of it, if there is something new; and when it was told last.
+    tell_at: Option<Instant>,
+    told: Option<Instant>,
     /// Values that may still come at once, and when that was counted.
     tokens: f64,
     counted: Instant,
@@ -145,8 +132,20 @@ impl<'a> Process<'a> {
     fn new(context: &'a Context, shared: &'a Shared, run: Run, slot: &'a StreamReporter) -> Self {
         let (tokens, counted) = (f64::from(BURST), Instant::now());
         let reader = dialects::of(shared.registered.registration.format).lines();
-        let stderr = Vec::new();
-        Process { context, shared, run, slot, errors: None, stderr, tokens, counted, lines: 0, reader }
+        Process {
+            context,
+            shared,
+            run,
+            slot,
+            errors: None,
+            stderr: Vec::new(),
+            tell_at: None,
+            told: None,
+            tokens,
+            counted,
+            lines: 0,
+            reader,
+        }
     }
 
     async fn follow(mut self) -> StreamEnd {
@@ -174,9 +173,10 @@ impl<'a> Process<'a> {
                     0 => self.errors = None,
                     count => {
                         self.pay(count);
-                        keep_tail(&mut self.stderr, &chunk[..count]);
+                        self.wrote(&chunk[..count]);
                     }
                 },
+                () = at(self.tell_at) => self.tell_what_it_wrote().await,
                 () = self.shared.ask.notified() => {
                     if let Some(pipe) = &stdin
                         && pipe.try_write(b"\n").is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
@@ -191,6 +191,19 @@ impl<'a> Process<'a> {
             }
             self.breathe().await;
         }
+    }
+
+    /// It has written to standard error, which is told soon, but not each time.
+    fn wrote(&mut self, chunk: &[u8]) {
+        keep_tail(&mut self.stderr, chunk);
+        let soonest = self.told.map_or_else(Instant::now, |told| told + TELL_EVERY);
+        self.tell_at.get_or_insert(soonest);
+    }
+
+    async fn tell_what_it_wrote(&mut self) {
+        (self.tell_at, self.told) = (None, Some(Instant::now()));
+        let note = self.context.denial_advice(&self.stderr);
+        self.slot.tell(StreamUpdate::Wrote { stderr: stderr_shown(&self.stderr), note }).await;
     }
 
     /// A line is one answer, or one of the lines of an answer.
@@ -210,7 +223,7 @@ impl<'a> Process<'a> {
             let origin = self.origin(now);
             self.context.outbox.put(writes::values(&origin, answer));
         }
-        self.slot.tell(StreamUpdate::Line(without_process(now, outcome))).await;
+        self.tell_line(now, outcome).await;
     }
 
     /// A line that is no value.
@@ -218,7 +231,12 @@ impl<'a> Process<'a> {
         let now = self.context.clock.now_micros();
         self.lines += 1;
         self.tokens -= 1.0;
-        self.slot.tell(StreamUpdate::Line(without_process(now, Outcome::Failed(reason)))).await;
+        self.tell_line(now, Outcome::Failed(reason)).await;
+    }
+
+    async fn tell_line(&mut self, now: i64, outcome: Outcome) {
+        let line = RunResult { goes_on: true, ..without_process(now, outcome) };
+        self.slot.tell(StreamUpdate::Line(line)).await;
     }
 
     /// Bytes that are read and thrown away cost as well.
@@ -260,7 +278,7 @@ impl<'a> Process<'a> {
                 let exit = exit_text(ended.exit);
                 let reason = match ended.exceeded {
                     Some(over) => over_limit(over).to_owned(),
-                    None => format!("it ended with {exit}{}", last_words(&self.stderr)),
+                    None => format!("it ended with {exit}{}", because(&self.stderr)),
                 };
                 self.done(reason, Some(exit))
             }
@@ -285,7 +303,7 @@ impl<'a> Process<'a> {
         };
         self.hear_out().await;
         let exit = exit_text(ended.exit);
-        self.done(format!("{reason}{}", last_words(&self.stderr)), Some(exit))
+        self.done(format!("{reason}{}", because(&self.stderr)), Some(exit))
     }
 
     /// Reads what it wrote to stderr before it ended, which says why. Nobody is left who writes, so this ends.
@@ -299,7 +317,7 @@ impl<'a> Process<'a> {
     }
 
     fn done(&mut self, reason: String, exit: Option<String>) -> StreamEnd {
-        let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
+        let stderr = stderr_shown(&self.stderr);
         StreamEnd { outcome: Outcome::Failed(reason), stderr, exit }
     }
 }
@@ -314,6 +332,7 @@ pub fn without_process(now: i64, outcome: Outcome) -> RunResult {
         cpu_ms: None,
         memory: None,
         stderr: String::new(),
+        goes_on: false,
     }
 }
 
@@ -341,7 +360,7 @@ async fn read_some(pipe: &mut Option<Receiver>, chunk: &mut [u8]) -> usize {
 
 fn keep_tail(tail: &mut Vec<u8>, more: &[u8]) {
     tail.extend_from_slice(more);
-    let excess = tail.len().saturating_sub(MAX_STATUS_STDERR_BYTES);
+    let excess = tail.len().saturating_sub(MAX_STDERR_BYTES);
     tail.drain(..excess);
 }
 

@@ -9,6 +9,8 @@ use estimand_dialects::{Answer, Reading};
 pub enum Verdict {
     /// With what there is to say of it all the same.
     Good(Answer, Option<String>),
+    /// It ended well and gave no value; what there is to say of that.
+    Silent(String),
     /// There is nothing here that it could measure.
     NotHere(String),
     /// Its program is not on this node.
@@ -25,6 +27,21 @@ pub enum Verdict {
     Refused(String),
     /// It was ended because its slot ends.
     Stopped,
+}
+
+impl Verdict {
+    /// The same with advice for whoever operates the node.
+    #[must_use]
+    pub fn advised(self, advice: Option<String>) -> Self {
+        let Some(advice) = advice else { return self };
+        match self {
+            Verdict::Good(answer, None) => Verdict::Good(answer, Some(advice)),
+            Verdict::Good(answer, Some(note)) => Verdict::Good(answer, Some(format!("{note}; {advice}"))),
+            Verdict::Silent(what) => Verdict::Silent(format!("{what} ({advice})")),
+            Verdict::Failed(reason) => Verdict::Failed(format!("{reason} ({advice})")),
+            other => other,
+        }
+    }
 }
 
 /// Judges what a dialect, a collector or an expression gave.

@@ -21,7 +21,7 @@ Examples:
   estimand get cpu_usage
   estimand get cpu_usage memory --node node-1 --max-age 5s
   estimand get cpu_usage --node node-1 --raw
-  estimand get memory --field /available
+  estimand get memory --field /availableBytes
   estimand get 'cpu*' --nodes zone=a,!old
   estimand get load --sort -/one --limit 5
   estimand get capability --node node-1 --explain";

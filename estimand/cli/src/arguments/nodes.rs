@@ -33,7 +33,8 @@ Examples:
   estimand instances --failing";
 
 const LOGS_EXAMPLES: &str = "\
-Of each instance the end of what its last run wrote there is kept, 4 KiB at most.
+Of each instance the end of what its last run wrote there is kept, 4 KiB at most; of a stream also what it
+writes while it goes on.
 
 Examples:
   estimand logs cpu_usage
@@ -91,7 +92,8 @@ pub struct InstancesArgs {
     /// Only those on this node
     #[arg(long)]
     pub node: Option<NodeName>,
-    /// Only those that need attention: refused, failed three times in a row, or on a lost node
+    /// Only those that need attention: refused, without a good run so far, failed three times in a row, or on a lost
+    /// node; the exit code is 1 if there are some
     #[arg(long)]
     pub failing: bool,
 }

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
-use estimand_api::slot::{Doing, Instance};
+use estimand_api::slot::{Doing, Instance, Status};
 
 use super::{Session, found};
 use crate::arguments::nodes::InstancesArgs;
-use crate::output::failure::Failure;
+use crate::output::failure::{Exit, Failure};
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
 
@@ -20,16 +20,18 @@ pub async fn instances(session: &mut Session, args: &InstancesArgs) -> Result<()
     if args.failing {
         instances.retain(|instance| instance.trouble().is_some());
     }
-    if session.out.json {
-        return Ok(session.out.pretty(&instances)?);
-    }
+    let some_fail = args.failing && !instances.is_empty();
     match (instances.is_empty(), all) {
+        _ if session.out.json => session.out.pretty(&instances)?,
         (false, _) => session.out.table(&table(&instances, Utc::now()))?,
         (true, 0) if args.name.is_none() && args.node.is_none() => remark("nothing runs anywhere"),
         (true, 0) => remark("nothing of that runs anywhere"),
         (true, all) => remark(&format!("{}, and nothing is wrong", words::count(all, "instance"))),
     }
-    Ok(())
+    match some_fail {
+        true => Err(Failure::Said(Exit::Failed)),
+        false => Ok(()),
+    }
 }
 
 /// The instances of a name, on a node. A name or a node that does not exist is a failure.
@@ -55,7 +57,7 @@ pub async fn fetch(
     Ok(instances)
 }
 
-fn table(instances: &[Instance], now: DateTime<Utc>) -> Table {
+pub fn table(instances: &[Instance], now: DateTime<Utc>) -> Table {
     let header = ["NAME", "NODE", "V", "DOING", "RUNS", "FAIL", "TOUT", "OVER", "LAST RUN", "TOOK", "EXIT"];
     let mut table = Table::new(header, 0);
     for instance in instances {
@@ -108,26 +110,39 @@ fn doing(instance: &Instance) -> Cell {
 
 /// A note beyond the columns.
 pub fn note(instance: &Instance) -> Option<Cell> {
+    reason(instance).map(|(reason, tone)| Cell::verdict("", &reason, tone))
+}
+
+/// What there is to say of an instance, and how bad it is.
+pub fn reason(instance: &Instance) -> Option<(String, Tone)> {
     let status = &instance.status;
     if let Some(trouble) = instance.trouble() {
-        return Some(Cell::toned(&trouble, Tone::Bad));
+        return Some((trouble, Tone::Bad));
     }
-    let because = |error: &Option<String>| error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
     let text = if instance.registered.is_none() {
         "it is registered no more; its slot still ends".to_owned()
     } else if let Some(next) = &status.next {
-        let (version, failures) = (next.version, words::count_u64(next.failures, "failure"));
-        format!("version {version} is tried, with {failures} so far{}", because(&next.last_error))
+        format!("version {} is tried", next.version)
     } else if status.failing > 0 {
-        format!("failed {} in a row{}", words::count_u64(status.failing, "time"), because(&status.last_error))
+        let because = status.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        format!("failed {} in a row{because}", words::count_u64(status.failing, "time"))
     } else if status.doing == Doing::Unleased {
         "it may run only once in the cluster, and waits for the manager to be heard of again".to_owned()
-    } else {
-        let text = status.note.as_ref()?;
+    } else if let Some(note) = &status.note {
         let tone = if status.doing == Doing::Unavailable { Tone::Plain } else { Tone::Warning };
-        return Some(Cell::toned(text, tone));
+        return Some((note.clone(), tone));
+    } else if is_waited_for(status) {
+        return Some(("it runs, and has not answered yet".to_owned(), Tone::Plain));
+    } else {
+        return None;
     };
-    Some(Cell::toned(&text, Tone::Warning))
+    Some((text, Tone::Warning))
+}
+
+/// It was started and goes on, and has given no value yet.
+pub fn is_waited_for(status: &Status) -> bool {
+    let goes_on = status.doing == Doing::Running && status.last_exit.is_none();
+    goes_on && status.last_start.is_some() && status.last_good.is_none()
 }
 
 #[cfg(test)]
@@ -151,9 +166,12 @@ mod tests {
         assert_eq!(tone_of(&instance), None);
         instance.status.failing = 1;
         instance.status.last_error = Some("exit 1".to_owned());
-        assert_eq!(tone_of(&instance).unwrap(), "\u{1b}[33mfailed 1 time in a row: exit 1\u{1b}[0m");
+        assert_eq!(tone_of(&instance).unwrap(), "\u{1b}[33mfailed 1 time in a row\u{1b}[0m: exit 1");
         instance.status.failing = 3;
-        assert_eq!(tone_of(&instance).unwrap(), "\u{1b}[31mfailed 3 times in a row: exit 1\u{1b}[0m");
+        assert_eq!(tone_of(&instance).unwrap(), "\u{1b}[31mfailed 3 times in a row\u{1b}[0m: exit 1");
+        instance.status.last_good = None;
+        (instance.status.failing, instance.status.runs) = (1, 1);
+        assert_eq!(tone_of(&instance).unwrap(), "\u{1b}[31mfailed in its first run\u{1b}[0m: exit 1");
         instance = Instance { registered: None, ..samples::instance("a", "n") };
         assert!(tone_of(&instance).unwrap().contains("registered no more"));
     }

@@ -3,6 +3,7 @@
 //! A registry that runs alone is listed as well: then the manager's column is left out, and that is said.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -36,7 +37,8 @@ pub async fn list(session: &mut Session, args: &ListArgs) -> Result<(), Failure>
         false => running(session).await,
     };
     if let Some(running) = running.as_ref().filter(|_| args.failing) {
-        registrations.retain(|one| !troubles(instances_of(one, running)).is_empty());
+        registrations
+            .retain(|one| instances_of(one, running).iter().any(|instance| instance.trouble().is_some()));
     }
     let some_fail = args.failing && !registrations.is_empty();
     if session.out.json {
@@ -103,14 +105,17 @@ fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<
     let mut table = Table::new([name, "OK", kind, mode, every, nodes, version, updated, cmd], 8);
     for one in registrations {
         let instances = instances_of(one, running);
-        let troubles = troubles(instances);
+        let troubles = by_nodes(instances, MAX_REASONS, Instance::trouble);
+        let remarks = by_nodes(instances, MAX_REASONS, remark_of);
         let [mut name, kind, mode, every, nodes, version, updated, cmd] = row(one, now);
         if !troubles.is_empty() {
             name = Cell::toned(one.registration.data_name.as_str(), Tone::Bad);
         }
         let well = well(one, instances, !troubles.is_empty());
         table.row([name, well, kind, mode, every, nodes, version, updated, cmd]);
-        troubles.iter().for_each(|reason| table.note(Cell::toned(reason, Tone::Bad)));
+        for (reasons, tone) in [(troubles, Tone::Bad), (remarks, Tone::Warning)] {
+            reasons.iter().for_each(|one| table.note(Cell::verdict(&one.nodes, &one.reason, tone)));
+        }
     }
     table
 }
@@ -158,25 +163,54 @@ fn is_well(instance: &Instance, calendar: bool) -> bool {
     instance.trouble().is_none() && (status.last_good.is_some() || waits)
 }
 
-/// The troubles with their nodes; the same reason once.
-fn troubles(instances: &[Instance]) -> Vec<String> {
+/// A remark on an instance that has given no value yet, which is no trouble.
+fn remark_of(instance: &Instance) -> Option<String> {
+    let status = &instance.status;
+    let is_told = status.last_good.is_none() && status.doing != Doing::Unavailable;
+    let note = status.note.clone().filter(|_| is_told);
+    note.filter(|_| instance.trouble().is_none())
+}
+
+/// A reason, and the nodes that share it.
+pub struct SharedReason {
+    nodes: String,
+    reason: String,
+}
+
+impl fmt::Display for SharedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.nodes.is_empty() {
+            true => f.write_str(&self.reason),
+            false => write!(f, "{}: {}", self.nodes, self.reason),
+        }
+    }
+}
+
+/// The reasons of the instances that have one, with their nodes; the same reason once.
+pub fn by_nodes(
+    instances: &[Instance],
+    most: usize,
+    reason: impl Fn(&Instance) -> Option<String>,
+) -> Vec<SharedReason> {
     let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
     for instance in instances {
-        let Some(reason) = instance.trouble() else { continue };
+        let Some(reason) = reason(instance) else { continue };
         let node = instance.node_name.as_str();
         match by_reason.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, nodes)) => nodes.push(node),
             None => by_reason.push((reason, vec![node])),
         }
     }
-    let more = by_reason.len().saturating_sub(MAX_REASONS);
-    let mut shown: Vec<String> = by_reason
-        .iter()
-        .take(MAX_REASONS)
-        .map(|(reason, nodes)| format!("{}: {reason}", words::some_of(nodes, MAX_NODES)))
-        .collect();
+    let more = by_reason.len().saturating_sub(most);
+    by_reason.truncate(most);
+    let shown = |(reason, nodes): (String, Vec<&str>)| SharedReason {
+        nodes: words::some_of(&nodes, MAX_NODES),
+        reason,
+    };
+    let mut shown: Vec<SharedReason> = by_reason.into_iter().map(shown).collect();
     if more > 0 {
-        shown.push(format!("and {}; `estimand instances --failing` has all", words::count(more, "reason")));
+        let reason = format!("and {}; `estimand instances --failing` has all", words::count(more, "reason"));
+        shown.push(SharedReason { nodes: String::new(), reason });
     }
     shown
 }
@@ -231,8 +265,9 @@ mod tests {
     #[test]
     fn an_instance_in_trouble_is_red() {
         let text = shown(Style { width: None, colours: true });
-        let red = |what: &str| text.contains(&format!("\u{1b}[31m{what}"));
-        assert!(red("disk\u{1b}") && red("1/4\u{1b}") && red("node-3: its node is lost"), "{text:?}");
+        let red = |what: &str| text.contains(&format!("\u{1b}[31m{what}\u{1b}[0m"));
+        assert!(red("disk") && red("0/4") && red("its node is lost"), "{text:?}");
+        assert!(red("failed 12 times in a row") && !red("node-1"), "{text:?}");
         assert!(!red("cpu\u{1b}"), "{text:?}");
     }
 
@@ -244,6 +279,9 @@ mod tests {
 
     #[test]
     fn a_reason_is_said_once_and_so_are_many() {
+        let troubles = |instances: &[Instance]| -> Vec<String> {
+            by_nodes(instances, MAX_REASONS, Instance::trouble).iter().map(ToString::to_string).collect()
+        };
         let lost = |node: String| {
             let mut instance = samples::instance("a", &node);
             instance.node_state = NodeState::Lost;

@@ -12,7 +12,7 @@ use estimand_api::slot::{Doing, Instance, Status};
 use tokio::time::sleep;
 
 use super::Session;
-use super::instances::{fetch, note};
+use super::instances::{fetch, is_waited_for, note};
 use crate::arguments::nodes::LogsArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::table::{Cell, Tone};
@@ -40,8 +40,10 @@ fn show(out: &mut Output, instances: &[Instance]) -> Result<(), Failure> {
     let now = Utc::now();
     for (place, instance) in instances.iter().enumerate() {
         if instances.len() > 1 {
-            let gap = if place == 0 { "" } else { "\n" };
-            out.line(&format!("{gap}{}", heading(&instance.node_name)))?;
+            if place > 0 {
+                out.line("")?;
+            }
+            out.line(&heading(&instance.node_name))?;
         }
         for line in log(instance, now) {
             out.cell(&line)?;
@@ -61,31 +63,41 @@ fn log(instance: &Instance, now: DateTime<Utc>) -> Vec<Cell> {
     if lines.is_empty() {
         lines.push(Cell::from("(nothing on standard error)"));
     }
-    let last = match (&status.last_start, &status.last_exit) {
-        (None, _) => "it has not run yet".to_owned(),
-        (Some(start), None) if started_nothing(status) => {
-            format!("the last attempt, {} ago, started no process", words::age(*start, now))
-        }
-        (Some(start), None) => format!("it began {} ago and goes on", words::age(*start, now)),
-        (Some(start), Some(exit)) => {
-            let took = status.last_duration_ms.map(|ms| format!(", took {}", words::took(ms)));
-            format!("last run: {exit}, began {} ago{}", words::age(*start, now), took.unwrap_or_default())
-        }
-    };
-    lines.push(Cell::from(last));
+    lines.push(Cell::from(last_run(status, now)));
     // A note that repeats the error says it better.
     let note = note(instance);
     let error = status.last_error.as_ref();
     let said = |error: &&String| {
         note.as_ref().is_none_or(|note| !note.shown(false).contains(&*words::visible(error)))
     };
-    lines.extend(error.filter(said).map(|error| Cell::toned(&format!("last error: {error}"), Tone::Warning)));
-    lines.extend(note);
+    let error = error.filter(said);
+    lines.extend(error.map(|error| Cell::verdict("", &format!("last error: {error}"), Tone::Warning)));
+    // The line about its last run says that already.
+    lines.extend(note.filter(|_| !is_waited_for(status) || status.note.is_some()));
     if !status.unenforced.is_empty() {
         let text = format!("not enforced on this machine: {}", status.unenforced.join(", "));
         lines.push(Cell::toned(&text, Tone::Warning));
     }
     lines
+}
+
+/// How its last run went, or goes.
+fn last_run(status: &Status, now: DateTime<Utc>) -> String {
+    let ago = |at: &DateTime<Utc>| format!("{} ago", words::age(*at, now));
+    let took = || status.last_duration_ms.map(|ms| format!(", took {}", words::took(ms))).unwrap_or_default();
+    match (&status.last_start, &status.last_exit) {
+        (None, _) if status.doing == Doing::Running => "its first run goes on".to_owned(),
+        (None, _) => "it has not run yet".to_owned(),
+        (Some(start), None) if started_nothing(status) => {
+            format!("the last attempt, {}, started no process", ago(start))
+        }
+        (Some(start), None) if status.doing == Doing::Running => match &status.last_good {
+            None => format!("it began {} and has not answered yet", ago(start)),
+            Some(value) => format!("it began {} and goes on; its last value came {}", ago(start), ago(value)),
+        },
+        (Some(start), None) => format!("last run: began {}{}", ago(start), took()),
+        (Some(start), Some(exit)) => format!("last run: {exit}, began {}{}", ago(start), took()),
+    }
 }
 
 /// Nothing has ended, and nothing goes on either: a stream goes on although a line of it was wrong.
@@ -181,7 +193,7 @@ impl Follower {
         let mut lines: Vec<Cell> = words::lines(text).map(Cell::from).collect();
         let known = before.and_then(|before| before.error);
         let error = status.last_error.as_ref().filter(|error| known.as_ref() != Some(*error));
-        lines.extend(error.map(|error| Cell::toned(&format!("error: {error}"), Tone::Bad)));
+        lines.extend(error.map(|error| Cell::verdict("", &format!("error: {error}"), Tone::Bad)));
         lines
     }
 
@@ -222,6 +234,7 @@ mod tests {
         (hostile.status.failing, hostile.status.last_error) = (1, Some("\u{1b}[2J".to_owned()));
         assert_eq!(log(&hostile, *NOW).len(), 3);
         let mut stream = samples::instance("events", "node-1");
+        stream.status.doing = Doing::Running;
         stream.status.last_exit = None;
         stream.status.last_duration_ms = None;
         stream.status.unenforced = vec!["limits.memory".to_owned()];
@@ -237,7 +250,12 @@ mod tests {
         let shown = text(&log(&refused, *NOW));
         assert!(shown.contains("the last attempt, 2.1s ago, started no process\n"), "{shown}");
         refused.status.doing = Doing::Running;
-        assert!(text(&log(&refused, *NOW)).contains("it began 2.1s ago and goes on\n"));
+        assert!(
+            text(&log(&refused, *NOW))
+                .contains("it began 2.1s ago and goes on; its last value came 2.0s ago\n")
+        );
+        refused.status.last_good = None;
+        assert!(text(&log(&refused, *NOW)).contains("it began 2.1s ago and has not answered yet\n"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::credentials;
 use crate::output::failure::Failure;
 use crate::output::{Output, aside};
 
+mod absence;
 mod access;
 mod bindings;
 mod changes;

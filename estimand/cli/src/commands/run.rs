@@ -62,12 +62,16 @@ fn facts(report: &RunReport) -> Vec<(String, Cell)> {
     };
     let mut facts =
         vec![("command", Cell::from(Command::Argv(report.argv.clone()).to_string())), ("exit", exit)];
+    let memory = match report.max_memory {
+        0 => "little: it had ended before it was looked at".to_owned(),
+        bytes => words::bytes(bytes),
+    };
     // The usage of a run is known when it has ended.
     if report.exit.is_some() {
         facts.extend([
             ("took", Cell::from(words::took(report.duration_ms))),
             ("processor", Cell::from(words::took(report.cpu_ms))),
-            ("memory", Cell::from(words::bytes(report.max_memory))),
+            ("memory", Cell::from(memory)),
         ]);
     }
     facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
@@ -87,7 +91,7 @@ fn body(report: &RunReport) -> Vec<Cell> {
         lines.push(Cell::toned(note, Tone::Warning));
     }
     match (&report.error, report.values.as_slice()) {
-        (Some(error), _) => lines.push(Cell::toned(&format!("no value: {error}"), Tone::Bad)),
+        (Some(error), _) => lines.push(Cell::verdict("", &format!("no value: {error}"), Tone::Bad)),
         (None, []) => lines.push(Cell::from("no value: it has nothing to say now, which is no failure")),
         (None, values) => lines.extend(values.iter().map(|value| {
             Cell::from(format!("the value for {} would be {}", value.node_name, value.data_value))

@@ -5,7 +5,7 @@ use estimand_api::registration::{FIELDS, Registered};
 use estimand_client::Query;
 use serde_json::{Value as Json, json};
 
-use super::{Session, bindings, found, values};
+use super::{Session, absence, bindings, found, instances, values};
 use crate::arguments::registrations::ShowArgs;
 use crate::output::failure::Failure;
 use crate::output::table::Cell;
@@ -22,10 +22,11 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
         let message = format!("`{name}` is not registered, has no value, and is not bound");
         return Err(Failure::Missing(message));
     }
+    let instances = absence::instances(session, name, None).await.unwrap_or_default();
     let out = &mut session.out;
     if out.json {
         let registration = registered.map(|registered| Json::Object(registered.to_map()));
-        let all = json!({ "registration": registration, "bindings": bound, "values": values });
+        let all = json!({ "registration": registration, "bindings": bound, "instances": instances, "values": values });
         return Ok(out.pretty(&all)?);
     }
     let now = Utc::now();
@@ -45,6 +46,10 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
     match values.is_empty() {
         true => out.line("no values yet")?,
         false => out.table(&values::table(&values, now))?,
+    }
+    if !instances.is_empty() {
+        out.line("")?;
+        out.table(&instances::table(&instances, now))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use estimand_client::Query;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::{Session, read_input};
+use super::{Session, absence, read_input};
 use crate::arguments::data::{DeleteArgs, GetArgs, PutArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table};
@@ -95,33 +95,47 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
         limit: args.limit,
     };
     let (values, _, hint) = session.client.values_or_hint(&query).await?;
-    if let (true, [name], [], Some(node)) =
-        (values.is_empty(), query.names.as_slice(), query.patterns.as_slice(), &args.node)
-    {
-        if let Some(field) = &args.field {
-            // Asked on its own, the service says which fields there are.
-            session.client.part(name, node, field).await?;
-        }
-        let as_asked =
-            if query.states.is_empty() && query.max_age.is_none() { "" } else { " that is as asked for" };
-        return Err(Failure::Missing(format!(
-            "there is no value of `{name}` for the node `{node}`{as_asked}"
-        )));
-    }
+    let absent = absent(session, &query, &values).await?;
     if args.explain {
-        return explain(session, &values).await;
-    }
-    if session.out.json {
-        return Ok(session.out.pretty(&values)?);
-    }
-    if values.is_empty() {
+        explain(session, &values).await?;
+    } else if session.out.json {
+        session.out.pretty(&values)?;
+    } else if values.is_empty() && absent.is_empty() {
         remark(hint.as_deref().unwrap_or_else(|| nothing_found(args)));
     } else if args.raw {
-        values.iter().try_for_each(|value| session.out.line(&words::bare(&value.data_value)))?;
-    } else {
+        values.iter().try_for_each(|value| session.out.raw(&words::bare(&value.data_value)))?;
+    } else if !values.is_empty() {
         session.out.table(&table(&values, Utc::now()))?;
     }
-    Ok(())
+    match absent.is_empty() {
+        true => Ok(()),
+        false => Err(absence::failure(session, &absent, args.node.as_ref()).await),
+    }
+}
+
+/// The names that were asked for and have no value at all. One that has values, only not as they are asked for, is not
+/// absent; but if none has the part that is asked for, the service says which parts there are.
+async fn absent(session: &Session, query: &Query, values: &[Value]) -> Result<Vec<DataName>, Failure> {
+    let is_among = |values: &[Value], name: &DataName| values.iter().any(|value| value.data_name == *name);
+    let mut absent: Vec<DataName> = query.names.clone();
+    absent.retain(|name| !is_among(values, name));
+    let is_narrowed = !query.states.is_empty()
+        || query.max_age.is_some()
+        || query.field.is_some()
+        || query.nodes.is_some()
+        || query.limit.is_some();
+    if absent.is_empty() || !is_narrowed {
+        return Ok(absent);
+    }
+    let all = Query { names: absent.clone(), node: query.node.clone(), ..Query::default() };
+    let (all, _) = session.client.values(&all).await?;
+    absent.retain(|name| !is_among(&all, name));
+    if let (Some(field), Some(whole), true, true) =
+        (&query.field, all.first(), values.is_empty(), absent.is_empty())
+    {
+        session.client.part(&whole.data_name, &whole.node_name, field).await?;
+    }
+    Ok(absent)
 }
 
 /// The data names and the patterns among the given names.
@@ -161,9 +175,6 @@ async fn explain(session: &mut Session, values: &[Value]) -> Result<(), Failure>
     }
     if session.out.json {
         return Ok(session.out.pretty(&explained)?);
-    }
-    if explained.is_empty() {
-        remark("there is no such value");
     }
     let now = Utc::now();
     for (place, value) in explained.iter().enumerate() {

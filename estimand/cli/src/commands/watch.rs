@@ -84,7 +84,7 @@ fn print(out: &mut Output, columns: &mut Columns, event: &Event, now: DateTime<U
         // push the states of all later ones away.
         columns.relax();
         columns.admit(row);
-        out.line(&line(row, &columns.fit(out.style.width), out.style.colours))?;
+        out.verbatim(&line(row, &columns.fit(out.style.width), out.style.colours))?;
     }
     Ok(())
 }

@@ -14,10 +14,13 @@ pub mod words;
 
 use table::{Cell, Columns, Table};
 
+/// The width of a terminal that does not tell it.
+const USUAL_WIDTH: usize = 80;
+
 /// The abilities of the terminal at standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
-    /// The columns of the terminal; none: lines may have any length.
+    /// The columns of the terminal; none if it is no terminal, and lines may have any length.
     pub width: Option<usize>,
     pub colours: bool,
 }
@@ -35,11 +38,13 @@ impl Style {
     fn detect() -> Self {
         match io::stdout().is_terminal() {
             false => Style::default(),
-            true => Style {
-                width: terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0)),
-                colours: colours_wanted(),
-            },
+            true => Style { width: Some(terminal_width()), colours: colours_wanted() },
         }
+    }
+
+    /// True if a terminal shows what is written.
+    fn is_terminal(self) -> bool {
+        self.width.is_some()
     }
 }
 
@@ -48,14 +53,28 @@ impl Output {
         Output { to: BufWriter::new(Box::new(io::stdout())), style: Style::detect(), json }
     }
 
+    /// Its lines, with nothing in them that a terminal would obey.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
+        text.split('\n').try_for_each(|line| self.verbatim(&words::visible(line)))
+    }
+
+    /// A line as it is: a script, or one that was made harmless already.
+    pub fn verbatim(&mut self, text: &str) -> io::Result<()> {
         self.to.write_all(text.as_bytes())?;
         self.to.write_all(b"\n")
     }
 
+    /// A text from elsewhere, for programs as it is; a terminal gets nothing that it would obey.
+    pub fn raw(&mut self, text: &str) -> io::Result<()> {
+        match self.style.is_terminal() {
+            true => words::lines(text).try_for_each(|line| self.verbatim(&line)),
+            false => self.verbatim(text),
+        }
+    }
+
     /// A line that means something as a whole.
     pub fn cell(&mut self, cell: &Cell) -> io::Result<()> {
-        self.line(&cell.shown(self.style.colours))
+        self.verbatim(&cell.shown(self.style.colours))
     }
 
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
@@ -70,19 +89,19 @@ impl Output {
             facts.iter().map(|(label, what)| [Cell::from(format!("  {label}")), what.clone()]).collect();
         rows.iter().for_each(|row| columns.admit(row));
         let widths = columns.fit(None);
-        rows.iter().try_for_each(|row| self.line(&table::line(row, &widths, self.style.colours)))
+        rows.iter().try_for_each(|row| self.verbatim(&table::line(row, &widths, self.style.colours)))
     }
 
     /// JSON for reading by people too.
     pub fn pretty(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.to, value)?;
-        self.to.write_all(b"\n")
+        let json = serde_json::to_string_pretty(value)?;
+        self.verbatim(&words::harmless_json(&json))
     }
 
     /// JSON on one line.
     pub fn compact(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.to, value)?;
-        self.to.write_all(b"\n")
+        let json = serde_json::to_string(value)?;
+        self.verbatim(&words::harmless_json(&json))
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
@@ -108,6 +127,14 @@ pub fn aside(text: &str) {
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A terminal that does not know its width says nothing or 0.
+fn terminal_width() -> usize {
+    let size = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let known = |width: &usize| *width > 0;
+    size.filter(known).or_else(|| columns().filter(known)).unwrap_or(USUAL_WIDTH)
 }
 
 fn colours_wanted() -> bool {

@@ -4,6 +4,8 @@
 //! then all of them, the widest first. A cut text ends with `…`. A cell is one line and holds no control
 //! character, whatever it was made from. A character counts as one column.
 
+use std::ops::Range;
+
 use super::Style;
 use super::words::visible;
 
@@ -30,6 +32,8 @@ pub enum Tone {
 pub struct Cell {
     text: String,
     tone: Tone,
+    /// The bytes of the text that the tone is for.
+    marked: Range<usize>,
 }
 
 /// The widths that the columns of some rows need.
@@ -53,12 +57,38 @@ enum Line {
 
 impl Cell {
     pub fn toned(text: &str, tone: Tone) -> Self {
-        Cell { text: visible(text).into_owned(), tone }
+        let text = visible(text).into_owned();
+        Cell { marked: 0..text.len(), text, tone }
+    }
+
+    /// A subject and a verdict on it with its reason, such as `node-1: failed 3 times in a row: no sensor`. The tone is
+    /// for the verdict alone, which ends with the first colon.
+    pub fn verdict(subject: &str, verdict: &str, tone: Tone) -> Self {
+        let (subject, verdict) = (visible(subject), visible(verdict));
+        let before = if subject.is_empty() { String::new() } else { format!("{subject}: ") };
+        let end = verdict.find(": ").unwrap_or(verdict.len());
+        let marked = before.len()..before.len() + end;
+        Cell { text: before + &verdict, tone, marked }
     }
 
     /// All of it, for a line of its own.
     pub fn shown(&self, colours: bool) -> String {
-        painted(&self.text, self.tone, colours)
+        self.painted(&self.text, colours)
+    }
+
+    /// A text that begins like its own, with the marked part coloured.
+    fn painted(&self, text: &str, colours: bool) -> String {
+        let colour = match self.tone {
+            Tone::Warning => "\x1b[33m",
+            Tone::Bad => "\x1b[31m",
+            Tone::Plain => return text.to_owned(),
+        };
+        let Some((before, rest)) = text.split_at_checked(self.marked.start).filter(|_| colours) else {
+            return text.to_owned();
+        };
+        // Where the text was cut, the mark ends with it.
+        let (marked, after) = rest.split_at_checked(self.marked.len()).unwrap_or((rest, ""));
+        format!("{before}{colour}{marked}\x1b[0m{after}")
     }
 
     fn width(&self) -> usize {
@@ -96,7 +126,7 @@ impl Table {
             Line::Note(note) => {
                 let room = style.width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()));
                 let text = shortened(&note.text, room.max(LEAST));
-                format!("{INDENT}{}\n", painted(&text, note.tone, style.colours))
+                format!("{INDENT}{}\n", note.painted(&text, style.colours))
             }
         };
         self.lines.iter().map(shown).collect()
@@ -144,20 +174,12 @@ pub fn line(row: &[Cell], widths: &[usize], colours: bool) -> String {
     for (cell, width) in row.iter().zip(widths) {
         let text = shortened(&cell.text, *width);
         let padding = width - text.chars().count();
-        line.push_str(&painted(&text, cell.tone, colours));
+        line.push_str(&cell.painted(&text, colours));
         line.push_str(&" ".repeat(padding));
         line.push_str(GAP);
     }
     line.truncate(line.trim_end().len());
     line
-}
-
-fn painted(text: &str, tone: Tone, colours: bool) -> String {
-    match (tone, colours) {
-        (Tone::Warning, true) => format!("\x1b[33m{text}\x1b[0m"),
-        (Tone::Bad, true) => format!("\x1b[31m{text}\x1b[0m"),
-        (Tone::Plain, _) | (_, false) => text.to_owned(),
-    }
 }
 
 /// The text in at most `width` characters.
@@ -243,6 +265,23 @@ mod tests {
         let coloured = last(Style { width: Some(24), colours: true });
         assert_eq!(coloured.as_deref(), Some("  \u{1b}[31mnothing was heard of …\u{1b}[0m"));
         assert!(table.render(plain).starts_with("NAME       VALUE  STATE\n"));
+    }
+
+    #[test]
+    fn the_colour_marks_a_verdict_and_nothing_around_it() {
+        let cell = Cell::verdict("n1", "failed 3 times: no sensor: gone", Tone::Bad);
+        assert_eq!(cell.shown(true), "n1: \u{1b}[31mfailed 3 times\u{1b}[0m: no sensor: gone");
+        assert_eq!(cell.shown(false), "n1: failed 3 times: no sensor: gone");
+        let mut table = table("1");
+        table.note(Cell::verdict("ä1", "failed often: no sensor", Tone::Bad));
+        for (width, expected) in [
+            (20, "  ä1: \u{1b}[31mfailed often\u{1b}[0m:…"),
+            (13, "  ä1: \u{1b}[31mfailed…\u{1b}[0m"),
+            (6, "  ä1:…"),
+        ] {
+            let text = table.render(Style { width: Some(width), colours: true });
+            assert_eq!(text.lines().last(), Some(expected), "{width}");
+        }
     }
 
     #[test]

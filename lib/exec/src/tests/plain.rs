@@ -20,8 +20,23 @@ async fn output_and_exit_are_reported() {
             assert_eq!(captured.outcome.exit, exit, "{script} {way:?}");
             assert_eq!((text(&captured.stdout), text(&captured.stderr_tail)), (output, errors), "{script}");
             assert_eq!(captured.reason, EndReason::Completed);
-            assert!(captured.outcome.max_rss > 0);
         }
+        world.end().await;
+    }
+}
+
+/// The process that executes a program is a copy of the launcher, whose memory does not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_a_run_is_that_of_its_programs() {
+    const MIB: u64 = 1 << 20;
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let small = world.sh("sleep 0.3").await.outcome.memory;
+        assert!(small.is_some_and(|bytes| (MIB / 4..3 * MIB).contains(&bytes)), "{small:?} {way:?}");
+        let large = world.sh("head -c 67108864 /dev/zero | tail -n 1 | wc -c").await.outcome.memory;
+        assert!(large.is_some_and(|bytes| (64 * MIB..256 * MIB).contains(&bytes)), "{large:?} {way:?}");
+        let brief = world.sh("true").await.outcome.memory;
+        assert!(brief.is_none_or(|bytes| bytes < 3 * MIB), "{brief:?} {way:?}");
         world.end().await;
     }
 }

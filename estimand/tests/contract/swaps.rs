@@ -84,7 +84,7 @@ fn a_bound_part_is_watched(target: &Target) {
     put(target, &stable, &json!({"to": one, "field": "/value"})).expect_status(200);
     let mut events = target.data.sse(&format!("/api/data/watch?dataName={stable}"), &[]);
     let mut next = |kind: &str| {
-        let event = events.next_event(PATIENCE);
+        let event = events.next_news(PATIENCE);
         assert_eq!(event.event, kind, "{event:?}");
         let content = event.json();
         json!([content["dataName"], content["nodeName"], content["dataValue"], content["values"]])

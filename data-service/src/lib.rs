@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
+use estimand_runtime::metrics::Pieces;
 use estimand_runtime::{Clock, PartReady, Readiness, Stop};
 use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
@@ -33,8 +34,11 @@ use crate::core::log::Log;
 use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
-use crate::http::{bindings, history, names, node_labels, problems, read, speakers, watch, write};
+use crate::http::{
+    bindings, history, metrics, names, node_labels, problems, read, speakers, watch, write,
+};
 use figures::Figures;
+use figures::values::{Selection, ValueFigures};
 use queue::{Inbox, Submit};
 use storage::{Storage, Stored};
 use writer::{Fatal, Published, Writer};
@@ -196,6 +200,7 @@ impl ServedPart for DataService {
             .add(Role::Write, write::batch, write::__path_batch)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
+            .add(Role::Read, metrics::metrics, metrics::__path_metrics)
             .add(Role::Service, write::mark_node, write::__path_mark_node)
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
             .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)
@@ -215,6 +220,10 @@ impl ServedPart for DataService {
         let published = &self.0.published;
         let (snapshot, log) = (published.snapshot.load_full(), published.log.load_full());
         self.0.figures.render(text, snapshot.as_deref(), log.as_deref(), &self.0.submit);
+    }
+
+    fn long_figures(&self) -> Pieces {
+        Box::new(ValueFigures::new(self.clone(), Selection::default()))
     }
 }
 

@@ -30,7 +30,7 @@ use estimand_store::StoreUrl;
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
-use http::{agents, changes, instances, nodes};
+use http::{agents, changes, discovery, instances, nodes};
 use leadership::{Leadership, NotLeading};
 use metrics::Figures;
 use storage::Storage;
@@ -154,6 +154,7 @@ impl ServedPart for Manager {
             .add(Role::Node, agents::report_run, agents::__path_report_run)
             .add(Role::Read, nodes::list, nodes::__path_list)
             .add(Role::Read, nodes::get, nodes::__path_get)
+            .add(Role::Read, discovery::targets, discovery::__path_targets)
             .add(Role::Operate, nodes::remove, nodes::__path_remove)
             .add(Role::Operate, nodes::cordon, nodes::__path_cordon)
             .add(Role::Operate, nodes::uncordon, nodes::__path_uncordon)

@@ -6,6 +6,7 @@ pub mod bindings;
 pub mod entry;
 pub mod group;
 pub mod log;
+pub mod numbers;
 pub mod operations;
 mod rejection;
 pub mod snapshot;

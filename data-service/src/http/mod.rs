@@ -3,6 +3,7 @@
 pub mod bindings;
 pub mod clock_skew;
 pub mod history;
+pub mod metrics;
 pub mod names;
 pub mod node_labels;
 pub mod problems;

@@ -119,7 +119,7 @@ fn a_bound_part_has_a_past_and_a_gauge(target: &Target) {
     assert_eq!(shown, [json!([stable, 1]), json!([stable, 3])]);
     let metrics = target.data.get("/metrics").expect_status(200);
     for line in [
-        format!("estimand_value{{data_name=\"{stable}\",node=\"n\",state=\"fresh\"}} 3"),
+        format!("estimand_value{{data_name=\"{stable}\",node=\"n\"}} 3"),
         format!("estimand_binding{{data_name=\"{stable}\",to=\"{estimator}\",field=\"/value\"}} 1"),
     ] {
         assert!(metrics.text().lines().any(|one| one == line), "{line}");

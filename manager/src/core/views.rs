@@ -15,6 +15,7 @@ use super::node::NodeEntry;
 use super::node_labels::LabelMatch;
 use super::place::Suitability;
 use super::placements::PlacementPhase;
+use super::run_counts::RunCount;
 
 /// Of how many nodes the reasons are told.
 const MAX_REASONS: usize = 16;
@@ -45,6 +46,21 @@ impl Cluster {
             }
         }
         views
+    }
+
+    /// How often each registration has run and failed, and on how many nodes it fails now.
+    pub fn run_counts(&self) -> BTreeMap<DataName, (RunCount, u64)> {
+        let names = self.registered.iter().flat_map(|registered| registered.keys());
+        let mut counts: BTreeMap<_, _> =
+            names.map(|name| (name.clone(), (self.run_counts.of(name), 0))).collect();
+        for entry in self.nodes.values() {
+            for status in entry.statuses.values().filter(|status| status.failing > 0) {
+                if let Some((_, failing)) = counts.get_mut(&status.data_name) {
+                    *failing += 1;
+                }
+            }
+        }
+        counts
     }
 
     /// The nodes that answer for others, by the name that they run; also those that are about to end it.

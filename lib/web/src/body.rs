@@ -183,8 +183,9 @@ mod tests {
     async fn a_large_body_is_parsed_beside_the_worker() {
         let here = std::thread::current().id();
         let thread_of = |body: Bytes| async {
-            let body = read_body::<1_000_000>(&TestRequest::post().to_http_request(), pieces(vec![Ok(body)]));
-            body.await.unwrap().parse(|_| Ok(std::thread::current().id())).await.unwrap()
+            let req = TestRequest::post().to_http_request();
+            let body = read_body::<1_000_000>(&req, pieces(vec![Ok(body)])).await.unwrap();
+            body.parse(|_| Ok(std::thread::current().id())).await.unwrap()
         };
         assert_eq!(thread_of(Bytes::from(vec![7; PARSED_AT_ONCE])).await, here);
         assert_ne!(thread_of(Bytes::from(vec![7; PARSED_AT_ONCE + 1])).await, here);

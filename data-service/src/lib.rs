@@ -16,7 +16,7 @@ mod storage;
 mod writer;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,12 +30,13 @@ use estimand_web::{Role, Routes, ServedPart};
 
 use crate::core::alarms::Alarms;
 use crate::core::group::Retention;
+use crate::core::leftovers::Leftovers;
 use crate::core::log::Log;
 use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::{
-    bindings, history, metrics, names, node_labels, problems, read, speakers, watch, write,
+    bindings, history, metrics, names, node_labels, problems, producers, read, speakers, watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -59,6 +60,7 @@ struct Inner {
     stop: Stop,
     speakers: speakers::Speakers,
     labels: NodeLabels,
+    leftovers: Mutex<Leftovers>,
 }
 
 /// The options of the service.
@@ -124,6 +126,7 @@ impl DataService {
             stop,
             speakers: speakers::Speakers::default(),
             labels: NodeLabels::default(),
+            leftovers: Mutex::default(),
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
@@ -153,6 +156,10 @@ impl DataService {
 
     fn labels(&self) -> &NodeLabels {
         &self.0.labels
+    }
+
+    fn leftovers<T>(&self, look: impl FnOnce(&mut Leftovers) -> T) -> T {
+        look(&mut self.0.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn retention(&self) -> Arc<Retention> {
@@ -204,6 +211,7 @@ impl ServedPart for DataService {
             .add(Role::Service, write::mark_node, write::__path_mark_node)
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
             .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)
+            .add(Role::Service, producers::set_producers, producers::__path_set_producers)
             .add(Role::Service, write::set_retention, write::__path_set_retention)
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)

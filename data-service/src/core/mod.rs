@@ -5,6 +5,7 @@ pub mod alarms;
 pub mod bindings;
 pub mod entry;
 pub mod group;
+pub mod leftovers;
 pub mod log;
 pub mod numbers;
 pub mod operations;

@@ -3,13 +3,14 @@
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::names::NodeName;
+use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_web::{Failure, Query, exposition};
 
 use crate::DataService;
 use crate::figures::values::{Selection, ValueFigures};
-use crate::http::read::{Names, names_of, node_of};
+use crate::http::names::{AskedNames, Names};
+use crate::http::read::node_of;
 
 /// Values for Prometheus.
 ///
@@ -30,10 +31,14 @@ use crate::http::read::{Names, names_of, node_of};
 )]
 pub async fn metrics(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName"])?;
-    let names = names_of(query.get("dataName").or(Some("*")))?;
+    let names = AskedNames::parse(query.get("dataName").or(Some("*")))?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
-    service.snapshot()?;
-    let selection = Selection { names: (!names.is_empty()).then_some(names), node };
+    let snapshot = service.snapshot()?;
+    let names = match &names {
+        AskedNames::All => None,
+        some => Some(some.of(&snapshot).into_iter().filter_map(|name| DataName::parse(name).ok()).collect()),
+    };
+    let selection = Selection { names, node };
     Ok(exposition(Box::new(ValueFigures::new(service.0.clone(), selection))))
 }

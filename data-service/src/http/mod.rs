@@ -7,6 +7,7 @@ pub mod metrics;
 pub mod names;
 pub mod node_labels;
 pub mod problems;
+pub mod producers;
 pub mod read;
 pub mod speakers;
 pub mod watch;

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 28] = [
+const PATHS: [(&str, &[&str]); 29] = [
     ("/api/registry", &["get", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get"]),
     ("/api/registry/{dataName}/history", &["get"]),
@@ -27,6 +27,7 @@ const PATHS: [(&str, &[&str]); 28] = [
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
     ("/api/data/metrics", &["get"]),
+    ("/api/data/producers", &["put"]),
     ("/api/prometheus-targets", &["get"]),
     ("/api/bindings", &["get"]),
     ("/api/bindings/{dataName}", &["delete", "get", "put"]),

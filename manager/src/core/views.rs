@@ -8,6 +8,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::registration::{Registered, Replicas};
 use estimand_api::slot::{Doing, Instance, Status};
+use estimand_api::value::{Place, Producers};
 
 use super::Cluster;
 use super::model::RemainingNodes;
@@ -72,6 +73,23 @@ impl Cluster {
             running.map(|(node, _)| node.clone()).collect()
         };
         many.map(|(name, _)| (name.clone(), nodes_of(name))).collect()
+    }
+
+    /// What runs where; none before the registry was read. A node that is about to end an instance still runs it.
+    pub fn producers(&self, time_to_live: u64) -> Option<Producers> {
+        let registered = self.registered.as_ref()?;
+        let place = |(name, of): (&DataName, &Arc<Registered>)| {
+            let nodes =
+                || self.nodes.iter().filter(|(_, entry)| entry.runs(name)).map(|(node, _)| node.clone());
+            let place = match &of.registration {
+                registration if registration.answers_for_others() => Place::Anywhere,
+                _ if nodes().count() == self.nodes.len() => Place::All,
+                _ => Place::Nodes(nodes().collect()),
+            };
+            (name.clone(), place)
+        };
+        let nodes = self.nodes.keys().cloned().collect();
+        Some(Producers { time_to_live, nodes, names: registered.iter().map(place).collect() })
     }
 
     /// The nodes that may still run an unregistered name or an older version.

@@ -16,25 +16,30 @@ mod storage;
 mod writer;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
+use estimand_runtime::metrics::Pieces;
 use estimand_runtime::{Clock, PartReady, Readiness, Stop};
 use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 
 use crate::core::alarms::Alarms;
 use crate::core::group::Retention;
+use crate::core::leftovers::Leftovers;
 use crate::core::log::Log;
 use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
-use crate::http::{bindings, history, names, node_labels, problems, read, speakers, watch, write};
+use crate::http::{
+    bindings, history, metrics, names, node_labels, problems, producers, read, speakers, watch, write,
+};
 use figures::Figures;
+use figures::values::{Selection, ValueFigures};
 use queue::{Inbox, Submit};
 use storage::{Storage, Stored};
 use writer::{Fatal, Published, Writer};
@@ -55,6 +60,7 @@ struct Inner {
     stop: Stop,
     speakers: speakers::Speakers,
     labels: NodeLabels,
+    leftovers: Mutex<Leftovers>,
 }
 
 /// The options of the service.
@@ -120,6 +126,7 @@ impl DataService {
             stop,
             speakers: speakers::Speakers::default(),
             labels: NodeLabels::default(),
+            leftovers: Mutex::default(),
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
@@ -149,6 +156,10 @@ impl DataService {
 
     fn labels(&self) -> &NodeLabels {
         &self.0.labels
+    }
+
+    fn leftovers<T>(&self, look: impl FnOnce(&mut Leftovers) -> T) -> T {
+        look(&mut self.0.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn retention(&self) -> Arc<Retention> {
@@ -196,9 +207,11 @@ impl ServedPart for DataService {
             .add(Role::Write, write::batch, write::__path_batch)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
+            .add(Role::Read, metrics::metrics, metrics::__path_metrics)
             .add(Role::Service, write::mark_node, write::__path_mark_node)
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
             .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)
+            .add(Role::Service, producers::set_producers, producers::__path_set_producers)
             .add(Role::Service, write::set_retention, write::__path_set_retention)
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)
@@ -215,6 +228,10 @@ impl ServedPart for DataService {
         let published = &self.0.published;
         let (snapshot, log) = (published.snapshot.load_full(), published.log.load_full());
         self.0.figures.render(text, snapshot.as_deref(), log.as_deref(), &self.0.submit);
+    }
+
+    fn long_figures(&self) -> Pieces {
+        Box::new(ValueFigures::new(self.clone(), Selection::default()))
     }
 }
 

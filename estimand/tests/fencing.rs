@@ -99,7 +99,7 @@ fn an_orderly_stop_waits_for_nobody_who_only_listens() {
     // Stays open, and unused.
     idle.get("/healthz").expect_status(200);
     let mut watch = up.http().sse("/api/data/watch?dataName=*", &[]);
-    watch.next_event(PATIENCE);
+    watch.next_news(PATIENCE);
     let began = Instant::now();
     let status = up.terminate();
     let took = began.elapsed();
@@ -145,11 +145,11 @@ fn a_request_accepted_before_a_stop_is_answered() {
 fn a_watch_from_before_a_restart_begins_anew() {
     let mut up = process::estimand().start();
     write(&up.http(), "before").expect_status(201);
-    let id = up.http().sse("/api/data/watch?dataName=cpu", &[]).next_event(PATIENCE).id.unwrap();
+    let id = up.http().sse("/api/data/watch?dataName=cpu", &[]).next_news(PATIENCE).id.unwrap();
     up.restart_on_same_port();
     write(&up.http(), "after").expect_status(200);
     let mut watch = up.http().sse("/api/data/watch?dataName=cpu", &[("Last-Event-ID", &id)]);
-    let first = watch.next_event(PATIENCE);
+    let first = watch.next_news(PATIENCE);
     assert_eq!((first.event.as_str(), &first.json()["reason"]), ("snapshot", &json!("gone")));
     assert_eq!(first.json()["values"][0]["dataValue"], "after");
 }

@@ -31,7 +31,7 @@ use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
 use http::uploads::{self, Uploads};
-use http::{agents, changes, instances, nodes};
+use http::{agents, changes, discovery, instances, nodes};
 use leadership::{Leadership, NotLeading};
 use metrics::Figures;
 use storage::Storage;
@@ -158,6 +158,7 @@ impl ServedPart for Manager {
             .add(Role::Node, uploads::get, uploads::__path_get)
             .add(Role::Read, nodes::list, nodes::__path_list)
             .add(Role::Read, nodes::get, nodes::__path_get)
+            .add(Role::Read, discovery::targets, discovery::__path_targets)
             .add(Role::Operate, nodes::remove, nodes::__path_remove)
             .add(Role::Operate, nodes::cordon, nodes::__path_cordon)
             .add(Role::Operate, nodes::uncordon, nodes::__path_uncordon)

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use estimand_api::names::DataName;
 use estimand_api::node::NodeState;
 use estimand_runtime::metrics::{Counter, Exposition, Gauge, Kind};
 
+use crate::core::RunCount;
 use crate::leadership::Leadership;
 
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ impl Figures {
 }
 
 fn write_cluster(out: &mut Exposition<'_>, leadership: &Leadership) {
-    let (nodes, instances, registered, runs) = leadership.with(|state| {
+    let (nodes, instances, registered, runs, counts) = leadership.with(|state| {
         let nodes = state.cluster.node_views();
         let mut states: BTreeMap<&str, u64> = BTreeMap::new();
         for instance in state.cluster.instance_views(None, None) {
@@ -67,6 +69,7 @@ fn write_cluster(out: &mut Exposition<'_>, leadership: &Leadership) {
             states,
             state.registrations.as_ref().map_or(0, |registrations| registrations.len()),
             state.runs.len(),
+            state.cluster.run_counts(),
         )
     });
     out.single(
@@ -91,5 +94,40 @@ fn write_cluster(out: &mut Exposition<'_>, leadership: &Leadership) {
     out.family(name, Kind::Gauge, "Instances by what they do.");
     for (doing, count) in instances {
         out.sample(name, &[("doing", doing)], count as f64);
+    }
+    write_registrations(out, &counts);
+}
+
+/// Each registration, so that one can be told of those that fail.
+fn write_registrations(out: &mut Exposition<'_>, counts: &BTreeMap<DataName, (RunCount, u64)>) {
+    type Count = fn(&(RunCount, u64)) -> u64;
+    let families: [(&str, Kind, &str, Count); 5] = [
+        (
+            "estimand_registration_runs_total",
+            Kind::Counter,
+            "Runs that have ended, on all nodes; of a stream, values.",
+            |of| of.0.runs,
+        ),
+        ("estimand_registration_failures_total", Kind::Counter, "Those of them that failed.", |of| {
+            of.0.failures
+        }),
+        ("estimand_registration_timeouts_total", Kind::Counter, "Those of them that took too long.", |of| {
+            of.0.timeouts
+        }),
+        (
+            "estimand_registration_quarantined_total",
+            Kind::Counter,
+            "Values that were not as declared, and were kept from readers.",
+            |of| of.0.quarantined,
+        ),
+        ("estimand_registration_failing_nodes", Kind::Gauge, "Nodes on which the last run failed.", |of| {
+            of.1
+        }),
+    ];
+    for (metric, kind, help, count) in families {
+        out.family(metric, kind, help);
+        for (name, of) in counts {
+            out.sample(metric, &[("data_name", name.as_str())], count(of) as f64);
+        }
     }
 }

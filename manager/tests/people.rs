@@ -53,6 +53,27 @@ fn nodes_and_instances_are_shown() {
 }
 
 #[test]
+fn nodes_are_targets_for_prometheus() {
+    let (world, (_folder, store)) = (World::start(), sqlite());
+    let manager = Running::start(&store, &world);
+    let mut agent = Agent::new(manager.serving.address, "n1");
+    agent.labels = json!({ "zone": "a", "x.y/z-1": "" });
+    agent.beat(0);
+    let targets =
+        |query: &str| manager.get(&format!("/api/prometheus-targets{query}")).expect_status(200).json();
+    let labels = json!({
+        "__meta_estimand_node": "n1", "__meta_estimand_hostname": "", "__meta_estimand_state": "ready",
+        "__meta_estimand_cordoned": "false", "__meta_estimand_label_zone": "a", "__meta_estimand_label_x_y_z_1": "",
+    });
+    assert_eq!(targets(""), json!([{ "targets": ["n1"], "labels": labels }]));
+    assert_eq!(targets("?port=9100")[0]["targets"], json!(["n1:9100"]));
+    for wrong in ["?port=0", "?port=x", "?port=65536", "?ports=1"] {
+        refused(manager.get(&format!("/api/prometheus-targets{wrong}")), 400);
+    }
+    manager.stop();
+}
+
+#[test]
 fn a_notice_counts_only_if_the_registry_agrees() {
     let (world, (_folder, store)) = (World::start(), sqlite());
     let a = registration("a", 1, &json!({}));

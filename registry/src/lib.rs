@@ -264,5 +264,24 @@ impl ServedPart for Registry {
         out.single("estimand_registrations", Kind::Gauge, "Registrations held.", registrations.len() as f64);
         let help = "Stored registrations that cannot be read and are not in effect.";
         out.single("estimand_registrations_unreadable", Kind::Gauge, help, registrations.unreadable() as f64);
+        write_units(&mut out, &registrations);
+    }
+}
+
+/// The declared units, as a family of their own that is joined to the values by name and path.
+fn write_units(out: &mut Exposition<'_>, registrations: &Registrations) {
+    let metric = "estimand_registration_unit";
+    out.family(
+        metric,
+        Kind::Gauge,
+        "The declared unit of the values of a name, or of a place in them; always 1.",
+    );
+    let readable = registrations.names().filter_map(|name| registrations.get(name.as_str())?.readable());
+    for entry in readable {
+        let registration = &entry.registered.registration;
+        for (path, unit) in registration.expect.units() {
+            let all = [("data_name", registration.data_name.as_str()), ("unit", unit), ("path", path)];
+            out.sample(metric, if path.is_empty() { &all[..2] } else { &all }, 1.0);
+        }
     }
 }

@@ -234,18 +234,18 @@ impl Group {
                 .cloned()
                 .collect(),
         };
-        for node in &nodes {
-            let revision = self.next_revision();
-            if let Some((cell, _)) = self.next.cell(name.as_str(), node.as_str()) {
-                self.put.remove(&address(cell));
-            }
-            self.next.remove(name, node);
-            self.changes.push(Change::Removed { name: name.clone(), node: node.clone(), revision });
-        }
+        nodes.iter().for_each(|node| self.take_out(name, node));
         self.past
             .retain(|entry| entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node));
         self.forget.push((name.clone(), node.cloned()));
         Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
+    }
+
+    /// A value that is taken out is not put any more.
+    pub fn withdraw(&mut self, name: &DataName, node: &NodeName) {
+        if let Some((cell, _)) = self.next.cell(name.as_str(), node.as_str()) {
+            self.put.remove(&address(cell));
+        }
     }
 
     pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {

@@ -5,6 +5,7 @@
 //! cell. So a reader sees all of a group of writes or none of it, over any number of names, and holds no
 //! lock; and replacing a value copies nothing.
 
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -115,6 +116,14 @@ impl<'s> Values<'s> {
     pub fn all(self) -> impl Iterator<Item = ShownValue<'s>> + use<'s> {
         let view = self.view();
         self.entries().filter_map(move |entry| view.show(entry))
+    }
+
+    /// What is shown of the nodes behind one, in the order of their names.
+    pub fn after(self, node: Option<&NodeName>) -> impl Iterator<Item = ShownValue<'s>> + use<'s> {
+        let (view, revision) = (self.view(), self.revision);
+        let from = node.map_or(Unbounded, |node| Excluded(node.clone()));
+        let cells = self.table.nodes.range((from, Unbounded));
+        cells.filter_map(move |(_, cell)| view.show(cell.at(revision)?))
     }
 
     /// All that there is, in the order of the nodes' names.

@@ -3,9 +3,11 @@
 pub mod bindings;
 pub mod clock_skew;
 pub mod history;
+pub mod metrics;
 pub mod names;
 pub mod node_labels;
 pub mod problems;
+pub mod producers;
 pub mod read;
 pub mod speakers;
 pub mod watch;

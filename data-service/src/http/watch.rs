@@ -41,7 +41,8 @@ const CHUNK: usize = 512;
 /// Watches names.
 ///
 /// Events: `snapshot` (`revision`, `reason`, `values`), `change` (a value), `delete` (`dataName`, `nodeName`,
-/// `revision`). The id of an event is its revision; `Last-Event-ID` resumes after it, or, if that is too long
+/// `revision`), `settled` (`revision`: all changes up to it have been sent, so that nothing which was written together
+/// with the changes before it is still to come). The id of an event is its revision; `Last-Event-ID` resumes after it, or, if that is too long
 /// ago, begins with a snapshot whose reason is `gone`. When a watched name is bound to something else, a snapshot
 /// whose reason is `rebound` says all that it serves from then on.
 #[utoipa::path(
@@ -188,9 +189,7 @@ impl Watcher {
             self.seen = Some(last);
             if !out.is_empty() {
                 if last == snapshot.revision {
-                    // All that was written together has been sent; a client that waits for that need not
-                    // guess.
-                    out.extend_from_slice(b": settled\n\n");
+                    push_settled(&mut out, last);
                 }
                 return Some(Bytes::from(out));
             }
@@ -300,6 +299,15 @@ async fn relabelled(choice: Option<&mut NodeChoice>) {
         Some(choice) => choice.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// All that was written together has been sent; a client that waits for that need not guess. Clients of an earlier
+/// version know it by the comment.
+fn push_settled(out: &mut Vec<u8>, revision: u64) {
+    out.extend_from_slice(b": settled\nevent: settled\ndata: {\"revision\":");
+    push_number(out, revision);
+    out.extend_from_slice(b"}\n");
+    push_id(out, revision);
 }
 
 fn push_id(out: &mut Vec<u8>, revision: u64) {

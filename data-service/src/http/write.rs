@@ -153,11 +153,11 @@ pub async fn batch(
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let mut writes = Write::parse_batch(&body.0)?;
+    let body_bytes = body.0.len();
+    let mut writes = body.parse(Write::parse_batch).await?;
     clock_skew::correct(&req, service.now(), &mut writes)?;
     service.speakers().check(&who, &writes).await?;
-    let bytes = room_of(writes.len(), body.0.len());
-    drop(body);
+    let bytes = room_of(writes.len(), body_bytes);
     Ok(json(&service.submit(writes, bytes).await?))
 }
 

@@ -69,7 +69,9 @@ fn a_single_run_of_a_killed_agent_goes_on_elsewhere() {
     let left: Vec<_> = ran_there.into_iter().filter(|pid| processes::is_alive(*pid)).collect();
     assert_eq!(left, Vec::<u32>::new(), "a killed agent leaves nothing");
     let on = moved(&services);
-    plane.wait_value_state("only", "n1", "node-lost");
+    wait::until(PATIENCE, "the former value of what has moved to be dropped", || {
+        plane.value("only", "n1").is_err().then_some(())
+    });
     assert!(
         epoch_of_role(server, &url) > epoch,
         "what moved comes after what was before, whatever the clocks say"

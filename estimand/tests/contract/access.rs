@@ -155,12 +155,12 @@ fn a_watch_ends_with_the_token_that_opened_it(target: &Target) {
     let path = format!("{WATCH}?dataName={name}");
     let shown = format!("Bearer {secret}");
     let mut events = target.data.sse(&path, &[("Authorization", &shown)]);
-    events.next_event(PATIENCE);
+    events.next_news(PATIENCE);
     let mut others = target.data.sse(&path, &[]);
-    others.next_event(PATIENCE);
+    others.next_news(PATIENCE);
     let nobody = Http::new(&format!("http://{}", target.data_address)).showing(None);
     let mut open = nobody.sse(&path, &[]);
-    open.next_event(PATIENCE);
+    open.next_news(PATIENCE);
 
     revoke(target, &reader);
     assert_eq!(events.try_next(PATIENCE).unwrap(), None, "it ends in good order");
@@ -168,7 +168,7 @@ fn a_watch_ends_with_the_token_that_opened_it(target: &Target) {
     // Those of others go on.
     target.write(&name, "n", 1);
     for events in [&mut others, &mut open] {
-        assert_eq!(events.next_event(PATIENCE).event, "change");
+        assert_eq!(events.next_news(PATIENCE).event, "change");
     }
 }
 
@@ -180,7 +180,7 @@ fn a_watch_ends_when_its_token_expires(target: &Target) {
     let mut events = wait::until_ok(PATIENCE, "the data service to know the token", || {
         target.data.try_sse(&path, &[("Authorization", &shown)])
     });
-    events.next_event(PATIENCE);
+    events.next_news(PATIENCE);
     assert_eq!(events.try_next(PATIENCE).unwrap(), None);
     let answer = ask(&target.data, "GET", &path, Some(&secret));
     assert!(problem(&answer, 401)["detail"].as_str().unwrap().contains("expired at"), "{answer}");

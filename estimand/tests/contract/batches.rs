@@ -12,6 +12,7 @@ on_every_target!(
     a_batch_may_be_as_large_as_promised,
     past_the_limits_nothing_is_done,
     an_empty_batch_does_nothing,
+    a_value_of_a_slot_that_moved_is_dropped,
 );
 
 fn item(name: &str, node: &str, value: impl Into<Value>) -> Value {
@@ -33,6 +34,33 @@ fn a_batch_counts_what_it_did(target: &Target) {
     assert_eq!(target.values(&format!("dataName={name}")), [1, 22, 3], "the last of the same wins");
     let read = target.data.get(&format!("/api/data?dataName={name}"));
     assert!(revision_of(&read) >= done["revision"].as_u64().unwrap());
+}
+
+fn a_value_of_a_slot_that_moved_is_dropped(target: &Target) {
+    let (name, other) = (target.name("moved"), target.name("moved"));
+    let of = |name: &str, node: &str, epoch: u64| {
+        let provenance = json!({"version": 1});
+        json!({"dataName": name, "nodeName": node, "dataValue": epoch, "epoch": epoch, "sequence": 1, "provenance": provenance})
+    };
+    let plain = json!({"dataName": name, "nodeName": "plain", "dataValue": 0});
+    let batch = json!([of(&name, "n1", 1), of(&name, "n2", 2), plain, of(&other, "n1", 1)]);
+    send(target, &batch).expect_status(200);
+    let said = json!({"timeToLive": 3600, "nodes": ["n1", "n2"], "names": {name.as_str(): ["n2"]}});
+    let put = |body: &Value| target.data.send_json("PUT", "/api/data/producers", body);
+    assert_eq!(put(&said).expect_status(200).json(), json!({"dropped": 1}));
+    assert_eq!(target.values(&format!("dataName={name}")), [2, 0]);
+    // What is not known to run anywhere has its time to live.
+    assert_eq!(target.values(&format!("dataName={other}")), [1]);
+    assert_eq!(put(&said).expect_status(200).json(), json!({"dropped": 0}));
+    for (body, field) in [
+        (json!({"timeToLive": -1, "nodes": [], "names": {}}), "timeToLive"),
+        (json!({"timeToLive": 1, "nodes": ["a b"], "names": {}}), "nodes"),
+        (json!({"timeToLive": 1, "nodes": [], "names": {"a b": "all"}}), "names.a b"),
+        (json!({"timeToLive": 1, "nodes": [], "names": {"a": "some"}}), "names.a"),
+        (json!({"timeToLive": 1, "nodes": [], "names": {}, "x": 1}), "x"),
+    ] {
+        wrong_field(&put(&body), field);
+    }
 }
 
 fn a_bad_item_is_named_and_nothing_is_written(target: &Target) {

@@ -151,7 +151,7 @@ fn watch(target: &Target, query: &str) -> EventReader {
 /// The next event, which must be of this kind; its content.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> Value {
-    let event = events.next_event(PATIENCE);
+    let event = events.next_news(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     event.json()
 }

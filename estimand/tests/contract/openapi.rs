@@ -5,14 +5,19 @@
 
 use std::collections::BTreeSet;
 
+use estimand_testkit::http::Http;
 use serde_json::Value;
 
 use crate::target::{self, Target};
 
-on_every_target!(the_description_is_complete, references_lead_somewhere);
+on_every_target!(
+    the_description_is_complete,
+    references_lead_somewhere,
+    every_operation_says_what_a_caller_must_show
+);
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 26] = [
+const PATHS: [(&str, &[&str]); 29] = [
     ("/api/registry", &["get", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get"]),
     ("/api/registry/{dataName}/history", &["get"]),
@@ -21,6 +26,9 @@ const PATHS: [(&str, &[&str]); 26] = [
     ("/api/data/batch", &["post"]),
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
+    ("/api/data/metrics", &["get"]),
+    ("/api/data/producers", &["put"]),
+    ("/api/prometheus-targets", &["get"]),
     ("/api/bindings", &["get"]),
     ("/api/bindings/{dataName}", &["delete", "get", "put"]),
     ("/api/bindings/{dataName}/history", &["get"]),
@@ -41,7 +49,7 @@ const PATHS: [(&str, &[&str]); 26] = [
     ("/readyz", &["get"]),
 ];
 
-fn description(http: &estimand_testkit::http::Http) -> Value {
+fn description(http: &Http) -> Value {
     let answer = http.get("/openapi.json").expect_status(200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     answer.json()
@@ -79,6 +87,47 @@ fn references_lead_somewhere(target: &Target) {
         }
         assert!(!references.is_empty());
     }
+}
+
+/// A caller that shows nothing is refused where the description says so, and nowhere else.
+fn every_operation_says_what_a_caller_must_show(target: &Target) {
+    for http in target.services() {
+        let document = description(http);
+        assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+        let nobody = Http::new(&format!("http://{}", http.authority())).showing(None);
+        let mut asked = 0;
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for (method, operation) in operations.as_object().unwrap() {
+                let security =
+                    operation["security"].as_array().unwrap_or_else(|| panic!("{method} {path}: nothing"));
+                let is_free = security.is_empty() || security.contains(&serde_json::json!({}));
+                if method == "get" && path.ends_with("watch") {
+                    continue;
+                }
+                let path = path.replace(['{', '}'], "");
+                let status = nobody.request(&method.to_uppercase(), &path, &[], b"").status;
+                assert_eq!(status == 401, !is_free, "{method} {path}: {status}, but {security:?}");
+                asked += 1;
+            }
+        }
+        assert!(asked > 4);
+    }
+}
+
+/// Generators of clients do not know `const`.
+#[test]
+fn a_choice_of_one_value_is_an_enum() {
+    fn check(value: &Value) {
+        match value {
+            Value::Object(map) => {
+                assert!(!matches!(map.get("const"), Some(Value::String(_))), "{value}");
+                map.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => {}
+        }
+    }
+    check(&description(&target::SQLITE_UP.data));
 }
 
 fn collect(value: &Value, references: &mut BTreeSet<String>) {

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use crate::answers::problem;
+use crate::answers::{problem, wrong_field};
 use crate::target::Target;
 
 on_every_target!(
     services_are_alive_and_ready,
     figures_are_valid_exposition,
-    a_number_is_a_gauge,
+    every_number_is_a_series,
+    a_value_with_too_many_numbers_shows_some_and_counts_the_others,
     unknown_paths_and_methods_are_problems,
     a_request_keeps_its_name,
     malformed_http_is_refused,
@@ -35,7 +36,8 @@ fn figures_are_valid_exposition(target: &Target) {
         check_exposition(answer.text());
         assert!(answer.text().contains("estimand_http_requests"), "requests are counted");
     }
-    assert!(!target.data.get("/metrics").text().contains(&name), "a text is no gauge");
+    let numbers = format!("estimand_value{{data_name=\"{name}\"");
+    assert!(!target.data.get("/metrics").text().contains(&numbers), "a text is no number");
     target.data.get(&format!("/api/data?dataName={name}"));
     for figure in ["estimand_commits_total ", "estimand_values ", "estimand_revision "] {
         let text = target.data.get("/metrics").text().to_owned();
@@ -66,20 +68,66 @@ fn check_exposition(text: &str) {
     }
 }
 
-fn a_number_is_a_gauge(target: &Target) {
+/// The series of a name, without those that change by themselves.
+fn series(target: &Target, path: &str, name: &str) -> Vec<String> {
+    let text = target.data.get(path).expect_status(200).text().to_owned();
+    check_exposition(&text);
+    let of_name = text.lines().filter(|line| line.contains(&format!("data_name=\"{name}\"")));
+    let mut found: Vec<String> =
+        of_name.map(|line| line.replace(&format!("data_name=\"{name}\","), "")).collect();
+    for line in found.iter_mut().filter(|line| line.starts_with("estimand_value_age_seconds")) {
+        let (series, age) = line.rsplit_once(' ').unwrap();
+        assert!((0.0..600.0).contains(&age.parse::<f64>().unwrap()), "{line}");
+        *line = series.to_owned();
+    }
+    found.sort_unstable();
+    found
+}
+
+fn every_number_is_a_series(target: &Target) {
     let name = target.name("figure");
-    for (node, value) in [("n1", json!(0.42)), ("n2", json!(-3)), ("n3", json!("0.42")), ("n4", json!([1]))] {
+    for (node, value) in [
+        ("n1", json!(0.42)),
+        ("n2", json!({"used": {"/": -3, "ok": true}, "text": "1", "list": [{"x": 1e3}], "none": null})),
+        ("n3", json!("0.42")),
+    ] {
         target.write(&name, node, value);
     }
     target.put(&json!({"dataName": name, "nodeName": "n2", "state": "failed"}));
-    let text = target.data.get("/metrics").expect_status(200).text().to_owned();
-    let mut gauges: Vec<&str> = text.lines().filter(|line| line.contains(&format!("\"{name}\""))).collect();
-    gauges.sort_unstable();
-    let expected = [
-        format!("estimand_value{{data_name=\"{name}\",node=\"n1\",state=\"fresh\"}} 0.42"),
-        format!("estimand_value{{data_name=\"{name}\",node=\"n2\",state=\"failed\"}} -3"),
+    let of_n2 = [
+        "estimand_value_age_seconds{node=\"n2\"}",
+        "estimand_value_state{node=\"n2\"} 2",
+        "estimand_value{node=\"n2\",path=\"/list/0/x\"} 1000.0",
+        "estimand_value{node=\"n2\",path=\"/used/ok\"} 1",
+        "estimand_value{node=\"n2\",path=\"/used/~1\"} -3",
     ];
-    assert_eq!(gauges, expected);
+    let mut expected: Vec<&str> = of_n2.to_vec();
+    expected.extend([
+        "estimand_value_age_seconds{node=\"n1\"}",
+        "estimand_value_age_seconds{node=\"n3\"}",
+        "estimand_value_state{node=\"n1\"} 0",
+        "estimand_value_state{node=\"n3\"} 0",
+        "estimand_value{node=\"n1\"} 0.42",
+    ]);
+    expected.sort_unstable();
+    assert_eq!(series(target, "/metrics", &name), expected);
+    let of_name = series(target, &format!("/api/data/metrics?dataName={name}"), &name);
+    assert_eq!(of_name, expected);
+    assert_eq!(series(target, "/api/data/metrics?dataNode=n2", &name), of_n2);
+    let other = target.data.get("/api/data/metrics?dataName=nothing").expect_status(200).text().to_owned();
+    assert!(!other.contains(&name), "only what is asked for");
+    wrong_field(&target.data.get("/api/data/metrics?dataName=a%20b"), "dataName");
+}
+
+fn a_value_with_too_many_numbers_shows_some_and_counts_the_others(target: &Target) {
+    let name = target.name("figure");
+    target.write(&name, "n", json!({"all": (0..300).collect::<Vec<_>>(), "top": 7}));
+    let path = format!("/api/data/metrics?dataName={name}");
+    let numbers = series(target, &path, &name).into_iter().filter(|line| line.starts_with("estimand_value{"));
+    assert_eq!(numbers.count(), 256);
+    let text = target.data.get(&path).expect_status(200).text().to_owned();
+    assert!(text.contains("path=\"/top\"} 7\n"), "what is nearest to the top is shown first");
+    assert!(text.ends_with("\nestimand_value_left_out 45\n"), "{text}");
 }
 
 fn unknown_paths_and_methods_are_problems(target: &Target) {

@@ -84,7 +84,7 @@ fn a_bound_part_is_watched(target: &Target) {
     put(target, &stable, &json!({"to": one, "field": "/value"})).expect_status(200);
     let mut events = target.data.sse(&format!("/api/data/watch?dataName={stable}"), &[]);
     let mut next = |kind: &str| {
-        let event = events.next_event(PATIENCE);
+        let event = events.next_news(PATIENCE);
         assert_eq!(event.event, kind, "{event:?}");
         let content = event.json();
         json!([content["dataName"], content["nodeName"], content["dataValue"], content["values"]])
@@ -119,7 +119,7 @@ fn a_bound_part_has_a_past_and_a_gauge(target: &Target) {
     assert_eq!(shown, [json!([stable, 1]), json!([stable, 3])]);
     let metrics = target.data.get("/metrics").expect_status(200);
     for line in [
-        format!("estimand_value{{data_name=\"{stable}\",node=\"n\",state=\"fresh\"}} 3"),
+        format!("estimand_value{{data_name=\"{stable}\",node=\"n\"}} 3"),
         format!("estimand_binding{{data_name=\"{stable}\",to=\"{estimator}\",field=\"/value\"}} 1"),
     ] {
         assert!(metrics.text().lines().any(|one| one == line), "{line}");

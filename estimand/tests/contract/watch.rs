@@ -5,6 +5,7 @@ use estimand_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
+use std::time::Duration;
 
 use crate::answers::{column, revision_of, unknown_input, wrong_field, wrong_input};
 use crate::target::Target;
@@ -20,6 +21,7 @@ on_every_target!(
     a_swap_that_was_missed_is_told_before_what_came_before_it,
     a_bound_name_is_watched_under_its_own_name,
     a_batch_arrives_in_order,
+    a_watch_says_that_all_has_been_sent,
     everything_is_watched_with_a_star,
     wrong_watches_are_refused,
 );
@@ -35,7 +37,7 @@ fn resume(target: &Target, names: &str, id: &str) -> EventReader {
 /// The next event, which must be of this kind; its id and its content.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> (String, Value) {
-    let event: Event = events.next_event(PATIENCE);
+    let event: Event = events.next_news(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     let content = event.json();
     let id = event.id.clone().unwrap_or_else(|| panic!("no id: {event:?}"));
@@ -246,6 +248,27 @@ fn a_batch_arrives_in_order(target: &Target) {
     }
 }
 
+/// As an event, which every client of server-sent events passes on; comments they drop.
+fn a_watch_says_that_all_has_been_sent(target: &Target) {
+    let name = target.name("watch");
+    let mut events = watch(target, &name);
+    snapshot(&mut events, None);
+    // Other checks write at the same time, and what is not the last of all is not settled: so more than once.
+    for round in 0.. {
+        assert!(round < 1_000, "nothing is ever settled");
+        let batch: Vec<Value> =
+            ["n", "m"].map(|node| json!({"dataName": name, "nodeName": node, "dataValue": round})).to_vec();
+        target.data.send_json("POST", "/api/data/batch", &json!(batch)).expect_status(200);
+        next(&mut events, "change");
+        let last = next(&mut events, "change").1["revision"].clone();
+        let Ok(Some(event)) = events.try_next(Duration::from_millis(200)) else { continue };
+        assert_eq!(event.event, "settled", "{event:?}");
+        assert_eq!(event.json(), json!({ "revision": last }));
+        assert_eq!(event.id, Some(last.to_string()));
+        break;
+    }
+}
+
 fn everything_is_watched_with_a_star(target: &Target) {
     let (before, later) = (target.name("watch"), target.name("watch"));
     target.write(&before, "n", 1);
@@ -255,7 +278,7 @@ fn everything_is_watched_with_a_star(target: &Target) {
     target.write(&later, "n", 2);
     // Other checks write at the same time; theirs are heard as well.
     loop {
-        let event = events.next_event(PATIENCE);
+        let event = events.next_news(PATIENCE);
         if event.json()["dataName"] == *later {
             assert_eq!((event.event.as_str(), &event.json()["dataValue"]), ("change", &json!(2)));
             break;

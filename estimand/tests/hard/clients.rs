@@ -146,7 +146,7 @@ fn thousands_of_watchers_harm_nobody() {
     let mut watchers: Vec<_> = (0..count)
         .map(|_| {
             let mut watch = http.sse("/api/data/watch?dataName=rare", &[]);
-            assert_eq!(watch.next_event(PATIENCE).event, "snapshot");
+            assert_eq!(watch.next_news(PATIENCE).event, "snapshot");
             watch
         })
         .collect();
@@ -157,7 +157,7 @@ fn thousands_of_watchers_harm_nobody() {
     // They are there: each is told.
     put(&http, "rare", 7).expect_status(201);
     for watch in &mut watchers {
-        assert_eq!(watch.next_event(PATIENCE).json()["dataValue"], 7);
+        assert_eq!(watch.next_news(PATIENCE).json()["dataValue"], 7);
     }
 }
 
@@ -194,7 +194,7 @@ fn watchers_that_never_read_cost_a_socket_each() {
     assert!(grown < 96 << 20, "{} MiB", mebibytes(grown));
     check_unharmed("with watchers that never read", &before, &reads(&up));
     let mut watch = http.sse("/api/data/watch?dataName=late", &[]);
-    watch.next_event(PATIENCE);
+    watch.next_news(PATIENCE);
     put(&http, "late", 1).expect_status(201);
-    assert_eq!(watch.next_event(PATIENCE).event, "change");
+    assert_eq!(watch.next_news(PATIENCE).event, "change");
 }

@@ -161,7 +161,7 @@ fn nothing_grows_in_the_long_run() {
         let name = format!("guest_{}", rounds % 50);
         plane.register(&place.counting(&name));
         let mut watch = services.up.http().sse("/api/data/watch?dataName=*", &[]);
-        watch.next_event(PATIENCE);
+        watch.next_news(PATIENCE);
         for _ in 0..LOOKS {
             load.wait_for_progress(5);
             let done = goals.of(load.values() + bulk.values(), runs(plane));

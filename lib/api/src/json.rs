@@ -7,6 +7,7 @@
 //! line. Numbers and strings are kept to the letter.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -51,7 +52,30 @@ pub fn compact(text: &str) -> Result<Cow<'_, str>, JsonError> {
 /// One open array or object; an object remembers its keys.
 enum Open<'a> {
     Array,
-    Object { keys: Vec<Cow<'a, str>>, expects_key: bool },
+    Object { keys: Keys<'a>, expects_key: bool },
+}
+
+/// The keys of one object. Few are searched one by one, which is fastest; of many each is found at once.
+#[derive(Default)]
+struct Keys<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Keys<'a> {
+    const FEW: usize = 32;
+
+    /// Adds a key; an error with the key if it is there already.
+    fn add(&mut self, key: Cow<'a, str>) -> Result<(), Cow<'a, str>> {
+        if self.few.contains(&key) || self.many.contains(&key) {
+            return Err(key);
+        }
+        match self.few.len() {
+            0..Self::FEW => self.few.push(key),
+            _ => drop(self.many.insert(key)),
+        }
+        Ok(())
+    }
 }
 
 struct Scan<'a> {
@@ -67,7 +91,7 @@ impl<'a> Scan<'a> {
     /// Takes the token that starts at `at` and returns where the next one starts.
     fn token(&mut self, at: usize) -> Result<usize, JsonError> {
         match self.text.as_bytes()[at] {
-            b'{' => self.enter(Open::Object { keys: Vec::new(), expects_key: true })?,
+            b'{' => self.enter(Open::Object { keys: Keys::default(), expects_key: true })?,
             b'[' => self.enter(Open::Array)?,
             b'}' | b']' => drop(self.open.pop()),
             b',' => {
@@ -104,14 +128,8 @@ impl<'a> Scan<'a> {
         }
         if let Some(Open::Object { keys, expects_key: expects_key @ true }) = self.open.last_mut() {
             *expects_key = false;
-            let key = unescape(token);
-            if keys.contains(&key) {
+            if let Err(key) = keys.add(unescape(token)) {
                 return Err(JsonError::DuplicateKey(shorten(&key)));
-            }
-            keys.push(key);
-            // Objects of many keys would make the search above quadratic; past this they are looked up in order.
-            if keys.len() > 32 {
-                return self.many_keys(next);
             }
         }
         Ok(next)
@@ -128,22 +146,6 @@ impl<'a> Scan<'a> {
             true => Ok(start + length),
             false => Err(JsonError::NumberTooLarge(shorten(token))),
         }
-    }
-
-    /// Keeps the keys of a large object sorted so that a duplicate is found by comparing neighbours.
-    fn many_keys(&mut self, next: usize) -> Result<usize, JsonError> {
-        if let Some(Open::Object { keys, .. }) = self.open.last_mut()
-            && let Some(key) = keys.pop()
-        {
-            if keys.len() == 32 {
-                keys.sort();
-            }
-            match keys.binary_search(&key) {
-                Ok(_) => return Err(JsonError::DuplicateKey(shorten(&key))),
-                Err(place) => keys.insert(place, key),
-            }
-        }
-        Ok(next)
     }
 
     fn skip_white_space(&mut self, start: usize) -> usize {

@@ -1,5 +1,6 @@
 //! A value as it is read, and the states it can be in.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -53,6 +54,29 @@ impl FromStr for State {
             .find(|state| state.as_str() == text)
             .ok_or_else(|| format!("`{text}` is not a state: one of fresh, stale, failed, node-lost"))
     }
+}
+
+/// What runs where, as the manager tells the data service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Producers {
+    /// For how many seconds a value is kept that nothing renews any more.
+    pub time_to_live: u64,
+    /// All nodes.
+    pub nodes: Vec<NodeName>,
+    pub names: BTreeMap<DataName, Place>,
+}
+
+/// Where a name is produced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// On all nodes.
+    All,
+    /// By a slot that answers for nodes which only it knows.
+    Anywhere,
+    #[serde(untagged)]
+    Nodes(Vec<NodeName>),
 }
 
 /// The latest answer for a data name on a node.

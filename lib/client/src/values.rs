@@ -16,7 +16,7 @@ use estimand_api::problem::kind;
 use estimand_api::registration::History;
 use estimand_api::selector::Selector;
 use estimand_api::value::{
-    BatchWritten, Binding, Changed, Deleted, PastValue, Served, State, Swap, Value, Written,
+    BatchWritten, Binding, Changed, Deleted, PastValue, Producers, Served, State, Swap, Value, Written,
 };
 use estimand_api::write::Write;
 
@@ -221,6 +221,12 @@ impl Client {
     /// Sets the labels of all nodes.
     pub async fn set_labels(&self, labels: &BTreeMap<NodeName, LabelMap>) -> Result<(), Error> {
         self.put(&["api", "data", "labels"], json!(labels).to_string().into_bytes()).await.map(drop)
+    }
+
+    /// Says what runs where: the data service drops values that nothing renews any more.
+    pub async fn set_producers(&self, producers: &Producers) -> Result<(), Error> {
+        let body = serde_json::to_vec(producers).unwrap_or_default();
+        self.put(&["api", "data", "producers"], body).await.map(drop)
     }
 
     pub async fn bindings(&self) -> Result<Vec<Binding>, Error> {

@@ -24,7 +24,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longer than the pause in which the service sends a comment to show that it is there.
 const SILENCE: Duration = Duration::from_secs(40);
-/// The comment by which the service says that the events so far are all of one snapshot.
+/// The comment by which a service of an earlier version says that the events so far are all of one snapshot. One of
+/// today sends it together with the event `settled`.
 const SETTLED: &[u8] = b": settled";
 /// The longest event: a snapshot of very many values.
 const MAX_EVENT_BYTES: usize = 1 << 30;
@@ -201,8 +202,8 @@ impl Watch {
         }
     }
 
-    /// Takes the next whole event out of the buffer, or the comment that a snapshot is complete (an inner none); other
-    /// comments and unknown events are passed over.
+    /// Takes the next whole event out of the buffer; `settled`, which says that a snapshot is complete, is an inner
+    /// none. Comments and unknown events are passed over.
     fn take_event(&mut self) -> Result<Option<Option<Event>>, Error> {
         while let Some(end) = find_blank_line(&self.buffer, &mut self.scanned) {
             let block = self.buffer.split_to(end + 2).freeze();
@@ -215,6 +216,7 @@ impl Watch {
                 "snapshot" => serde_json::from_slice::<Snapshot>(&block.data).map(Event::from),
                 "change" => serde_json::from_slice::<Value>(&block.data).map(|v| Event::Change(Box::new(v))),
                 "delete" => serde_json::from_slice::<Gone>(&block.data).map(Event::from),
+                "settled" => return Ok(Some(None)),
                 _ => continue,
             };
             let event = read.map_err(|e| Error::Unexpected {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::header::CONTENT_LENGTH;
-use actix_web::web::ThinData;
+use actix_web::web::{self, ThinData};
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
 use estimand_api::problem::{FieldError, Problem, kind};
@@ -25,6 +25,9 @@ use crate::failure::Failure;
 /// How long the whole body may take to arrive.
 pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The largest body that is parsed by the worker which received it.
+const PARSED_AT_ONCE: usize = 128 * 1024;
+
 /// The body of a request, at most `LIMIT` bytes, as an argument of a handler.
 ///
 /// A handler that reads bodies at a high rate calls [`read_body`] itself and saves an allocation.
@@ -33,6 +36,20 @@ pub struct Body<const LIMIT: usize>(
     pub Bytes,
     #[expect(dead_code, reason = "it is given back with the body")] Option<BodyReservation>,
 );
+
+impl<const LIMIT: usize> Body<LIMIT> {
+    /// Parses the body; a large one beside the workers, which answer other requests meanwhile. It takes its part of the
+    /// budget until it is parsed, also if the caller has hung up by then.
+    pub async fn parse<T: Send + 'static>(
+        self,
+        parse: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        match self.0.len() {
+            0..=PARSED_AT_ONCE => parse(&self.0),
+            _ => web::block(move || parse(&self.0)).await.map_err(|_| Problem::internal())?,
+        }
+    }
+}
 
 impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
     type Error = Failure;
@@ -160,6 +177,18 @@ mod tests {
         let sent = Bytes::from(vec![7; 1000]);
         let body = read::<1000>(pieces(vec![Ok(sent.clone())])).await.unwrap();
         assert_eq!(body.as_ptr(), sent.as_ptr());
+    }
+
+    #[actix_web::test]
+    async fn a_large_body_is_parsed_beside_the_worker() {
+        let here = std::thread::current().id();
+        let thread_of = |body: Bytes| async {
+            let req = TestRequest::post().to_http_request();
+            let body = read_body::<1_000_000>(&req, pieces(vec![Ok(body)])).await.unwrap();
+            body.parse(|_| Ok(std::thread::current().id())).await.unwrap()
+        };
+        assert_eq!(thread_of(Bytes::from(vec![7; PARSED_AT_ONCE])).await, here);
+        assert_ne!(thread_of(Bytes::from(vec![7; PARSED_AT_ONCE + 1])).await, here);
     }
 
     #[tokio::test]

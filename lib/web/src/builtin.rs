@@ -7,7 +7,9 @@ use actix_web::web::{self, ThinData};
 use actix_web::{HttpResponse, Responder};
 use bytes::Bytes;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_runtime::metrics::Pieces;
 use estimand_runtime::{Metrics, Readiness, Unready, metrics};
+use futures_util::stream::unfold;
 
 use crate::failure::Failure;
 use crate::role::Role;
@@ -60,11 +62,21 @@ fn not_ready(parts: &[Unready]) -> Problem {
 #[utoipa::path(get, path = "/metrics", tag = "service", responses(
     (status = 200, description = "Text exposition", body = String, content_type = "text/plain"),
 ))]
-async fn figures(metrics: ThinData<Metrics>) -> Result<impl Responder, actix_web::Error> {
-    let ThinData(metrics) = metrics;
-    // A source may have a lot to write; meanwhile this worker goes on answering.
-    let text = web::block(move || metrics.render()).await?;
-    Ok(HttpResponse::Ok().content_type(metrics::MEDIA_TYPE).body(text))
+async fn figures(metrics: ThinData<Metrics>) -> HttpResponse {
+    exposition(metrics.0.pieces())
+}
+
+/// Figures as a response. Each piece is made beside the workers, when the connection has taken the one before it: so a
+/// scrape takes hardly any memory, however slowly it is read.
+pub fn exposition(pieces: Pieces) -> HttpResponse {
+    let stream = unfold(pieces, |mut pieces| async move {
+        let made = web::block(move || pieces.next().map(|piece| (piece, pieces))).await;
+        match made {
+            Ok(made) => made.map(|(piece, pieces)| (Ok::<_, actix_web::Error>(Bytes::from(piece)), pieces)),
+            Err(error) => Some((Err(error.into()), Box::new(std::iter::empty()) as Pieces)),
+        }
+    });
+    HttpResponse::Ok().content_type(metrics::MEDIA_TYPE).streaming(Box::pin(stream))
 }
 
 /// This description.

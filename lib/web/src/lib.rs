@@ -33,6 +33,7 @@ pub mod site;
 
 pub use body::{Body, read_body};
 pub use browser::host_of;
+pub use builtin::exposition;
 pub use failure::Failure;
 pub use path::{path_name, path_node, segment};
 pub use query::Query;

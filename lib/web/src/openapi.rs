@@ -58,6 +58,7 @@ fn with_problems(mut operation: Operation) -> Operation {
 pub(crate) fn render(document: &OpenApi) -> String {
     let rendered = serde_json::to_value(document).and_then(|mut document| {
         settle(&mut document);
+        secure(&mut document);
         serde_json::to_string_pretty(&document)
     });
     rendered.unwrap_or_else(|error| {
@@ -66,12 +67,36 @@ pub(crate) fn render(document: &OpenApi) -> String {
     })
 }
 
+/// Says how callers show who they are, and for which requests they must: clients that are made from the description
+/// then have a place for a token.
+fn secure(document: &mut Value) {
+    document["components"]["securitySchemes"] = json!({
+        "token": { "type": "http", "scheme": "bearer", "description": "A token; its role says what it may do" },
+        "certificate": { "type": "mutualTLS", "description": "A certificate of a node, a service or an operator" },
+    });
+    let (shown, nothing) = ([json!({ "token": [] }), json!({ "certificate": [] })], json!({}));
+    let paths = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    for operation in
+        paths.flat_map(|path| path.as_object_mut().into_iter().flatten()).map(|(_, operation)| operation)
+    {
+        let security = match operation[ROLE_EXTENSION].as_str() {
+            None => continue,
+            Some("open") => json!([]),
+            // On loopback nobody need show anything for these.
+            Some("read" | "write") => json!([shown[0], shown[1], nothing]),
+            Some(_) => json!(shown),
+        };
+        operation["security"] = security;
+    }
+}
+
 /// Puts schemas that are written as JSON where they belong.
 fn settle(value: &mut Value) {
     if let Some(schema) = value.get_mut(LITERAL) {
         *value = schema.take();
     }
     unsigned(value);
+    one_valued(value);
     match value {
         Value::Object(map) => {
             if let (true, Some(schema)) = (map.contains_key("in"), map.get_mut("schema")) {
@@ -99,6 +124,17 @@ fn unsigned(schema: &mut Value) {
     };
     map.insert("format".to_owned(), format.into());
     map.entry("maximum").or_insert(most.into());
+}
+
+/// A choice of one value is said as `enum`, because most generators of clients do not know `const`.
+fn one_valued(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if !map.contains_key("enum")
+        && let Some(Value::String(_) | Value::Number(_) | Value::Bool(_)) = map.get("const")
+        && let Some(only) = map.remove("const")
+    {
+        map.insert("enum".to_owned(), json!([only]));
+    }
 }
 
 /// A parameter or a body that is optional may be absent, and is never null.

@@ -3,6 +3,8 @@
 //! The cost of a heartbeat depends on its node and not on the cluster's size: it takes notes, and the next
 //! look acts on them.
 
+use std::collections::BTreeMap;
+
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Heartbeat, HeartbeatAnswer};
 
@@ -116,6 +118,8 @@ impl Cluster {
         if let Some(entry) = self.nodes.get_mut(node) {
             entry.agent.clone_from(&beat.agent);
             entry.boot = beat.boot;
+            entry.began_here = true;
+            entry.forget_counts();
             // It may allow other programs, and find other devices.
             self.run_reports.forget_node(node);
             entry.start_over(revision);
@@ -132,12 +136,19 @@ impl Cluster {
         // A revision that this leader has not given out yet says nothing.
         entry.applied = if beat.applied <= latest { beat.applied } else { 0 };
         entry.stopping = beat.stopping;
+        // Of a report that is the first to this leader, a former one may have counted all that it says.
+        let counts = entry.has_all_statuses || entry.began_here;
+        let mut before = BTreeMap::new();
         if beat.full {
-            entry.statuses.clear();
+            before = std::mem::take(&mut entry.statuses);
             entry.has_all_statuses = known;
         }
         for status in beat.statuses {
             if entry.concerns(&status.data_name) {
+                let told = before.get(&status.data_name).or_else(|| entry.statuses.get(&status.data_name));
+                if counts || told.is_some() {
+                    self.run_counts.take(told, &status);
+                }
                 if entry.has_placed(&status) && self.run_reports.take(node, &status) {
                     self.dirty_names.insert(status.data_name.clone());
                     self.wanted = true;

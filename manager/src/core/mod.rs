@@ -34,6 +34,7 @@ mod node_labels;
 mod place;
 mod placements;
 mod reconcile;
+mod run_counts;
 mod run_reports;
 mod views;
 
@@ -47,6 +48,8 @@ pub use node_labels::{GivenLabels, NodeLabels};
 
 use node::{Ending, NodeEntry};
 use placements::{PlacementPhase, Placements};
+pub use run_counts::RunCount;
+use run_counts::RunCounts;
 use run_reports::RunReports;
 
 #[derive(Debug)]
@@ -62,6 +65,7 @@ pub struct Cluster {
     placements: Placements,
     /// The nodes on which a counted registration was refused or failed.
     run_reports: RunReports,
+    run_counts: RunCounts,
     /// The nodes where an instance was told to end and has not yet: the `ending` of all nodes, by name.
     endings: BTreeMap<DataName, BTreeSet<NodeName>>,
     /// The latest revision of any node's desired state; those of a later leader are higher.
@@ -110,6 +114,7 @@ impl Cluster {
             settings,
             placements: Placements::default(),
             run_reports: RunReports::default(),
+            run_counts: RunCounts::default(),
             endings: BTreeMap::new(),
             revision,
             drawn: false,
@@ -169,6 +174,7 @@ impl Cluster {
                 }
             }
         }
+        before.keys().for_each(|name| self.run_counts.forget(name));
         self.anew.extend(before.into_keys());
         // Another version may run where the one before it did not.
         self.anew.iter().for_each(|name| self.run_reports.forget_name(name));

@@ -26,6 +26,8 @@ pub(super) struct NodeEntry {
     pub facts: Facts,
     pub agent: String,
     pub boot: u64,
+    /// True if this start of its agent has spoken to no former leader.
+    pub began_here: bool,
     pub cordoned: bool,
     pub lost: bool,
     /// Its agent has said goodbye; that start of it is over.
@@ -67,6 +69,7 @@ impl NodeEntry {
             facts: Facts::default(),
             agent,
             boot,
+            began_here: true,
             cordoned: false,
             lost: false,
             left: false,
@@ -94,8 +97,8 @@ impl NodeEntry {
         let StoredNode { node_name: _, labels, facts, agent, boot, cordoned, lost, seen_us, created_us } =
             stored;
         let known = NodeEntry::new(agent, boot, seen_us);
-        let (stored, marked) = (true, None);
-        NodeEntry { labels, facts, cordoned, lost, created_us, stored, marked, ..known }
+        let (stored, marked, began_here) = (true, None, false);
+        NodeEntry { began_here, labels, facts, cordoned, lost, created_us, stored, marked, ..known }
     }
 
     pub fn to_stored(&self, node_name: &NodeName) -> StoredNode {
@@ -191,6 +194,13 @@ impl NodeEntry {
     /// True if the name should run there, or may not have ended yet.
     pub fn runs(&self, name: &DataName) -> bool {
         self.slot(name).is_some() || self.ending.contains_key(name) || self.stopping.contains(name)
+    }
+
+    /// Another start of its agent counts from 0.
+    pub fn forget_counts(&mut self) {
+        for status in self.statuses.values_mut() {
+            (status.runs, status.failures, status.timeouts, status.quarantined) = (0, 0, 0, 0);
+        }
     }
 
     pub fn forget_statuses(&mut self) {

@@ -8,6 +8,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::registration::{Registered, Replicas};
 use estimand_api::slot::{Doing, Instance, Status};
+use estimand_api::value::{Place, Producers};
 
 use super::Cluster;
 use super::model::RemainingNodes;
@@ -15,6 +16,7 @@ use super::node::NodeEntry;
 use super::node_labels::LabelMatch;
 use super::place::Suitability;
 use super::placements::PlacementPhase;
+use super::run_counts::RunCount;
 
 /// Of how many nodes the reasons are told.
 const MAX_REASONS: usize = 16;
@@ -47,6 +49,21 @@ impl Cluster {
         views
     }
 
+    /// How often each registration has run and failed, and on how many nodes it fails now.
+    pub fn run_counts(&self) -> BTreeMap<DataName, (RunCount, u64)> {
+        let names = self.registered.iter().flat_map(|registered| registered.keys());
+        let mut counts: BTreeMap<_, _> =
+            names.map(|name| (name.clone(), (self.run_counts.of(name), 0))).collect();
+        for entry in self.nodes.values() {
+            for status in entry.statuses.values().filter(|status| status.failing > 0) {
+                if let Some((_, failing)) = counts.get_mut(&status.data_name) {
+                    *failing += 1;
+                }
+            }
+        }
+        counts
+    }
+
     /// The nodes that answer for others, by the name that they run; also those that are about to end it.
     pub fn speakers(&self) -> BTreeMap<DataName, Vec<NodeName>> {
         let registered = self.registered.iter().flatten();
@@ -56,6 +73,23 @@ impl Cluster {
             running.map(|(node, _)| node.clone()).collect()
         };
         many.map(|(name, _)| (name.clone(), nodes_of(name))).collect()
+    }
+
+    /// What runs where; none before the registry was read. A node that is about to end an instance still runs it.
+    pub fn producers(&self, time_to_live: u64) -> Option<Producers> {
+        let registered = self.registered.as_ref()?;
+        let place = |(name, of): (&DataName, &Arc<Registered>)| {
+            let nodes =
+                || self.nodes.iter().filter(|(_, entry)| entry.runs(name)).map(|(node, _)| node.clone());
+            let place = match &of.registration {
+                registration if registration.answers_for_others() => Place::Anywhere,
+                _ if nodes().count() == self.nodes.len() => Place::All,
+                _ => Place::Nodes(nodes().collect()),
+            };
+            (name.clone(), place)
+        };
+        let nodes = self.nodes.keys().cloned().collect();
+        Some(Producers { time_to_live, nodes, names: registered.iter().map(place).collect() })
     }
 
     /// The nodes that may still run an unregistered name or an older version.

@@ -56,7 +56,7 @@ pub async fn heartbeat(
 ) -> Result<HttpResponse, Failure> {
     let node = own_node(&req, &who)?;
     let leadership = manager.leadership()?;
-    let beat = input::heartbeat(&body.0)?;
+    let beat = body.parse(input::heartbeat).await?;
     let wall_us = manager.shared().clock.now_micros();
     let bound = who.bound_labels(&beat.labels).clone();
     let answer = leadership.answer(|state| {
@@ -148,7 +148,7 @@ pub async fn report_run(
 ) -> Result<HttpResponse, Failure> {
     let node = own_node(&req, &who)?;
     let id = input::whole("id", segment(&req, "id"), u64::MAX)?;
-    let outcome = input::run_outcome(&body.0)?;
+    let outcome = body.parse(input::run_outcome).await?;
     let passed_on = manager.leadership()?.answer(|state| state.runs.finish(&node, id, outcome))?;
     if !passed_on {
         return Err(Problem::not_found(format!("nobody waits for run {id} on node `{node}`")).into());

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod changes;
+pub mod discovery;
 mod input;
 pub mod instances;
 pub mod nodes;

@@ -22,10 +22,17 @@ use crate::{Peers, Shared};
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long deleting all the values of a node may take.
 const DELETE_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may look for values that nothing renews.
+const PRODUCERS_WITHIN: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often it is told what has not changed: it does not store that.
 const REPAIR_EVERY: Duration = Duration::from_secs(5);
+
+/// How often it is told what runs where, so that it drops what nothing renews any more.
+const PRODUCERS_EVERY: Duration = Duration::from_secs(15);
+/// How long a value is kept that nothing renews any more.
+const TIME_TO_LIVE: Duration = Duration::from_secs(3600);
 
 type Speakers = BTreeMap<DataName, Vec<NodeName>>;
 type LabelsByNode = BTreeMap<NodeName, LabelMap>;
@@ -36,6 +43,8 @@ pub struct DataServiceUpkeep {
     /// The nodes that answer for others.
     speakers: Announced<Speakers>,
     labels: Announced<LabelsByNode>,
+    /// When it was told what runs where.
+    producers_at: Option<Instant>,
 }
 
 impl LeaderWork for DataServiceUpkeep {
@@ -53,6 +62,7 @@ impl LeaderWork for DataServiceUpkeep {
             data_service,
             speakers: Announced::default(),
             labels: Announced::default(),
+            producers_at: None,
         }
     }
 
@@ -109,6 +119,7 @@ impl DataServiceUpkeep {
         for node in self.leadership.with(|state| state.removals.nodes()) {
             self.remove(&node).await?;
         }
+        self.set_producers().await?;
         spoken.and(labelled)
     }
 
@@ -128,6 +139,20 @@ impl DataServiceUpkeep {
             within(ANSWER_WITHIN, self.data_service.set_labels(&labels)).await?;
             self.labels.done(labels);
         }
+        Ok(())
+    }
+
+    async fn set_producers(&mut self) -> Result<(), PeerError> {
+        if self.producers_at.is_some_and(|at| at.elapsed() < PRODUCERS_EVERY) {
+            return Ok(());
+        }
+        let producers = self
+            .leadership
+            .with(|state| state.settled.then(|| state.cluster.producers(TIME_TO_LIVE.as_secs())).flatten());
+        // One that leads no more may not know what runs where.
+        let Some(producers) = producers.filter(|_| self.leadership.term().is_valid()) else { return Ok(()) };
+        within(PRODUCERS_WITHIN, self.data_service.set_producers(&producers)).await?;
+        self.producers_at = Some(Instant::now());
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 
 pub mod databases;
 pub mod disk;
+pub mod growth;
 pub mod hdfs;
 pub mod http;
 pub mod load;

@@ -110,9 +110,10 @@ pub struct GetArgs {
 
 #[derive(Debug, Args)]
 pub struct DeleteArgs {
-    /// The data name
-    pub name: DataName,
-    /// Only the value of this node
+    /// The data names
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<DataName>,
+    /// Only the values of this node
     #[arg(long)]
     pub node: Option<NodeName>,
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::json::{self, kind_of};
 use estimand_api::names::{DataName, NamePattern};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::value::{Outcome, Value};
+use estimand_api::value::{Deleted, Outcome, Value};
 use estimand_api::write::{Content, Write};
 use estimand_client::Query;
 use serde_json::Value as Json;
@@ -209,15 +209,22 @@ fn facts(value: &Value, now: DateTime<Utc>) -> Vec<(String, Cell)> {
 }
 
 pub async fn delete(session: &mut Session, args: &DeleteArgs) -> Result<(), Failure> {
-    let answer = session.client.delete(&args.name, args.node.as_ref()).await?;
     let of_node = args.node.as_ref().map(|node| format!(" for the node `{node}`")).unwrap_or_default();
-    match answer.deleted {
-        _ if session.out.json => session.out.pretty(&answer)?,
-        0 => remark(&format!("there was no value of `{}`{of_node}", args.name)),
-        number => {
-            let values = words::count(number, "value");
-            session.out.line(&format!("deleted {values} of `{}`{of_node}", args.name))?;
+    let mut all = Deleted { deleted: 0, revision: 0 };
+    for name in &args.names {
+        let answer = session.client.delete(name, args.node.as_ref()).await?;
+        (all.deleted, all.revision) = (all.deleted + answer.deleted, answer.revision);
+        match answer.deleted {
+            _ if session.out.json => {}
+            0 => remark(&format!("there was no value of `{name}`{of_node}")),
+            number => {
+                let values = words::count(number, "value");
+                session.out.line(&format!("deleted {values} of `{name}`{of_node}"))?;
+            }
         }
+    }
+    if session.out.json {
+        session.out.pretty(&all)?;
     }
     Ok(())
 }

@@ -62,6 +62,17 @@ impl Expectations {
         self.schema.is_none() && self.range.is_none() && self.unit.is_none()
     }
 
+    /// The units that are declared, each with the place of its numbers; the place of a value itself is empty.
+    pub fn units(&self) -> Vec<(&str, &str)> {
+        match &self.unit {
+            None => Vec::new(),
+            Some(Units(At::Top(unit))) => vec![("", unit)],
+            Some(Units(At::Places(places))) => {
+                places.iter().map(|(place, unit)| (place.as_str(), unit.as_str())).collect()
+            }
+        }
+    }
+
     /// Checks that a value, as JSON text, is as expected; the error is the reason.
     pub fn check(&self, json: &str) -> Result<(), String> {
         if self.is_empty() {

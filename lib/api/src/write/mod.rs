@@ -209,7 +209,12 @@ impl Raw<'_> {
 /// Epochs and sequences are kept as signed 64-bit integers.
 const MAX_ORDER: u64 = i64::MAX as u64;
 
+/// The compact text of at most so many bytes. White space is not counted, but not more than as much again is looked
+/// through: lengths come first.
 fn bounded(raw: &RawValue, most: usize) -> Option<Box<str>> {
+    if raw.get().len() > 2 * most {
+        return None;
+    }
     let text = json::compact(raw.get()).ok()?;
     (text.len() <= most).then(|| text.into())
 }

@@ -16,6 +16,12 @@ pub use text::{Exposition, Kind, MEDIA_TYPE};
 /// Appends its families to the text of a scrape.
 pub type Source = Box<dyn Fn(&mut String) + Send + Sync>;
 
+/// Families that are long, in pieces: each is made when the one before it has been sent.
+pub type Pieces = Box<dyn Iterator<Item = String> + Send>;
+
+/// Begins the pieces of one scrape.
+pub type LongSource = Box<dyn Fn() -> Pieces + Send + Sync>;
+
 /// The figures of one server. Clones are the same figures.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
@@ -23,6 +29,7 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     started: Instant,
     sources: Mutex<Vec<Source>>,
+    long_sources: Mutex<Vec<LongSource>>,
 }
 
 impl Default for Metrics {
@@ -39,7 +46,11 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     pub fn new() -> Self {
-        Metrics(Arc::new(Inner { started: Instant::now(), sources: Mutex::default() }))
+        Metrics(Arc::new(Inner {
+            started: Instant::now(),
+            sources: Mutex::default(),
+            long_sources: Mutex::default(),
+        }))
     }
 
     /// Adds a source. Each family must come from one source only.
@@ -47,7 +58,22 @@ impl Metrics {
         self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
 
-    /// The text of one scrape. Reads files and asks sources: not for a thread that answers requests.
+    /// Adds a source of long families, which come after all others.
+    pub fn long_source(&self, source: LongSource) {
+        self.0.long_sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
+    }
+
+    /// The text of one scrape in pieces, each made when it is asked for: not by a thread that answers requests.
+    pub fn pieces(&self) -> Pieces {
+        let long_sources = self.0.long_sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let long: Vec<Pieces> = long_sources.iter().map(|begin| begin()).collect();
+        drop(long_sources);
+        let metrics = self.clone();
+        let first = std::iter::once_with(move || metrics.render());
+        Box::new(first.chain(long.into_iter().flatten()))
+    }
+
+    /// The families that are short. Reads files and asks sources: not for a thread that answers requests.
     pub fn render(&self) -> String {
         let mut text = String::with_capacity(16 * 1024);
         let mut out = Exposition::new(&mut text);

@@ -45,6 +45,12 @@ impl<'t> Exposition<'t> {
         self.value(value);
     }
 
+    /// A sample whose number is written already, in a spelling that the format takes.
+    pub fn written(&mut self, name: &str, labels: &[(&str, &str)], number: &str) {
+        self.series(name, "", labels, None);
+        let _ = writeln!(self.0, " {number}");
+    }
+
     /// All samples of one histogram: its buckets (each counts the ones below it too), sum and count.
     pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], reading: &HistogramReading) {
         let mut below = 0;

@@ -12,6 +12,7 @@ mod agent;
 mod convergence;
 mod fixture;
 mod rules;
+mod run_counts;
 mod scale;
 mod world;
 

@@ -50,6 +50,18 @@ impl EventReader {
         }
     }
 
+    /// The next event that says what is new: one that is not `settled`.
+    #[track_caller]
+    pub fn next_news(&mut self, deadline: Duration) -> Event {
+        let end = Instant::now() + deadline;
+        loop {
+            let event = self.next_event(end.saturating_duration_since(Instant::now()));
+            if event.event != "settled" {
+                return event;
+            }
+        }
+    }
+
     /// The next event, or `None` if the stream ended in good order. After `ErrorKind::TimedOut` the
     /// stream may be read further; nothing is lost.
     pub fn try_next(&mut self, deadline: Duration) -> io::Result<Option<Event>> {

@@ -1,9 +1,9 @@
-//! The data service's own figures at `/metrics`, and its values as gauges.
+//! The data service's own figures at `/metrics`, and its values.
 
-use std::fmt::Write as _;
+pub mod values;
+
 use std::time::Duration;
 
-use estimand_api::pointer::Pointer;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 
 use crate::core::log::Log;
@@ -74,34 +74,6 @@ impl Figures {
             "The revision of the last change.",
             snapshot.revision as f64,
         );
-        render_values(out, snapshot);
-    }
-}
-
-/// Every value that is a number, as a gauge; also under the names that are bound, so that the gauge of a
-/// stable name goes on over swaps.
-fn render_values(out: &mut String, snapshot: &Snapshot) {
-    out.push_str("# HELP estimand_value A value that is a number.\n# TYPE estimand_value gauge\n");
-    let bindings = snapshot.bindings();
-    for name in snapshot.own_names().into_iter().chain(bindings.keys()) {
-        for shown in snapshot.table(name.as_str()).into_iter().flat_map(|table| table.all()) {
-            let text = shown.text();
-            // Names have no character that would need an escape in a label.
-            if text.as_bytes().first().is_some_and(|b| b.is_ascii_digit() || *b == b'-') {
-                let (node, state) = (&shown.facts().node, shown.facts().marks.state());
-                let _ = writeln!(
-                    out,
-                    "estimand_value{{data_name=\"{name}\",node=\"{node}\",state=\"{state}\"}} {text}"
-                );
-            }
-        }
-    }
-    out.push_str("# HELP estimand_binding Which name serves which one's values, or which part of each.\n");
-    out.push_str("# TYPE estimand_binding gauge\n");
-    for (name, bound) in bindings {
-        let to = &bound.served.to;
-        let field = bound.served.field.as_ref().map_or("", Pointer::as_str);
-        let field = field.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = writeln!(out, "estimand_binding{{data_name=\"{name}\",to=\"{to}\",field=\"{field}\"}} 1");
+        values::write_bindings(out, snapshot);
     }
 }

@@ -12,9 +12,10 @@ use crate::target::{self, Target};
 on_every_target!(the_description_is_complete, references_lead_somewhere);
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 26] = [
-    ("/api/registry", &["get", "post", "put"]),
-    ("/api/registry/{dataName}", &["delete", "get"]),
+const PATHS: [(&str, &[&str]); 27] = [
+    ("/api/registry", &["get", "patch", "post", "put"]),
+    ("/api/registry/{dataName}", &["delete", "get", "patch"]),
+    ("/api/registry/{dataName}/rename", &["post"]),
     ("/api/registry/{dataName}/history", &["get"]),
     ("/api/data", &["delete", "get", "post", "put"]),
     ("/api/data/{dataName}/{nodeName}", &["get"]),

@@ -30,6 +30,7 @@ use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
 pub use manager::DesiredQuery;
+pub use registry::{ChangedRegistry, RegistryChange};
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};

@@ -19,7 +19,9 @@ use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
-use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
+use registrations::{
+    ChangesArgs, EditArgs, ListArgs, PauseArgs, RegisterArgs, RenameArgs, ShowArgs, UnregisterArgs,
+};
 
 /// Names the service that client commands speak to.
 const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
@@ -29,6 +31,14 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 pub enum ClientCommand {
     /// Register a command that produces a data name's values
     Register(Box<Remotely<RegisterArgs>>),
+    /// Change some fields of a registration and keep the others
+    Edit(Box<Remotely<EditArgs>>),
+    /// Let registrations run nowhere for a while; their values and history stay
+    Pause(Remotely<PauseArgs>),
+    /// Let paused registrations run again
+    Resume(Remotely<PauseArgs>),
+    /// Give a registration another name
+    Rename(Remotely<RenameArgs>),
     /// Stop producing data names and forget their registrations
     Unregister(Remotely<UnregisterArgs>),
     /// List everything that is registered

@@ -16,6 +16,8 @@ mod access;
 mod bindings;
 mod changes;
 mod compare;
+mod differences;
+mod edit;
 mod history;
 mod instances;
 mod list;
@@ -97,6 +99,10 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         }
         ClientCommand::Audit(args) => run!(args, access::audit),
         ClientCommand::Register(args) => run!(*args, register::register),
+        ClientCommand::Edit(args) => run!(*args, edit::edit),
+        ClientCommand::Pause(args) => run!(args, edit::pause),
+        ClientCommand::Resume(args) => run!(args, edit::resume),
+        ClientCommand::Rename(args) => run!(args, edit::rename),
         ClientCommand::Unregister(args) => run!(args, unregister::unregister),
         ClientCommand::List(args) => run!(args, list::list),
         ClientCommand::Show(args) => run!(args, show::show),

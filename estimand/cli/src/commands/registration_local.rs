@@ -14,13 +14,13 @@ use ring::digest;
 use serde_json::{Map, Value, json};
 
 use super::read_input;
-use crate::arguments::registrations::RegisterArgs;
+use crate::arguments::registrations::LocalOptions;
 use crate::output::failure::Failure;
 
 const CHUNK: usize = 256 * 1024;
 
 /// Adds what the options name to what they say.
-pub fn complete(mut map: Map<String, Value>, args: &RegisterArgs) -> Result<Map<String, Value>, Failure> {
+pub fn complete(mut map: Map<String, Value>, args: &LocalOptions) -> Result<Map<String, Value>, Failure> {
     add_secrets(&mut map, args)?;
     if args.pin {
         let cmd = map.get("cmd").map(Command::from_json);
@@ -31,7 +31,7 @@ pub fn complete(mut map: Map<String, Value>, args: &RegisterArgs) -> Result<Map<
     Ok(map)
 }
 
-fn add_secrets(map: &mut Map<String, Value>, args: &RegisterArgs) -> Result<(), Failure> {
+fn add_secrets(map: &mut Map<String, Value>, args: &LocalOptions) -> Result<(), Failure> {
     let mut secrets: Vec<(String, String)> = args.secrets.clone();
     for (name, path) in &args.secret_files {
         secrets.push((name.clone(), read_secret(path)?));
@@ -115,7 +115,7 @@ mod tests {
             panic!("another command");
         };
         let map = json!({ "cmd": cmd, "env": { "A": "1" } });
-        complete(map.as_object().unwrap().clone(), &args.own)
+        complete(map.as_object().unwrap().clone(), &args.own.local)
     }
 
     #[test]

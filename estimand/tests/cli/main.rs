@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod apart;
+mod configuration;
 mod engine;
 mod processes;
 mod redact;

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::credentials::TlsOptions;
 
 pub mod access;
+pub mod configuration;
 pub mod data;
 pub mod field_options;
 pub mod nodes;
@@ -15,6 +16,7 @@ pub mod parse;
 pub mod registrations;
 
 use access::{AuditArgs, TokenArgs};
+use configuration::{ApplyArgs, ExportArgs};
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
@@ -31,6 +33,10 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 pub enum ClientCommand {
     /// Register a command that produces a data name's values
     Register(Box<Remotely<RegisterArgs>>),
+    /// Make registrations and bindings what files say
+    Apply(Remotely<ApplyArgs>),
+    /// Write registrations and bindings as YAML, which `apply` reads
+    Export(Remotely<ExportArgs>),
     /// Change some fields of a registration and keep the others
     Edit(Box<Remotely<EditArgs>>),
     /// Let registrations run nowhere for a while; their values and history stay

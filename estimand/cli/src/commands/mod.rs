@@ -13,6 +13,7 @@ use crate::output::failure::Failure;
 use crate::output::{Output, aside};
 
 mod access;
+mod apply;
 mod bindings;
 mod changes;
 mod compare;
@@ -99,6 +100,8 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         }
         ClientCommand::Audit(args) => run!(args, access::audit),
         ClientCommand::Register(args) => run!(*args, register::register),
+        ClientCommand::Apply(args) => run!(args, apply::apply),
+        ClientCommand::Export(args) => run!(args, apply::export),
         ClientCommand::Edit(args) => run!(*args, edit::edit),
         ClientCommand::Pause(args) => run!(args, edit::pause),
         ClientCommand::Resume(args) => run!(args, edit::resume),

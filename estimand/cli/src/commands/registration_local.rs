@@ -56,7 +56,7 @@ fn add_secrets(map: &mut Map<String, Value>, args: &LocalOptions) -> Result<(), 
 }
 
 /// The content of a file without the end of its last line, which editors put there.
-fn read_secret(path: &str) -> Result<String, Failure> {
+pub fn read_secret(path: &str) -> Result<String, Failure> {
     let wrong = |source| Failure::Read { name: path.to_owned(), source };
     let bytes = match path {
         "-" => read_input("standard input", io::stdin())?,

@@ -27,8 +27,8 @@ const SPOOL_BYTES: u64 = 256 << 20;
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs an agent until a signal or a fatal error ends it.
-pub async fn run(options: AgentOptions, log_format: telemetry::Format) -> anyhow::Result<()> {
-    telemetry::init(log_format, None)?;
+pub async fn run(options: AgentOptions, log: telemetry::Log) -> anyhow::Result<()> {
+    telemetry::init(&log)?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
     if !options.renamed {

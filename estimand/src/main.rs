@@ -6,10 +6,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use estimand_cli::{Exit, Failure, Remote};
+use settings::Settings;
 
 mod agent;
 mod cli;
@@ -23,6 +22,7 @@ mod pki;
 mod place;
 mod scheduler;
 mod serve;
+mod settings;
 mod telemetry;
 mod tls;
 
@@ -33,7 +33,11 @@ fn main() -> ExitCode {
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let Cli { remote, command } = Cli::parse();
+    let mut settings = match Settings::of(std::env::args_os().collect()) {
+        Ok(settings) => settings,
+        Err(error) => return finish(Err(Failure::Usage(error.to_string()))).into(),
+    };
+    let Cli { remote, command } = settings.parse();
     let exit = match command {
         Command::Client(command) => run_client(estimand_cli::run(&remote, command)),
         Command::Scheduler(command) => run_client(scheduler::run(&remote, command)),
@@ -48,31 +52,31 @@ fn main() -> ExitCode {
         Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
             let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, service.options(serve::Parts::All { agent, defaults }))
+            run_service(&remote, service.options(serve::Parts::All { agent, defaults }), &mut settings)
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();
-            run_service(&remote, service.options(serve::Parts::Manager(manager)))
+            run_service(&remote, service.options(serve::Parts::Manager(manager)), &mut settings)
         }
         Command::Agent(args) => {
             // The agent's own `--server` is another one, and stands behind its name.
             Cli::refuse_remote(&remote);
-            let log_format = args.log_format();
+            let log = args.log();
             let options = args.options().unwrap_or_else(|wrong| wrong.exit());
-            run_long(agent::run(options, log_format))
+            run_long(agent::run(options, log), &mut settings)
         }
-        Command::Data(args) => run_service(&remote, args.options(serve::Parts::Data)),
-        Command::Registry(args) => run_service(&remote, args.options()),
+        Command::Data(args) => run_service(&remote, args.options(serve::Parts::Data), &mut settings),
+        Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()
 }
 
-fn run_service(remote: &Remote, options: serve::Options) -> Exit {
+fn run_service(remote: &Remote, options: serve::Options, settings: &mut Settings) -> Exit {
     Cli::refuse_remote(remote);
-    run_long(serve::serve(options))
+    run_long(serve::serve(options), settings)
 }
 
-fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
+fn run_long(work: impl Future<Output = anyhow::Result<()>>, settings: &mut Settings) -> Exit {
     // It has tokens and keys in its memory and its environment: other processes of its user must not look there.
     if let Err(error) = estimand_exec::hide_memory() {
         eprintln!("warning: other processes of this user can look into this one's memory: {error}");
@@ -80,7 +84,12 @@ fn run_long(work: impl Future<Output = anyhow::Result<()>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
         Ok(runtime) => {
-            let served = runtime.block_on(Box::pin(work));
+            let served = runtime.block_on(Box::pin(async {
+                tokio::select! {
+                    served = work => served,
+                    failed = settings.follow() => failed,
+                }
+            }));
             // All is ended in order. A thread that is left can only wait for a name server, and need not be
             // waited for.
             runtime.shutdown_background();

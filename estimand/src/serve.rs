@@ -53,7 +53,7 @@ pub struct Options {
     pub insecure: bool,
     /// None: plain HTTP.
     pub tls: Option<TlsFiles>,
-    pub log_format: telemetry::Format,
+    pub log: telemetry::Log,
     pub parts: Parts,
 }
 
@@ -120,7 +120,7 @@ impl Fate {
 
 /// Serves until a signal or a fatal error ends it. Everything that was given is checked before anything is touched.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
-    telemetry::init(options.log_format, None)?;
+    telemetry::init(&options.log)?;
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = place::store_url(&options)?;
     guard::check(&options, secure.as_ref())?;

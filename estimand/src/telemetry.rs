@@ -6,6 +6,7 @@
 
 use std::io::IsTerminal;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
 
@@ -46,19 +47,59 @@ pub enum TelemetryError {
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },
 }
 
+/// The look of a log, and its filter if one is set.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    pub format: Format,
+    pub filter: Option<String>,
+}
+
+/// Sets another filter for the log of this process.
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;
+
+/// There once the process has a log.
+static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
+
+/// Checks a filter that is given as an option.
+pub fn filter(text: &str) -> Result<String, TelemetryError> {
+    read_filter(Some(text)).map(|_| text.to_owned())
+}
+
 /// Sets up the log of this process, unless it has one.
-pub fn init(format: Format, filter: Option<&str>) -> Result<(), TelemetryError> {
-    let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.trim().is_empty());
-    let text = filter.or(from_environment.as_deref()).unwrap_or(DEFAULT_FILTER);
-    let filter = EnvFilter::try_new(text)
-        .map_err(|source| TelemetryError::Filter { filter: text.to_owned(), source })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+pub fn init(log: &Log) -> Result<(), TelemetryError> {
+    let filter = read_filter(log.filter.as_deref())?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // This fails only if there is a log already, which is all that was asked for.
-    let _ = match format {
-        Format::Pretty => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        Format::Json => log.json().flatten_event(true).try_init(),
-    };
+    match log.format {
+        Format::Pretty => {
+            let builder = builder.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ =
+                builder.try_init().map(|()| SET_FILTER.set(Box::new(move |filter| handle.reload(filter))));
+        }
+        Format::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ =
+                builder.try_init().map(|()| SET_FILTER.set(Box::new(move |filter| handle.reload(filter))));
+        }
+    }
     Ok(())
+}
+
+/// Gives the log of this process another filter; none: the default one.
+pub fn set_filter(text: Option<&str>) -> Result<(), TelemetryError> {
+    let filter = read_filter(text)?;
+    // It fails only if the log is gone, and then nobody misses the filter.
+    let _ = SET_FILTER.get().map(|set| set(filter));
+    Ok(())
+}
+
+/// The filter that is given, else the one of the environment, else the default one.
+fn read_filter(given: Option<&str>) -> Result<EnvFilter, TelemetryError> {
+    let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.trim().is_empty());
+    let text = given.or(from_environment.as_deref()).unwrap_or(DEFAULT_FILTER);
+    EnvFilter::try_new(text).map_err(|source| TelemetryError::Filter { filter: text.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -67,9 +108,11 @@ mod tests {
 
     #[test]
     fn a_second_set_up_is_accepted_and_a_wrong_filter_is_named() {
-        assert!(init(Format::Pretty, Some("warn")).is_ok());
-        assert!(init(Format::Json, Some("info")).is_ok());
-        let error = init(Format::Pretty, Some("info,x=[loud")).expect_err("not a filter");
+        let log = |format, filter: &str| Log { format, filter: Some(filter.to_owned()) };
+        assert!(init(&log(Format::Pretty, "warn")).is_ok());
+        assert!(init(&log(Format::Json, "info")).is_ok());
+        assert!(set_filter(Some("debug")).is_ok());
+        let error = init(&log(Format::Pretty, "info,x=[loud")).expect_err("not a filter");
         assert!(error.to_string().contains("x=[loud"), "{error}");
     }
 }

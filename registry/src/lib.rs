@@ -16,6 +16,7 @@ mod tasks;
 mod uploads;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,21 +25,23 @@ use estimand_api::fields::nearest;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{Change, Mode, Registration};
+use estimand_api::value::Binding;
 use estimand_client::{Client, Query as Values};
 use estimand_runtime::metrics::{Exposition, Kind};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{StoreUrl, Worker};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_web::{Principal, Role, Routes, ServedPart};
+use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use crate::core::edit::Ask;
+use crate::core::edit::{Ask, Outcome, Protection, ServedName};
 use crate::core::{Registrations, RenderedRegistration, StoredRegistration};
 use http::problems;
 use storage::{Storage, rows};
 use tasks::histories::Histories;
 use tasks::managers::Managers;
-use writer::{HistoriesTicket, Register, RegistryState, Remove};
+use writer::{Change as ChangeRequest, RegistryState};
 
 pub use crate::core::MAX_REGISTRATIONS;
 pub use tasks::managers::manager_options;
@@ -133,36 +136,59 @@ impl Registry {
         self.0.shared.registrations()
     }
 
-    /// Registers or replaces, and waits until that is durable and the data service has heard of its history.
-    async fn register(&self, ask: Ask, by: &str) -> Result<Arc<RenderedRegistration>, Problem> {
+    /// Carries out asks, all or none, and waits until that is durable and the data service has heard of the histories.
+    async fn change(
+        &self,
+        asks: Vec<Ask>,
+        protection: Protection,
+        by: &Principal,
+    ) -> Result<Vec<Outcome>, Problem> {
         self.registrations()?;
-        let submitted = self.0.writer.submit(Register { ask, by: by.to_owned() });
-        let (registered, histories) = submitted.await.map_err(problems::of_write)?;
-        self.histories_are_told(histories).await;
-        Ok(registered)
-    }
-
-    /// Removes a registration, and waits until that is durable.
-    async fn remove(&self, name: DataName, by: &str) -> Result<(), Problem> {
-        self.registrations()?;
-        let submitted = self.0.writer.submit(Remove { name, by: by.to_owned() });
-        self.histories_are_told(submitted.await.map_err(problems::of_write)?).await;
-        Ok(())
-    }
-
-    async fn histories_are_told(&self, ticket: HistoriesTicket) {
-        if let Some(ticket) = ticket {
+        let request = ChangeRequest { asks, protection, by: by.to_string() };
+        let (outcomes, histories) = self.0.writer.submit(request).await.map_err(problems::of_write)?;
+        if let Some(ticket) = histories {
             self.0.shared.histories.tried(ticket).await;
         }
+        Ok(outcomes)
     }
 
-    /// Waits until the slots of a deleted name are gone, and returns a hint if that is not certain.
-    async fn gone(&self, name: &DataName) -> Option<String> {
-        self.0.shared.managers.gone(name).await
+    /// Registers or replaces.
+    async fn register(&self, ask: Ask, by: &Principal) -> Result<Arc<RenderedRegistration>, Problem> {
+        let outcomes = self.change(vec![ask], Protection::Forced, by).await?;
+        outcomes.into_iter().find_map(|outcome| outcome.after).ok_or_else(Problem::internal)
+    }
+
+    /// The protection of names that are removed. Bindings that cannot be asked for protect nothing.
+    async fn protection(&self, force: bool) -> Protection {
+        if force {
+            return Protection::Forced;
+        }
+        let bindings = self.bindings().await.unwrap_or_default().into_iter();
+        Protection::Needed(
+            bindings.map(|binding| ServedName { name: binding.data_name, to: binding.to }).collect(),
+        )
+    }
+
+    /// Waits until the slots of deleted names are gone, and returns a hint if that is not certain.
+    async fn ended(&self, names: &[&DataName]) -> Option<String> {
+        let asked = join_all(names.iter().map(|name| self.0.shared.managers.gone(name))).await;
+        let hints: Vec<String> = asked.into_iter().flatten().collect();
+        let hint = (!hints.is_empty()).then(|| hints.join("; "))?;
+        tracing::info!(hint, "a deletion was not confirmed everywhere");
+        Some(hint)
     }
 
     /// Rejects a registration that no agent would run, and inputs that nothing provides.
     async fn check(&self, registration: &Registration) -> Result<(), Problem> {
+        self.check_among(registration, &BTreeSet::new()).await
+    }
+
+    /// The same for a registration that comes together with those of other names.
+    async fn check_among(
+        &self,
+        registration: &Registration,
+        others: &BTreeSet<&DataName>,
+    ) -> Result<(), Problem> {
         if let Err(reason) = (self.0.shared.check)(registration) {
             return Err(Problem::invalid_field(FieldError::new("cmd", reason)));
         }
@@ -170,13 +196,14 @@ impl Registry {
         // An executable may have any inputs; a built-in collector and an expression wait for theirs.
         match registration.mode {
             Mode::Exec | Mode::Stream => Ok(()),
-            Mode::Builtin | Mode::Expr => self.check_inputs(&registration.inputs).await,
+            Mode::Builtin | Mode::Expr => self.check_inputs(&registration.inputs, others).await,
         }
     }
 
-    async fn check_inputs(&self, inputs: &[DataName]) -> Result<(), Problem> {
+    async fn check_inputs(&self, inputs: &[DataName], others: &BTreeSet<&DataName>) -> Result<(), Problem> {
         let registrations = self.registrations()?;
-        let unknown = inputs.iter().filter(|input| registrations.get(input.as_str()).is_none());
+        let known = |input: &DataName| others.contains(input) || registrations.get(input.as_str()).is_some();
+        let unknown = inputs.iter().filter(|input| !known(input));
         for input in unknown {
             if self.has_values(input).await {
                 continue;
@@ -207,23 +234,29 @@ impl Registry {
         }
     }
 
-    /// Rejects a name that serves another one's values. If the data service cannot be asked, that is left to
-    /// it: it rejects writes to a bound name.
-    async fn check_unbound(&self, name: &DataName) -> Result<(), Problem> {
-        let Some(client) = self.0.shared.histories.data_service() else { return Ok(()) };
-        let bindings = match timeout(ASK_WITHIN, client.bindings()).await {
-            Ok(Ok(bindings)) => bindings,
-            Ok(Err(error)) => {
+    /// The bindings; none if the data service cannot be asked.
+    async fn bindings(&self) -> Option<Vec<Binding>> {
+        let client = self.0.shared.histories.data_service()?;
+        match timeout(ASK_WITHIN, client.bindings()).await.ok()? {
+            Ok(bindings) => Some(bindings),
+            Err(error) => {
                 tracing::debug!(%error, "the data service was not asked for its bindings");
-                return Ok(());
+                None
             }
-            Err(_) => return Ok(()),
-        };
-        match bindings.iter().find(|binding| binding.data_name == *name) {
+        }
+    }
+
+    /// Rejects names that serve another one's values. If the data service cannot be asked, that is left to
+    /// it: it rejects writes to a bound name.
+    async fn check_unbound(&self, names: &[&DataName]) -> Result<(), Problem> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let bindings = self.bindings().await.unwrap_or_default();
+        match bindings.iter().find(|binding| names.contains(&&binding.data_name)) {
             None => Ok(()),
-            Some(binding) => Err(Problem::conflict(format!(
-                "`{name}` is bound to `{}` and serves its values; DELETE /api/bindings/{name} frees the name",
-                binding.to
+            Some(Binding { data_name: name, to, .. }) => Err(Problem::conflict(format!(
+                "`{name}` is bound to `{to}` and serves its values; DELETE /api/bindings/{name} frees the name"
             ))),
         }
     }
@@ -252,6 +285,9 @@ impl ServedPart for Registry {
             .add(Role::Operate, http::read::secrets, http::read::__path_secrets)
             .add(Role::Operate, http::change::post, http::change::__path_post)
             .add(Role::Operate, http::change::put, http::change::__path_put)
+            .add(Role::Operate, http::batch::batch, http::batch::__path_batch)
+            .add(Role::Operate, http::patch::patch, http::patch::__path_patch)
+            .add(Role::Operate, http::patch::rename, http::patch::__path_rename)
             .add(Role::Operate, http::change::delete, http::change::__path_delete)
             .add(Role::Operate, http::uploads::post, http::uploads::__path_post)
             .add(Role::Operate, http::uploads::get, http::uploads::__path_get)

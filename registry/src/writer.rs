@@ -9,7 +9,7 @@ use estimand_runtime::Ticket;
 use estimand_runtime::single_writer::{Decision, Request, State, StorageError};
 
 use crate::Shared;
-use crate::core::edit::{self, Ask, Occasion, Outcome};
+use crate::core::edit::{self, Ask, Occasion, Outcome, Protection};
 use crate::core::{Edit, Registrations, Rejection, RenderedRegistration};
 use crate::http::problems::TAKEN_OVER;
 use crate::storage::{self, Storage, rows};
@@ -26,15 +26,10 @@ pub struct RegistryState {
     defaults: Vec<Registration>,
 }
 
-/// Registers or replaces.
-pub struct Register {
-    pub ask: Ask,
-    pub by: String,
-}
-
-/// Removes a registration.
-pub struct Remove {
-    pub name: DataName,
+/// Asks that take effect together or not at all.
+pub struct Change {
+    pub asks: Vec<Ask>,
+    pub protection: Protection,
     pub by: String,
 }
 
@@ -50,37 +45,40 @@ impl RegistryState {
         self.shared.registrations.load_full().unwrap_or_default()
     }
 
-    fn occasion<'a>(&self, name: &DataName, by: &'a str) -> Occasion<'a> {
-        let last_version = self.versions.get(name.as_str()).copied().unwrap_or(0);
-        Occasion { now: rows::instant(self.shared.clock.now_micros()), by, last_version }
+    fn occasion<'a>(&'a self, by: &'a str) -> Occasion<'a> {
+        Occasion { now: rows::instant(self.shared.clock.now_micros()), by, versions: &self.versions }
     }
 
     fn show(&self, registrations: Registrations) {
         self.shared.registrations.store(Some(Arc::new(registrations)));
     }
 
-    /// Stores the default registrations that were never there. A later attempt goes on where an earlier one broke off.
+    /// Stores the default registrations that were never there.
     async fn store_defaults(
         &mut self,
         mut registrations: Registrations,
         bound: &[String],
     ) -> Result<Registrations, StorageError> {
+        let mut edits: Vec<Edit> = Vec::new();
         for default in self.defaults.clone() {
             let name = default.data_name.clone();
             if self.versions.contains_key(name.as_str()) || bound.iter().any(|bound| bound == name.as_str()) {
                 continue;
             }
-            let occasion = self.occasion(&name, DEFAULTS_BY);
-            match edit::decide(&registrations, Ask::Create(default), occasion) {
-                Ok(Outcome::Edit(edit, _)) => {
-                    self.storage.store(&edit).await.map_err(|error| storage::outcome(&error))?;
-                    self.versions.insert(name.to_string(), edit.version);
-                    registrations = registrations.with(&name, edit.after.clone());
+            let occasion = self.occasion(DEFAULTS_BY);
+            match edit::decide(&registrations, vec![Ask::Create(default)], &Protection::Forced, occasion) {
+                Ok(outcomes) => {
+                    let new: Vec<Edit> = outcomes.into_iter().filter_map(|outcome| outcome.edit).collect();
+                    registrations = registrations.with(changes(&new));
+                    edits.extend(new);
                 }
-                Ok(Outcome::Unchanged(_)) => {}
                 Err(rejection) => tracing::error!(%rejection, %name, "a default collector is not registered"),
             }
         }
+        if !edits.is_empty() {
+            self.storage.store(&edits).await.map_err(|error| storage::outcome(&error))?;
+        }
+        self.versions.extend(edits.iter().map(|edit| (edit.name.to_string(), edit.version)));
         if !std::mem::take(&mut self.defaults).is_empty() {
             tracing::info!(
                 "the default collectors are registered, but for those that somebody changed or deleted"
@@ -89,13 +87,28 @@ impl RegistryState {
         Ok(registrations)
     }
 
-    fn tell_histories(&self, edit: &Edit) -> HistoriesTicket {
-        edit.retention_changed.then(|| self.shared.histories.ask())
+    fn tell_histories(&self, edits: &[Edit]) -> HistoriesTicket {
+        edits.iter().any(|edit| edit.retention_changed).then(|| self.shared.histories.ask())
+    }
+
+    /// True if exactly this edit is the last one of its name.
+    fn has(&self, edit: &Edit) -> bool {
+        let last = self.versions.get(edit.name.as_str()).copied();
+        let registrations = self.shared.registrations.load();
+        let stored = registrations.as_ref().and_then(|all| all.get(edit.name.as_str()));
+        last == Some(edit.version)
+            && match (&edit.after, stored) {
+                (Some(after), Some(stored)) => {
+                    stored.readable().is_some_and(|entry| entry.registered == after.registered)
+                }
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            }
     }
 }
 
 impl State for RegistryState {
-    type Change = Edit;
+    type Change = Vec<Edit>;
     type Rejection = Rejection;
     const NAME: &'static str = "the registrations";
     const TAKEN_OVER: &'static str = TAKEN_OVER;
@@ -113,60 +126,48 @@ impl State for RegistryState {
         Ok(())
     }
 
-    async fn store(&mut self, edit: &Edit) -> Result<(), StorageError> {
-        self.storage.store(edit).await.map_err(|error| storage::outcome(&error))
+    async fn store(&mut self, edits: &Vec<Edit>) -> Result<(), StorageError> {
+        self.storage.store(edits).await.map_err(|error| storage::outcome(&error))
     }
 
-    fn publish(&mut self, edit: &Edit) {
-        self.versions.insert(edit.name.to_string(), edit.version);
-        self.show(self.registrations().with(&edit.name, edit.after.clone()));
+    fn publish(&mut self, edits: &Vec<Edit>) {
+        self.versions.extend(edits.iter().map(|edit| (edit.name.to_string(), edit.version)));
+        self.show(self.registrations().with(changes(edits)));
     }
 
-    /// True if exactly this edit is the last one of its name.
-    fn took_effect(&self, edit: &Edit) -> bool {
-        let last = self.versions.get(edit.name.as_str()).copied();
-        let registrations = self.shared.registrations.load();
-        let stored = registrations.as_ref().and_then(|all| all.get(edit.name.as_str()));
-        last == Some(edit.version)
-            && match (&edit.after, stored) {
-                (Some(after), Some(stored)) => {
-                    stored.readable().is_some_and(|entry| entry.registered == after.registered)
-                }
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            }
+    /// They are one transaction, so one of them says it for all; all are asked, to be sure.
+    fn took_effect(&self, edits: &Vec<Edit>) -> bool {
+        edits.iter().all(|edit| self.has(edit))
     }
 }
 
-impl Request<RegistryState> for Register {
-    type Reply = (Arc<RenderedRegistration>, HistoriesTicket);
+impl Request<RegistryState> for Change {
+    type Reply = (Vec<Outcome>, HistoriesTicket);
 
     fn decide(self, state: &RegistryState) -> Result<Decision<RegistryState, Self::Reply>, Rejection> {
-        let occasion = state.occasion(self.ask.name(), &self.by);
-        Ok(match edit::decide(&state.registrations(), self.ask, occasion)? {
-            Outcome::Unchanged(entry) => Decision::Nothing((entry, None)),
-            Outcome::Edit(edit, entry) => Decision::change(edit, |state: &RegistryState, edit| {
+        let occasion = state.occasion(&self.by);
+        let outcomes = edit::decide(&state.registrations(), self.asks, &self.protection, occasion)?;
+        let edits: Vec<Edit> = outcomes.iter().filter_map(|outcome| outcome.edit.clone()).collect();
+        if edits.is_empty() {
+            return Ok(Decision::Nothing((outcomes, None)));
+        }
+        Ok(Decision::change(edits, |state: &RegistryState, edits| {
+            for edit in edits {
                 log(edit);
-                // Here rather than in the handler, which ends when its client goes away.
-                state.shared.managers.poke(&edit.name);
-                (entry, state.tell_histories(edit))
-            }),
-        })
-    }
-}
-
-impl Request<RegistryState> for Remove {
-    type Reply = HistoriesTicket;
-
-    fn decide(self, state: &RegistryState) -> Result<Decision<RegistryState, Self::Reply>, Rejection> {
-        let occasion = state.occasion(&self.name, &self.by);
-        let edit = edit::decide_removal(&state.registrations(), self.name, occasion)?;
-        // Managers are told of a deletion by the handler, which waits for its effect.
-        Ok(Decision::change(edit, |state: &RegistryState, edit| {
-            log(edit);
-            state.tell_histories(edit)
+                // Here rather than in the handler, which ends when its client goes away. Managers are told of a
+                // deletion by the handler, which waits for its effect.
+                if edit.after.is_some() {
+                    state.shared.managers.poke(&edit.name);
+                }
+            }
+            (outcomes, state.tell_histories(edits))
         }))
     }
+}
+
+/// What each name holds after these edits.
+fn changes(edits: &[Edit]) -> impl Iterator<Item = (DataName, Option<Arc<RenderedRegistration>>)> {
+    edits.iter().map(|edit| (edit.name.clone(), edit.after.clone()))
 }
 
 fn log(edit: &Edit) {

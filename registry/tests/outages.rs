@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use estimand_store::{Connection, HistoryEntry, RegistrationRow, StoreUrl};
+use estimand_store::{Connection, HistoryEntry, RegistrationChange, RegistrationRow, StoreUrl};
 use estimand_testkit::databases::{Kind, Server};
 use estimand_testkit::wait;
 use serde_json::json;
@@ -77,7 +77,7 @@ fn a_stored_registration_that_cannot_be_read_can_be_replaced_or_deleted() {
             actor: "test".to_owned(),
             spec: spec.to_owned(),
         };
-        connection.put_registration(&claim, &row, &entry).unwrap();
+        connection.change_registrations(&claim, &[RegistrationChange { row: Some(row), entry }]).unwrap();
     }
     let service = Running::start(&store);
     assert_eq!(service.get("/api/registry").expect_status(200).text(), "[]");

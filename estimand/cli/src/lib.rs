@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod commands;
 pub mod credentials;
 pub mod output;
+pub mod yaml;
 
 pub use arguments::{ClientCommand, Remote, Remotely};
 pub use commands::{Session, run};

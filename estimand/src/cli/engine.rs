@@ -100,7 +100,13 @@ pub struct AgentArgs {
     /// Use no cgroups, even where they may be used
     #[arg(long)]
     no_cgroups: bool,
-    /// How the log looks, which goes to standard error; ESTIMAND_LOG says how much, e.g. debug
+    /// Read settings from this YAML file: each option here is a key there, and goes before it; read again on SIGHUP
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// How much is logged, e.g. debug or info,estimand::access=debug [default: $ESTIMAND_LOG, else info]
+    #[arg(long, value_name = "FILTER", value_parser = telemetry::filter)]
+    log: Option<String>,
+    /// How the log looks, which goes to standard error
     #[arg(long, value_name = "FORMAT", default_value = "pretty", value_parser = log_format())]
     log_format: telemetry::Format,
 }
@@ -196,8 +202,8 @@ pub struct ManagerOptions {
 }
 
 impl AgentArgs {
-    pub fn log_format(&self) -> telemetry::Format {
-        self.log_format
+    pub fn log(&self) -> telemetry::Log {
+        telemetry::Log { format: self.log_format, filter: self.log.clone() }
     }
 
     /// The error says what is wrong with the arguments, and ends the process as wrong usage does.
@@ -365,7 +371,7 @@ mod tests {
         assert!(plain.data_dir.ends_with("estimand/agent"), "{}", plain.data_dir.display());
         assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, Allowed::Everything);
         let json = parse::<AgentArgs>("agent --log-format json").unwrap();
-        assert_eq!(json.log_format(), telemetry::Format::Json);
+        assert_eq!(json.log().format, telemetry::Format::Json);
     }
 
     #[test]

@@ -36,9 +36,15 @@ pub struct ServiceArgs {
     /// Listen on an address that other machines can reach without TLS, and let everybody do everything
     #[arg(long)]
     insecure: bool,
+    /// Read settings from this YAML file: each option here is a key there, and goes before it; read again on SIGHUP
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArgs,
-    /// How the log looks, which goes to standard error; ESTIMAND_LOG says how much, e.g. debug
+    /// How much is logged, e.g. debug or info,estimand::access=debug [default: $ESTIMAND_LOG, else info]
+    #[arg(long, value_name = "FILTER", value_parser = telemetry::filter)]
+    log: Option<String>,
+    /// How the log looks, which goes to standard error
     #[arg(long, value_name = "FORMAT", default_value = "pretty", value_parser = log_format())]
     log_format: telemetry::Format,
 }
@@ -72,7 +78,7 @@ impl ServiceArgs {
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
             tls: self.tls.files(),
-            log_format: self.log_format,
+            log: telemetry::Log { format: self.log_format, filter: self.log },
             parts,
         }
     }

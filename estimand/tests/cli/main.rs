@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod apart;
+mod configuration;
 mod engine;
 mod processes;
 mod redact;
@@ -42,6 +43,36 @@ fn a_session_about_registrations() {
 }
 
 #[test]
+fn a_session_about_changes() {
+    let mut session = Session::start();
+    let more = ["--history", "1h", "--env", "LANG=C", "--secret", "TOKEN=hush", "--timeout", "1m"];
+    session.run(&[&["register", "cpu", "--every", "5m"], &more[..], &["--", "./cpu"]].concat());
+    session.run(&["edit", "cpu", "--every", "7m"]);
+    session.run(&["edit", "cpu", "--every", "7m"]);
+    session.run(&["edit", "cpu", "--schedule", "@daily", "--env", "TZ=UTC", "--unset", "timeout,env.LANG"]);
+    session.run(&["edit", "cpu", "--secret", "KEY=hush", "--unset", "env.TOKEN"]);
+    session.run(&["edit", "cpu"]);
+    session.run(&["edit", "cpu", "--unset", "histori"]);
+    session.run(&["edit", "cpu", "--if-version", "1", "--timeout", "2m"]);
+    session.run(&["edit", "nothing", "--every", "7m"]);
+    session.run(&["pause", "cpu"]);
+    session.run(&["pause", "cpu"]);
+    session.run(&["list"]);
+    session.run(&["show", "cpu"]);
+    session.run(&["resume", "cpu", "nothing"]);
+    session.run(&["register", "cpu", "--every", "5m", "--replace", "--", "./cpu"]);
+    session.run(&["register", "load", "--every", "5m", "--inputs", "cpu", "--", "./load"]);
+    session.run(&["bind", "stable", "cpu"]);
+    session.run(&["unregister", "cpu"]);
+    session.run(&["rename", "cpu", "processor"]);
+    session.run(&["rename", "cpu", "processor", "--force"]);
+    session.run(&["unregister", "load", "processor"]);
+    session.run(&["bind", "other", "processor"]);
+    session.run(&["bind", "other", "processor", "--force"]);
+    insta::assert_snapshot!(session.transcript());
+}
+
+#[test]
 fn a_session_about_values() {
     let mut session = Session::start();
     session.run(&["get"]);
@@ -72,6 +103,7 @@ fn a_session_about_values() {
 fn a_session_about_swaps() {
     let mut session = Session::start();
     session.run(&["bind", "capability", "ewma", "--field", "/value"]);
+    session.run(&["bind", "capability", "ewma", "--field", "/value", "--force"]);
     for (node, value) in [("n1", 2), ("n2", 1)] {
         let object = json!({"value": value, "spread": 0.5, "samples": 12}).to_string();
         session.quietly(&["put", "ewma", node, &object]);
@@ -175,7 +207,7 @@ fn exit_codes_tell_scripts_what_happened() {
     session.run(&["up", "--json"]);
     session.run(&["show", "nothing"]);
     session.run(&["unbind", "nothing"]);
-    session.run(&["bind", "cpu", "other"]);
+    session.run(&["bind", "cpu", "other", "--force"]);
     session.run(&["register", "x", "--every", "0s", "--timeout", "0s", "--", "./x"]);
     session.run(&["put", "cpu", "n1", &"x".repeat(70_000)]);
     let nobody = format!("http://127.0.0.1:{}", free_port());

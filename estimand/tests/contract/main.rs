@@ -18,6 +18,7 @@ mod bad_registrations;
 mod bad_writes;
 mod batches;
 mod bindings;
+mod changes;
 mod fields;
 mod history;
 mod instances;

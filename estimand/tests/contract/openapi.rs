@@ -17,9 +17,10 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 29] = [
-    ("/api/registry", &["get", "post", "put"]),
-    ("/api/registry/{dataName}", &["delete", "get"]),
+const PATHS: [(&str, &[&str]); 30] = [
+    ("/api/registry", &["get", "patch", "post", "put"]),
+    ("/api/registry/{dataName}", &["delete", "get", "patch"]),
+    ("/api/registry/{dataName}/rename", &["post"]),
     ("/api/registry/{dataName}/history", &["get"]),
     ("/api/data", &["delete", "get", "post", "put"]),
     ("/api/data/{dataName}/{nodeName}", &["get"]),

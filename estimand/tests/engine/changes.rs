@@ -160,6 +160,22 @@ fn runs_of_a_deleted_registration_end() {
 }
 
 #[test]
+fn a_paused_registration_stops_and_keeps_what_it_has() {
+    let plane = Plane::up("paused");
+    let count = plane.file("count");
+    let words = [format!("count:{count}")];
+    let words = words.each_ref().map(String::as_str);
+    plane.register("fact", &words, json!({"max-Time": 0.05, "history": {"max": 1000}}));
+    plane.until_value("fact", "at its third run", |value| value["dataValue"].as_u64() >= Some(3));
+    plane.patch("fact", &json!({"paused": true}));
+    wait::until(PATIENCE, "the slot to end", || plane.instance("fact").is_none().then_some(()));
+    let last = plane.read("fact").unwrap()["dataValue"].as_u64().unwrap();
+    plane.patch("fact", &json!({"paused": null}));
+    plane.until_value("fact", "a new one", |value| value["dataValue"].as_u64() > Some(last));
+    plane.end();
+}
+
+#[test]
 fn an_interval_may_change_while_it_runs() {
     let plane = Plane::up("interval");
     let (alone, count) = (plane.file("alone"), plane.file("count"));

@@ -134,6 +134,12 @@ impl Plane {
         self.http.send_json("PUT", "/api/registry", &registration(name, cmd, more)).expect_status(200);
     }
 
+    /// Changes some fields of a registration.
+    #[track_caller]
+    pub fn patch(&self, name: &str, patch: &Value) {
+        self.http.send_json("PATCH", &format!("/api/registry/{name}"), patch).expect_status(200);
+    }
+
     /// Deletes a registration, and expects that its end is confirmed.
     #[track_caller]
     pub fn unregister(&self, name: &str) {

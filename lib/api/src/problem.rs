@@ -39,8 +39,12 @@ pub mod kind {
     pub const SUPERSEDED: &str = "superseded";
     /// 409: another agent holds the node's name.
     pub const NODE_TAKEN: &str = "node-taken";
+    /// 412: it is not at the version that `If-Match` asks for.
+    pub const PRECONDITION_FAILED: &str = "precondition-failed";
     /// 413: the request is larger than the limit.
     pub const TOO_LARGE: &str = "too-large";
+    /// 415: the body is of a media type that is not taken here.
+    pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported-media-type";
     /// 500: a fault of the service.
     pub const INTERNAL: &str = "internal";
     /// 500: the stored data cannot be read.

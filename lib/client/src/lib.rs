@@ -33,6 +33,7 @@ use tls::Http;
 pub use estimand_runtime::pem::FileError;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
+pub use registry::{ChangedRegistry, RegistryChange};
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};

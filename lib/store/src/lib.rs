@@ -46,7 +46,7 @@ pub use node::{ClusterGroup, NodeRow, NodeRowRef};
 pub use owner::Claim;
 pub use placement::{PlacementRef, PlacementRow};
 pub use preparation::Preparation;
-pub use registry::{HistoryEntry, RegistrationRow};
+pub use registry::{HistoryEntry, RegistrationChange, RegistrationRow};
 pub use retention::{RetentionRef, RetentionRow};
 pub use token::TokenRow;
 pub use upload::Upload;

@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::on;
 use crate::{
     BindingRow, ClusterGroup, DataRowRef, Group, HistoryEntry, HistoryQuery, HistoryRowRef, NodeRowRef,
-    RegistrationRow, RetentionRef, StoreUrl,
+    RegistrationChange, RegistrationRow, RetentionRef, StoreUrl,
 };
 
 type Step = fn(&mut Backend) -> diesel::migration::Result<()>;
@@ -109,7 +109,9 @@ fn fill(connection: &mut Connection) {
         actor: "somebody".to_owned(),
         spec: "{}".to_owned(),
     };
-    connection.put_registration(&claim, &registration, &entry).unwrap();
+    connection
+        .change_registrations(&claim, &[RegistrationChange { row: Some(registration), entry }])
+        .unwrap();
 }
 
 /// The content of the first tables, as text; bindings aside, which have got a column since.

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use crate::backend::on;
 use crate::owner::fence;
 use crate::schema::{t_dp, t_dp_history};
-use crate::statement::{Rows, Value};
+use crate::statement::{Keys, Rows, Value};
 use crate::{Claim, Connection, Error};
 
 #[derive(Clone, Debug, PartialEq, Queryable)]
@@ -34,6 +34,15 @@ pub struct HistoryEntry {
     pub spec: String,
 }
 
+/// A change of a registration, and its entry in the history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegistrationChange {
+    /// None: it is removed.
+    pub row: Option<RegistrationRow>,
+    pub entry: HistoryEntry,
+}
+
+static NAMES: Keys = Keys { table: "t_dp", columns: &["data_name"] };
 static REGISTRATIONS: Rows = Rows {
     table: "t_dp",
     columns: &["data_name", "cmd", "time_max", "spec", "version", "created_at", "updated_at"],
@@ -81,31 +90,25 @@ impl Connection {
         )
     }
 
-    /// Adds or replaces a registration.
-    pub fn put_registration(
+    /// Adds, replaces and removes registrations, all or nothing. The name of a change is that of its entry.
+    pub fn change_registrations(
         &mut self,
         claim: &Claim,
-        row: &RegistrationRow,
-        entry: &HistoryEntry,
+        changes: &[RegistrationChange],
     ) -> Result<(), Error> {
-        self.write("storing a registration", |backend| {
+        let gone = changes.iter().filter(|change| change.row.is_none());
+        let gone: Vec<Value<'_>> = gone.map(|change| Value::Text(&change.entry.data_name)).collect();
+        let rows: Vec<Value<'_>> = changes
+            .iter()
+            .filter_map(|change| change.row.as_ref())
+            .flat_map(RegistrationRow::values)
+            .collect();
+        let entries: Vec<Value<'_>> = changes.iter().flat_map(|change| change.entry.values()).collect();
+        self.write("storing registrations", |backend| {
             fence(backend, claim)?;
-            REGISTRATIONS.write(backend, &row.values())?;
-            Ok(ENTRIES.write(backend, &entry.values())?)
-        })
-    }
-
-    /// Removes a registration, if it is there.
-    pub fn delete_registration(
-        &mut self,
-        claim: &Claim,
-        name: &str,
-        entry: &HistoryEntry,
-    ) -> Result<(), Error> {
-        self.write("deleting a registration", |backend| {
-            fence(backend, claim)?;
-            on!(backend, connection => diesel::delete(t_dp::table.find(name)).execute(connection))?;
-            Ok(ENTRIES.write(backend, &entry.values())?)
+            NAMES.delete(backend, &gone)?;
+            REGISTRATIONS.write(backend, &rows)?;
+            Ok(ENTRIES.write(backend, &entries)?)
         })
     }
 

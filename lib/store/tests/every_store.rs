@@ -6,7 +6,7 @@ mod common;
 use std::sync::Barrier;
 use std::thread;
 
-use common::{Place, all, entry, owned, registration, value};
+use common::{Place, all, entry, owned, put, registration, removed, value};
 use estimand_store::{
     BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
     Key, RetentionRef, RetentionRow, SwapRef, Upload,
@@ -84,17 +84,31 @@ fn registrations_are_kept_with_every_change(place: &Place) {
     second.time_max = None;
     second.spec = "{\"grüße\":\"\u{1F980}\\u0000\"}".to_owned();
     let other = registration("Load", 1);
-    connection.put_registration(&claim, &first, &entry("load", 1, "create")).unwrap();
-    connection.put_registration(&claim, &other, &entry("Load", 1, "create")).unwrap();
-    connection.put_registration(&claim, &second, &entry("load", 2, "replace")).unwrap();
+    connection.change_registrations(&claim, &[put(&first, entry("load", 1, "create"))]).unwrap();
+    connection.change_registrations(&claim, &[put(&other, entry("Load", 1, "create"))]).unwrap();
+    connection.change_registrations(&claim, &[put(&second, entry("load", 2, "replace"))]).unwrap();
     assert_eq!(connection.load_registrations().unwrap(), [other.clone(), second]);
 
-    connection.delete_registration(&claim, "load", &entry("load", 3, "delete")).unwrap();
+    connection.change_registrations(&claim, &[removed(entry("load", 3, "delete"))]).unwrap();
     assert_eq!(connection.load_registrations().unwrap(), [other]);
     let actions: Vec<_> =
         connection.registration_history("load", 2).unwrap().into_iter().map(|entry| entry.action).collect();
     assert_eq!(actions, ["delete", "replace"]);
     assert_eq!(connection.last_versions().unwrap(), [("Load".to_owned(), 1), ("load".to_owned(), 3)]);
+
+    // All or nothing: the last entry is there already.
+    let before = connection.load_registrations().unwrap();
+    let (new, again) = (registration("new", 1), registration("Load", 1));
+    let changes = [
+        put(&new, entry("new", 1, "create")),
+        removed(entry("Load", 2, "delete")),
+        put(&again, entry("Load", 1, "create")),
+    ];
+    connection.change_registrations(&claim, &changes).unwrap_err();
+    assert_eq!(connection.load_registrations().unwrap(), before);
+    connection.change_registrations(&claim, &changes[..2]).unwrap();
+    assert_eq!(connection.load_registrations().unwrap(), [new]);
+    assert_eq!(connection.last_versions().unwrap().len(), 3);
 }
 
 fn values_come_back_as_they_were_written(place: &Place) {
@@ -360,12 +374,12 @@ fn a_claim_ends_the_one_before(place: &Place) {
 
     // Owners don't fence each other, and registrations are fenced like data.
     let put = |connection: &mut Connection, claim| {
-        connection.put_registration(claim, &registration("a", 1), &entry("a", 1, "create"))
+        connection.change_registrations(claim, &[put(&registration("a", 1), entry("a", 1, "create"))])
     };
     put(&mut one, &registry).unwrap();
     other.claim("registry", 0).unwrap();
     assert!(matches!(put(&mut one, &registry), Err(Error::Fenced { .. })));
-    let deleted = one.delete_registration(&registry, "a", &entry("a", 2, "delete"));
+    let deleted = one.change_registrations(&registry, &[removed(entry("a", 2, "delete"))]);
     assert!(matches!(deleted, Err(Error::Fenced { .. })));
     assert_eq!(one.load_registrations().unwrap().len(), 1);
 }

@@ -143,12 +143,16 @@ impl Cluster {
         let nodes = std::mem::take(&mut self.dirty_nodes);
         let shifted = std::mem::take(&mut self.shifted);
         let mut names = std::mem::take(&mut self.dirty_names);
-        let (everywhere, counted): (Vec<_>, Vec<_>) =
-            registered.iter().partition(|(_, one)| one.registration.replicas == Replicas::All);
+        // A paused registration runs nowhere, as if it were not there.
+        let running = |one: &&Arc<Registered>| !one.registration.paused;
+        let (everywhere, counted): (Vec<_>, Vec<_>) = registered
+            .iter()
+            .filter(|(_, one)| running(one))
+            .partition(|(_, one)| one.registration.replicas == Replicas::All);
         // Counted instances make way before others come, and the others before counted ones do.
         let mut fresh: Vec<UncountedName<'_>> = Vec::new();
         for name in &anew {
-            let one = registered.get(name);
+            let one = registered.get(name).filter(running);
             let uncounted = one.filter(|one| one.registration.replicas == Replicas::All);
             if one.is_none() || uncounted.is_some() {
                 self.place(name, None);

@@ -1,21 +1,26 @@
-//! Decides the outcome of a request: an edit of the registrations, nothing, or a rejection.
+//! Decides the outcome of a request: edits of the registrations, nothing, or a rejection.
 //!
 //! Everything that concerns more than one registration is decided here: a taken name, a version that is not
-//! the current one, a cycle of inputs, the number of registrations. Versions of a name only ever grow: a
-//! deletion takes one too, and a registration made after it goes on from there.
+//! the current one, a cycle of inputs, the number of registrations, a name that others need. Versions of a name only
+//! ever grow: a deletion takes one too, and a registration made after it goes on from there.
+//!
+//! Several asks take effect together or not at all. Rules over several registrations hold for what is there in the end,
+//! so the order of the asks does not matter to them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
 use estimand_api::registration::{Action, History, Registered, Registration};
 
-use super::{Registrations, Rejection, RenderedRegistration, StoredRegistration, inputs};
+use super::draft::Draft;
+use super::{Registrations, Rejection, RenderedRegistration, StoredRegistration};
 
 /// The most registrations there may be.
 pub const MAX_REGISTRATIONS: usize = 10_000;
 
-/// A request to put a registration into effect.
+/// One wish of a request.
 #[derive(Debug)]
 pub enum Ask {
     Create(Registration),
@@ -24,23 +29,53 @@ pub enum Ask {
         registration: Registration,
         version: Option<u64>,
     },
+    /// Creates or replaces. What that changes belongs to the set from then on; what is so already stays where it
+    /// belongs.
+    Put {
+        registration: Registration,
+        version: Option<u64>,
+        set: Option<DataName>,
+    },
+    Remove(DataName),
+    /// The same registration under another name.
+    Rename {
+        from: DataName,
+        to: DataName,
+    },
 }
 
-/// The outcome of an [`Ask`].
+/// A binding that serves the values of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedName {
+    pub name: DataName,
+    pub to: DataName,
+}
+
+/// The protection of a name that is removed although registrations or bindings need it.
 #[derive(Debug)]
-pub enum Outcome {
-    /// The registration is as the request wants it already.
-    Unchanged(Arc<RenderedRegistration>),
-    /// The edit, and the registration as it is then.
-    Edit(Edit, Arc<RenderedRegistration>),
+pub enum Protection {
+    /// It is removed all the same.
+    Forced,
+    /// It is not removed. Bindings are the data service's, so they are those that it named before.
+    Needed(Vec<ServedName>),
 }
 
-/// The moment and the author of a change, and the highest version that its name ever had (0: none).
+/// The outcome of an ask for one name.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub name: DataName,
+    /// None: it is so already.
+    pub edit: Option<Edit>,
+    /// The registration as it is then; none if it is removed.
+    pub after: Option<Arc<RenderedRegistration>>,
+}
+
+/// The moment and the author of a change, and the highest version that each name ever had.
 #[derive(Debug, Clone, Copy)]
 pub struct Occasion<'a> {
     pub now: DateTime<Utc>,
     pub by: &'a str,
-    pub last_version: u64,
+    pub versions: &'a HashMap<String, u64>,
 }
 
 /// One change, as it is stored and then published.
@@ -60,84 +95,167 @@ pub struct Edit {
     pub retention_changed: bool,
 }
 
-impl Ask {
-    pub fn name(&self) -> &DataName {
-        match self {
-            Ask::Create(registration) | Ask::Replace { registration, .. } => &registration.data_name,
+/// Decides about asks that take effect together. No two of them are about the same name.
+pub fn decide(
+    registrations: &Registrations,
+    asks: Vec<Ask>,
+    protection: &Protection,
+    occasion: Occasion<'_>,
+) -> Result<Vec<Outcome>, Rejection> {
+    let mut draft = Draft::new(registrations);
+    let mut outcomes = Vec::with_capacity(asks.len());
+    for ask in asks {
+        for outcome in one(&draft, ask, occasion)? {
+            if outcome.edit.is_some() {
+                draft.set(&outcome.name, outcome.after.as_ref());
+            }
+            outcomes.push(outcome);
         }
     }
+    let edits = || outcomes.iter().filter_map(|outcome| outcome.edit.as_ref());
+    if edits().any(|edit| edit.action == Action::Created) && draft.len() > MAX_REGISTRATIONS {
+        return Err(Rejection::Full);
+    }
+    for edit in edits() {
+        match edit.after {
+            Some(_) => draft.cycle_of(&edit.name).map_or(Ok(()), |cycle| Err(Rejection::Cycle(cycle)))?,
+            None => check_needed(&draft, &edit.name, protection)?,
+        }
+    }
+    Ok(outcomes)
 }
 
-/// Decides about a registration that is new or replaces another.
-pub fn decide(registrations: &Registrations, ask: Ask, occasion: Occasion<'_>) -> Result<Outcome, Rejection> {
-    let name = ask.name().clone();
-    let stored = registrations.get(name.as_str());
-    let (registration, action) = match (ask, stored) {
-        (Ask::Create(_), Some(stored)) => return Err(taken(&name, stored)),
-        (Ask::Create(_), None) if registrations.len() >= MAX_REGISTRATIONS => return Err(Rejection::Full),
-        (Ask::Create(registration), None) => {
-            check_secrets(&registration)?;
-            (registration, Action::Created)
-        }
-        (Ask::Replace { .. }, None) => return Err(Rejection::Unknown(name)),
-        (Ask::Replace { mut registration, version }, Some(stored)) => {
-            if let Some(before) = stored.readable() {
-                registration.keep_secrets(&before.registered.registration);
-            }
-            check_secrets(&registration)?;
-            // First, so that a replacement that is sent twice is answered twice alike.
-            if let Some(entry) =
-                stored.readable().filter(|entry| entry.registered.registration == registration)
-            {
-                return Ok(Outcome::Unchanged(Arc::clone(entry)));
-            }
-            check_version(&name, version, stored)?;
-            (registration, Action::Replaced)
-        }
-    };
-    check_inputs(registrations, &registration)?;
-    let (version, at) = occasion.next(stored);
-    let created_at = stored.map_or(at, StoredRegistration::created_at);
-    let after = RenderedRegistration::new(Registered { registration, version, created_at, updated_at: at });
-    let after = Arc::new(after);
-    let edit = Edit {
-        spec: after.shown_spec(),
-        retention_changed: history(stored.and_then(StoredRegistration::readable)) != history(Some(&after)),
-        by: occasion.by.to_owned(),
-        after: Some(Arc::clone(&after)),
-        name,
-        action,
-        version,
-        at,
-    };
-    Ok(Outcome::Edit(edit, after))
+fn one(draft: &Draft<'_>, ask: Ask, occasion: Occasion<'_>) -> Result<Vec<Outcome>, Rejection> {
+    Ok(match ask {
+        Ask::Create(registration) => vec![create(draft, registration, occasion)?],
+        Ask::Replace { registration, version } => match draft.get(&registration.data_name) {
+            Some(stored) => vec![replace(stored, registration, version, occasion)?],
+            None => return Err(Rejection::Unknown(registration.data_name)),
+        },
+        Ask::Put { registration, version, set } => vec![put(draft, registration, version, set, occasion)?],
+        Ask::Remove(name) => vec![remove(draft, name, occasion)?],
+        Ask::Rename { from, to } => rename(draft, from, to, occasion)?,
+    })
 }
 
-/// Decides about the removal of a registration.
-pub fn decide_removal(
-    registrations: &Registrations,
-    name: DataName,
+fn create(
+    draft: &Draft<'_>,
+    registration: Registration,
     occasion: Occasion<'_>,
-) -> Result<Edit, Rejection> {
-    let Some(stored) = registrations.get(name.as_str()) else { return Err(Rejection::Unknown(name)) };
-    let (version, at) = occasion.next(Some(stored));
-    Ok(Edit {
+) -> Result<Outcome, Rejection> {
+    if let Some(stored) = draft.get(&registration.data_name) {
+        return Err(taken(&registration.data_name, stored));
+    }
+    check_secrets(&registration)?;
+    Ok(occasion.edit(Action::Created, None, registration))
+}
+
+fn replace(
+    stored: &StoredRegistration,
+    mut registration: Registration,
+    version: Option<u64>,
+    occasion: Occasion<'_>,
+) -> Result<Outcome, Rejection> {
+    if let Some(before) = stored.readable() {
+        registration.keep_secrets(&before.registered.registration);
+    }
+    check_secrets(&registration)?;
+    // First, so that a replacement that is sent twice is answered twice alike.
+    if let Some(entry) = stored.readable().filter(|entry| entry.registered.registration == registration) {
+        let (name, after) = (registration.data_name, Some(Arc::clone(entry)));
+        return Ok(Outcome { name, edit: None, after });
+    }
+    check_version(&registration.data_name, version, stored)?;
+    Ok(occasion.edit(Action::Replaced, Some(stored), registration))
+}
+
+fn put(
+    draft: &Draft<'_>,
+    mut registration: Registration,
+    version: Option<u64>,
+    set: Option<DataName>,
+    occasion: Occasion<'_>,
+) -> Result<Outcome, Rejection> {
+    let named = registration.config_set.take();
+    let Some(stored) = draft.get(&registration.data_name) else {
+        registration.config_set = named.or(set);
+        return match version {
+            None => create(draft, registration, occasion),
+            Some(_) => Err(Rejection::Unknown(registration.data_name)),
+        };
+    };
+    // Compared as a member of the set that it is in: to be listed in a file is no change of what runs.
+    let current = stored.readable().and_then(|entry| entry.registered.registration.config_set.clone());
+    registration.config_set = named.clone().or(current);
+    let unchanged = replace(stored, registration.clone(), None, occasion)?;
+    if unchanged.edit.is_none() {
+        return Ok(unchanged);
+    }
+    if named.is_none() && set.is_some() {
+        registration.config_set = set;
+    }
+    replace(stored, registration, version, occasion)
+}
+
+fn remove(draft: &Draft<'_>, name: DataName, occasion: Occasion<'_>) -> Result<Outcome, Rejection> {
+    let Some(stored) = draft.get(&name) else { return Err(Rejection::Unknown(name)) };
+    let (version, at) = occasion.next(&name, Some(stored));
+    let edit = Edit {
         spec: stored.shown_spec(),
         retention_changed: history(stored.readable()).is_some(),
         by: occasion.by.to_owned(),
         action: Action::Deleted,
         after: None,
-        name,
+        name: name.clone(),
         version,
         at,
-    })
+    };
+    Ok(Outcome { name, edit: Some(edit), after: None })
+}
+
+fn rename(
+    draft: &Draft<'_>,
+    from: DataName,
+    to: DataName,
+    occasion: Occasion<'_>,
+) -> Result<Vec<Outcome>, Rejection> {
+    let Some(stored) = draft.get(&from) else { return Err(Rejection::Unknown(from)) };
+    let Some(entry) = stored.readable() else { return Err(Rejection::Unreadable(from)) };
+    let registration = Registration { data_name: to, ..entry.registered.registration.clone() };
+    Ok(vec![create(draft, registration, occasion)?, remove(draft, from, occasion)?])
 }
 
 impl Occasion<'_> {
+    fn edit(
+        self,
+        action: Action,
+        stored: Option<&StoredRegistration>,
+        registration: Registration,
+    ) -> Outcome {
+        let name = registration.data_name.clone();
+        let (version, at) = self.next(&name, stored);
+        let created_at = stored.map_or(at, StoredRegistration::created_at);
+        let registered = Registered { registration, version, created_at, updated_at: at };
+        let after = Arc::new(RenderedRegistration::new(registered));
+        let edit = Edit {
+            spec: after.shown_spec(),
+            retention_changed: history(stored.and_then(StoredRegistration::readable))
+                != history(Some(&after)),
+            by: self.by.to_owned(),
+            after: Some(Arc::clone(&after)),
+            name: name.clone(),
+            action,
+            version,
+            at,
+        };
+        Outcome { name, edit: Some(edit), after: Some(after) }
+    }
+
     /// The version and the time of the change. A clock that was set back must not make a registration older than it
     /// was.
-    fn next(&self, stored: Option<&StoredRegistration>) -> (u64, DateTime<Utc>) {
-        let version = self.last_version.max(stored.map_or(0, StoredRegistration::version)) + 1;
+    fn next(&self, name: &DataName, stored: Option<&StoredRegistration>) -> (u64, DateTime<Utc>) {
+        let last = self.versions.get(name.as_str()).copied().unwrap_or(0);
+        let version = last.max(stored.map_or(0, StoredRegistration::version)) + 1;
         (version, stored.map_or(self.now, |stored| self.now.max(stored.updated_at())))
     }
 }
@@ -158,15 +276,19 @@ fn check_version(name: &DataName, given: Option<u64>, stored: &StoredRegistratio
 fn check_secrets(registration: &Registration) -> Result<(), Rejection> {
     match registration.withheld().map(|name| name.to_string()).collect::<Vec<_>>() {
         none if none.is_empty() => Ok(()),
-        names => Err(Rejection::NoSecret(names)),
+        names => Err(Rejection::NoSecret { of: registration.data_name.clone(), names }),
     }
 }
 
-fn check_inputs(registrations: &Registrations, registration: &Registration) -> Result<(), Rejection> {
-    let Registration { data_name, inputs, .. } = registration;
-    match inputs::cycle(data_name, inputs, |name| registrations.inputs_of(name)) {
-        None => Ok(()),
-        Some(cycle) => Err(Rejection::Cycle(inputs::show(&cycle))),
+/// A name that is removed, although others need it, is not removed by accident.
+fn check_needed(draft: &Draft<'_>, name: &DataName, protection: &Protection) -> Result<(), Rejection> {
+    let Protection::Needed(bindings) = protection else { return Ok(()) };
+    let readers = draft.readers_of(name);
+    let served: Vec<DataName> =
+        bindings.iter().filter(|served| served.to == *name).map(|served| served.name.clone()).collect();
+    match readers.is_empty() && served.is_empty() {
+        true => Ok(()),
+        false => Err(Rejection::Needed { name: name.clone(), readers, served }),
     }
 }
 
@@ -175,104 +297,5 @@ fn taken(name: &DataName, stored: &StoredRegistration) -> Rejection {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    fn registration(name: &str, more: &str) -> Registration {
-        let body = format!(r#"{{"dataName": "{name}", "cmd": "true", "max-Time": 5{more}}}"#);
-        Registration::parse(body.as_bytes()).unwrap().registration
-    }
-
-    fn at(micros: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp_micros(micros).unwrap()
-    }
-
-    fn occasion(last_version: u64, now: i64) -> Occasion<'static> {
-        Occasion { now: at(now), by: "me", last_version }
-    }
-
-    fn edit(registrations: &Registrations, ask: Ask, last_version: u64, now: i64) -> Edit {
-        match decide(registrations, ask, occasion(last_version, now)).unwrap() {
-            Outcome::Edit(edit, _) => edit,
-            Outcome::Unchanged(entry) => panic!("nothing to do for {entry:?}"),
-        }
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_makes_nothing_older() {
-        let first = edit(&Registrations::default(), Ask::Create(registration("a", "")), 6, 1_000);
-        assert_eq!(first.version, 7);
-        let registrations = Registrations::default().with(&first.name, first.after);
-        let registration = registration("a", r#", "timeout": 1"#);
-        let second = edit(&registrations, Ask::Replace { registration, version: Some(7) }, 7, 10);
-        let entry = second.after.unwrap();
-        assert_eq!((entry.registered.created_at, entry.registered.updated_at), (at(1_000), at(1_000)));
-        assert_eq!((entry.registered.version, second.action), (8, Action::Replaced));
-    }
-
-    #[test]
-    fn a_secret_that_is_not_given_is_kept() {
-        let env = |env: &str| registration("a", &format!(r#", "env": {env}, "secrets": ["T"]"#));
-        let refused = decide(&Registrations::default(), Ask::Create(env(r#"{"T": null}"#)), occasion(0, 0))
-            .unwrap_err();
-        assert_eq!(refused, Rejection::NoSecret(vec!["T".to_owned()]));
-        let created = edit(&Registrations::default(), Ask::Create(env(r#"{"T": "hush"}"#)), 0, 0);
-        assert!(!created.spec.contains("hush"), "{}", created.spec);
-        let registrations = Registrations::default().with(&created.name, created.after);
-        let replace = |registration| Ask::Replace { registration, version: None };
-        let again = decide(&registrations, replace(env(r#"{"T": null}"#)), occasion(1, 0)).unwrap();
-        assert!(matches!(again, Outcome::Unchanged(_)), "{again:?}");
-        let other = edit(&registrations, replace(env(r#"{"T": null, "N": "1"}"#)), 1, 0).after.unwrap();
-        assert_eq!(other.registered.registration.env["T"], "hush");
-        let unknown = registration("a", r#", "env": {"T": null, "U": null}, "secrets": ["T", "U"]"#);
-        let refused = decide(&registrations, replace(unknown), occasion(1, 0)).unwrap_err();
-        assert_eq!(refused, Rejection::NoSecret(vec!["U".to_owned()]));
-        let removed = decide_removal(&registrations, created.name, occasion(1, 0)).unwrap();
-        assert!(!removed.spec.contains("hush"), "{}", removed.spec);
-    }
-
-    #[test]
-    fn the_number_of_registrations_is_limited() {
-        let held = |place| {
-            let name = format!("n{place}");
-            let edit = edit(&Registrations::default(), Ask::Create(registration(&name, "")), 0, 0);
-            (edit.name, StoredRegistration::Readable(edit.after.unwrap()))
-        };
-        let registrations =
-            Registrations::new(1, (0..MAX_REGISTRATIONS).map(held).collect::<BTreeMap<_, _>>());
-        let rejection =
-            decide(&registrations, Ask::Create(registration("one_more", "")), occasion(0, 0)).unwrap_err();
-        assert_eq!(rejection, Rejection::Full);
-        assert!(rejection.to_string().contains("10000"), "{rejection}");
-        edit(
-            &registrations,
-            Ask::Replace { registration: registration("n5", r#", "timeout": 1"#), version: None },
-            1,
-            0,
-        );
-    }
-
-    #[test]
-    fn only_a_change_of_the_history_changes_the_retention() {
-        let with = r#", "history": {"max": 5}"#;
-        let created = edit(&Registrations::default(), Ask::Create(registration("a", with)), 0, 0);
-        assert!(created.retention_changed);
-        let registrations = Registrations::default().with(&created.name, created.after);
-        let more = format!(r#"{with}, "timeout": 1"#);
-        let replaced = edit(
-            &registrations,
-            Ask::Replace { registration: registration("a", &more), version: None },
-            1,
-            0,
-        );
-        assert!(!replaced.retention_changed);
-        assert!(
-            decide_removal(&registrations, DataName::parse("a").unwrap(), occasion(1, 0))
-                .unwrap()
-                .retention_changed
-        );
-    }
-}
+#[path = "edit_tests.rs"]
+mod tests;

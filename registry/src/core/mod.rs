@@ -1,5 +1,6 @@
 //! The registry's decisions: pure, without a clock, a database or HTTP.
 
+mod draft;
 pub mod edit;
 mod inputs;
 pub mod registrations;

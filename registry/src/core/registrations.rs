@@ -126,13 +126,18 @@ impl Registrations {
         Registrations { generation, by_name, list, complete: OnceLock::new() }
     }
 
-    /// The registrations after these, in which `name` holds something else or nothing.
-    pub fn with(&self, name: &DataName, after: Option<Arc<RenderedRegistration>>) -> Self {
+    /// The registrations after these, in which some names hold something else or nothing.
+    pub fn with(
+        &self,
+        changes: impl IntoIterator<Item = (DataName, Option<Arc<RenderedRegistration>>)>,
+    ) -> Self {
         let mut by_name = self.by_name.clone();
-        match after {
-            Some(entry) => by_name.insert(name.clone(), StoredRegistration::Readable(entry)),
-            None => by_name.remove(name),
-        };
+        for (name, after) in changes {
+            match after {
+                Some(entry) => by_name.insert(name, StoredRegistration::Readable(entry)),
+                None => by_name.remove(&name),
+            };
+        }
         Registrations::new(self.generation + 1, by_name)
     }
 
@@ -167,6 +172,7 @@ impl Registrations {
     }
 
     /// The inputs of the registration of a name; none if there is no such registration.
+    #[cfg(test)]
     pub fn inputs_of(&self, name: &DataName) -> &[DataName] {
         let entry = self.by_name.get(name).and_then(StoredRegistration::readable);
         entry.map_or(&[], |entry| entry.registered.registration.inputs.as_slice())

@@ -8,10 +8,11 @@ use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration};
-use estimand_web::{Body, Failure, Principal, path_name};
+use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration, Submitted};
+use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::read::{JSON, etag};
+use super::{flags, precondition};
 use crate::Registry;
 use crate::core::RenderedRegistration;
 use crate::core::edit::Ask;
@@ -44,8 +45,8 @@ pub async fn post(
     let registration = parse_new(&body.0)?;
     let location = format!("/api/registry/{}", registration.data_name);
     registry.check(&registration).await?;
-    registry.check_unbound(&registration.data_name).await?;
-    let registered = registry.register(Ask::Create(registration), &who.to_string()).await?;
+    registry.check_unbound(&[&registration.data_name]).await?;
+    let registered = registry.register(Ask::Create(registration), &who).await?;
     let mut response = HttpResponse::Created();
     response.insert_header((LOCATION, location));
     answer(response, &registered)
@@ -53,7 +54,7 @@ pub async fn post(
 
 /// Replaces the registration of the same name.
 ///
-/// With `version`, as a GET gave it, only if nobody else has replaced it since. What is registered already is
+/// With `version`, as a GET gave it, or its `ETag` as `If-Match`, only if nobody else has replaced it since. What is registered already is
 /// answered with 200 and the version that it has.
 #[utoipa::path(
     put,
@@ -65,36 +66,45 @@ pub async fn post(
         (status = 400, description = "The registration is not valid", body = Problem),
         (status = 404, description = "The name is not registered", body = Problem),
         (status = 409, description = "`version` is not the current one, or the inputs form a cycle", body = Problem),
+        (status = 412, description = "It is not at the version that `If-Match` asks for", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
 )]
 pub async fn put(
+    req: HttpRequest,
     who: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    let submitted = Registration::parse(&body.0)?;
-    registry.check(&submitted.registration).await?;
-    let ask = Ask::Replace { registration: submitted.registration, version: submitted.version };
-    let registered = registry.register(ask, &who.to_string()).await?;
+    let Submitted { registration, version } = Registration::parse(&body.0)?;
+    let asked = precondition::if_match(&req)?;
+    precondition::check(&*registry.registrations()?, &registration.data_name, asked)?;
+    registry.check(&registration).await?;
+    let ask = Ask::Replace { registration, version: version.or(asked) };
+    let registered = registry.register(ask, &who).await?;
     answer(HttpResponse::Ok(), &registered)
 }
 
 /// Stops producing a name's values, and forgets its registration.
 ///
-/// If the registry knows managers, the answer comes when the one that leads says that the slots are gone with all
+/// A name that other registrations read, or that bindings serve, is removed only with `?force=true`. If the registry
+/// knows managers, the answer comes when the one that leads says that the slots are gone with all
 /// their processes, or after 12 seconds. The registration is forgotten in any case; `Estimand-Hint` says what is
 /// not certain to have ended.
 #[utoipa::path(
     delete,
     path = "/api/registry/{dataName}",
     tag = "registry",
-    params(("dataName" = DataName, Path)),
+    params(
+        ("dataName" = DataName, Path),
+        ("force" = Option<bool>, Query, description = "Also if others read it or bindings serve it"),
+    ),
     responses(
         (status = 204, description = "Forgotten; its history stays. Nothing of it runs any more, unless `Estimand-Hint` names nodes from where its end was not confirmed, or says that no manager answered"),
         (status = 400, description = "This is no data name", body = Problem),
         (status = 404, description = "It is not registered", body = Problem),
+        (status = 409, description = "Other registrations read it, or bindings serve it; the detail names them", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
 )]
@@ -103,13 +113,12 @@ pub async fn delete(
     who: Principal,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    let name = path_name(&req)?;
-    registry.remove(name.clone(), &who.to_string()).await?;
+    let query = Query::parse(req.query_string(), &["force"])?;
+    let (name, force) = (path_name(&req)?, flags::read("force", query.get("force"))?);
+    let protection = registry.protection(force).await;
+    registry.change(vec![Ask::Remove(name.clone())], protection, &who).await?;
     let mut response = HttpResponse::NoContent();
-    if let Some(hint) = registry.gone(&name).await {
-        tracing::info!(%name, hint, "a deletion was not confirmed everywhere");
-        response.insert_header((HINT.clone(), ascii(&hint)));
-    }
+    add_hint(&mut response, registry.ended(&[&name]).await);
     Ok(response.finish())
 }
 
@@ -135,7 +144,14 @@ fn parse_new(body: &[u8]) -> Result<Registration, Problem> {
     }
 }
 
-fn answer(
+/// Adds advice for people to a response.
+pub fn add_hint(response: &mut HttpResponseBuilder, hint: Option<String>) {
+    if let Some(hint) = hint {
+        response.insert_header((HINT.clone(), ascii(&hint)));
+    }
+}
+
+pub fn answer(
     mut response: HttpResponseBuilder,
     registered: &RenderedRegistration,
 ) -> Result<HttpResponse, Failure> {

@@ -1,6 +1,10 @@
 //! The registry's requests: each handler translates between HTTP and the registry.
 
+pub mod batch;
 pub mod change;
+mod flags;
+pub mod patch;
+mod precondition;
 pub mod problems;
 pub mod read;
 pub mod uploads;

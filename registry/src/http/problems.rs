@@ -1,6 +1,6 @@
 //! The registry's errors over HTTP. Here and nowhere else an error becomes a problem.
 
-use estimand_api::problem::{FieldError, Problem};
+use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_runtime::single_writer::WriteError;
 
 use crate::core::Rejection;
@@ -34,15 +34,20 @@ pub fn of_write(error: WriteError<Rejection>) -> Problem {
 fn of_rejection(rejection: Rejection) -> Problem {
     match rejection {
         Rejection::Unknown(_) => Problem::not_found(rejection.to_string()),
-        Rejection::NoSecret(names) => {
+        Rejection::Unreadable(_) => {
+            Problem::new(500, kind::UNREADABLE, "What is stored cannot be read", rejection.to_string())
+        }
+        Rejection::NoSecret { of, names } => {
             let unknown = |name: &String| {
-                let error = FieldError::new(format!("env.{name}"), "is null, and no value of it is kept");
+                let message = format!("is null, and `{of}` has no value of it that could be kept");
+                let error = FieldError::new(format!("env.{name}"), message);
                 error.given("null").expected("its value: `null` keeps the one that is registered already")
             };
             Problem::invalid(names.iter().map(unknown).collect())
         }
-        Rejection::Taken { .. } | Rejection::Full | Rejection::Outdated { .. } | Rejection::Cycle(_) => {
+        Rejection::Taken { .. } | Rejection::Full | Rejection::Outdated { .. } => {
             Problem::conflict(rejection.to_string())
         }
+        Rejection::Cycle(_) | Rejection::Needed { .. } => Problem::conflict(rejection.to_string()),
     }
 }

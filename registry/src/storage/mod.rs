@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use estimand_runtime::single_writer::StorageError;
-use estimand_store::{Claim, Error, Group, RegistrationRow, StoreUrl, Worker};
+use estimand_store::{Claim, Error, Group, RegistrationChange, RegistrationRow, StoreUrl, Worker};
 
 use crate::core::Edit;
-use rows::{history_entry, known, row};
+use rows::known;
 
 pub mod rows;
 
@@ -64,20 +64,14 @@ impl Storage {
         Ok(Contents { rows, versions, bound })
     }
 
-    /// Stores a change together with its entry in the audit trail.
-    pub async fn store(&self, edit: &Edit) -> Result<(), Error> {
+    /// Stores changes together with their entries in the audit trail, in one transaction.
+    pub async fn store(&self, edits: &[Edit]) -> Result<(), Error> {
         let Some(claim) = self.claim.clone() else {
             let cause = "nothing was loaded yet".to_owned();
-            return Err(Error::Busy { doing: "storing a registration", cause });
+            return Err(Error::Busy { doing: "storing registrations", cause });
         };
-        let (name, entry) = (edit.name.clone(), history_entry(edit));
-        let row = edit.after.as_ref().map(|after| row(after));
-        self.worker
-            .run(move |connection| match &row {
-                Some(row) => connection.put_registration(&claim, row, &entry),
-                None => connection.delete_registration(&claim, name.as_str(), &entry),
-            })
-            .await
+        let changes: Vec<RegistrationChange> = edits.iter().map(rows::change_of).collect();
+        self.worker.run(move |connection| connection.change_registrations(&claim, &changes)).await
     }
 }
 

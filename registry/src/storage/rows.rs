@@ -11,7 +11,7 @@ use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_api::registration::{Action, Change, Registered, Registration, redact};
-use estimand_store::{HistoryEntry, RegistrationRow, actor};
+use estimand_store::{HistoryEntry, RegistrationChange, RegistrationRow, actor};
 use serde_json::Value;
 
 use crate::core::registrations::UnreadableRegistration;
@@ -21,7 +21,12 @@ pub fn instant(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros).unwrap_or_default()
 }
 
-pub fn row(entry: &RenderedRegistration) -> RegistrationRow {
+/// The rows of a change.
+pub fn change_of(edit: &Edit) -> RegistrationChange {
+    RegistrationChange { row: edit.after.as_ref().map(|after| row(after)), entry: history_entry(edit) }
+}
+
+fn row(entry: &RenderedRegistration) -> RegistrationRow {
     let Registered { registration, version, created_at, updated_at } = &entry.registered;
     RegistrationRow {
         data_name: registration.data_name.to_string(),
@@ -34,7 +39,7 @@ pub fn row(entry: &RenderedRegistration) -> RegistrationRow {
     }
 }
 
-pub fn history_entry(edit: &Edit) -> HistoryEntry {
+fn history_entry(edit: &Edit) -> HistoryEntry {
     HistoryEntry {
         data_name: edit.name.to_string(),
         version: column(edit.version),

@@ -166,7 +166,7 @@ impl Dispatcher for AgentDispatcher {
         while let Some(name) = self.work.last().cloned() {
             let is_mine = self.is_mine(&name).await?;
             if is_mine {
-                match self.client.unregister(&name).await {
+                match self.client.unregister(&name, false).await {
                     Err(error) if error.status() == Some(404) => {}
                     answer => hints.extend(answer?),
                 }

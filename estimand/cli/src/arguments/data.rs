@@ -188,6 +188,9 @@ pub struct BindArgs {
     /// Only if they get this one's values until now
     #[arg(long, value_name = "NAME")]
     pub from: Option<DataName>,
+    /// Also to a name that no registration produces and that has no values
+    #[arg(long, conflicts_with = "rollback")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

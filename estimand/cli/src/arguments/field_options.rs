@@ -1,4 +1,4 @@
-//! The options of `register` that give a field each. They are built from the declarations of the fields, so a new field
+//! The options of `register` and `edit` that give a field each. They are built from the declarations of the fields, so a new field
 //! needs nothing here.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _, ValueParser};
@@ -51,10 +51,35 @@ impl FieldOptions {
     }
 }
 
+/// The same options for a registration that is there already: none of them is needed.
+#[derive(Debug, Default)]
+pub struct ChangedFields(pub FieldOptions);
+
+impl Args for ChangedFields {
+    fn augment_args(command: Command) -> Command {
+        options().fold(command, |command, (field, flag)| command.arg(option(field, flag)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ChangedFields {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        FieldOptions::from_arg_matches(matches).map(ChangedFields)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
 impl Args for FieldOptions {
     fn augment_args(command: Command) -> Command {
-        let command = options().fold(command, |command, (field, flag)| command.arg(option(field, flag)));
-        let timing = options().filter(|(field, _)| TIMING_FIELDS.contains(&field.name));
+        let options = options().map(|(field, flag)| option(field, flag).conflicts_with(FILE));
+        let command = command.args(options);
+        let timing = self::options().filter(|(field, _)| TIMING_FIELDS.contains(&field.name));
         // One of them is required, unless a file says it.
         command
             .group(ArgGroup::new("timing").args(timing.map(|(_, flag)| flag.name)).arg(FILE).required(true))
@@ -86,7 +111,7 @@ fn options() -> impl Iterator<Item = (&'static Field<Registration>, &'static Fla
 
 fn option(field: &Field<Registration>, flag: &'static Flag) -> Arg {
     let option = Arg::new(flag.name).long(flag.name).help(flag.help(field)).help_heading(flag.heading);
-    let option = option.conflicts_with(FILE).aliases(flag.alias);
+    let option = option.aliases(flag.alias);
     if matches!(flag.input, Input::Switch) {
         return option.action(ArgAction::SetTrue);
     }

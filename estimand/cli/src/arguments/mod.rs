@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::credentials::TlsOptions;
 
 pub mod access;
+pub mod configuration;
 pub mod data;
 pub mod field_options;
 pub mod nodes;
@@ -15,11 +16,14 @@ pub mod parse;
 pub mod registrations;
 
 use access::{AuditArgs, TokenArgs};
+use configuration::{ApplyArgs, ExportArgs};
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
-use registrations::{ChangesArgs, ListArgs, RegisterArgs, ShowArgs, UnregisterArgs};
+use registrations::{
+    ChangesArgs, EditArgs, ListArgs, PauseArgs, RegisterArgs, RenameArgs, ShowArgs, UnregisterArgs,
+};
 
 /// Names the service that client commands speak to.
 const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
@@ -29,6 +33,18 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 pub enum ClientCommand {
     /// Register a command that produces a data name's values
     Register(Box<Remotely<RegisterArgs>>),
+    /// Make registrations and bindings what files say
+    Apply(Remotely<ApplyArgs>),
+    /// Write registrations and bindings as YAML, which `apply` reads
+    Export(Remotely<ExportArgs>),
+    /// Change some fields of a registration and keep the others
+    Edit(Box<Remotely<EditArgs>>),
+    /// Let registrations run nowhere for a while; their values and history stay
+    Pause(Remotely<PauseArgs>),
+    /// Let paused registrations run again
+    Resume(Remotely<PauseArgs>),
+    /// Give a registration another name
+    Rename(Remotely<RenameArgs>),
     /// Stop producing data names and forget their registrations
     Unregister(Remotely<UnregisterArgs>),
     /// List everything that is registered

@@ -3,8 +3,9 @@
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 use estimand_api::value::Served;
+use estimand_client::Query;
 
-use super::Session;
+use super::{Session, found};
 use crate::arguments::data::{BindArgs, BindingsArgs, UnbindArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table};
@@ -14,6 +15,12 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
     let (name, from) = (&args.name, args.from.as_ref());
     let rebound = match &args.target {
         Some(to) => {
+            if !args.force && !is_known(session, to).await? {
+                let message = format!("`{to}` is unknown: no registration produces it and it has no values");
+                return Err(
+                    Failure::Missing(message).hint(format!("--force binds `{name}` to it all the same"))
+                );
+            }
             let served = Served { to: to.clone(), field: args.field.clone() };
             session.client.bind(name, &served, from).await?
         }
@@ -32,6 +39,16 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
         None => String::new(),
     };
     Ok(session.out.line(&format!("`{name}` serves {now}{before}"))?)
+}
+
+/// True if there is a registration or a value of a name, or if a data service that runs alone cannot tell.
+async fn is_known(session: &Session, name: &DataName) -> Result<bool, Failure> {
+    let (values, _) = session.client.values(&Query::of(name.clone())).await?;
+    if !values.is_empty() {
+        return Ok(true);
+    }
+    let registrations = found(session.client.registrations().await)?;
+    Ok(registrations.is_none_or(|all| all.iter().any(|one| one.registration.data_name == *name)))
 }
 
 pub async fn unbind(session: &mut Session, args: &UnbindArgs) -> Result<(), Failure> {

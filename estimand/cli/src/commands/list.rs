@@ -136,6 +136,9 @@ fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
 
 /// `4/5`: how many run well of those that there are, or of those that there should be.
 fn well(one: &Registered, instances: &[Instance], trouble: bool) -> Cell {
+    if one.registration.paused {
+        return Cell::toned("paused", Tone::Warning);
+    }
     let calendar = matches!(one.registration.timing, Timing::Cron(_));
     // Where there is nothing to measure nothing is amiss.
     let here = || instances.iter().filter(|instance| instance.status.doing != Doing::Unavailable);

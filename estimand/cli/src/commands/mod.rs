@@ -14,9 +14,12 @@ use crate::output::{Output, aside};
 
 mod absence;
 mod access;
+mod apply;
 mod bindings;
 mod changes;
 mod compare;
+mod differences;
+mod edit;
 mod history;
 mod instances;
 mod list;
@@ -98,6 +101,12 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         }
         ClientCommand::Audit(args) => run!(args, access::audit),
         ClientCommand::Register(args) => run!(*args, register::register),
+        ClientCommand::Apply(args) => run!(args, apply::apply),
+        ClientCommand::Export(args) => run!(args, apply::export),
+        ClientCommand::Edit(args) => run!(*args, edit::edit),
+        ClientCommand::Pause(args) => run!(args, edit::pause),
+        ClientCommand::Resume(args) => run!(args, edit::resume),
+        ClientCommand::Rename(args) => run!(args, edit::rename),
         ClientCommand::Unregister(args) => run!(args, unregister::unregister),
         ClientCommand::List(args) => run!(args, list::list),
         ClientCommand::Show(args) => run!(args, show::show),

@@ -1,9 +1,11 @@
 //! `register`: sends registrations and prints the outcome of each.
 
-use estimand_api::registration::{Mode, Registered};
+use estimand_api::names::DataName;
+use estimand_api::registration::{Mode, Registered, TIMING_FIELDS};
 use estimand_client::Client;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::differences::differences;
 use super::registration_input::{self, Input};
 use super::{Session, found, registration_local};
 use crate::arguments::registrations::RegisterArgs;
@@ -11,7 +13,7 @@ use crate::output::failure::{Exit, Failure};
 use crate::output::{remark, words};
 
 pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), Failure> {
-    let upload = registration_local::upload(args)?;
+    let upload = registration_local::upload(&args.local)?;
     let (inputs, single) = registration_input::read(args, upload.as_ref())?;
     if let Some(file) = upload {
         session.client.upload(file.content).await?;
@@ -22,8 +24,16 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
     let mut answers = Vec::new();
     for Input { registration, map } in inputs {
         let name = registration.data_name.clone();
-        let sent = send(&session.client, map, args.replace).await;
-        let (registered, done) = sent.map_err(|failure| explain(failure, args.replace, answers.len()))?;
+        let sent = send(&session.client, map, &name, args.replace).await;
+        let Sent { registered, done, dropped } =
+            sent.map_err(|failure| explain(failure, args.replace, answers.len()))?;
+        if !dropped.is_empty() {
+            remark(&format!(
+                "`{name}` has lost what it had and was not given again: {}; `estimand edit` changes one thing and \
+                 keeps the rest",
+                dropped.join(", ")
+            ));
+        }
         // A registration that starts no process may well look like something for a shell.
         if matches!(registration.mode, Mode::Exec | Mode::Stream)
             && let Some(hint) = registration.cmd.shell_hint()
@@ -46,16 +56,36 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
     Ok(())
 }
 
+/// The outcome for one registration.
+struct Sent {
+    registered: Registered,
+    done: &'static str,
+    /// The fields that the one before it had and this one has not.
+    dropped: Vec<String>,
+}
+
 /// Registers, or replaces if that is wished and there is something to replace.
 async fn send(
     client: &Client,
-    map: serde_json::Map<String, Value>,
+    map: Map<String, Value>,
+    name: &DataName,
     replace: bool,
-) -> Result<(Registered, &'static str), Failure> {
-    if replace && let Some(registered) = found(client.replace_map(map.clone()).await)? {
-        return Ok((registered, "replaced"));
+) -> Result<Sent, Failure> {
+    if replace {
+        let before = found(client.registration(name).await)?;
+        if let Some(registered) = found(client.replace_map(map.clone()).await)? {
+            let dropped = before.map_or_else(Vec::new, |before| dropped(&before, &registered));
+            return Ok(Sent { registered, done: "replaced", dropped });
+        }
     }
-    Ok((client.register_map(map).await?, "registered"))
+    Ok(Sent { registered: client.register_map(map).await?, done: "registered", dropped: Vec::new() })
+}
+
+/// What a replacement does not have any more. When it runs is always said, in one way or another.
+fn dropped(before: &Registered, after: &Registered) -> Vec<String> {
+    let lost = differences(&before.to_map(), &after.to_map()).into_iter();
+    let lost = lost.filter(|one| one.after.is_none()).map(|one| one.field);
+    lost.filter(|field| !TIMING_FIELDS.contains(&field.as_str())).collect()
 }
 
 /// Adds a hint, and the number of registrations that went before.

@@ -28,7 +28,7 @@ pub struct Input {
 /// All of the registrations, and whether they were given as one object.
 pub fn read(args: &RegisterArgs, upload: Option<&UploadFile>) -> Result<(Vec<Input>, bool), Failure> {
     let Some(path) = &args.file else {
-        let map = registration_local::complete(from_options(args)?, args, upload)?;
+        let map = registration_local::complete(from_options(args)?, &args.local, &args.cmd, upload)?;
         return Ok((vec![checked(map)?], true));
     };
     let bytes = match path == Path::new("-") {
@@ -89,16 +89,21 @@ fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
     if let Some(name) = &args.name {
         map.insert("dataName".to_owned(), json!(name));
     }
-    match args.cmd.as_slice() {
-        [] => {}
-        [line] => drop(map.insert("cmd".to_owned(), json!(line))),
-        words => drop(map.insert("cmd".to_owned(), json!(words))),
-    }
+    map.extend(command(&args.cmd).map(|cmd| ("cmd".to_owned(), cmd)));
     map.extend(args.fields.to_map()?);
     if map.contains_key("inputs") {
         map.entry("kind").or_insert_with(|| json!("processor"));
     }
     Ok(map)
+}
+
+/// The command that a command line's words say, if there are any: one word is a line.
+pub fn command(words: &[String]) -> Option<Value> {
+    match words {
+        [] => None,
+        [line] => Some(json!(line)),
+        words => Some(json!(words)),
+    }
 }
 
 #[cfg(test)]

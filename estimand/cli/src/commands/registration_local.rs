@@ -16,7 +16,7 @@ use ring::digest;
 use serde_json::{Map, Value, json};
 
 use super::read_input;
-use crate::arguments::registrations::RegisterArgs;
+use crate::arguments::registrations::LocalOptions;
 use crate::output::failure::Failure;
 
 const CHUNK: usize = 256 * 1024;
@@ -31,7 +31,7 @@ pub struct UploadFile {
 }
 
 /// The file that the options name, signed if they say so.
-pub fn upload(args: &RegisterArgs) -> Result<Option<UploadFile>, Failure> {
+pub fn upload(args: &LocalOptions) -> Result<Option<UploadFile>, Failure> {
     let Some(path) = &args.upload else { return Ok(None) };
     let shown = path.display().to_string();
     let wrong = |source| Failure::Read { name: shown.clone(), source };
@@ -56,13 +56,13 @@ pub fn upload(args: &RegisterArgs) -> Result<Option<UploadFile>, Failure> {
 /// Adds what the options name to what they say.
 pub fn complete(
     mut map: Map<String, Value>,
-    args: &RegisterArgs,
+    args: &LocalOptions,
+    arguments: &[String],
     upload: Option<&UploadFile>,
 ) -> Result<Map<String, Value>, Failure> {
     add_secrets(&mut map, args)?;
     if let Some(UploadFile { name, upload, .. }) = upload {
-        let words: Vec<&str> =
-            [name.as_str()].into_iter().chain(args.cmd.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = [name].into_iter().chain(arguments).map(String::as_str).collect();
         map.insert("cmd".to_owned(), json!(words));
         map.insert("upload".to_owned(), upload.to_json());
     }
@@ -75,7 +75,7 @@ pub fn complete(
     Ok(map)
 }
 
-fn add_secrets(map: &mut Map<String, Value>, args: &RegisterArgs) -> Result<(), Failure> {
+fn add_secrets(map: &mut Map<String, Value>, args: &LocalOptions) -> Result<(), Failure> {
     let mut secrets: Vec<(String, String)> = args.secrets.clone();
     for (name, path) in &args.secret_files {
         secrets.push((name.clone(), read_secret(path)?));
@@ -100,7 +100,7 @@ fn add_secrets(map: &mut Map<String, Value>, args: &RegisterArgs) -> Result<(), 
 }
 
 /// The content of a file without the end of its last line, which editors put there.
-fn read_secret(path: &str) -> Result<String, Failure> {
+pub fn read_secret(path: &str) -> Result<String, Failure> {
     let wrong = |source| Failure::Read { name: path.to_owned(), source };
     let bytes = match path {
         "-" => read_input("standard input", io::stdin())?,
@@ -159,7 +159,7 @@ mod tests {
             panic!("another command");
         };
         let map = json!({ "cmd": cmd, "env": { "A": "1" } });
-        complete(map.as_object().unwrap().clone(), &args.own, None)
+        complete(map.as_object().unwrap().clone(), &args.own.local, &[], None)
     }
 
     #[test]

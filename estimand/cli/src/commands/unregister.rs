@@ -10,7 +10,7 @@ use crate::output;
 use crate::output::failure::{Exit, Failure};
 
 /// A little longer than the registry waits for everybody else.
-const WITHIN: Duration = Duration::from_secs(28);
+pub const WITHIN: Duration = Duration::from_secs(28);
 
 /// Goes on with the others when one cannot be forgotten; the first failure decides how it ends.
 pub async fn unregister(session: &mut Session, args: &UnregisterArgs) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub async fn unregister(session: &mut Session, args: &UnregisterArgs) -> Result<
     let client = session.client_with(options)?;
     let mut ended = Exit::Done;
     for name in &args.names {
-        match client.unregister(name).await {
+        match client.unregister(name, args.force).await {
             Ok(hint) => {
                 if !session.out.json {
                     session.out.line(&format!("unregistered `{name}`"))?;
@@ -29,7 +29,12 @@ pub async fn unregister(session: &mut Session, args: &UnregisterArgs) -> Result<
                 }
             }
             Err(error) => {
-                let exit = Failure::from(error).report();
+                let failure = Failure::from(error);
+                let failure = match failure.exit() {
+                    Exit::Conflict => failure.hint("--force unregisters it all the same"),
+                    _ => failure,
+                };
+                let exit = failure.report();
                 if ended == Exit::Done {
                     ended = exit;
                 }

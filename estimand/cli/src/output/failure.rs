@@ -47,6 +47,9 @@ pub enum Failure {
     NotRun { why: String, exit: Exit },
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
+    /// Files of configuration are wrong; each line says where.
+    #[error("the configuration is not right")]
+    Configuration(Vec<String>),
     /// With certificates.
     #[error(transparent)]
     Pki(#[from] PkiError),
@@ -93,6 +96,7 @@ impl Failure {
                 client::Error::Unexpected { .. } | client::Error::Tls(_) => Exit::Failed,
             },
             Failure::Missing(_) => Exit::Missing,
+            Failure::Configuration(_) => Exit::Refused,
             Failure::Usage(_) => Exit::Usage,
             Failure::Pki(PkiError::Exists(_)) => Exit::Conflict,
             Failure::Pki(PkiError::Name(_)) => Exit::Refused,
@@ -119,6 +123,9 @@ impl Failure {
             Failure::Io(_) if self.exit() == Exit::Done => return String::new(),
             Failure::Hinted { failure, hint } => return failure.text() + &hint_line(hint),
             Failure::Client(client::Error::Problem(problem)) => problem_lines(problem),
+            Failure::Configuration(errors) => {
+                (self.to_string(), errors.iter().map(|error| format!("  {error}")).collect())
+            }
             other => (other.to_string(), Vec::new()),
         };
         if let Failure::Client(client::Error::Unreachable { .. }) = self {

@@ -122,6 +122,16 @@ pub const FIELDS: &[Field<Registration>] = &[
         ..Field::PLAIN
     },
     Field {
+        name: "paused",
+        expected: "true or false",
+        description: "It runs nowhere until this is taken back; its values and their history stay",
+        schema: || json!({ "type": ["boolean", "null"] }),
+        read: |it, r| set(&mut r.paused, it.optional(fields::truth)),
+        write: |r| unless_default(&r.paused),
+        flags: &[Flag::new("paused", "", WHEN, Input::Switch)],
+        ..Field::PLAIN
+    },
+    Field {
         name: "kind",
         expected: "collector or processor",
         description: "A `collector` (the default) measures, a `processor` (the default with the mode `expr`) derives",
@@ -376,6 +386,16 @@ pub const FIELDS: &[Field<Registration>] = &[
             Input::Pairs(|key, text| (key.replace("open-files", "openFiles"), scalar(text))),
         )
         .note("e.g. memory=256MiB, cpu=0.5, processes=20, open-files=100; may be repeated")],
+        ..Field::PLAIN
+    },
+    Field {
+        name: "configSet",
+        expected: "the name of a set, of the form of a data name",
+        description: "The set of the `apply` that registered it; `apply --prune` for the same set removes it once the files have \
+                      it no more",
+        schema: || optional::<DataName>(""),
+        read: |it, r| r.config_set = it.optional(fields::data_name),
+        write: |r| r.config_set.as_ref().map(|set| json!(set)),
         ..Field::PLAIN
     },
 ];

@@ -22,23 +22,27 @@ use crate::names::DataName;
 use crate::problem::Problem;
 use crate::selector::Selector;
 
+mod batch;
 mod described;
 mod env;
 mod expect;
 mod fields;
 mod page;
 mod parts;
+mod patch;
 mod rules;
 mod sha256;
 mod upload;
 mod values;
 
+pub use batch::{Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, MAX_BATCH_NAMES};
 pub use described::NewRegistration;
 pub use env::redact;
 pub use expect::Expectations;
 pub use fields::FIELDS;
 pub use page::fields_page;
 pub use parts::{History, Limits};
+pub use patch::{MERGE_PATCH_MEDIA_TYPE, RegistrationPatch};
 pub use rules::TIMING_FIELDS;
 pub use sha256::{SHA256_EXPECTED, Sha256};
 pub use upload::{MAX_UPLOAD_BYTES, Upload, UploadSignature, Uploaded};
@@ -156,6 +160,8 @@ pub struct Registration {
     /// With a calendar: it runs as soon as an agent has it, too.
     pub at_once: bool,
     pub phase: Phase,
+    /// It runs nowhere for now.
+    pub paused: bool,
     pub kind: Kind,
     pub mode: Mode,
     pub format: Format,
@@ -180,6 +186,8 @@ pub struct Registration {
     /// How much of the past is kept, if any.
     pub history: Option<History>,
     pub limits: Limits,
+    /// The set of the `apply` that registered it.
+    pub config_set: Option<DataName>,
 }
 
 /// A registration as the registry holds it.
@@ -270,6 +278,7 @@ impl Registration {
             timing: Timing::Every(Span::ZERO),
             at_once: false,
             phase: Phase::default(),
+            paused: false,
             kind: Kind::default(),
             mode: Mode::default(),
             format: Format::default(),
@@ -286,6 +295,7 @@ impl Registration {
             upload: None,
             history: None,
             limits: Limits::default(),
+            config_set: None,
         }
     }
 

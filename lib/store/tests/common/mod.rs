@@ -1,7 +1,9 @@
 //! Empty stores of each kind to test on, and rows to put into them.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use estimand_store::{Connection, DataRow, DataRowRef, HistoryEntry, RegistrationRow, StoreUrl};
+use estimand_store::{
+    Connection, DataRow, DataRowRef, HistoryEntry, RegistrationChange, RegistrationRow, StoreUrl,
+};
 use estimand_testkit::databases::{self, Server};
 use tempfile::TempDir;
 
@@ -100,6 +102,14 @@ pub fn registration(name: &str, version: i64) -> RegistrationRow {
         created_at: 1,
         updated_at: version,
     }
+}
+
+pub fn put(row: &RegistrationRow, entry: HistoryEntry) -> RegistrationChange {
+    RegistrationChange { row: Some(row.clone()), entry }
+}
+
+pub fn removed(entry: HistoryEntry) -> RegistrationChange {
+    RegistrationChange { row: None, entry }
 }
 
 pub fn entry(name: &str, version: i64, action: &str) -> HistoryEntry {

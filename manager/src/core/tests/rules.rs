@@ -409,3 +409,22 @@ fn a_new_leader_knows_that_an_agent_may_run_what_was_deleted_before() {
     second.beats(&[0]);
     assert_eq!(second.cluster.remaining_nodes(&name(0)), RemainingNodes::default());
 }
+
+#[test]
+fn a_paused_registration_runs_nowhere_and_comes_back_in_order() {
+    for replicas in [0, 1] {
+        let mut fixture = Fixture::new();
+        fixture.register(&[(0, replicas, 1)]).beats(&[0]).beats(&[0]);
+        assert_eq!(fixture.settle().desired(0).len(), 1);
+        let before = fixture.desired(0)[0].1;
+        let mut paused = registered("name_0", replicas, "", 2);
+        paused.registration.paused = true;
+        fixture.cluster.set_registrations(vec![Arc::new(paused)]);
+        fixture.settle().beats(&[0]);
+        assert_eq!(fixture.settle().desired(0), []);
+        assert!(fixture.cluster.registered(&name(0)).is_some());
+        fixture.register(&[(0, replicas, 3)]).beats(&[0]);
+        let after = fixture.settle().desired(0);
+        assert!(after.len() == 1 && after[0].1 > before, "{after:?} after {before}");
+    }
+}

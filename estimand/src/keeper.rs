@@ -149,7 +149,7 @@ impl KeeperTask {
                 Err(Obstacle::Held(owner, holder)) => {
                     let since: Instant = *held_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= HOLDER_ENDS_WITHIN {
-                        self.end(&self.refusal(owner, holder));
+                        self.end(&self.refusal(owner, holder.as_deref()));
                         return false;
                     }
                     pauses.reset();
@@ -213,10 +213,10 @@ impl KeeperTask {
         if owners.is_empty() { connection.ping() } else { Ok(()) }
     }
 
-    fn refusal(&self, owner: Owner, holder: Option<String>) -> String {
+    fn refusal(&self, owner: Owner, holder: Option<&str>) -> String {
         format!(
             "{} runs on {}: end that one first, or give this one --take-over, which ends it",
-            held_by(owner, holder.as_deref()),
+            held_by(owner, holder),
             self.options.store
         )
     }

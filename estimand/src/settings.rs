@@ -161,7 +161,7 @@ fn follow_up(file: &Path, Reloaded { log, waiting }: Reloaded) {
     match waiting.is_empty() {
         true => tracing::info!(%file, "the settings are read again"),
         false => {
-            tracing::warn!(%file, waiting, "the settings are read again; what waits takes effect with a restart")
+            tracing::warn!(%file, waiting, "the settings are read again; what waits takes effect with a restart");
         }
     }
 }

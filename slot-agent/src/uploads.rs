@@ -113,7 +113,7 @@ impl Uploads {
         match written.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "an uploaded file cannot be kept; it is fetched each time")
+                tracing::warn!(%error, "an uploaded file cannot be kept; it is fetched each time");
             }
             Err(error) => tracing::warn!(%error, "an uploaded file was not kept"),
         }

@@ -3,8 +3,10 @@
 use estimand_dialects::{ALL, Dialect, Output};
 use estimand_testkit::growth::is_linear;
 
+type Line = fn(usize) -> String;
+
 /// Lines of an output by their number. Every dialect takes some of them for something.
-const LINES: [(&str, fn(usize) -> String); 9] = [
+const LINES: [(&str, Line); 9] = [
     ("fields", |n| format!("f{n}.value {n}\n")),
     ("one name", |_| "a.value 1\n".to_owned()),
     ("series", |n| format!("m{{l=\"{n}\"}} {n}\n")),

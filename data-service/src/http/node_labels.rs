@@ -77,7 +77,7 @@ impl NodeChoice {
     /// Waits until labels have changed.
     pub async fn changed(&mut self) {
         if self.labels.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         self.labels.mark_changed();
     }

@@ -11,7 +11,7 @@ use crate::plane::{Agent, Plane};
 fn prepare(plane: &Plane) -> (String, String, String) {
     let script = plane.file("script");
     fs::write(&script, "#!/bin/bash\necho \"\\\"$SLOT_WORD\\\"\"\n").unwrap();
-    let allowed = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let allowed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     fs::set_permissions(&script, allowed).unwrap();
     let (before, mark) = (plane.file("before.not-executable"), plane.file("it-ran"));
     fs::write(&before, format!("touch '{mark}'\n")).unwrap();

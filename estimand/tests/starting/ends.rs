@@ -88,9 +88,9 @@ fn an_agent_ends_at_once_while_its_services_are_away() {
             (http.get(&format!("/api/data/load/{name}")).status == 200).then_some(())
         });
         if round % 2 == 0 {
-            proxy.pause()
+            proxy.pause();
         } else {
-            proxy.refuse()
+            proxy.refuse();
         }
         let began = Instant::now();
         agent.terminate();

@@ -73,7 +73,7 @@ pub fn author(place: &Path) -> String {
     let place = place.canonicalize().or_else(|_| std::path::absolute(place));
     let place = place.map_or_else(|_| String::new(), |place| place.display().to_string());
     // An at sign would stand before an address.
-    estimand_store::actor(&format!("{BY} on {}, {place}", host.trim()).replace('@', "_"))
+    estimand_store::actor(format!("{BY} on {}, {place}", host.trim()).replace('@', "_"))
 }
 
 /// The token in a file; none if there is no such file.

@@ -194,7 +194,8 @@ impl Status {
 /// Cuts the end of a text that is too long, at a character, and frees its memory.
 pub(crate) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
         text.shrink_to_fit();
     }
 }

@@ -125,14 +125,18 @@ impl Driver {
         let connection = self.connect(halt, async {
             match trust {
                 None => {
-                    let (client, driven) =
-                        config.connect(tokio_postgres::NoTls).await.map_err(Cause::of_postgres)?;
+                    let (client, driven) = config
+                        .connect(tokio_postgres::NoTls)
+                        .await
+                        .map_err(|error| Cause::of_postgres(&error))?;
                     AsyncPgConnection::try_from_client_and_connection(client, driven).await
                 }
                 Some(trust) => {
                     let tls = trust.client_config().map_err(|error| Cause::lasting(error.to_string()))?;
-                    let (client, driven) =
-                        config.connect(MakeRustlsConnect::new(tls)).await.map_err(Cause::of_postgres)?;
+                    let (client, driven) = config
+                        .connect(MakeRustlsConnect::new(tls))
+                        .await
+                        .map_err(|error| Cause::of_postgres(&error))?;
                     AsyncPgConnection::try_from_client_and_connection(client, driven).await
                 }
             }
@@ -146,7 +150,7 @@ impl Driver {
             let connection = timeout(CONNECT_TIMEOUT, mysql_async::Conn::new(opts.clone()))
                 .await
                 .map_err(|_| Cause::passing(format!("no answer within {CONNECT_TIMEOUT:?}")))?
-                .map_err(Cause::of_mysql)?;
+                .map_err(|error| Cause::of_mysql(&error))?;
             AsyncMysqlConnection::try_from(connection)
                 .await
                 .map_err(|error| Cause::passing(error.to_string()))

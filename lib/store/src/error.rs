@@ -148,8 +148,8 @@ impl Cause {
         Cause { text, is_lasting: true }
     }
 
-    pub(crate) fn of_postgres(error: tokio_postgres::Error) -> Self {
-        let text = explain(&error);
+    pub(crate) fn of_postgres(error: &tokio_postgres::Error) -> Self {
+        let text = explain(error);
         // Class 28 is about who may connect.
         let denied = |state: &SqlState| {
             state.code().starts_with("28")
@@ -159,17 +159,17 @@ impl Cause {
             && ["invalid configuration", "authentication error", "server does not support TLS"]
                 .iter()
                 .any(|kind| text.contains(kind));
-        let is_lasting = error.code().is_some_and(denied) || is_unsaid || is_about_trust(&error);
+        let is_lasting = error.code().is_some_and(denied) || is_unsaid || is_about_trust(error);
         Cause { text, is_lasting }
     }
 
-    pub(crate) fn of_mysql(error: mysql_async::Error) -> Self {
-        let is_lasting = match &error {
+    pub(crate) fn of_mysql(error: &mysql_async::Error) -> Self {
+        let is_lasting = match error {
             mysql_async::Error::Server(said) => DENIED_BY_MYSQL.contains(&said.code),
             mysql_async::Error::Driver(mysql_async::DriverError::NoClientSslFlagFromServer) => true,
             other => is_about_trust(other),
         };
-        Cause { text: explain(&error), is_lasting }
+        Cause { text: explain(error), is_lasting }
     }
 
     pub(crate) fn error(self, doing: &'static str) -> Error {

@@ -157,7 +157,7 @@ impl Cluster {
             }
         }
         let back = entry.lost && !beat.leaving;
-        let relabelled = entry.labels.claim(beat.labels);
+        let relabelled = entry.labels.claim(&beat.labels);
         let other = back || entry.facts != beat.facts;
         entry.lost &= beat.leaving;
         entry.facts = beat.facts;

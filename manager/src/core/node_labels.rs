@@ -71,8 +71,14 @@ impl NodeLabels {
     }
 
     /// Takes what the agent claims; true if that is news.
-    pub fn claim(&mut self, claimed: LabelMap) -> bool {
-        self.replace(|labels| std::mem::replace(&mut labels.claimed, claimed.clone()) != claimed)
+    pub fn claim(&mut self, claimed: &LabelMap) -> bool {
+        self.replace(|labels| {
+            let changed = labels.claimed != *claimed;
+            if changed {
+                labels.claimed.clone_from(claimed);
+            }
+            changed
+        })
     }
 
     /// Takes the labels of its credential; true if they are others than before.
@@ -187,7 +193,7 @@ mod tests {
             ("c", "value"),
             ("d", "value")
         ])));
-        assert!(labels.claim(map(&[("a", "agent"), ("b", "agent"), ("c", "agent")])));
+        assert!(labels.claim(&map(&[("a", "agent"), ("b", "agent"), ("c", "agent")])));
         assert!(labels.set_credential(&map(&[("a", "credential"), ("b", "credential")])));
         let set = LabelChanges(BTreeMap::from([("a".to_owned(), Some("operator".to_owned()))]));
         assert!(labels.change(&set) && !labels.change(&set));
@@ -209,7 +215,7 @@ mod tests {
         };
         let many = json!({ "format": "nodes", "replicas": "all" });
         let mut labels = NodeLabels::default();
-        labels.claim(map(&[("role", "db"), ("gpu", "")]));
+        labels.claim(&map(&[("role", "db"), ("gpu", "")]));
         labels.set_of_values(&map(&[("big", "")]));
         for asked in ["role=db", "gpu", "big", "role=db,!old"] {
             assert_eq!(labels.matches(&with(asked, &json!({}))), LabelMatch::Yes, "{asked}");
@@ -225,7 +231,7 @@ mod tests {
         labels.set_credential(&map(&[("role", "db")]));
         assert_eq!(labels.matches(&with("role=db", &secret)), LabelMatch::Yes);
         assert_eq!(labels.matches(&with("role=db,gpu", &secret)), LabelMatch::OnlyClaimed);
-        labels.claim(map(&[("role", "web")]));
+        labels.claim(&map(&[("role", "web")]));
         assert_eq!(labels.matches(&with("role=db", &secret)), LabelMatch::Yes);
     }
 }

@@ -83,7 +83,7 @@ async fn set_paused(session: &mut Session, args: &PauseArgs, paused: bool) -> Re
 pub async fn rename(session: &mut Session, args: &RenameArgs) -> Result<(), Failure> {
     let RenameArgs { name, to, force } = args;
     // The answer comes when nothing of the old name runs any more.
-    let client = session.client_with(Options { read_timeout: WITHIN, ..Options::default() })?;
+    let client = session.client_with(&Options { read_timeout: WITHIN, ..Options::default() })?;
     let renamed = client.rename_registration(name, to, *force).await.map_err(Failure::from);
     let (registered, hint) = renamed.map_err(|failure| match failure.exit() {
         Exit::Conflict if !force => failure.hint("--force renames a name that others need all the same"),

@@ -91,7 +91,7 @@ async fn running(session: &Session) -> Option<Running> {
     let deadline = Duration::from_secs(5);
     let options =
         Options { read_timeout: deadline, total_timeout: deadline, attempts: 1, ..Options::default() };
-    session.client_with(options).ok()?.instances(None, None).await.ok().map(by_name)
+    session.client_with(&options).ok()?.instances(None, None).await.ok().map(by_name)
 }
 
 fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<Utc>) -> Table {

@@ -70,8 +70,8 @@ impl Session {
     }
 
     /// A client of the same services with other deadlines.
-    fn client_with(&self, options: Options) -> Result<Client, Error> {
-        client_of(&self.services, &options)
+    fn client_with(&self, options: &Options) -> Result<Client, Error> {
+        client_of(&self.services, options)
     }
 }
 

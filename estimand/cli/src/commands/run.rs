@@ -23,7 +23,7 @@ pub async fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
         None => only_node(session.client.nodes().await?)?,
     };
     let options = Options { read_timeout: WITHIN, total_timeout: WITHIN, ..Options::default() };
-    let report = session.client_with(options)?.run_by_hand(&args.name, &node).await?;
+    let report = session.client_with(&options)?.run_by_hand(&args.name, &node).await?;
     let out = &mut session.out;
     if out.json {
         out.pretty(&report)?;

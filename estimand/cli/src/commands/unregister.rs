@@ -16,7 +16,7 @@ pub const WITHIN: Duration = Duration::from_secs(28);
 pub async fn unregister(session: &mut Session, args: &UnregisterArgs) -> Result<(), Failure> {
     // The answer comes when nothing of it runs any more, which may take a while.
     let options = Options { read_timeout: WITHIN, ..Options::default() };
-    let client = session.client_with(options)?;
+    let client = session.client_with(&options)?;
     let mut ended = Exit::Done;
     for name in &args.names {
         match client.unregister(name, args.force).await {

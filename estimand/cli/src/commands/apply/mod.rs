@@ -28,7 +28,7 @@ pub async fn apply(session: &mut Session, args: &ApplyArgs) -> Result<(), Failur
         remark("there is nothing in the files");
         return Ok(());
     }
-    let client = session.client_with(Options { read_timeout: WITHIN, ..Options::default() })?;
+    let client = session.client_with(&Options { read_timeout: WITHIN, ..Options::default() })?;
     let present = Present::new(client.registrations().await?, client.bindings().await?);
     let mut plan = Plan::new(&wishes, &present, args.prune.then_some(&args.set));
     check(&client, &plan, &wishes, &present, args.force).await?;

@@ -8,7 +8,7 @@ use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, NewRegistration, Registration, Submitted};
+use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, RegistrationInput, Registration, Submitted};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::read::{JSON, etag};
@@ -28,7 +28,7 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     post,
     path = "/api/registry",
     tag = "registry",
-    request_body(content = NewRegistration, description = "The registration"),
+    request_body(content = RegistrationInput, description = "The registration"),
     responses(
         (status = 201, description = "Registered; the header `Location` says where. `Estimand-Hint` may have advice about the command", body = Registration),
         (status = 400, description = "The registration is not valid, or no agent would run it: an expression that cannot be read, a built-in that there is not, an input that nothing provides", body = Problem),

@@ -19,10 +19,10 @@ use crate::selector::Selector;
 
 /// A registration that is new: a [`Registration`] without the fields that only the registry sets.
 #[derive(Debug)]
-pub enum NewRegistration {}
+pub enum RegistrationInput {}
 
 crate::described!(
-    NewRegistration,
+    RegistrationInput,
     [
         Command,
         CronExpr,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn examples_are_taken() {
-        for schema in [testing::json(Registration::schema()), testing::json(NewRegistration::schema())] {
+        for schema in [testing::json(Registration::schema()), testing::json(RegistrationInput::schema())] {
             for example in schema["examples"].as_array().unwrap() {
                 let read = parse(example).unwrap();
                 assert_eq!(parse(&Value::Object(read.to_map())).unwrap(), read);

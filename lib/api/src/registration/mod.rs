@@ -36,7 +36,7 @@ mod upload;
 mod values;
 
 pub use batch::{Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, MAX_BATCH_NAMES};
-pub use described::NewRegistration;
+pub use described::RegistrationInput;
 pub use env::redact;
 pub use expect::Expectations;
 pub use fields::FIELDS;

@@ -8,7 +8,7 @@ use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, RegistrationInput, Registration, Submitted};
+use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, Registration, RegistrationInput, Submitted};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::read::{JSON, etag};

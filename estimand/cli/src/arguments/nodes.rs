@@ -33,8 +33,8 @@ Examples:
   estimand instances --failing";
 
 const LOGS_EXAMPLES: &str = "\
-Of each instance the end of what its last run wrote there is kept, 4 KiB at most; of a stream also what it
-writes while it goes on.
+Of each instance the end of what its last run wrote there is kept, 4 KiB at most; of a stream
+also what it writes while it goes on.
 
 Examples:
   estimand logs cpu_usage

@@ -15,6 +15,7 @@ mod cli;
 mod collect;
 mod completions;
 mod defaults;
+mod greeting;
 mod guard;
 mod joining;
 mod keeper;

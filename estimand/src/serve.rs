@@ -31,6 +31,7 @@ use crate::agent;
 use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
 use crate::cli::tls::TlsFiles;
 use crate::defaults;
+use crate::greeting::greeting;
 use crate::guard::{self, Guard};
 use crate::keeper::{Keeper, KeeperOptions};
 use crate::place::{self, Place};
@@ -342,23 +343,4 @@ async fn end_in_order(stop: Stop, agent: Option<Agent>, end_server: StopTrigger)
         agent.stop().await;
     }
     end_server.request();
-}
-
-/// The lines below the first one, which is for programs: they read the address from it. These are for people.
-fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
-    let Parts::All { agent, .. } = &options.parts else { return String::new() };
-    let mut text = format!("storing in {store}\n");
-    if let Some(place) = guard.kept_in() {
-        text.push_str(&format!("the operator's token is in {}\n", place.display()));
-    }
-    if let Some(agent) = agent {
-        text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
-    }
-    text.push_str(&format!(
-        "\nTry, in another terminal:\n  \
-         curl -X POST {address}/api/data -d '{{\"dataName\":\"cpu_usage\",\"nodeName\":\"node-1\",\"dataValue\":0.42}}'\n  \
-         curl '{address}/api/data?dataName=cpu_usage'\n  \
-         estimand --server {address} watch\n\n"
-    ));
-    text
 }

@@ -6,6 +6,7 @@
 //! with `ESTIMAND_LONG`.
 #![allow(clippy::unwrap_used)]
 
+mod backup;
 mod data_outages;
 mod leaders;
 mod losses;

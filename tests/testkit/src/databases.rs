@@ -10,7 +10,7 @@ mod family;
 pub(crate) mod janitor;
 
 use std::fs::{self, OpenOptions};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -90,6 +90,19 @@ impl Server {
         let database = url.rsplit('/').next().unwrap_or_default();
         assert_eq!(url, self.engine.url(self.port(), database), "{url} is no database of this server");
         self.ask(database, sql)
+    }
+
+    /// Copies a database, which may be in use, as its operator would make and restore a backup. Returns the copy's URL.
+    pub fn backup(&self, url: &str) -> String {
+        let copy = self.fresh_url();
+        let name = |url: &str| url.rsplit('/').next().unwrap_or_default().to_owned();
+        let mut dump = self.engine.dump_command(self.port(), &name(url));
+        let mut dump = dump.stdout(Stdio::piped()).spawn().expect("the program for backups starts");
+        let printed = dump.stdout.take().expect("it is piped");
+        let restored = self.engine.restore_command(self.port(), &name(&copy)).stdin(printed).status();
+        assert!(dump.wait().expect("a child can be waited for").success(), "the backup of {url} failed");
+        assert!(restored.expect("the client starts").success(), "{copy} was not restored");
+        copy
     }
 
     /// The process id of the server (of PostgreSQL's postmaster). Panics while it is down.

@@ -154,6 +154,51 @@ impl Engine {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
+    /// Prints a database, with the program that comes with the engine for backups.
+    pub(super) fn dump_command(&self, port: u16, database: &str) -> Command {
+        let port = port.to_string();
+        let name = match self.kind {
+            Kind::Postgres => "pg_dump",
+            Kind::Mariadb => "mariadb-dump",
+        };
+        let mut command = Command::new(self.client.with_file_name(name));
+        forget_settings(&mut command);
+        match self.kind {
+            Kind::Postgres => command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port, database]),
+            Kind::Mariadb => command.args([
+                "--no-defaults",
+                "--single-transaction",
+                "--protocol=tcp",
+                "-h",
+                "127.0.0.1",
+                "-u",
+                "root",
+                "-P",
+                &port,
+                database,
+            ]),
+        };
+        command
+    }
+
+    /// Reads what a dump has printed from standard input.
+    pub(super) fn restore_command(&self, port: u16, database: &str) -> Command {
+        let port = port.to_string();
+        let mut command = Command::new(&self.client);
+        forget_settings(&mut command);
+        match self.kind {
+            Kind::Postgres => {
+                command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "postgres"]);
+                command.args(["-p", &port, "-d", database]);
+            }
+            Kind::Mariadb => {
+                command.args(["--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-u", "root"]);
+                command.args(["-P", &port, "-D", database]);
+            }
+        }
+        command
+    }
+
     /// A database that every server has.
     pub(super) fn own_database(&self) -> &'static str {
         match self.kind {

@@ -1,0 +1,67 @@
+//! The text that a service prints when it listens.
+
+use std::path::Path;
+
+use estimand_store::StoreUrl;
+
+use crate::agent;
+use crate::guard::Guard;
+use crate::serve::{Options, Parts};
+
+/// The lines below the first one, which is for programs: they read the address from it. These are for people.
+pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
+    let Parts::All { agent, .. } = &options.parts else { return String::new() };
+    let mut text = format!("storing in {store}\n");
+    if let Some(place) = guard.kept_in() {
+        text.push_str(&format!("the operator's token is in {}\n", place.display()));
+    }
+    if let Some(agent) = agent {
+        text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
+    }
+    let authority = options.tls.as_ref().and_then(|tls| tls.authority.as_deref());
+    // On loopback values are open to this machine.
+    let needs_token = !options.listen.ip().is_loopback() && !options.insecure;
+    let token = match guard.kept_in() {
+        _ if !needs_token => None,
+        Some(place) => Some(format!("$(cat {})", place.display())),
+        None => Some("$ESTIMAND_TOKEN".to_owned()),
+    };
+    text.push_str(&first_requests(address, authority, token.as_deref()));
+    text
+}
+
+/// Commands to begin with, as they have to be typed for this address.
+fn first_requests(address: &str, authority: Option<&Path>, token: Option<&str>) -> String {
+    let believing =
+        |option: &str| authority.map_or_else(String::new, |file| format!(" {option} {}", file.display()));
+    let token = token.map_or_else(String::new, |token| format!(" -H \"Authorization: Bearer {token}\""));
+    let curl = format!("curl{}{token}", believing("--cacert"));
+    let body = r#"{"dataName":"cpu_usage","nodeName":"node-1","dataValue":0.42}"#;
+    format!(
+        "\nTry, in another terminal:\n  \
+         {curl} -X POST {address}/api/data -d '{body}'\n  \
+         {curl} '{address}/api/data?dataName=cpu_usage'\n  \
+         estimand --server {address}{} watch\n\n",
+        believing("--authority")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_requests_fit_the_address() {
+        let open = first_requests("http://127.0.0.1:7070", None, None);
+        assert!(open.contains("curl -X POST http://127.0.0.1:7070/api/data -d '{\"dataName\""), "{open}");
+        assert!(open.contains("  estimand --server http://127.0.0.1:7070 watch\n"), "{open}");
+        let authority = Path::new("pki/authority.pem");
+        let closed = first_requests("https://10.0.0.1:7070", Some(authority), Some("$(cat /d/token)"));
+        let curl = "curl --cacert pki/authority.pem -H \"Authorization: Bearer $(cat /d/token)\" ";
+        assert_eq!(closed.matches(curl).count(), 2, "{closed}");
+        assert!(
+            closed.contains("estimand --server https://10.0.0.1:7070 --authority pki/authority.pem watch"),
+            "{closed}"
+        );
+    }
+}

@@ -13,9 +13,9 @@ use estimand_slot_agent::{Agent, Allow, AllowEnv, Capabilities, RunAs, UploadPol
 
 use estimand_cli::output::say;
 
-use crate::cli::engine::{AgentOptions, Allowed};
+use crate::fate::Fate;
 use crate::joining::{self, Shown};
-use crate::serve::Fate;
+use crate::options::{AgentOptions, Allowed};
 use crate::telemetry;
 
 /// The hidden first argument with which this program is the launcher of an agent.

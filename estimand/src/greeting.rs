@@ -6,7 +6,7 @@ use estimand_store::StoreUrl;
 
 use crate::agent;
 use crate::guard::Guard;
-use crate::serve::{Options, Parts};
+use crate::options::{Options, Parts};
 
 /// The lines below the first one, which is for programs: they read the address from it. These are for people.
 pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {

@@ -11,7 +11,7 @@ use estimand_client::{self as client, Client, Credentials};
 use estimand_runtime::{Readiness, Tasks};
 use estimand_store::StoreUrl;
 
-use crate::serve::{Options, Parts};
+use crate::options::{Options, Parts};
 use crate::tls::ServiceTls;
 use estimand_cli::credentials::TOKEN_FILE;
 

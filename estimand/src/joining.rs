@@ -20,7 +20,7 @@ use estimand_runtime::Stop;
 use estimand_runtime::back_off::jittered;
 use estimand_runtime::files::make_private_folder;
 
-use crate::cli::engine::AgentOptions;
+use crate::options::AgentOptions;
 use estimand_cli::credentials::{self, TlsOptions};
 
 const CERTIFICATE: &str = "node.pem";

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use cli::{Cli, Command};
 use estimand_cli::{Exit, Failure, Remote};
+use options::{Options, Parts};
 use settings::Settings;
 
 mod agent;
@@ -15,10 +16,12 @@ mod cli;
 mod collect;
 mod completions;
 mod defaults;
+mod fate;
 mod greeting;
 mod guard;
 mod joining;
 mod keeper;
+mod options;
 mod pki;
 mod place;
 mod scheduler;
@@ -53,11 +56,11 @@ fn main() -> ExitCode {
         Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
             let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, service.options(serve::Parts::All { agent, defaults }), &mut settings)
+            run_service(&remote, service.options(Parts::All { agent, defaults }), &mut settings)
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();
-            run_service(&remote, service.options(serve::Parts::Manager(manager)), &mut settings)
+            run_service(&remote, service.options(Parts::Manager(manager)), &mut settings)
         }
         Command::Agent(args) => {
             // The agent's own `--server` is another one, and stands behind its name.
@@ -66,13 +69,13 @@ fn main() -> ExitCode {
             let options = args.options().unwrap_or_else(|wrong| wrong.exit());
             run_long(agent::run(options, log), &mut settings)
         }
-        Command::Data(args) => run_service(&remote, args.options(serve::Parts::Data), &mut settings),
+        Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
         Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()
 }
 
-fn run_service(remote: &Remote, options: serve::Options, settings: &mut Settings) -> Exit {
+fn run_service(remote: &Remote, options: Options, settings: &mut Settings) -> Exit {
     Cli::refuse_remote(remote);
     run_long(serve::serve(options), settings)
 }

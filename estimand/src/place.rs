@@ -11,7 +11,7 @@ use estimand_runtime::lock_file::{Holder, LockError, LockFile};
 use estimand_store::StoreUrl;
 
 use crate::keeper::Owner;
-use crate::serve::{Options, Parts};
+use crate::options::{Options, Parts};
 
 /// The lock in the data folder, and the end of the names of those beside a SQLite file.
 const LOCK: &str = "lock";

@@ -5,12 +5,10 @@
 //! processes and delivers their values, the server drains, tasks stop, then the writer stores the accepted
 //! writes, and only then the process ends.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_data_service::DataService;
 use estimand_manager::{Manager, Peers};
@@ -28,96 +26,18 @@ use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts}
 use estimand_cli::output::say;
 
 use crate::agent;
-use crate::cli::engine::{AgentOptions, Defaults, ManagerOptions};
-use crate::cli::tls::TlsFiles;
 use crate::defaults;
+use crate::fate::Fate;
 use crate::greeting::greeting;
 use crate::guard::{self, Guard};
 use crate::keeper::{Keeper, KeeperOptions};
+use crate::options::{Defaults, Options, Parts};
 use crate::place::{self, Place};
 use crate::telemetry;
 use crate::tls::ServiceTls;
 
 /// How long a manager leads without its database, if no other process could lead.
 const LEAD_ALONE: Duration = Duration::from_secs(15);
-
-/// The services to start, and their settings.
-#[derive(Debug, Clone)]
-pub struct Options {
-    pub listen: SocketAddr,
-    pub data_dir: PathBuf,
-    /// `sqlite://…`, `postgres://…` or `mysql://…`; a SQLite file in the data folder if absent.
-    pub store: Option<String>,
-    /// Takes the database over from services that run on it.
-    pub takes_over: bool,
-    pub workers: Option<usize>,
-    pub insecure: bool,
-    /// None: plain HTTP.
-    pub tls: Option<TlsFiles>,
-    pub log: telemetry::Log,
-    pub parts: Parts,
-}
-
-/// The services that run in this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Parts {
-    /// All of them, and an agent if something shall run on this machine.
-    All {
-        agent: Option<AgentOptions>,
-        defaults: Defaults,
-    },
-    /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
-    Registry {
-        data_service: Option<String>,
-        managers: Vec<String>,
-        defaults: Defaults,
-    },
-    Manager(ManagerOptions),
-    Data,
-}
-
-impl Parts {
-    pub fn has_registry(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Registry { .. })
-    }
-
-    fn defaults(&self) -> Defaults {
-        match self {
-            Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
-            Parts::Manager(_) | Parts::Data => Defaults::None,
-        }
-    }
-
-    fn has_manager(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Manager(_))
-    }
-
-    pub fn has_data(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Data)
-    }
-}
-
-/// The reason for which the process must end although it was not asked to.
-#[derive(Clone)]
-pub struct Fate {
-    pub reason: Arc<Mutex<Option<String>>>,
-    pub trigger: StopTrigger,
-}
-
-impl Fate {
-    pub fn seal(&self, reason: &str) {
-        tracing::error!(%reason, "cannot go on");
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
-        self.trigger.request();
-    }
-
-    pub fn outcome(&self) -> anyhow::Result<()> {
-        match self.reason.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(reason) => bail!("{reason}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Serves until a signal or a fatal error ends it. Everything that was given is checked before anything is touched.
 pub async fn serve(options: Options) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::telemetry;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::names::NodeName;
 use estimand_slot_agent::EnvPattern;
 
@@ -17,6 +17,7 @@ use estimand_cli::Remote;
 use estimand_cli::arguments::parse;
 
 use super::Cli;
+use crate::options::{AgentOptions, Allowed, Defaults, ManagerOptions};
 
 const AGENT_EXAMPLES: &str = "\
 An agent asks a manager what to run, and opens no port. Nothing is allowed to run unless --allow
@@ -143,62 +144,6 @@ pub struct UpArgs {
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
     defaults: Defaults,
-}
-
-/// The default registrations of a new cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Defaults {
-    Standard,
-    None,
-}
-
-/// The programs that may run on a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
-    Everything,
-    /// Only those in these folders.
-    Folders(Vec<PathBuf>),
-}
-
-/// The settings of an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentOptions {
-    /// The managers; none in `up`, whose own address is known only when it listens.
-    pub servers: Vec<String>,
-    /// The token with which it joins, if it has not yet.
-    pub join: Option<String>,
-    /// The authority that it trusts, if not the one that it was told when it joined.
-    pub authority: Option<PathBuf>,
-    pub node: NodeName,
-    /// It had another name when its folder was used last.
-    pub renamed: bool,
-    pub labels: BTreeMap<String, String>,
-    pub allow: Allowed,
-    /// The variables that registrations may set, besides those that they always may.
-    pub allow_env: Vec<EnvPattern>,
-    /// Uploaded files may run.
-    pub allow_uploads: bool,
-    /// The public half of the key that signs them, if they must be signed.
-    pub upload_key: Option<PathBuf>,
-    /// The user that things run as, if not the agent's own.
-    pub run_as: Option<String>,
-    /// The capabilities that they keep.
-    pub keep: Vec<String>,
-    pub data_dir: PathBuf,
-    pub max_runs: Option<u32>,
-    pub max_spool_bytes: Option<u64>,
-    pub cgroups: bool,
-}
-
-/// The services that a manager speaks to, and the addresses that it hands out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManagerOptions {
-    pub registry: String,
-    pub data_service: String,
-    /// Handed to agents.
-    pub data_server: String,
-    /// Handed to callers of a manager that stands by; none: the address that it listens on.
-    pub advertise: Option<String>,
 }
 
 impl AgentArgs {

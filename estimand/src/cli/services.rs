@@ -10,9 +10,9 @@ use clap::{Args, ValueHint};
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
 
-use super::engine::Defaults;
 use super::tls::TlsArgs;
-use crate::serve::{Options, Parts};
+use crate::options::Defaults;
+use crate::options::{Options, Parts};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::{Session, partition};
 use crate::cli::job::JobArgs;
 use estimand_cli::output::failure::{Exit, Failure};
-use estimand_cli::output::{remark, words};
+use estimand_cli::output::{harmless, remark, words};
 
 /// An agent gets a new part in milliseconds, and reports every second: a worker would wait for smaller chunks.
 const SETTINGS: DynamicSettings = DynamicSettings { min_chunk: 4, ahead_seconds: 1.0, smoothing: 0.4 };
@@ -54,7 +54,7 @@ pub async fn job(session: &mut Session, args: &JobArgs) -> Result<(), Failure> {
         true => session.out.pretty(&report::to_json(&runs))?,
         // Workers wrote some of this text.
         false => (iter::once("").chain(report::text(&runs).lines()))
-            .try_for_each(|line| session.out.line(&words::visible(line)))?,
+            .try_for_each(|line| session.out.line(&harmless::visible(line)))?,
     }
     answered
 }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
-use crate::labels::{LabelMap, read_labels};
+use crate::labels::{LabelMap, MAX_LABELS, read_labels};
 use crate::names::{DataName, NodeName};
-use crate::node::{Labels, MAX_LABELS};
+use crate::node::Labels;
 use crate::problem::{FieldError, Problem, kind};
 use crate::schema;
 

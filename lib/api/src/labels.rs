@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::json::kind_of;
-use crate::node::MAX_LABELS;
 use crate::problem::{FieldError, Problem};
 use crate::selector::{
     KEY_EXPECTED, KEY_PATTERN, VALUE_EXPECTED, VALUE_PATTERN, is_label_key, is_label_value,
@@ -21,6 +20,8 @@ pub type LabelMap = BTreeMap<String, String>;
 /// The beginning of data names whose values are labels: the value of `label:gpu` on a node is its label `gpu`.
 pub const LABEL_NAMES: &str = "label:";
 
+/// The most labels of a node.
+pub const MAX_LABELS: usize = 64;
 /// The most labels of a node of all sources together.
 pub const MAX_LABELS_OF_ALL_SOURCES: usize = 4 * MAX_LABELS;
 

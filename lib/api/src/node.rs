@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::assignment::AssignedRegistration;
-use crate::labels::LabelSource;
+use crate::labels::{LabelSource, MAX_LABELS};
 use crate::names::{DataName, NodeName};
 pub use crate::node_state::NodeState;
 use crate::registration::Registration;
@@ -24,8 +24,6 @@ use crate::slot::Status;
 
 /// The largest body of a heartbeat.
 pub const MAX_HEARTBEAT_BYTES: usize = 32 * 1024 * 1024;
-/// The most labels of a node.
-pub const MAX_LABELS: usize = 64;
 /// The longest that a request for the desired state waits.
 pub const MAX_WAIT_MS: u64 = 60_000;
 

@@ -1,7 +1,7 @@
 //! Why the cluster rejects a call.
 
+use estimand_api::labels::MAX_LABELS;
 use estimand_api::names::NodeName;
-use estimand_api::node::MAX_LABELS;
 
 /// Why an agent is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,9 +21,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimand_api::labels::MAX_LABELS;
 use estimand_api::labels::{LabelChanges, LabelMap};
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::MAX_LABELS;
 use estimand_api::registration::Registered;
 
 mod error;

@@ -1,8 +1,9 @@
 //! Reads parameters of queries and bodies of agents. Each error names its field.
 
 use estimand_api::json::{self, parse_object};
+use estimand_api::labels::MAX_LABELS;
 use estimand_api::labels::label_errors;
-use estimand_api::node::{Heartbeat, MAX_LABELS};
+use estimand_api::node::Heartbeat;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::RunOutcome;
 use serde::de::{DeserializeOwned, Error as _};

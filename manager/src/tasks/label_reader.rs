@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_api::labels::MAX_LABELS;
 use estimand_api::labels::{LABEL_NAMES, LabelMap, label_of_value};
 use estimand_api::names::{NamePattern, NodeName};
-use estimand_api::node::MAX_LABELS;
 use estimand_api::selector::is_label_key;
 use estimand_api::value::Value;
 use estimand_client::{Client, Query};

@@ -10,6 +10,8 @@ use estimand_expressions::{Budget, Error, ErrorKind, Expression};
 use estimand_processors::{self as processors, Processor};
 use serde_json::Value;
 
+use estimand_api::value::State;
+
 use super::view::View;
 
 /// For which nodes it is evaluated.
@@ -159,7 +161,7 @@ enum EvaluationState<'f> {
 
 impl Evaluation<'_> {
     pub fn evaluate(&mut self, view: &View<'_>) -> EvaluationResult {
-        if let Some(problem) = view.unusable(self.spec) {
+        if let Some(problem) = unusable(view, self.spec) {
             return problem;
         }
         match &mut self.how {
@@ -186,4 +188,15 @@ impl Evaluation<'_> {
             },
         }
     }
+}
+
+/// The reason why a formula must not be evaluated: an input is not fresh, and it does not look at that itself.
+fn unusable(view: &View<'_>, spec: &Spec) -> Option<EvaluationResult> {
+    let node = view.node?;
+    let mut inputs = spec.inputs.iter().filter(|input| !spec.answers_for.contains(*input));
+    inputs.find_map(|input| {
+        let fact = view.table.get(input.as_str(), node.as_str())?;
+        let state = fact.state(view.now);
+        (state != State::Fresh).then(|| EvaluationResult::Failed(format!("`{input}` of {node} is {state}")))
+    })
 }

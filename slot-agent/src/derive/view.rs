@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
-use estimand_api::value::State;
 use estimand_expressions::{Fact, Sample, Scope};
 use serde_json::Value;
 
-use super::formula::{EvaluationResult, Spec};
 use super::table::{self, Moment, Table};
 
 /// The table as an evaluation sees it.
@@ -32,18 +30,6 @@ impl View<'_> {
     /// Of how many nodes something is known.
     pub fn nodes(&self) -> usize {
         self.table.most_nodes()
-    }
-
-    /// The reason why a formula must not be evaluated: an input is not fresh, and it does not look at that itself.
-    pub fn unusable(&self, spec: &Spec) -> Option<EvaluationResult> {
-        let node = self.node?;
-        let mut inputs = spec.inputs.iter().filter(|input| !spec.answers_for.contains(*input));
-        inputs.find_map(|input| {
-            let fact = self.table.get(input.as_str(), node.as_str())?;
-            let state = fact.state(self.now);
-            (state != State::Fresh)
-                .then(|| EvaluationResult::Failed(format!("`{input}` of {node} is {state}")))
-        })
     }
 }
 

@@ -13,10 +13,12 @@ mod clock;
 mod slot;
 mod table;
 mod turns;
+mod view;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::cadence::{Cadence, Phase, Plan};
 pub use self::clock::Now;
-pub use self::table::{Key, Start, State, Timetable};
+pub use self::table::{Start, Timetable};
+pub use self::view::{Key, State};

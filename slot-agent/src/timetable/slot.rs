@@ -5,8 +5,8 @@
 
 use super::cadence::{Cadence, Phase, Plan, Tick};
 use super::clock::{Now, Step};
-use super::table::{Key, State, View};
 use super::turns::{LONG_US, Lane, Place};
+use super::view::{Key, State, View};
 
 #[derive(Debug)]
 pub(super) struct Slot {

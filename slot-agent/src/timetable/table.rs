@@ -9,14 +9,11 @@ use super::cadence::Plan;
 use super::clock::{Now, Step, WallClock};
 use super::slot::{Listing, Slot};
 use super::turns::Turns;
+use super::view::{Key, View};
 
 /// How long to wait at most before looking at the clocks again, with a plan on the wall clock and without.
 const LOOK_AT_WALL_CLOCK_US: u64 = 1_000_000;
 const LOOK_US: u64 = 60_000_000;
-
-/// The name of a slot; the caller chooses it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub u64);
 
 /// A run that is to be started now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,31 +23,6 @@ pub struct Start {
     pub due_mono_us: u64,
     /// For how long it has waited since.
     pub waited_us: u64,
-}
-
-/// The state of a slot. Instants are those of the monotonic clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// No run is due; `None` if none ever will be, because the calendar has ended.
-    Idle {
-        next_in_us: Option<u64>,
-    },
-    /// A run is due and waits for its turn.
-    Waiting {
-        since_us: u64,
-    },
-    Running {
-        since_us: u64,
-    },
-}
-
-/// The state and the counts of a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    pub state: State,
-    /// Ticks that were skipped, because the slot still ran or waited or because nobody looked at the clock.
-    pub overruns: u64,
-    pub runs: u64,
 }
 
 /// When each slot of an agent runs, and whose turn it is.

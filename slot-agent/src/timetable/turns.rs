@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::table::Key;
+use super::view::Key;
 
 /// From this age on a run is long.
 pub(super) const LONG_US: u64 = 1_000_000;

@@ -15,6 +15,7 @@ use super::Session;
 use super::instances::{fetch, is_waited_for, note};
 use crate::arguments::nodes::LogsArgs;
 use crate::output::failure::{Exit, Failure};
+use crate::output::harmless::visible;
 use crate::output::table::{Cell, Tone};
 use crate::output::{Output, remark, words};
 
@@ -67,9 +68,8 @@ fn log(instance: &Instance, now: DateTime<Utc>) -> Vec<Cell> {
     // A note that repeats the error says it better.
     let note = note(instance);
     let error = status.last_error.as_ref();
-    let said = |error: &&String| {
-        note.as_ref().is_none_or(|note| !note.shown(false).contains(&*words::visible(error)))
-    };
+    let said =
+        |error: &&String| note.as_ref().is_none_or(|note| !note.shown(false).contains(&*visible(error)));
     let error = error.filter(said);
     lines.extend(error.map(|error| Cell::verdict("", &format!("last error: {error}"), Tone::Warning)));
     // The line about its last run says that already.

@@ -10,7 +10,7 @@ use estimand_api::problem::Problem;
 use estimand_client as client;
 use estimand_pki::PkiError;
 
-use super::words::visible;
+use super::harmless::visible;
 
 /// How a command ends, for scripts. The codes are part of the interface: `--help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

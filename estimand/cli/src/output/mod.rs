@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use serde::Serialize;
 
 pub mod failure;
+pub mod harmless;
 pub mod table;
 pub mod words;
 
@@ -55,7 +56,7 @@ impl Output {
 
     /// Its lines, with nothing in them that a terminal would obey.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
-        text.split('\n').try_for_each(|line| self.verbatim(&words::visible(line)))
+        text.split('\n').try_for_each(|line| self.verbatim(&harmless::visible(line)))
     }
 
     /// A line as it is: a script, or one that was made harmless already.
@@ -95,13 +96,13 @@ impl Output {
     /// JSON for reading by people too.
     pub fn pretty(&mut self, value: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_string_pretty(value)?;
-        self.verbatim(&words::harmless_json(&json))
+        self.verbatim(&harmless::harmless_json(&json))
     }
 
     /// JSON on one line.
     pub fn compact(&mut self, value: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_string(value)?;
-        self.verbatim(&words::harmless_json(&json))
+        self.verbatim(&harmless::harmless_json(&json))
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
@@ -111,12 +112,12 @@ impl Output {
 
 /// Says something beside the results. Nobody listening to remarks is no reason to fail.
 pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", words::visible(text));
+    let _ = writeln!(io::stderr(), "{}", harmless::visible(text));
 }
 
 /// A remark that may well be passed over.
 pub fn aside(text: &str) {
-    let text = words::visible(text);
+    let text = harmless::visible(text);
     let _ = match io::stderr().is_terminal() && colours_wanted() {
         true => writeln!(io::stderr(), "\x1b[2m{text}\x1b[0m"),
         false => writeln!(io::stderr(), "{text}"),

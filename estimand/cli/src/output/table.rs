@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::Style;
-use super::words::visible;
+use super::harmless::visible;
 
 /// Between two columns.
 const GAP: &str = "  ";

@@ -1,45 +1,13 @@
 //! Single things in words for people: ages, intervals, places, values.
 
-use std::borrow::Cow;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::registration::{Registration, Replicas};
 use estimand_api::value::State;
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::harmless::visible;
 use super::table::{Cell, Tone};
-
-/// The text with its control characters written out, so that nothing that came from elsewhere moves the
-/// cursor, colours the screen, begins a line or turns the order of what is read.
-pub fn visible(text: &str) -> Cow<'_, str> {
-    match text.contains(is_control) {
-        false => Cow::Borrowed(text),
-        true => text
-            .chars()
-            .map(|c| if is_control(c) { c.escape_default().to_string() } else { c.to_string() })
-            .collect::<String>()
-            .into(),
-    }
-}
-
-/// JSON with what a terminal could obey written as JSON does: of that, JSON itself only asks for C0.
-pub fn harmless_json(json: &str) -> Cow<'_, str> {
-    let is_left = |c: char| is_control(c) && !c.is_ascii_whitespace();
-    match json.contains(is_left) {
-        false => Cow::Borrowed(json),
-        true => json
-            .chars()
-            .map(|c| if is_left(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() })
-            .collect::<String>()
-            .into(),
-    }
-}
-
-/// Also those that turn the direction of writing.
-fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
 
 /// How long ago, in the two largest units that matter. Clocks differ a little, so the future is now.
 pub fn age(since: DateTime<Utc>, now: DateTime<Utc>) -> String {
@@ -150,7 +118,7 @@ mod tests {
     fn json_keeps_its_meaning_and_moves_no_cursor() {
         let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\n" });
         let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-        let harmless = harmless_json(&text);
+        let harmless = crate::output::harmless::harmless_json(&text);
         assert_eq!(harmless, "{\n  \"a\": \"\\u009b2J\\u007f\\u202eü\\n\"\n}");
         assert_eq!(serde_json::from_str::<Json>(&harmless).ok(), Some(value));
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use estimand_api::cron::CronExpr;
 
-use super::table::View;
+use super::view::View;
 use super::*;
 
 pub const S: u64 = 1_000_000;

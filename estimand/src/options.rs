@@ -1,0 +1,124 @@
+//! The settings of services and agents, as the command line and settings files give them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use estimand_api::names::NodeName;
+use estimand_slot_agent::EnvPattern;
+
+use crate::cli::tls::TlsFiles;
+use crate::telemetry;
+
+/// The services to start, and their settings.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    /// `sqlite://…`, `postgres://…` or `mysql://…`; a SQLite file in the data folder if absent.
+    pub store: Option<String>,
+    /// Takes the database over from services that run on it.
+    pub takes_over: bool,
+    pub workers: Option<usize>,
+    pub insecure: bool,
+    /// None: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    pub log: telemetry::Log,
+    pub parts: Parts,
+}
+
+/// The services that run in this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parts {
+    /// All of them, and an agent if something shall run on this machine.
+    All {
+        agent: Option<AgentOptions>,
+        defaults: Defaults,
+    },
+    /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
+    Registry {
+        data_service: Option<String>,
+        managers: Vec<String>,
+        defaults: Defaults,
+    },
+    Manager(ManagerOptions),
+    Data,
+}
+
+impl Parts {
+    pub fn has_registry(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Registry { .. })
+    }
+
+    pub fn defaults(&self) -> Defaults {
+        match self {
+            Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
+            Parts::Manager(_) | Parts::Data => Defaults::None,
+        }
+    }
+
+    pub fn has_manager(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Manager(_))
+    }
+
+    pub fn has_data(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Data)
+    }
+}
+
+/// The default registrations of a new cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Defaults {
+    Standard,
+    None,
+}
+
+/// The programs that may run on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    Everything,
+    /// Only those in these folders.
+    Folders(Vec<PathBuf>),
+}
+
+/// The settings of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentOptions {
+    /// The managers; none in `up`, whose own address is known only when it listens.
+    pub servers: Vec<String>,
+    /// The token with which it joins, if it has not yet.
+    pub join: Option<String>,
+    /// The authority that it trusts, if not the one that it was told when it joined.
+    pub authority: Option<PathBuf>,
+    pub node: NodeName,
+    /// It had another name when its folder was used last.
+    pub renamed: bool,
+    pub labels: BTreeMap<String, String>,
+    pub allow: Allowed,
+    /// The variables that registrations may set, besides those that they always may.
+    pub allow_env: Vec<EnvPattern>,
+    /// Uploaded files may run.
+    pub allow_uploads: bool,
+    /// The public half of the key that signs them, if they must be signed.
+    pub upload_key: Option<PathBuf>,
+    /// The user that things run as, if not the agent's own.
+    pub run_as: Option<String>,
+    /// The capabilities that they keep.
+    pub keep: Vec<String>,
+    pub data_dir: PathBuf,
+    pub max_runs: Option<u32>,
+    pub max_spool_bytes: Option<u64>,
+    pub cgroups: bool,
+}
+
+/// The services that a manager speaks to, and the addresses that it hands out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagerOptions {
+    pub registry: String,
+    pub data_service: String,
+    /// Handed to agents.
+    pub data_server: String,
+    /// Handed to callers of a manager that stands by; none: the address that it listens on.
+    pub advertise: Option<String>,
+}

@@ -17,7 +17,8 @@ fn a_name_is_one_agents_until_that_is_gone() {
 
     // The same folder: the same agent, which runs already.
     let refused = place.builder("n1", &[services.url()]).try_start().err().unwrap();
-    assert!(refused.contains("is used by another agent that runs on this machine"), "{refused}");
+    let named = format!("is used by another agent, process {}", first.process.pid());
+    assert!(refused.contains(&named), "{refused}");
 
     // The same name from elsewhere.
     let elsewhere = place.builder("n1", &[services.url()]).data_dir(place.agent_folder("another"));

@@ -102,7 +102,10 @@ fn actual(file: &Path) -> anyhow::Result<PathBuf> {
         return Ok(file);
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    make_folder(folder, false)?;
+    // One that is there may be the data folder, whose mode is settled.
+    if !folder.exists() {
+        make_folder(folder, false)?;
+    }
     let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
     Ok(folder.join(file.file_name().unwrap_or_default()))
 }

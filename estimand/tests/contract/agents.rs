@@ -50,6 +50,7 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     assert!(instances.is_u64(), "{instances}");
     let expected = json!({
         "nodeName": fake.node, "state": "ready", "cordoned": false, "labels": {"fake": fake.node},
+        "labelSources": {"fake": "credential"},
         "facts": {"hostname": "host", "cores": 4, "memory": 1024, "arch": "", "kernel": "", "version": "",
             "containment": "", "allow": ["/opt"]},
         "delivery": {"delivered": 0, "waiting": 0, "spooledBytes": 0, "dropped": 0, "refused": 0},

@@ -20,7 +20,7 @@ fn an_unknown_parameter_is_named(target: &Target) {
     let data = |method: &str, path: &str| target.data.request(method, path, &[], b"");
     unknown_input(&data("GET", "/api/data?dataName=a&node=n"), "node", "dataNode");
     unknown_input(&data("GET", "/api/data?dataname=a"), "dataname", "dataName");
-    unknown_input(&data("GET", "/api/data?dataName=a&limit=1"), "limit", "maxAge");
+    unknown_input(&data("GET", "/api/data?dataName=a&count=1"), "count", "maxAge");
     unknown_input(&data("DELETE", "/api/data?dataName=a&all=1"), "all", "dataNode");
     unknown_input(&data("GET", "/api/data/history?dataName=a&from=1h"), "from", "since");
     unknown_input(&data("GET", "/api/data/watch?dataName=a&node=n"), "node", "dataName");

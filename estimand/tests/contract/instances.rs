@@ -168,7 +168,7 @@ fn instances_are_found_by_name_and_node(target: &Target) {
     let elsewhere = running(target, &other, "instance");
     let status = json!({
         "dataName": names[0], "version": 1, "doing": "idle", "runs": 3, "failures": 1, "timeouts": 1, "overruns": 2,
-        "restarts": 0, "quarantined": 0, "failing": 0, "lastStart": "2026-01-31T12:00:00.000000Z", "lastDurationMs": 1.5,
+        "restarts": 0, "quarantined": 0, "failing": 0, "withoutValue": 0, "lastStart": "2026-01-31T12:00:00.000000Z", "lastDurationMs": 1.5,
         "lastExit": "exit 0", "stderrTail": "ä\n",
     });
     one.beat_with(&json!({"statuses": [status]})).expect_status(200);

@@ -36,7 +36,7 @@ fn labelled<'t>(target: &'t Target, labels: &Value) -> Fake<'t> {
 /// The content of the next event, which must be of this kind.
 #[track_caller]
 fn next(events: &mut EventReader, kind: &str) -> Value {
-    let event = events.next_event(PATIENCE);
+    let event = events.next_news(PATIENCE);
     assert_eq!(event.event, kind, "{event:?}");
     event.json()
 }

@@ -96,6 +96,7 @@ pub async fn rename(session: &mut Session, args: &RenameArgs) -> Result<(), Fail
         return Ok(session.out.pretty(&Value::Object(registered.to_map()))?);
     }
     session.out.line(&format!("renamed `{name}` to `{to}` (version {})", registered.version))?;
+    session.out.flush()?;
     remark(&format!(
         "values and history of `{name}` stay under that name; `estimand delete {name}` removes them"
     ));

@@ -73,11 +73,7 @@ pub(crate) fn open(url: &StoreUrl, halt: &Halt) -> Result<(Backend, Option<Drive
     let mut halts = vec![halt.clone()];
     halts.extend(url.gate.iter().map(|gate| gate.halt().clone()));
     match &url.target {
-        Target::Sqlite(path) => {
-            // The one that prepared the store has emptied the log, and since then only this process has written it.
-            let empties_log = url.gate.as_ref().is_none_or(|gate| gate.has_broken());
-            Ok((Backend::Sqlite(open_sqlite(path, empties_log)?), None))
-        }
+        Target::Sqlite(path) => Ok((Backend::Sqlite(open_sqlite(path)?), None)),
         Target::Postgres { config, trust } => {
             trust.as_ref().map_or(Ok(()), tls::Trust::check)?;
             open_server(halts, |driver| {
@@ -123,7 +119,7 @@ struct JournalMode {
     journal_mode: String,
 }
 
-fn open_sqlite(path: &Path, empties_log: bool) -> Result<SqliteConnection, Error> {
+fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     let refused =
         |cause: String| Error::Refused { doing: OPENING, cause: format!("{}: {cause}", path.display()) };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -139,10 +135,7 @@ fn open_sqlite(path: &Path, empties_log: bool) -> Result<SqliteConnection, Error
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
         .and_then(|()| use_write_ahead_log(&mut connection))
         .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
-        .and_then(|mode| match empties_log {
-            true => connection.batch_execute(EMPTY_THE_LOG).map(|()| mode),
-            false => Ok(mode),
-        })
+        .and_then(|mode| connection.batch_execute(EMPTY_THE_LOG).map(|()| mode))
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
             "wal" => Ok(()),

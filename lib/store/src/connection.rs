@@ -125,7 +125,6 @@ impl Connection {
         };
         match caught(|| work(&mut live)) {
             Ok(Err(error @ Error::Connection { .. })) => {
-                self.note_break();
                 live.close(false);
                 Err(error)
             }
@@ -134,16 +133,9 @@ impl Connection {
                 result
             }
             Err(unwound) => {
-                self.note_break();
                 live.close(false);
                 Err(lost_or_panic(doing, unwound))
             }
-        }
-    }
-
-    fn note_break(&self) {
-        if let Some(gate) = &self.gate {
-            gate.note_break();
         }
     }
 }

@@ -4,7 +4,6 @@
 //! Otherwise they would make the tables all at once, and wait for each other's locks. The users get a [`StoreUrl`] of
 //! [`StoreUrl::after_preparation`]; the one that prepares uses the original one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +24,6 @@ pub(crate) struct Gate {
     /// The reason why it is not prepared yet; none: it is.
     missing: Mutex<Option<String>>,
     prepared: Condvar,
-    /// A connection broke: what it wrote last may be in doubt.
-    has_broken: AtomicBool,
     /// Ends the waits of all connections.
     halt: Halt,
 }
@@ -37,7 +34,6 @@ impl StoreUrl {
         let gate = Arc::new(Gate {
             missing: Mutex::new(Some("it is being opened".to_owned())),
             prepared: Condvar::new(),
-            has_broken: AtomicBool::new(false),
             halt: Halt::default(),
         });
         (StoreUrl { gate: Some(Arc::clone(&gate)), ..self.clone() }, Preparation(gate))
@@ -81,14 +77,6 @@ impl Gate {
                 self.prepared.wait_timeout(missing, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
-    }
-
-    pub(crate) fn has_broken(&self) -> bool {
-        self.has_broken.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn note_break(&self) {
-        self.has_broken.store(true, Ordering::Release);
     }
 
     pub(crate) fn halt(&self) -> &Halt {

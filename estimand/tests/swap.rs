@@ -138,6 +138,7 @@ impl Watched {
                 self.snapshots += 1;
             }
             "change" => self.values.extend(by_node([&content])),
+            "settled" => {}
             other => panic!("nothing is ever deleted, yet there was a {other}: {event:?}"),
         }
         whole(&self.values);

@@ -186,7 +186,7 @@ async fn the_figures_are_valid_and_say_what_happened() {
         "estimand_http_requests_total{service=\"test\",method=\"GET\",path=\"/things\",status=\"4xx\"} 1",
         "estimand_http_requests_total{service=\"test\",method=\"any\",path=\"(unknown)\",status=\"4xx\"} 1",
         "estimand_http_request_duration_seconds_count{service=\"test\",method=\"GET\",path=\"/things\"} 3",
-        "estimand_http_requests_in_flight{service=\"test\",method=\"GET\",path=\"/metrics\"} 1",
+        "estimand_http_requests_in_flight{service=\"test\",method=\"GET\",path=\"/metrics\"} 0",
     ] {
         assert!(body.lines().any(|found| found == line), "missing {line}\n{body}");
     }

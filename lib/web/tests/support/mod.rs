@@ -178,7 +178,10 @@ impl Reply {
             let (name, value) = line.split_once(": ").unwrap();
             (name.to_ascii_lowercase(), value.to_owned())
         };
-        Reply { status, headers: lines.map(header).collect(), body: body.to_owned() }
+        let headers: Vec<_> = lines.map(header).collect();
+        let in_chunks = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if in_chunks { joined(body) } else { body.to_owned() };
+        Reply { status, headers: headers.into_iter().collect(), body }
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -194,4 +197,15 @@ impl Reply {
         assert!(problem.request_id.is_some());
         problem
     }
+}
+
+/// A body that came in chunks, each behind its length.
+fn joined(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, rest)) = chunks.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        body.push_str(&rest[..length]);
+        chunks = rest[length..].trim_start_matches("\r\n");
+    }
+    body
 }

@@ -80,14 +80,14 @@ fn postgres_is_trusted_as_the_url_says() {
     for mode in ["verify-full", &other] {
         let refused = open(&format!("{url}?sslmode={mode}")).err();
         assert!(
-            matches!(&refused, Some(Error::Connection { cause, .. }) if cause.contains("ertificate")),
+            matches!(&refused, Some(Error::Denied { cause, .. }) if cause.contains("ertificate")),
             "{refused:?}"
         );
     }
     let elsewhere = url.replace("127.0.0.1", "localhost");
     let refused = open(&format!("{elsewhere}?sslmode=verify-full&sslrootcert={root}")).err();
     assert!(
-        matches!(&refused, Some(Error::Connection { cause, .. }) if cause.contains("ertificate")),
+        matches!(&refused, Some(Error::Denied { cause, .. }) if cause.contains("ertificate")),
         "{refused:?}"
     );
 }

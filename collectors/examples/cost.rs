@@ -43,7 +43,7 @@ fn measure(kind: &CollectorKind, runs: usize) -> Result<String, String> {
         match collector.collect(Instant::now() + PATIENCE) {
             Ok(Reading::Here(value)) => Ok(value.to_string()),
             Ok(Reading::PerNode(values)) => Ok(format!("{values:?}")),
-            Err(Failure::NotHere(reason) | Failure::Failed(reason)) => Err(reason),
+            Err(Failure::NotHere(reason) | Failure::Refused(reason) | Failure::Failed(reason)) => Err(reason),
         }
     };
     let first = collect()?;

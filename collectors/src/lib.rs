@@ -12,6 +12,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 mod blocking;
+mod bounds;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -35,6 +36,7 @@ mod samples;
 mod system;
 mod tcp;
 
+pub use bounds::{AllowLibraries, AllowNet, AllowRead, Bounds, NetPattern};
 pub use params::Params;
 
 /// The parameters of a registration, by name.
@@ -62,6 +64,9 @@ pub enum Failure {
     /// There is nothing of the kind on this machine; there may be later.
     #[error("not available here: {0}")]
     NotHere(String),
+    /// The operator of the node does not allow it.
+    #[error("{0}")]
+    Refused(String),
     #[error("{0}")]
     Failed(String),
 }
@@ -90,6 +95,8 @@ pub struct Surroundings {
     pub node: Option<String>,
     /// A folder of its own that outlives it, if it has one.
     pub folder: Option<PathBuf>,
+    /// What it may read and reach.
+    pub bounds: Bounds,
 }
 
 /// A parameter of a collector, for people.
@@ -117,6 +124,12 @@ pub struct DefaultRegistration {
     pub every: f64,
     /// One node answers for all.
     pub once: bool,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Failure::Failed(reason)
+    }
 }
 
 type Make = fn(&Params, &Surroundings) -> Result<Box<dyn Collector>, String>;

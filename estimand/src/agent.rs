@@ -9,7 +9,9 @@ use estimand_client::Credentials;
 use estimand_pki::UploadPublicKey;
 use estimand_runtime::Signals;
 use estimand_runtime::{SystemClock, Tasks, stop};
-use estimand_slot_agent::{Agent, Allow, AllowEnv, Capabilities, RunAs, UploadPolicy};
+use estimand_slot_agent::{
+    Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, RunAs, UploadPolicy,
+};
 
 use estimand_cli::output::say;
 
@@ -81,6 +83,14 @@ pub fn options(
         Allowed::Everything => AllowEnv::Everything,
         Allowed::Folders(_) => AllowEnv::Names(options.allow_env.clone()),
     };
+    let bounds = match &options.allow {
+        Allowed::Everything => Bounds::default(),
+        Allowed::Folders(_) => Bounds {
+            read: AllowRead::these(&options.allow_read),
+            net: AllowNet::These(options.allow_net.clone()),
+            libraries: AllowLibraries::Nothing,
+        },
+    };
     let uploads = match (options.allow_uploads, &options.upload_key) {
         (false, _) => UploadPolicy::Nothing,
         (true, None) => UploadPolicy::Everything,
@@ -90,6 +100,7 @@ pub fn options(
     };
     Ok(estimand_slot_agent::AgentOptions {
         allow_env,
+        bounds,
         uploads,
         servers,
         credentials,

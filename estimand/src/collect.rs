@@ -34,7 +34,9 @@ pub fn collect(args: &CollectArgs) -> Result<(), Failure> {
         Err(NotCollected::NotHere(what)) => {
             Err(Failure::Missing(format!("`{name}` is not available here: {what}")))
         }
-        Err(NotCollected::Failed(reason)) => Err(Failure::NotMeasured(reason)),
+        Err(NotCollected::Failed(reason) | NotCollected::Refused(reason)) => {
+            Err(Failure::NotMeasured(reason))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
-use estimand_slot_agent::EnvPattern;
+use estimand_slot_agent::{EnvPattern, NetPattern};
 
 use crate::cli::tls::TlsFiles;
 use crate::telemetry;
@@ -98,6 +98,10 @@ pub struct AgentOptions {
     pub allow: Allowed,
     /// The variables that registrations may set, besides those that they always may.
     pub allow_env: Vec<EnvPattern>,
+    /// The files and folders that built-in collectors may read when a registration names them.
+    pub allow_read: Vec<PathBuf>,
+    /// The addresses that they may reach.
+    pub allow_net: Vec<NetPattern>,
     /// Uploaded files may run.
     pub allow_uploads: bool,
     /// The public half of the key that signs them, if they must be signed.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
 use estimand_client::{self as client, Client, Credentials};
+use estimand_collectors::Bounds;
 use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::{Clock, Stop, Tasks};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
@@ -20,16 +21,18 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use crate::allow::Allow;
 use crate::allow_env::AllowEnv;
 use crate::board::Board;
-use crate::deliver::{Outbox, OutboxOptions, Sequencer, SpoolError, client_options};
+use crate::deliver::{Outbox, OutboxOptions, Sequencer, client_options};
 use crate::derive;
+use crate::errors::AgentError;
 use crate::facts::facts;
-use crate::home::{Home, HomeError};
+use crate::home::Home;
 use crate::link::{Link, Servers, SlotCommand};
+use crate::power;
 use crate::program::Programs;
 use crate::slots::{Context, HandReport, Slots};
 use crate::uploads::{UploadPolicy, Uploads};
-use crate::user::{self, RunAs};
-use estimand_exec::{Capabilities, CgroupMode, Identity, LaunchError, Launcher, LauncherOptions, Privileges};
+use crate::user::RunAs;
+use estimand_exec::{Capabilities, CgroupMode, Launcher, LauncherOptions, Privileges};
 
 /// How many runs at the same time by default, for each core.
 const TURNS_PER_CORE: usize = 4;
@@ -55,6 +58,8 @@ pub struct AgentOptions {
     pub allow: Allow,
     /// The variables that registrations may set.
     pub allow_env: AllowEnv,
+    /// What built-in collectors may read and reach when a registration names it.
+    pub bounds: Bounds,
     /// The uploaded files that may run.
     pub uploads: UploadPolicy,
     /// The user that things in slots run as; none: the one of this process.
@@ -76,27 +81,6 @@ pub struct AgentOptions {
     pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// An agent cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    #[error("an agent that {doing} needs {missing}, which this process does not have; start it as root")]
-    Powerless { doing: &'static str, missing: Capabilities },
-    #[error(
-        "what runs as `{user}` could not reach its own folder, because that user cannot go through {}: \
-         `chmod o+x` lets it, or --data-dir names another place",
-        folder.display()
-    )]
-    Barred { user: RunAs, folder: PathBuf },
-    #[error(transparent)]
-    Home(#[from] HomeError),
-    #[error(transparent)]
-    Spool(#[from] SpoolError),
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error(transparent)]
-    Address(#[from] client::Error),
-}
-
 /// An agent that runs.
 pub struct Agent {
     slots: Tasks,
@@ -114,20 +98,25 @@ impl Agent {
             run_as: options.run_as.as_ref().map(|run_as| run_as.identity.clone()),
             keep: options.keep,
         };
-        check_privileges(&privileges)?;
+        power::check(&privileges)?;
         let home = Arc::new(Home::open(
             &options.data_dir,
             &options.node,
             options.renamed,
             privileges.run_as.as_ref(),
         )?);
-        check_way(&options, &home)?;
+        power::check_way(
+            &privileges,
+            options.run_as.as_ref(),
+            options.allow != Allow::Folders(Vec::new()),
+            &home,
+        )?;
         let servers = Arc::new(Servers::new(&options.servers, &options.credentials)?);
         let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;
         let mut outbox_options = OutboxOptions::new(home.spool());
         outbox_options.max_spool_bytes = options.max_spool_bytes;
         let outbox = Arc::new(Outbox::open(outbox_options)?);
-        let drops_root = drops_root(&options);
+        let drops_root = power::drops_root(&privileges);
         let lacking = Capabilities::own().without(options.keep);
         let (program, args) = options.launcher;
         let cgroups = if options.cgroups { CgroupMode::Best } else { CgroupMode::None };
@@ -167,6 +156,8 @@ impl Agent {
             launcher: launcher.clone(),
             programs: Arc::new(Programs::new(options.allow.clone())),
             allow_env: options.allow_env,
+            bounds: options.bounds,
+            file_rights: privileges.run_as.is_some().then(|| privileges.clone()),
             drops_root,
             lacking,
             run_as: options.run_as,
@@ -299,52 +290,6 @@ impl Agent {
         }
         self.launcher.stop().await;
     }
-}
-
-/// Checks that this process can run things as the options ask.
-fn check_privileges(privileges: &Privileges) -> Result<(), AgentError> {
-    let missing = privileges.needed().without(Capabilities::own());
-    let doing = match privileges.run_as {
-        Some(_) => "runs things as another user",
-        None => "keeps capabilities for what it runs",
-    };
-    if missing.is_empty() { Ok(()) } else { Err(AgentError::Powerless { doing, missing }) }
-}
-
-/// Checks that the user of slots can reach their folders.
-fn check_way(options: &AgentOptions, home: &Home) -> Result<(), AgentError> {
-    if let Some(run_as) = &options.run_as {
-        return match run_as.barred_from(&home.slots()) {
-            None => Ok(()),
-            Some(folder) => Err(AgentError::Barred { user: run_as.clone(), folder }),
-        };
-    }
-    if rustix::process::geteuid().is_root() && options.allow != Allow::Folders(Vec::new()) {
-        tracing::warn!(
-            "what runs here runs as root, though without its capabilities: it can read and change root's files, and leave \
-             its control group, so that a process of it may outlive its slot; --run-as USER keeps it from both"
-        );
-    }
-    if drops_root(options)
-        && let Some(folder) = user::barred(&Identity::default(), &home.slots())
-    {
-        tracing::warn!(
-            folder = %folder.display(),
-            "what runs here is root without capabilities and cannot go through the folder of another user, so it can \
-             reach its own folder only as the one that it starts in; --keep-capability cap_dac_read_search lets it, or \
-             --data-dir names another place"
-        );
-    }
-    Ok(())
-}
-
-/// True if things run as root and are kept from going wherever root may.
-fn drops_root(options: &AgentOptions) -> bool {
-    let is_root = match &options.run_as {
-        Some(run_as) => run_as.identity.uid == 0,
-        None => rustix::process::geteuid().is_root(),
-    };
-    is_root && !options.keep.reads_everything()
 }
 
 /// The data service at the address that is known now.

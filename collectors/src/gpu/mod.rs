@@ -43,7 +43,9 @@ const MOST_BYTES: usize = 60 * 1024;
 const MOST_PATIENCE: u32 = 16;
 
 fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
-    let library = params.text("library").filter(|path| !path.is_empty()).map(OsString::from);
+    let library = params.text("library").filter(|path| !path.is_empty());
+    library.as_deref().map_or(Ok(()), |library| around.bounds.check_library(library))?;
+    let library = library.map(OsString::from);
     let proc = around.roots.proc.clone();
     Ok(Box::new(Gpu { library, proc, nvml: None, met: false, patience: 1, renew_in: None }))
 }

@@ -17,6 +17,7 @@ use std::time::Instant;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::blocking::BlockingRuntime;
+use crate::bounds::Bounds;
 use crate::{Collector, CollectorKind, DefaultRegistration, Failure, Param, Params, Reading, Surroundings};
 use answers::{Block, Coding};
 use config::{Addresses, Folders, Target};
@@ -58,6 +59,7 @@ struct Hdfs {
     pattern: String,
     addresses: Addresses,
     folders: Folders,
+    bounds: Bounds,
     user: String,
     max_files: usize,
     short_names: bool,
@@ -84,6 +86,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
         pattern,
         addresses: Addresses::new(params.text("namenode"), params.text("webhdfs"))?,
         folders: Folders::of(variable, &around.roots.etc),
+        bounds: around.bounds.clone(),
         user: user.ok_or("the user that runs this process has no name: give the parameter `user`")?,
         max_files: max_files(params.number("max_files")?)?,
         short_names: params.switch("short_names")?.unwrap_or(false),
@@ -108,13 +111,51 @@ impl Collector for Hdfs {
         let begun = Instant::now();
         // A runtime of its own each time: connections would be closed by the other side meanwhile.
         let runtime = BlockingRuntime::new().map_err(Failure::Failed)?;
-        let measured = runtime.wait(until, self.measure(&target, &progress));
-        let late = || Err(progress.late(&target, begun.elapsed().as_secs_f64()));
-        measured.unwrap_or_else(late).map_err(Failure::Failed)
+        let measured = runtime.wait(until, async {
+            let target = self.allowed(&target).await?;
+            self.measure(&target, &progress).await.map_err(Failure::Failed)
+        });
+        let late = || Err(Failure::Failed(progress.late(&target, begun.elapsed().as_secs_f64())));
+        measured.unwrap_or_else(late)
     }
 }
 
 impl Hdfs {
+    /// The target with numbers in the place of hosts that the registration names. Those that this machine is configured
+    /// for are its operator's choice.
+    async fn allowed(&self, target: &Target) -> Result<Target, Failure> {
+        if self.addresses.namenode.is_none() && self.addresses.webhdfs.is_none() {
+            return Ok(target.clone());
+        }
+        let own = config::target(&Addresses::default(), &self.folders).ok();
+        let own = own.unwrap_or(Target { rpc: Vec::new(), http: Vec::new() });
+        let (mut rpc, mut http) = (Vec::new(), Vec::new());
+        for address in &target.rpc {
+            rpc.push(match own.rpc.contains(address) {
+                true => address.clone(),
+                false => self.allowed_address(address).await?,
+            });
+        }
+        for url in &target.http {
+            http.push(match own.http.contains(url) {
+                true => url.clone(),
+                false => {
+                    let address = url.strip_prefix("http://").unwrap_or(url);
+                    format!("http://{}", self.allowed_address(address).await?)
+                }
+            });
+        }
+        Ok(Target { rpc, http })
+    }
+
+    async fn allowed_address(&self, address: &str) -> Result<String, Failure> {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, "80"));
+        let port = port.parse().map_err(|_| format!("`{address}` has no port"))?;
+        let found = self.bounds.find_addresses(host, port).await;
+        let found = found.map_err(|barrier| barrier.failure(address))?;
+        Ok(found.first().map_or_else(|| address.to_owned(), ToString::to_string))
+    }
+
     async fn measure(&self, target: &Target, progress: &Progress) -> Result<Reading, String> {
         let http = webhdfs::client()?;
         let server = WebHdfs::active(&http, &target.http, &self.user).await?;

@@ -4,20 +4,25 @@
 //! is read than [`MOST_READ`], however long it goes on. An answer with another status than is accepted is a failure
 //! that shows its first words. A URL's user and password go to its server and are shown to nobody.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reqwest::header::LOCATION;
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
 use crate::blocking::BlockingRuntime;
+use crate::bounds::Bounds;
 use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 mod accept;
+mod addresses;
 #[cfg(test)]
 mod tests;
 
 use accept::Accept;
+use addresses::FoundAddresses;
 
 pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "http",
@@ -45,18 +50,20 @@ const MOST_REDIRECTS: usize = 5;
 /// As much of a body is shown when it is not what was asked for.
 const MOST_SHOWN: usize = 200;
 
-fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let url = params.required("url")?;
-    let parsed =
-        Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let url = parsed.ok_or("the parameter `url` is no address with http or https")?;
+    let url =
+        Url::parse(&url).ok().filter(is_web).ok_or("the parameter `url` is no address with http or https")?;
     let pointer = params.text("pointer").filter(|pointer| !pointer.is_empty());
     if let Some(pointer) = pointer.as_deref().filter(|pointer| !pointer.starts_with('/')) {
         return Err(format!("the parameter `pointer` is `{pointer}`; a JSON pointer begins with `/`"));
     }
     let accept = params.text("accept_status").map(|text| Accept::parse(&text)).transpose()?;
+    let addresses = FoundAddresses::default();
     Ok(Box::new(Http {
-        client: client()?,
+        client: client(addresses.clone())?,
+        addresses,
+        bounds: around.bounds.clone(),
         url,
         pointer,
         accept: accept.unwrap_or_default(),
@@ -64,12 +71,14 @@ fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String>
     }))
 }
 
-fn client() -> Result<Client, String> {
+fn client(addresses: FoundAddresses) -> Result<Client, String> {
     // The binary has chosen its provider long before; a program that uses this as a library may not have.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
         .no_proxy()
-        .redirect(Policy::limited(MOST_REDIRECTS))
+        // Followed here, where the address of each is looked at.
+        .redirect(Policy::none())
+        .dns_resolver(Arc::new(addresses))
         // A connection that was kept says nothing of how long it takes to get one.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("estimand/", env!("CARGO_PKG_VERSION")));
@@ -78,6 +87,9 @@ fn client() -> Result<Client, String> {
 
 struct Http {
     client: Client,
+    /// Those that the next request may go to.
+    addresses: FoundAddresses,
+    bounds: Bounds,
     url: Url,
     pointer: Option<String>,
     accept: Accept,
@@ -90,7 +102,7 @@ impl Collector for Http {
         let body = self.runtime.wait(until, self.get(until));
         let took = begun.elapsed();
         let late = || format!("{}: no whole answer within {:.1} s", self.shown(), took.as_secs_f64());
-        let (status, body) = body.ok_or_else(late).and_then(|body| body).map_err(Failure::Failed)?;
+        let (status, body) = body.unwrap_or_else(|| Err(Failure::Failed(late())))?;
         let value = self.value(status, &body).map_err(Failure::Failed)?;
         Ok(Reading::Here(json!({
             "value": value,
@@ -102,22 +114,40 @@ impl Collector for Http {
 }
 
 impl Http {
-    async fn get(&self, until: Instant) -> Result<(u16, Vec<u8>), String> {
+    async fn get(&self, until: Instant) -> Result<(u16, Vec<u8>), Failure> {
         let broken = |error: reqwest::Error| format!("{}: {}", self.shown(), causes(&error.without_url()));
-        let mut response = self.client.get(self.url.clone()).send().await.map_err(broken)?;
+        let mut url = self.url.clone();
+        let mut left = MOST_REDIRECTS;
+        let mut response = loop {
+            let response = self.ask(&url).await?;
+            let Some(next) = redirected(&url, &response) else { break response };
+            url = next.map_err(|why| format!("{}: {why}", self.shown()))?;
+            left = left
+                .checked_sub(1)
+                .ok_or_else(|| format!("{}: more than {MOST_REDIRECTS} redirects", self.shown()))?;
+        };
         let status = response.status().as_u16();
         if !self.accept.accepts(status) {
             let words = first_words(&mut response, until).await;
-            return Err(format!("{}: status {status}, expected {}{words}", self.shown(), self.accept));
+            return Err(format!("{}: status {status}, expected {}{words}", self.shown(), self.accept).into());
         }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if body.len() + chunk.len() > MOST_READ {
-                return Err(format!("{}: the body has more than {MOST_READ} bytes", self.shown()));
+                return Err(format!("{}: the body has more than {MOST_READ} bytes", self.shown()).into());
             }
             body.extend_from_slice(&chunk);
         }
         Ok((status, body))
+    }
+
+    /// One request, to an address that is allowed.
+    async fn ask(&self, url: &Url) -> Result<Response, Failure> {
+        let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(80));
+        let found = self.bounds.find_addresses(host, port).await;
+        self.addresses.put(found.map_err(|barrier| barrier.failure(&self.shown()))?);
+        let sent = self.client.get(url.clone()).send().await;
+        Ok(sent.map_err(|error| format!("{}: {}", self.shown(), causes(&error.without_url())))?)
     }
 
     fn value(&self, status: u16, body: &[u8]) -> Result<Value, String> {
@@ -151,6 +181,30 @@ impl Http {
         url.set_fragment(None);
         url.to_string()
     }
+}
+
+/// Where a response leads, if it does. A user and a password go to no other server.
+fn redirected(from: &Url, response: &Response) -> Option<Result<Url, String>> {
+    let location = response.headers().get(LOCATION).filter(|_| {
+        let status = response.status();
+        status.is_redirection()
+            && status != StatusCode::NOT_MODIFIED
+            && status != StatusCode::MULTIPLE_CHOICES
+    })?;
+    let to = location.to_str().ok().and_then(|location| from.join(location).ok());
+    Some(match to.filter(is_web) {
+        Some(mut to) => {
+            if to.origin() == from.origin() && to.username().is_empty() && to.password().is_none() {
+                let _ = (to.set_username(from.username()), to.set_password(from.password()));
+            }
+            Ok(to)
+        }
+        None => Err("a redirect leads to no address with http or https".to_owned()),
+    })
+}
+
+fn is_web(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
 /// A moment is given to the words of a refusal; it is told in any case.

@@ -54,7 +54,7 @@ fn ask(params: &[(&str, &str)], time: Duration) -> Result<Value, String> {
     match reading {
         Ok(Reading::Here(value)) => Ok(value),
         Ok(Reading::PerNode(_)) => panic!("it is of this node"),
-        Err(Failure::Failed(why)) => Err(why),
+        Err(Failure::Failed(why) | Failure::Refused(why)) => Err(why),
         Err(Failure::NotHere(_)) => panic!("there is always something to ask"),
     }
 }

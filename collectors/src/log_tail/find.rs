@@ -1,12 +1,12 @@
 //! Finds the file: the one of a name, or the newest of those whose names match.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::source::{Reads, Source};
+use super::source::{Reads, Source, found};
+use crate::Failure;
 
 /// More entries of a directory are not looked at.
 const MOST_ENTRIES: usize = 10_000;
@@ -34,10 +34,10 @@ impl Target {
     }
 
     /// Opens it; none if it is not there.
-    pub(super) fn open(&self, reads: &Reads) -> Result<Option<Source>, String> {
+    pub(super) fn open(&self, reads: &Reads) -> Result<Option<Source>, Failure> {
         match self {
             Target::One(path) => Source::open(path, reads),
-            Target::Newest { directory, name } => match newest(directory, name)? {
+            Target::Newest { directory, name } => match newest(directory, name, reads)? {
                 Some(path) => Source::open(&path, reads),
                 None => Ok(None),
             },
@@ -54,18 +54,17 @@ impl fmt::Display for Target {
     }
 }
 
-fn newest(directory: &Path, pattern: &str) -> Result<Option<PathBuf>, String> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries.take(MOST_ENTRIES).flatten(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot list {}: {error}", directory.display())),
-    };
+fn newest(directory: &Path, pattern: &str, reads: &Reads) -> Result<Option<PathBuf>, Failure> {
+    let Some(found) = found(directory, reads.bounds.find(directory))? else { return Ok(None) };
+    let listed = found.entries();
+    let entries = listed.map_err(|error| format!("cannot list {}: {error}", directory.display()))?;
+    let entries = entries.take(MOST_ENTRIES).flatten();
     let files = entries.filter_map(|entry| {
         if !fits(pattern.as_bytes(), entry.file_name().as_encoded_bytes()) {
             return None;
         }
         let about = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file)?;
-        Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path()))
+        Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), directory.join(entry.file_name())))
     });
     Ok(files.max().map(|(_, path)| path))
 }

@@ -16,6 +16,8 @@ use super::place::{PartialLine, Place, Tail};
 use super::scan::{backwards, bare, forwards};
 use super::source::{Reads, Source};
 use super::{Options, stored};
+use crate::Failure;
+use crate::bounds::Bounds;
 
 /// The places in as many files are remembered, so that going back to one of them repeats nothing.
 const MOST_KNOWN: usize = 32;
@@ -43,12 +45,12 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(options: Options, bounds: Bounds) -> Self {
         let seen = Matches::new(options.lines);
         Follower {
             options,
             seen,
-            reads: Reads::default(),
+            reads: Reads::within(bounds),
             held: None,
             known: Vec::new(),
             file: None,
@@ -59,7 +61,7 @@ impl Follower {
     }
 
     /// Reads what there is to read; gives whether the file is there.
-    pub(super) fn look(&mut self, until: Instant) -> Result<bool, String> {
+    pub(super) fn look(&mut self, until: Instant) -> Result<bool, Failure> {
         let found = self.options.target.open(&self.reads)?;
         if !self.restored {
             self.restore()?;
@@ -71,7 +73,7 @@ impl Follower {
                 Ok(done) => done,
                 Err(error) => {
                     self.held = Some(held);
-                    return Err(error);
+                    return Err(error.into());
                 }
             };
             if !done {

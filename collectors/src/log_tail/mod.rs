@@ -76,7 +76,7 @@ fn made(params: &Params, around: &Surroundings) -> Result<LogTail, String> {
     let lines = whole(params, "lines", 1, 1..=MOST_LINES as u64)?;
     let search = whole(params, "search", SEARCH, 4096..=1 << 32)?;
     let options = Options { target, pattern, lines: lines as usize, search, folder: around.folder.clone() };
-    Ok(LogTail { follower: Follower::new(options) })
+    Ok(LogTail { follower: Follower::new(options, around.bounds.clone()) })
 }
 
 fn whole(
@@ -100,7 +100,7 @@ impl Collector for LogTail {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let looked = self.follower.look(until);
         self.follower.keep();
-        let here = looked.map_err(Failure::Failed)?;
+        let here = looked?;
         let follower = &self.follower;
         let target = &follower.options.target;
         let Some(last) = follower.seen.last(1).next() else {

@@ -1,15 +1,17 @@
 //! An open file: its identity, and reading of it by position. Never waits for a writer, and reads nothing but files.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use rustix::fs::OFlags;
+
+use crate::Failure;
+use crate::bounds::{Barrier, Bounds, FoundFile};
 
 /// A file that was not written for so long has its last line whole, with or without an end.
 const QUIET: Duration = Duration::from_secs(5);
@@ -21,14 +23,21 @@ pub(super) struct Id {
     pub inode: u64,
 }
 
-/// How many bytes were read, all files together.
+/// Where may be read, and how many bytes were, all files together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reads(Arc<AtomicU64>);
+pub(super) struct Reads {
+    pub(super) bounds: Bounds,
+    count: Arc<AtomicU64>,
+}
 
 impl Reads {
+    pub(super) fn within(bounds: Bounds) -> Self {
+        Reads { bounds, count: Arc::default() }
+    }
+
     #[cfg(test)]
     pub(super) fn so_far(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
 }
 
@@ -47,17 +56,13 @@ pub(super) struct Source {
 
 impl Source {
     /// Opens a file; none if there is none of that name.
-    pub(super) fn open(path: &Path, reads: &Reads) -> Result<Option<Self>, String> {
+    pub(super) fn open(path: &Path, reads: &Reads) -> Result<Option<Self>, Failure> {
+        let Some(found) = found(path, reads.bounds.find(path))? else { return Ok(None) };
         // Looked at first, because opening alone does something to many devices.
-        let Some(about) = found(path, std::fs::metadata(path))? else { return Ok(None) };
-        regular(path, &about)?;
-        // Not waiting, in case it was replaced by a pipe meanwhile.
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits() as i32;
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let Some(file) = found(path, opened)? else { return Ok(None) };
-        let Some(about) = found(path, file.metadata())? else { return Ok(None) };
-        regular(path, &about)?;
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        regular(path, &found.metadata().map_err(|error| unreadable(path, &error))?)?;
+        let file = found.read().map_err(|error| unreadable(path, &error))?;
+        let about = file.metadata().map_err(|error| unreadable(path, &error))?;
+        let path = found.real;
         let id = Id { device: about.dev(), inode: about.ino() };
         let mut source =
             Source { file, path, id, size: 0, written: None, deleted: false, reads: reads.clone() };
@@ -97,22 +102,26 @@ impl Source {
                 Err(error) => return Err(self.unreadable(&error)),
             }
         }
-        self.reads.0.fetch_add(done as u64, Ordering::Relaxed);
+        self.reads.count.fetch_add(done as u64, Ordering::Relaxed);
         Ok(done)
     }
 
     fn unreadable(&self, error: &std::io::Error) -> String {
-        format!("cannot read {}: {error}", self.path.display())
+        unreadable(&self.path, error)
     }
 }
 
 /// Tells what is not there from what cannot be had.
-fn found<T>(path: &Path, result: std::io::Result<T>) -> Result<Option<T>, String> {
+pub(super) fn found(path: &Path, result: Result<FoundFile, Barrier>) -> Result<Option<FoundFile>, Failure> {
     match result {
         Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        Err(Barrier::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(barrier) => Err(barrier.failure(&format!("cannot read {}", path.display()))),
     }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot read {}: {error}", path.display())
 }
 
 fn regular(path: &Path, about: &Metadata) -> Result<(), String> {

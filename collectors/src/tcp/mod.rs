@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
 use crate::blocking::BlockingRuntime;
+use crate::bounds::{Barrier, Bounds};
 use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundings};
 
 #[cfg(test)]
@@ -40,7 +41,7 @@ const MOST_SHOWN: usize = 256;
 /// A name with more addresses is tried at these first ones.
 const MOST_ADDRESSES: usize = 8;
 
-fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String> {
+fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, String> {
     let address = params.required("address")?;
     let (host, port) = split(&address)
         .ok_or_else(|| format!("the parameter `address` is `{address}`; expected `host:port`"))?;
@@ -48,7 +49,8 @@ fn make(params: &Params, _: &Surroundings) -> Result<Box<dyn Collector>, String>
         params.text("send").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
     let expect =
         params.text("expect").filter(|text| !text.is_empty()).map(|text| unescaped(&text)).transpose()?;
-    Ok(Box::new(Tcp { host, port, send, expect, runtime: BlockingRuntime::new()? }))
+    let bounds = around.bounds.clone();
+    Ok(Box::new(Tcp { host, port, send, expect, bounds, runtime: BlockingRuntime::new()? }))
 }
 
 fn split(address: &str) -> Option<(String, u16)> {
@@ -86,14 +88,22 @@ struct Tcp {
     port: u16,
     send: Option<Vec<u8>>,
     expect: Option<Vec<u8>>,
+    bounds: Bounds,
     runtime: BlockingRuntime,
+}
+
+enum NoConnection {
+    /// The operator of the node does not allow it.
+    Refused(String),
+    Closed(&'static str),
 }
 
 impl Collector for Tcp {
     fn collect(&mut self, until: Instant) -> Result<Reading, Failure> {
         let (stream, address, took) = match self.runtime.wait(until, self.connect(until)) {
             None => return Ok(closed("timeout")),
-            Some(Err(why)) => return Ok(closed(why)),
+            Some(Err(NoConnection::Refused(why))) => return Err(Failure::Refused(why)),
+            Some(Err(NoConnection::Closed(why))) => return Ok(closed(why)),
             Some(Ok(connected)) => connected,
         };
         let mut value = json!({"open": true, "seconds": seconds(took), "address": address.to_string()});
@@ -117,9 +127,13 @@ impl Collector for Tcp {
 
 impl Tcp {
     /// Connects to the first of the name's addresses that lets it, each having its share of the time that is left.
-    async fn connect(&self, until: Instant) -> Result<(TcpStream, SocketAddr, Duration), &'static str> {
-        let addresses = lookup_host((self.host.as_str(), self.port)).await.map_err(|_| "name not found")?;
-        let addresses: Vec<SocketAddr> = addresses.take(MOST_ADDRESSES).collect();
+    async fn connect(&self, until: Instant) -> Result<(TcpStream, SocketAddr, Duration), NoConnection> {
+        let mut addresses =
+            self.bounds.find_addresses(&self.host, self.port).await.map_err(|barrier| match barrier {
+                Barrier::Refused(why) => NoConnection::Refused(why),
+                Barrier::Io(_) => NoConnection::Closed("name not found"),
+            })?;
+        addresses.truncate(MOST_ADDRESSES);
         let mut why = "name not found";
         for (tried, address) in addresses.iter().enumerate() {
             let begun = Instant::now();
@@ -131,7 +145,7 @@ impl Tcp {
                 Err(_) => why = "timeout",
             }
         }
-        Err(why)
+        Err(NoConnection::Closed(why))
     }
 
     /// Sends, then reads until what is expected has come. A peer may answer without reading what it is sent.

@@ -7,7 +7,7 @@ use crate::telemetry;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::names::NodeName;
-use estimand_slot_agent::EnvPattern;
+use estimand_slot_agent::{EnvPattern, NetPattern};
 
 use estimand_cli::credentials::data_dir_or_default;
 
@@ -59,6 +59,13 @@ pub struct NodeOptions {
     /// allowed are SLOT_*, LANG, LC_* and TZ
     #[arg(long, value_name = "NAME")]
     allow_env: Vec<EnvPattern>,
+    /// A file, or a folder of files, that the built-in collector `log_tail` may read; may be repeated
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    allow_read: Vec<PathBuf>,
+    /// An address that the built-in collectors `http`, `tcp` and `hdfs` may reach when a registration names it: a name, an
+    /// address, a network such as 10.0.0.0/8, or `*`, each with or without a port; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_net: Vec<NetPattern>,
     /// Run files that came with a registration (`register --upload`), too
     #[arg(long)]
     allow_uploads: bool,
@@ -139,7 +146,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_uploads", "upload_key", "run_as", "keep", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "run_as", "keep", "max_runs"])]
     no_agent: bool,
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -214,6 +221,8 @@ impl NodeOptions {
             labels,
             allow: Allowed::Folders(self.allow),
             allow_env: self.allow_env,
+            allow_read: self.allow_read,
+            allow_net: self.allow_net,
             allow_uploads: self.allow_uploads,
             upload_key: self.upload_key,
             run_as: self.run_as,
@@ -287,7 +296,7 @@ mod tests {
     #[test]
     fn an_agent_is_what_its_options_say() {
         let options = agent(
-            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-uploads --upload-key /k \
+            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k \
              --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
         );
         let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -300,6 +309,8 @@ mod tests {
             labels: BTreeMap::from(labels),
             allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
             allow_env: vec!["PGPASSWORD".parse().unwrap()],
+            allow_read: vec![PathBuf::from("/l")],
+            allow_net: vec!["db:5432".parse().unwrap()],
             allow_uploads: true,
             upload_key: Some(PathBuf::from("/k")),
             run_as: Some("nobody:adm".to_owned()),

@@ -6,7 +6,7 @@ use estimand_testkit::processes;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{NODE, Plane};
+use crate::plane::{Agent, NODE, Plane};
 
 fn builtin(plane: &Plane, name: &str, params: Value) {
     plane.register_cmd(name, json!(name), json!({ "mode": "builtin", "params": params }));
@@ -61,13 +61,13 @@ fn collectors_of_the_box_need_no_process() {
 }
 
 #[test]
-fn missing_hardware_is_no_failure() {
-    let plane = Plane::up("nothere");
-    builtin(&plane, "gpu", json!({ "library": plane.file("none/libnvidia-ml.so") }));
-    let slot = plane.until_instance("gpu", "to be unavailable", |slot| slot["doing"] == "unavailable");
+fn what_is_not_there_is_no_failure() {
+    let plane = Plane::with_agent("nothere", Agent::Within, &["--allow-read", "/no-such-folder"]);
+    builtin(&plane, "log_tail", json!({ "path": "/no-such-folder/x.log", "pattern": "x" }));
+    let slot = plane.until_instance("log_tail", "to be unavailable", |slot| slot["doing"] == "unavailable");
     assert_eq!((&slot["failures"], &slot["failing"]), (&json!(0), &json!(0)), "{slot}");
     assert!(slot["note"].as_str().is_some_and(|note| note.len() > 10), "{slot}");
-    assert_eq!(plane.read("gpu"), None);
+    assert_eq!(plane.read("log_tail"), None);
     plane.end();
 }
 

@@ -5,6 +5,7 @@
 //! the end nothing may be left of it in the process table.
 #![allow(clippy::unwrap_used)]
 
+mod bounds;
 mod by_hand;
 mod changes;
 mod defaults;

@@ -13,7 +13,7 @@ use std::io;
 
 use rustix::process::DumpableBehavior;
 use rustix::process::{Gid, Uid};
-use rustix::thread::{self, CapabilitySets};
+use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::capabilities::Capabilities;
@@ -51,6 +51,27 @@ impl Privileges {
             Capabilities::ALL => for_identity,
             keep => for_identity.with(keep),
         }
+    }
+
+    /// Gives this thread alone, and for ever, the rights to files that a run has as another user. The numbers by which
+    /// processes are signalled and traced stay as they are, so nobody gets at this process through the thread.
+    pub fn take_file_rights(&self) -> io::Result<()> {
+        let Some(identity) = &self.run_as else { return Ok(()) };
+        let groups: Vec<Gid> = identity.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+        thread::set_thread_groups(&groups)?;
+        // SAFETY: the calls take a number and concern this thread alone; what is no user changes nothing and gives
+        // the present one.
+        let present = unsafe {
+            libc::setfsgid(identity.gid);
+            libc::setfsuid(identity.uid);
+            (libc::setfsgid(u32::MAX).cast_unsigned(), libc::setfsuid(u32::MAX).cast_unsigned())
+        };
+        if present != (identity.gid, identity.uid) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let keep = Capabilities(self.keep.0 & Capabilities::own().0).set();
+        let sets = CapabilitySets { effective: keep, permitted: keep, inheritable: CapabilitySet::empty() };
+        Ok(thread::set_capabilities(None, sets)?)
     }
 
     /// True if runs have all privileges of the agent.

@@ -79,6 +79,9 @@ impl Cluster {
             .map_err(|cause| Error::file(folder.path(), cause))?;
         let words = ["agent", "--server", server, "--node", node.name, "--no-cgroups", "--data-dir"];
         let words = words.into_iter().map(OsString::from).chain([data.into_os_string()]);
+        // The workers' logs, and the HDFS of the show.
+        let bounds = ["--allow-net", "127.0.0.1", "--allow-read"].map(OsString::from);
+        let words = words.chain(bounds).chain([folder.path().join("logs").into_os_string()]);
         let allowed = allowed.iter().flat_map(|path| [OsString::from("--allow"), path.into()]);
         let mut args = hosted(&brakes.entries(node.name), program, words.chain(allowed));
         if let Some(cpu) = brakes.cpu(node.name) {

@@ -51,7 +51,11 @@ impl Cluster {
     /// One more node, whose agent and workers reach the services under this address.
     pub fn join(&mut self, node: &str, server: &str) {
         let (allowed, label) = (self.folder.path().display().to_string(), format!("who={node}"));
-        let args = ["agent", "--server", server, "--node", node, "--allow", &allowed, "--label", &label];
+        let args = [
+            &["agent", "--server", server, "--node", node, "--allow", &allowed, "--label", &label][..],
+            &["--allow-read", &allowed, "--allow-net", "127.0.0.1"][..],
+        ]
+        .concat();
         let agent = Estimand::builder(binary()).args(args).without_http().start();
         self.agents.push((node.to_owned(), agent));
     }

@@ -9,8 +9,9 @@ use estimand_api::names::NodeName;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_collectors::{self as collectors, Collector, Failure, Reading};
 use estimand_dialects::{Answer, Reading as Read};
+use estimand_exec::Privileges;
 use serde_json::Value;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::timeout;
 
 use super::attempt::Attempt;
@@ -47,13 +48,15 @@ async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
     let (name, params) = (name.to_owned(), registration.params.clone());
     let folder = context.home.slot_folder(registration.data_name.as_str()).ok();
     let node = Some(context.node.to_string());
-    let around = collectors::Surroundings { node, folder, ..collectors::Surroundings::default() };
+    let bounds = context.bounds.clone();
+    let around = collectors::Surroundings { node, folder, bounds, ..collectors::Surroundings::default() };
     let until = Instant::now() + span;
-    let work = tokio::task::spawn_blocking(move || ask(made, &name, &params, &around, until));
+    let work = blocking(context.file_rights.clone(), move || ask(made, &name, &params, &around, until));
     match timeout(span + GRACE, work).await {
         Ok(Ok(Ok(reading))) => verdict::judge(registration, read(reading)),
         Ok(Ok(Err(CollectError::Refused(reason)))) => Verdict::Refused(reason),
         Ok(Ok(Err(CollectError::Failure(Failure::NotHere(what))))) => Verdict::NotHere(what),
+        Ok(Ok(Err(CollectError::Failure(Failure::Refused(reason))))) => Verdict::Refused(reason),
         Ok(Ok(Err(CollectError::Failure(Failure::Failed(reason))))) => Verdict::Failed(reason),
         Ok(Err(error)) => Verdict::Failed(format!("the collector broke off: {error}")),
         Err(_) => Verdict::TimedOut(format!("it did not end within {span:?}")),
@@ -62,6 +65,26 @@ async fn collect(context: &Context, shared: &Shared, name: &str) -> Verdict {
 
 /// A collector keeps to its time by itself as well as it can; this much later it is given up.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Works where blocking is allowed. With the rights of another user it has a thread of its own, which gives up for ever
+/// those that this process has.
+async fn blocking<T: Send + 'static>(
+    rights: Option<Privileges>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let Some(rights) = rights else {
+        return tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string());
+    };
+    let (tell, told) = oneshot::channel();
+    let body = move || drop(tell.send(rights.take_file_rights().map(|()| work())));
+    let begun = std::thread::Builder::new().name("collector".to_owned()).spawn(body);
+    begun.map_err(|error| format!("it has no thread: {error}"))?;
+    match told.await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(format!("it cannot work with the rights of the user of `--run-as`: {error}")),
+        Err(_) => Err("it panicked".to_owned()),
+    }
+}
 
 enum CollectError {
     Refused(String),

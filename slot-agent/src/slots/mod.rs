@@ -31,6 +31,7 @@ use std::time::Duration;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Assignment, Desired};
 use estimand_api::slot::{Doing, FAILING_AFTER, RunOutcome, RunReport};
+use estimand_collectors::Bounds;
 use estimand_runtime::{Clock, Stop};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -46,7 +47,7 @@ use crate::program::Programs;
 use crate::timetable::{Key, Now, Timetable};
 use crate::uploads::Uploads;
 use crate::user::RunAs;
-use estimand_exec::{Capabilities, Launcher};
+use estimand_exec::{Capabilities, Launcher, Privileges};
 
 use slot::Slot;
 
@@ -65,6 +66,10 @@ pub struct Context {
     pub launcher: Launcher,
     pub programs: Arc<Programs>,
     pub allow_env: AllowEnv,
+    /// What built-in collectors may read and reach.
+    pub bounds: Bounds,
+    /// The rights to files that they have, if not those of this process.
+    pub file_rights: Option<Privileges>,
     pub uploads: Arc<Uploads>,
     /// As whom things run, if not as the agent's own user.
     pub run_as: Option<RunAs>,

@@ -11,7 +11,7 @@ use clap::Args;
 use estimand_api::names::NodeName;
 use estimand_client::Credentials;
 use estimand_runtime::SystemClock;
-use estimand_slot_agent::{Agent, AgentOptions, Allow, AllowEnv, Capabilities, UploadPolicy};
+use estimand_slot_agent::{Agent, AgentOptions, Allow, AllowEnv, Bounds, Capabilities, UploadPolicy};
 
 /// The first argument with which this program is the launcher of such an agent.
 pub const LAUNCHER: &str = "slot-launcher";
@@ -58,6 +58,7 @@ pub fn serve(args: HolderArgs) -> anyhow::Result<()> {
 fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
     AgentOptions {
         allow_env: AllowEnv::Everything,
+        bounds: Bounds::default(),
         uploads: UploadPolicy::Nothing,
         servers: vec![args.server],
         credentials,

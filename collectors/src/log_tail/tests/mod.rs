@@ -94,7 +94,7 @@ impl Tail {
 
     fn refused(&mut self) -> String {
         match self.ask().unwrap_err() {
-            Failure::Failed(why) => why,
+            Failure::Failed(why) | Failure::Refused(why) => why,
             Failure::NotHere(why) => panic!("not a failure: {why}"),
         }
     }
@@ -102,7 +102,7 @@ impl Tail {
     fn absent(&mut self) -> String {
         match self.ask().unwrap_err() {
             Failure::NotHere(why) => why,
-            Failure::Failed(why) => panic!("a failure: {why}"),
+            Failure::Failed(why) | Failure::Refused(why) => panic!("a failure: {why}"),
         }
     }
 

@@ -1,0 +1,31 @@
+//! Why an agent cannot start.
+
+use std::path::PathBuf;
+
+use estimand_client as client;
+use estimand_exec::{Capabilities, LaunchError};
+
+use crate::deliver::SpoolError;
+use crate::home::HomeError;
+use crate::user::RunAs;
+
+/// An agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("an agent that {doing} needs {missing}, which this process does not have; start it as root")]
+    Powerless { doing: &'static str, missing: Capabilities },
+    #[error(
+        "what runs as `{user}` could not reach its own folder, because that user cannot go through {}: \
+         `chmod o+x` lets it, or --data-dir names another place",
+        folder.display()
+    )]
+    Barred { user: RunAs, folder: PathBuf },
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Address(#[from] client::Error),
+}

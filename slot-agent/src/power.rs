@@ -31,8 +31,8 @@ pub fn check_way(
     }
     if rustix::process::geteuid().is_root() && runs_things {
         tracing::warn!(
-            "what runs here runs as root, though without its capabilities: it can read and change root's files, and leave \
-             its control group, so that a process of it may outlive its slot; --run-as USER keeps it from both"
+            "what runs here runs as root, though without its capabilities: it can read and change root's files, and end root's \
+             processes, such as this one; --run-as USER keeps it from both"
         );
     }
     if drops_root(privileges)

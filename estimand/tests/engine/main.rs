@@ -11,6 +11,7 @@ mod changes;
 mod defaults;
 mod derived;
 mod ends;
+mod escape;
 mod formats;
 mod limits;
 mod nasty;

@@ -1,6 +1,6 @@
 //! A cell: it holds the processes of one slot together, and to their limits.
 //!
-//! With cgroups it is a group in each hierarchy that is needed, and nothing that a run starts can leave it.
+//! With cgroups it is a group in each hierarchy that is needed; [`super::strays`] finds what leaves it.
 //! Without, it is a name only, and [`super::orphans`] finds the processes of a run. A cell holds one run at a time.
 
 use std::ffi::CString;
@@ -70,7 +70,8 @@ impl Containment {
         }
     }
 
-    pub fn open(&self, name: &str, limits: &Limits) -> Cell {
+    /// Makes a cell; `closed` to runs of root's.
+    pub fn open(&self, name: &str, limits: &Limits, closed: bool) -> Cell {
         let mut unenforced = Vec::new();
         let groups = match self {
             Containment::V1(v1) => Some(v1.open(name, limits, &mut unenforced)),
@@ -78,7 +79,12 @@ impl Containment {
             Containment::Tree => None,
         };
         let groups = match groups {
-            Some(Ok(groups)) => Some(groups),
+            Some(Ok(groups)) => {
+                if closed && let Err(error) = groups.close() {
+                    unenforced.push(format!("the groups of its cell cannot be closed to it: {error}"));
+                }
+                Some(groups)
+            }
             Some(Err(error)) => {
                 unenforced.clear();
                 unenforced.push(format!("a cgroup of its own: {error}"));

@@ -107,6 +107,19 @@ pub(super) fn make(group: &Path) -> io::Result<()> {
     }
 }
 
+/// A user that no machine has.
+const NOBODYS: u32 = 0x7fff_fffe;
+
+/// Closes a group to processes of root that have no capabilities: they may not write to what is another user's. This
+/// process goes on writing to it by a capability.
+pub(super) fn close(group: &Path) -> io::Result<()> {
+    let give = |path: &Path| rustix::fs::chown(path, Some(rustix::fs::Uid::from_raw(NOBODYS)), None);
+    for entry in fs::read_dir(group)?.flatten() {
+        give(&entry.path())?;
+    }
+    Ok(give(group)?)
+}
+
 /// Removes a group and those inside it; `false` while something is left in it.
 pub(super) fn remove(group: &Path) -> bool {
     match fs::remove_dir(group) {

@@ -107,14 +107,14 @@ impl State {
             .filter(|(_, run)| run.outcome.is_some() && run.look_again <= now)
             .map(|(id, _)| *id)
             .collect();
-        let mut to_find = HashSet::new();
+        let (mut to_find, mut empty) = (HashSet::new(), Vec::new());
         for id in due {
             let run = &self.runs[&id];
             let (cell, condemned) = (run.cell, run.condemned);
             match self.cells.get_mut(&cell) {
                 Some(cell) if cell.has_groups() => {
                     if cell.is_empty() {
-                        self.finish(id);
+                        empty.push(id);
                     } else {
                         cell.kill();
                         self.look_again(id, now);
@@ -126,8 +126,20 @@ impl State {
                 _ => self.finish(id),
             }
         }
+        self.finish_emptied(&empty, now);
         let clean = self.sweep_if_due(now, &to_find);
         self.close_cells(clean);
+    }
+
+    /// One look for what has left its cell serves all runs whose cells are empty.
+    fn finish_emptied(&mut self, runs: &[u64], now: Instant) {
+        let clean = runs.is_empty() || !self.kill_strays();
+        for id in runs {
+            match clean {
+                true => self.finish(*id),
+                false => self.look_again(*id, now),
+            }
+        }
     }
 
     /// Ends the runs whose lease has not been renewed. The agent cannot while it is stopped.

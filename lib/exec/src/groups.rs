@@ -1,6 +1,7 @@
 //! The cgroups of one cell, in either version.
 
 use std::ffi::CString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -35,6 +36,11 @@ impl Groups {
     pub fn joins(&self) -> Vec<CString> {
         let all = std::iter::once(&self.main).chain(&self.others);
         all.filter_map(|group| CString::new(group.join("cgroup.procs").as_os_str().as_bytes()).ok()).collect()
+    }
+
+    /// Closes them to runs of root, so that none changes its limits or moves into another one's cell.
+    pub fn close(&self) -> io::Result<()> {
+        std::iter::once(&self.main).chain(&self.others).try_for_each(|group| cgroup::close(group))
     }
 
     pub fn counts_processes(&self) -> bool {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Rlimit, Signal};
 
+use super::capabilities::Capabilities;
 use super::cell::{Cell, Containment};
 use super::failure::Failure;
 use super::peak_memory::PeakMemory;
@@ -163,8 +164,9 @@ impl State {
             Request::OpenCell { cell, name, limits } => {
                 let name = format!("{}.{cell}.{}", self.pid, cgroup::safe_name(&name));
                 // A cell that is open already stays as it is.
-                let containment = &self.containment;
-                let opened = self.cells.entry(cell).or_insert_with(|| containment.open(&name, &limits));
+                let (containment, closed) = (&self.containment, self.closes_cells());
+                let opened =
+                    self.cells.entry(cell).or_insert_with(|| containment.open(&name, &limits, closed));
                 let unenforced = opened.unenforced.clone();
                 self.reply(&Reply::CellOpen { cell, unenforced });
             }
@@ -285,6 +287,14 @@ impl State {
         let token = orphans::token(pid)?;
         let run = token.strip_prefix(&self.token)?.strip_prefix('.')?.parse().ok()?;
         self.runs.contains_key(&run).then_some(run)
+    }
+
+    /// True if runs are root without capabilities, and this process has those that take it over a group's owner.
+    fn closes_cells(&self) -> bool {
+        let over = Capabilities::of(&["cap_chown", "cap_dac_override"]);
+        rustix::process::geteuid().is_root()
+            && over.without(Capabilities::own()).is_empty()
+            && self.privileges.as_ref().is_some_and(PrivilegeDrop::is_own_user)
     }
 
     fn refuse(&mut self, request: &str) {

@@ -8,8 +8,8 @@
 //! If the agent is killed, the launcher sees its socket close, kills everything and ends. If the launcher is
 //! killed, the kernel kills its children, and the agent kills the rest and starts another launcher.
 //!
-//! Each slot has a *cell* for its runs. Where cgroups can be made a cell is a cgroup, which nothing leaves and in which
-//! limits hold. Elsewhere the process table is watched. [`Launcher`] is the agent's handle, [`capture`] one run
+//! Each slot has a *cell* for its runs. Where cgroups can be made a cell is a cgroup, in which limits hold; what leaves it
+//! is killed. Elsewhere the process table is watched. [`Launcher`] is the agent's handle, [`capture`] one run
 //! with its bounds on time and output, [`serve`] the launcher process itself.
 
 mod capabilities;
@@ -40,6 +40,7 @@ mod shared;
 mod socket;
 mod spec;
 mod starting;
+mod strays;
 mod supervisor;
 mod sweeps;
 #[cfg(test)]

@@ -78,6 +78,28 @@ pub(super) fn scan() -> Vec<Process> {
         .collect()
 }
 
+/// The children of a process.
+pub(super) fn children(pid: i32) -> Vec<i32> {
+    match std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(text) => text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
+        // A kernel without this file.
+        Err(_) => {
+            scan().into_iter().filter(|process| process.parent == pid).map(|process| process.pid).collect()
+        }
+    }
+}
+
+/// These children of the launcher, and all that descends from them.
+pub(super) fn trees_of(roots: &HashSet<i32>, launcher: i32) -> Vec<i32> {
+    let table = scan();
+    let by_pid: HashMap<i32, &Process> = table.iter().map(|process| (process.pid, process)).collect();
+    let below = table.iter().filter(|process| !process.zombie);
+    let below = below.filter(|process| {
+        root_below(launcher, process, &by_pid).is_some_and(|root| roots.contains(&root.pid))
+    });
+    below.map(|process| process.pid).collect()
+}
+
 /// The number of threads of the machine; 0 if it is unknown.
 pub(super) fn machine_threads() -> u64 {
     let mut buffer = [0_u8; 128];

@@ -132,6 +132,11 @@ struct User {
 }
 
 impl PrivilegeDrop {
+    /// True if runs have the launcher's own user.
+    pub fn is_own_user(&self) -> bool {
+        self.user.as_ref().is_none_or(|user| user.uid == rustix::process::geteuid())
+    }
+
     /// Gives them up for ever. Only for a process with one thread: each of these calls changes just its thread.
     pub fn give_up(&self) -> Result<(), Failure> {
         if let Some(User { uid, gid, groups }) = &self.user {

@@ -27,6 +27,34 @@ fn daemon(environment: &str, rest: &str) -> String {
     DAEMON.replace("ENVIRONMENT", environment).replace("REST", rest)
 }
 
+/// Moves a daemon into each group of the machine that takes it, and prints how many did. It waits until each has tried.
+const ESCAPE: &str = "
+import os, sys
+groups = [os.path.join(at, 'cgroup.procs') for at, _, files in os.walk('/sys/fs/cgroup') if 'cgroup.procs' in files]
+out = 0
+for group in groups[:200]:
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            try:
+                with open(group, 'w') as file:
+                    file.write('0')
+                os.write(tell, b'1')
+            except OSError:
+                os.write(tell, b'0')
+            null = os.open('/dev/null', os.O_RDWR)
+            for fd in range(3):
+                os.dup2(null, fd)
+            os.execve('/bin/sh', ['sh', '-c', 'while :; do sleep 1000; done', sys.argv[1]], {})
+        os._exit(0)
+    os.wait()
+    out += os.read(told, 1) == b'1'
+    os.close(told)
+    os.close(tell)
+print(out, flush=True)
+";
+
 const MILLIS_300: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,4 +252,29 @@ pub(super) fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_moves_to_another_group_is_gone_although_other_runs_go_on() {
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let other = World { mark: new_mark(), ..world };
+        let beside = other.cell().await;
+        let mut going_on =
+            other.launcher.run(other.shell("while :; do sleep 1000; done", &beside)).await.unwrap();
+        let escaping = World { mark: new_mark(), launcher: other.launcher.clone(), way };
+        let cell = escaping.cell().await;
+        let captured = escaping.capture(escaping.python(ESCAPE, &cell), &ample()).await;
+        assert_eq!(captured.outcome.exit, Exit::Code(0), "{}", text(&captured.stderr_tail));
+        let escaped: u32 = text(&captured.stdout).trim().parse().unwrap();
+        if rustix::process::geteuid().is_root() && way == CgroupMode::Best {
+            assert!(escaped > 0, "nothing could leave its group, so this shows nothing");
+        }
+        escaping.launcher.close_cell(cell).await;
+        assert_eq!(marked(&escaping.mark), Vec::<String>::new(), "{way:?}, {escaped} moved");
+        assert!(!marked(&other.mark).is_empty(), "{way:?}: the other run was ended");
+        other.launcher.close_cell(beside).await;
+        going_on.ended().await;
+        other.launcher.stop().await;
+    }
 }

@@ -10,7 +10,8 @@ use estimand_pki::UploadPublicKey;
 use estimand_runtime::Signals;
 use estimand_runtime::{SystemClock, Tasks, stop};
 use estimand_slot_agent::{
-    Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, RunAs, UploadPolicy,
+    Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, Reserve, RunAs,
+    UploadPolicy,
 };
 
 use estimand_cli::output::say;
@@ -111,6 +112,8 @@ pub fn options(
         run_as,
         keep,
         data_dir: options.data_dir.clone(),
+        slots_dir: options.slots_dir.clone(),
+        reserve: options.reserve_mib.map_or(Reserve::Standard, |mib| Reserve::Bytes(mib << 20)),
         turns: options.max_runs.map(|runs| runs as usize),
         max_spool_bytes: options.max_spool_bytes.unwrap_or(SPOOL_BYTES),
         cgroups: options.cgroups,

@@ -111,6 +111,10 @@ pub struct AgentOptions {
     /// The capabilities that they keep.
     pub keep: Vec<String>,
     pub data_dir: PathBuf,
+    /// Where the folders of slots are, if not there.
+    pub slots_dir: Option<PathBuf>,
+    /// The space without which no run begins.
+    pub reserve_mib: Option<u64>,
     pub max_runs: Option<u32>,
     pub max_spool_bytes: Option<u64>,
     pub cgroups: bool,

@@ -29,6 +29,7 @@ use crate::home::Home;
 use crate::link::{Link, Servers, SlotCommand};
 use crate::power;
 use crate::program::Programs;
+use crate::reserve::Reserve;
 use crate::slots::{Context, HandReport, Slots};
 use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::RunAs;
@@ -67,6 +68,10 @@ pub struct AgentOptions {
     /// The capabilities of this process that they keep.
     pub keep: Capabilities,
     pub data_dir: PathBuf,
+    /// Where the folders of slots are, if not in that one.
+    pub slots_dir: Option<PathBuf>,
+    /// The space without which no run begins.
+    pub reserve: Reserve,
     /// How many runs at the same time; by default by the number of cores.
     pub turns: Option<usize>,
     pub max_spool_bytes: u64,
@@ -101,6 +106,7 @@ impl Agent {
         power::check(&privileges)?;
         let home = Arc::new(Home::open(
             &options.data_dir,
+            options.slots_dir.as_deref(),
             &options.node,
             options.renamed,
             privileges.run_as.as_ref(),
@@ -163,6 +169,7 @@ impl Agent {
             run_as: options.run_as,
             node: options.node.clone(),
             home: Arc::clone(&home),
+            reserve: options.reserve,
             outbox: Arc::clone(&outbox),
             sequencer,
             derive,

@@ -39,6 +39,8 @@ pub enum HomeError {
 #[derive(Debug)]
 pub struct Home {
     folder: PathBuf,
+    /// Where the folders of slots are.
+    slots: PathBuf,
     /// Names the folder, for ever.
     pub agent: String,
     /// Grows with each start.
@@ -50,9 +52,10 @@ pub struct Home {
 
 impl Home {
     /// For a node, with the user that slots run as, if that is another one. The folder of another node is emptied if this
-    /// is that node, `renamed`.
+    /// is that node, `renamed`. The folders of slots are in this one, or in one of this agent's own in `elsewhere`.
     pub fn open(
         folder: &Path,
+        elsewhere: Option<&Path>,
         node: &NodeName,
         renamed: bool,
         runs_as: Option<&Identity>,
@@ -67,20 +70,21 @@ impl Home {
             if !renamed {
                 return Err(other);
             }
-            forget_node(&folder)?;
+            forget_node(&folder, elsewhere)?;
         }
         replace(&folder.join("node"), node.as_str().as_bytes())?;
-        let slots = folder.join("slots");
-        fs::create_dir_all(&slots).map_err(at("make", &slots))?;
-        for closed in [&folder, &slots] {
-            let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
-            close(closed, mode).map_err(at("close to others", closed))?;
-        }
         let known = fs::read_to_string(folder.join("agent")).unwrap_or_default();
         let agent = match known.trim() {
             id if id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) => id.to_owned(),
             _ => format!("{:016x}", fastrand::u64(..)),
         };
+        let slots = slots_of(&folder, elsewhere, &agent);
+        fs::create_dir_all(&slots).map_err(at("make", &slots))?;
+        let slots = slots.canonicalize().map_err(at("find", &slots))?;
+        for closed in [&folder, &slots] {
+            let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
+            close(closed, mode).map_err(at("close to others", closed))?;
+        }
         let last: u64 = fs::read_to_string(folder.join("boot"))
             .ok()
             .and_then(|text| text.trim().parse().ok())
@@ -89,7 +93,7 @@ impl Home {
         replace(&folder.join("agent"), agent.as_bytes())?;
         replace(&folder.join("boot"), boot.to_string().as_bytes())?;
         let owner = runs_as.map(|identity| (identity.uid, identity.gid));
-        Ok(Home { folder, agent, boot, owner, _lock: lock })
+        Ok(Home { folder, slots, agent, boot, owner, _lock: lock })
     }
 
     /// Where deliveries wait.
@@ -119,8 +123,8 @@ impl Home {
     }
 
     /// Where the folders of slots are.
-    pub fn slots(&self) -> PathBuf {
-        self.folder.join("slots")
+    pub fn slots(&self) -> &Path {
+        &self.slots
     }
 
     pub fn path(&self) -> &Path {
@@ -145,6 +149,11 @@ impl Home {
     }
 }
 
+/// Where an agent's slots have their folders. Elsewhere it is named for the agent, because several may share a disk.
+fn slots_of(folder: &Path, elsewhere: Option<&Path>, agent: &str) -> PathBuf {
+    elsewhere.map_or_else(|| folder.join("slots"), |elsewhere| elsewhere.join(format!("estimand-{agent}")))
+}
+
 /// Writes a file that nobody else reads, so that there is the old one or the new one, whatever happens.
 fn replace(path: &Path, content: &[u8]) -> Result<(), HomeError> {
     write_atomically(path, content, 0o600).map_err(at("write", path))
@@ -164,18 +173,19 @@ pub fn check_node(folder: &Path, node: &NodeName) -> Result<(), HomeError> {
 }
 
 /// Removes what another node was assigned, what waits to be delivered for it, and what its slots kept.
-fn forget_node(folder: &Path) -> Result<(), HomeError> {
+fn forget_node(folder: &Path, elsewhere: Option<&Path>) -> Result<(), HomeError> {
+    let agent = fs::read_to_string(folder.join("agent")).unwrap_or_default();
     let gone = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     };
+    let slots = slots_of(folder, elsewhere.filter(|_| !agent.trim().is_empty()), agent.trim());
+    for inner in [folder.join("spool"), slots] {
+        gone(fs::remove_dir_all(&inner)).map_err(at("remove", &inner))?;
+    }
     for name in ["desired.json", "agent"] {
         let file = folder.join(name);
         gone(fs::remove_file(&file)).map_err(at("remove", &file))?;
-    }
-    for name in ["spool", "slots"] {
-        let inner = folder.join(name);
-        gone(fs::remove_dir_all(&inner)).map_err(at("remove", &inner))?;
     }
     Ok(())
 }
@@ -201,7 +211,7 @@ mod tests {
     #[test]
     fn an_agent_is_the_same_after_a_restart_and_alone_in_its_folder() {
         let place = tempfile::tempdir().unwrap();
-        let open = || Home::open(place.path(), &node("n1"), false, None);
+        let open = || Home::open(place.path(), None, &node("n1"), false, None);
         let first = open().unwrap();
         let taken = open().unwrap_err().to_string();
         assert!(taken.contains(&format!("process {}", std::process::id())), "{taken}");
@@ -224,26 +234,43 @@ mod tests {
     #[test]
     fn the_folder_of_another_node_is_refused_and_emptied_only_for_the_same_node_renamed() {
         let place = tempfile::tempdir().unwrap();
-        let first = Home::open(place.path(), &node("n1"), false, None).unwrap();
+        let first = Home::open(place.path(), None, &node("n1"), false, None).unwrap();
         first.keep_desired(&Desired { revision: 7, ..Desired::default() }).unwrap();
         fs::create_dir(first.spool()).unwrap();
         fs::write(first.slot_folder("load").unwrap().join("place"), "9").unwrap();
         let (agent, boot) = (first.agent.clone(), first.boot);
         drop(first);
-        let refused = Home::open(place.path(), &node("n2"), false, None).unwrap_err().to_string();
+        let refused = Home::open(place.path(), None, &node("n2"), false, None).unwrap_err().to_string();
         assert!(refused.contains("the one of the node n1, and this is the node n2"), "{refused}");
         assert!(place.path().join("desired.json").exists() && place.path().join("slots/load/place").exists());
-        let renamed = Home::open(place.path(), &node("n2"), true, None).unwrap();
+        let renamed = Home::open(place.path(), None, &node("n2"), true, None).unwrap();
         assert_eq!(renamed.desired(), None);
         assert!(!renamed.spool().exists() && !renamed.slots().join("load").exists());
         assert!(renamed.agent != agent && renamed.boot > boot);
         drop(renamed);
-        assert!(Home::open(place.path(), &node("n1"), false, None).is_err());
+        assert!(Home::open(place.path(), None, &node("n1"), false, None).is_err());
         // To say it again changes nothing.
-        let again = Home::open(place.path(), &node("n2"), true, None).unwrap();
+        let again = Home::open(place.path(), None, &node("n2"), true, None).unwrap();
         again.keep_desired(&Desired::default()).unwrap();
         drop(again);
-        assert!(Home::open(place.path(), &node("n2"), true, None).unwrap().desired().is_some());
+        assert!(Home::open(place.path(), None, &node("n2"), true, None).unwrap().desired().is_some());
+    }
+
+    #[test]
+    fn slots_may_be_elsewhere_each_agent_for_itself() {
+        let (place, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let open = |folder: &str, name: &str, renamed| {
+            Home::open(&place.path().join(folder), Some(disk.path()), &node(name), renamed, None).unwrap()
+        };
+        let (first, second) = (open("a", "n1", false), open("b", "n2", false));
+        let folder = first.slot_folder("load").unwrap();
+        fs::write(folder.join("place"), "9").unwrap();
+        assert!(folder.starts_with(disk.path()) && second.slot_folder("load").unwrap() != folder);
+        drop(first);
+        assert_eq!(open("a", "n1", false).slot_folder("load").unwrap(), folder);
+        assert!(folder.join("place").exists());
+        let renamed = open("a", "n3", true);
+        assert!(!folder.exists() && renamed.slots().starts_with(disk.path()));
     }
 
     #[test]
@@ -254,9 +281,9 @@ mod tests {
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         let own = Identity { uid: rustix::process::geteuid().as_raw(), ..Identity::default() };
         for (runs_as, passable) in [(Some(&own), 0o711), (None, 0o700)] {
-            let home = Home::open(place.path(), &node("n1"), false, runs_as).unwrap();
+            let home = Home::open(place.path(), None, &node("n1"), false, runs_as).unwrap();
             home.keep_desired(&Desired::default()).unwrap();
-            assert_eq!((mode(place.path()), mode(&home.slots())), (passable, passable));
+            assert_eq!((mode(place.path()), mode(home.slots())), (passable, passable));
             assert_eq!(mode(&home.slot_folder("a").unwrap()), 0o700);
             for file in ["desired.json", "agent", "boot", "lock"] {
                 assert_eq!(mode(&place.path().join(file)), 0o600, "{file}");

@@ -19,6 +19,7 @@ mod home;
 mod link;
 mod power;
 mod program;
+mod reserve;
 mod slots;
 mod timetable;
 mod uploads;
@@ -33,5 +34,6 @@ pub use estimand_collectors::{AllowLibraries, AllowNet, AllowRead, Bounds, NetPa
 pub use estimand_exec::{Capabilities, Privileges};
 pub use facts::hostname;
 pub use home::{HomeError, check_node};
+pub use reserve::Reserve;
 pub use uploads::UploadPolicy;
 pub use user::{RunAs, RunAsError};

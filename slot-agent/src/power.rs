@@ -24,7 +24,7 @@ pub fn check_way(
     home: &Home,
 ) -> Result<(), AgentError> {
     if let Some(run_as) = run_as {
-        return match run_as.barred_from(&home.slots()) {
+        return match run_as.barred_from(home.slots()) {
             None => Ok(()),
             Some(folder) => Err(AgentError::Barred { user: run_as.clone(), folder }),
         };
@@ -36,7 +36,7 @@ pub fn check_way(
         );
     }
     if drops_root(privileges)
-        && let Some(folder) = user::barred(&Identity::default(), &home.slots())
+        && let Some(folder) = user::barred(&Identity::default(), home.slots())
     {
         tracing::warn!(
             folder = %folder.display(),

@@ -79,6 +79,13 @@ pub struct NodeOptions {
     /// none, also as root]
     #[arg(long = "keep-capability", id = "keep", value_name = "NAME")]
     keep: Vec<String>,
+    /// Keep the folders of slots here, such as on a disk of their own [default: the agent's own folder]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    slots_dir: Option<PathBuf>,
+    /// Begin no run while the disk of the slots, or of the agent's own folder, has less free, in MiB [default: 64, or a
+    /// hundredth of the disk]
+    #[arg(long = "reserve", id = "reserve", value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    reserve: Option<u64>,
     /// How many runs may go on at the same time [default: four a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
@@ -146,7 +153,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "run_as", "keep", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "run_as", "keep", "slots_dir", "reserve", "max_runs"])]
     no_agent: bool,
     /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -228,6 +235,8 @@ impl NodeOptions {
             run_as: self.run_as,
             keep: self.keep,
             data_dir,
+            slots_dir: self.slots_dir,
+            reserve_mib: self.reserve,
             max_runs: self.max_runs,
             max_spool_bytes: None,
             cgroups: true,
@@ -297,7 +306,7 @@ mod tests {
     fn an_agent_is_what_its_options_say() {
         let options = agent(
             "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k \
-             --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --max-runs 3 --spool-mib 2 --no-cgroups",
+             --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
         );
         let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
         let expected = AgentOptions {
@@ -316,6 +325,8 @@ mod tests {
             run_as: Some("nobody:adm".to_owned()),
             keep: vec!["cap_net_raw".to_owned()],
             data_dir: PathBuf::from("/d"),
+            slots_dir: Some(PathBuf::from("/s")),
+            reserve_mib: Some(8),
             max_runs: Some(3),
             max_spool_bytes: Some(2 << 20),
             cgroups: false,

@@ -1,5 +1,6 @@
 //! The limits of a registration hold for every process that its runs start.
 
+use estimand_testkit::disk::Disk;
 use serde_json::json;
 
 use crate::plane::{Agent, Plane};
@@ -45,5 +46,23 @@ fn limits_without_cgroups_hold_as_far_as_they_can() {
     assert!(!unenforced.iter().any(|what| what.as_str().unwrap().contains("file")), "{slot}");
     let slot = plane.until_error("bomb", "processes");
     assert!(slot["lastDurationMs"].as_f64() < Some(4_000.0), "killed before its timeout: {slot}");
+    plane.end();
+}
+
+#[test]
+fn no_run_begins_on_a_disk_without_a_reserve() {
+    let disk = Disk::in_memory("32m");
+    let at = disk.path().display().to_string();
+    let plane = Plane::with_agent("reserve", Agent::Within, &["--slots-dir", &at, "--reserve", "8"]);
+    plane.register_cmd("where", json!([plane.script("where-script", "pwd")]), json!({}));
+    let value = plane.until_value("where", "there", |_| true);
+    assert!(value["dataValue"].as_str().unwrap().starts_with(&at), "{value}");
+    let full = disk.fill();
+    plane.until_error("where", "less than the reserve of 8.0 MiB (--reserve)");
+    drop(full);
+    let freed = plane.read("where").unwrap();
+    plane.until_value("where", "renewed", |value| {
+        value["collectedAt"].as_str() > freed["collectedAt"].as_str()
+    });
     plane.end();
 }

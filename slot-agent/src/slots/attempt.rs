@@ -105,6 +105,7 @@ pub async fn run_spec<'c>(
     };
     let folder = context.home.slot_folder(registration.data_name.as_str());
     let dir = folder.map_err(|e| ProgramError::NotNow(format!("the slot has no folder to run in: {e}")))?;
+    context.reserve.check(&[&dir, context.home.path()]).map_err(ProgramError::NotNow)?;
     let server = context.server.borrow().clone();
     let user = context.run_as.as_ref().and_then(|run_as| run_as.name.as_deref());
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };

@@ -44,6 +44,7 @@ use crate::derive::Derive;
 use crate::home::Home;
 use crate::link::SlotCommand;
 use crate::program::Programs;
+use crate::reserve::Reserve;
 use crate::timetable::{Key, Now, Timetable};
 use crate::uploads::Uploads;
 use crate::user::RunAs;
@@ -79,6 +80,8 @@ pub struct Context {
     pub lacking: Capabilities,
     pub node: NodeName,
     pub home: Arc<Home>,
+    /// The space without which no run begins.
+    pub reserve: Reserve,
     pub outbox: Arc<Outbox>,
     pub sequencer: Sequencer,
     pub derive: Derive,

@@ -11,7 +11,9 @@ use clap::Args;
 use estimand_api::names::NodeName;
 use estimand_client::Credentials;
 use estimand_runtime::SystemClock;
-use estimand_slot_agent::{Agent, AgentOptions, Allow, AllowEnv, Bounds, Capabilities, UploadPolicy};
+use estimand_slot_agent::{
+    Agent, AgentOptions, Allow, AllowEnv, Bounds, Capabilities, Reserve, UploadPolicy,
+};
 
 /// The first argument with which this program is the launcher of such an agent.
 pub const LAUNCHER: &str = "slot-launcher";
@@ -69,6 +71,8 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         run_as: None,
         keep: Capabilities::NONE,
         data_dir: args.data_dir,
+        slots_dir: None,
+        reserve: Reserve::Standard,
         turns: Some(args.max_runs),
         max_spool_bytes: SPOOL_BYTES,
         cgroups: true,

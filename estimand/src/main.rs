@@ -56,7 +56,11 @@ fn main() -> ExitCode {
         Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
             let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, service.options(Parts::All { agent, defaults }), &mut settings)
+            run_service(
+                &remote,
+                service.options(Parts::All { agent: agent.map(Box::new), defaults }),
+                &mut settings,
+            )
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();

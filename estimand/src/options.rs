@@ -33,7 +33,7 @@ pub struct Options {
 pub enum Parts {
     /// All of them, and an agent if something shall run on this machine.
     All {
-        agent: Option<AgentOptions>,
+        agent: Option<Box<AgentOptions>>,
         defaults: Defaults,
     },
     /// The registry alone; it tells the data service which names keep a history, and the managers of changes.

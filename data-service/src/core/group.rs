@@ -33,6 +33,8 @@ pub struct Group {
     pub changes: Vec<Change>,
     /// Values to be kept in the history.
     pub past: Vec<Arc<Entry>>,
+    /// The values with which histories begin, unless those have them already.
+    pub first: Vec<Arc<Entry>>,
     /// The names and nodes whose history is to be deleted.
     pub forget: Vec<(DataName, Option<NodeName>)>,
     /// The bindings that have changed.
@@ -58,6 +60,7 @@ impl Group {
             put: HashMap::new(),
             changes: Vec::new(),
             past: Vec::new(),
+            first: Vec::new(),
             forget: Vec::new(),
             bindings: BTreeSet::new(),
             swaps: Vec::new(),
@@ -220,6 +223,21 @@ impl Group {
         Ok(done)
     }
 
+    /// Keeps histories as this list says. A history that is new begins with the values that are there: an agent may
+    /// have written the first one before this list arrived.
+    pub fn retain(&mut self, retention: &Retention, before: &Retention) {
+        let before = self.retention.as_ref().unwrap_or(before);
+        let begun = retention.keys().filter(|name| !before.contains_key(*name));
+        let tables = begun.filter(|name| !self.next.bindings().contains_key(*name)).filter_map(|name| {
+            let nodes = self.next.table(name.as_str())?.nodes();
+            Some(nodes.filter_map(|node| self.get(name.as_str(), node.as_str())))
+        });
+        let is_kept = |entry: &Arc<Entry>| self.past.iter().any(|kept| Arc::ptr_eq(kept, entry));
+        let first: Vec<_> = tables.flatten().filter(|entry| !is_kept(entry)).collect();
+        self.first.extend(first);
+        self.retention = Some(retention.clone());
+    }
+
     pub fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Rejection> {
         self.reject_bound(name)?;
         let nodes: Vec<NodeName> = match node {
@@ -235,8 +253,11 @@ impl Group {
                 .collect(),
         };
         nodes.iter().for_each(|node| self.take_out(name, node));
-        self.past
-            .retain(|entry| entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node));
+        let stays = |entry: &Arc<Entry>| {
+            entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node)
+        };
+        self.past.retain(stays);
+        self.first.retain(stays);
         self.forget.push((name.clone(), node.cloned()));
         Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
     }

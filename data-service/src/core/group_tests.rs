@@ -2,7 +2,7 @@ use estimand_api::pointer::Pointer;
 use estimand_api::value::{Served, State, SwapAction};
 use estimand_api::write::Order;
 
-use super::super::operations::{Bind, Delete, MarkNode, Operation, RollBack, Unbind};
+use super::super::operations::{Bind, Delete, MarkNode, Operation, Retain, RollBack, Unbind};
 use super::*;
 use crate::http::problems;
 use crate::queue::SubmitError;
@@ -260,6 +260,28 @@ fn history_is_kept_of_every_value_until_it_is_deleted() {
     Delete { name: name("a"), node: Some(node("n")) }.apply(&mut group, &retention).unwrap();
     value("a", "n", "4", None).apply(&mut group, &retention).unwrap();
     assert_eq!(past(&group), ["4"]);
+}
+
+#[test]
+fn a_history_begins_with_the_value_that_is_there() {
+    let mut group = group();
+    let (none, kept) = (Retention::new(), History { keep: None, max: Some(9) });
+    for (of, on, text) in [("a", "m", "1"), ("a", "n", "2"), ("b", "n", "3"), ("a", "n", "4")] {
+        value(of, on, text, None).apply(&mut group, &none).unwrap();
+    }
+    let retention = Retention::from([(name("a"), kept.clone()), (name("c"), kept.clone())]);
+    Retain(retention.clone()).apply(&mut group, &none).unwrap();
+    let texts = |entries: &[Arc<Entry>]| {
+        let mut texts: Vec<_> = entries.iter().map(|entry| entry.text().to_owned()).collect();
+        texts.sort_unstable();
+        texts
+    };
+    assert_eq!((texts(&group.first), texts(&group.past)), (vec!["1".into(), "4".into()], vec![]));
+    Retain(retention).apply(&mut group, &none).unwrap();
+    value("a", "n", "5", None).apply(&mut group, &none).unwrap();
+    assert_eq!((texts(&group.first), texts(&group.past)), (vec!["1".into(), "4".into()], vec!["5".into()]));
+    Delete { name: name("a"), node: Some(node("n")) }.apply(&mut group, &none).unwrap();
+    assert_eq!((texts(&group.first), texts(&group.past)), (vec!["1".into()], vec![]));
 }
 
 #[test]

@@ -126,8 +126,8 @@ pub struct Retain(pub Retention);
 impl Operation for Retain {
     type Reply = ();
 
-    fn apply(&self, group: &mut Group, _: &Retention) -> Result<(), Rejection> {
-        group.retention = Some(self.0.clone());
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<(), Rejection> {
+        group.retain(&self.0, retention);
         Ok(())
     }
 }

@@ -116,6 +116,7 @@ impl Storage {
                 .collect(),
             upserts: stored.into_iter().map(|entry| row_of(entry)).collect(),
             history: group.past.iter().map(|entry| past_row_of(entry)).collect(),
+            history_begins: group.first.iter().map(|entry| past_row_of(entry)).collect(),
             bindings_set: group
                 .bindings
                 .iter()

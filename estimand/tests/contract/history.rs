@@ -9,6 +9,7 @@ use crate::target::Target;
 
 on_every_target!(
     written_values_are_kept,
+    a_history_begins_with_the_value_that_is_there,
     a_reader_chooses_a_part_of_the_past,
     a_history_is_cut_to_its_bounds,
     a_delete_deletes_the_past_too,
@@ -40,6 +41,17 @@ fn write_from(target: &Target, name: &str, node: &str, value: u32, hours_ago: i6
     let at = Utc::now() - chrono::TimeDelta::hours(hours_ago);
     let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
     target.put(&json!({"dataName": name, "nodeName": node, "dataValue": value, "collectedAt": at}));
+}
+
+/// An agent may write the first value before the data service has heard that it is to be kept.
+fn a_history_begins_with_the_value_that_is_there(target: &Target) {
+    let name = target.name("past");
+    target.write(&name, "n1", json!(1));
+    let history = json!({"max": 9});
+    target.register(&json!({"dataName": name, "cmd": "true", "max-Time": 5, "history": history}));
+    wait::until(PATIENCE, "the history to begin", || (past_values(target, &name) == [1]).then_some(()));
+    target.write(&name, "n1", json!(2));
+    assert_eq!(past_values(target, &name), [1, 2]);
 }
 
 fn written_values_are_kept(target: &Target) {

@@ -70,6 +70,8 @@ pub struct Group<'a> {
     pub deletes: Vec<Key<'a>>,
     pub upserts: Vec<DataRowRef<'a>>,
     pub history: Vec<HistoryRowRef<'a>>,
+    /// Rows that are added before those, unless their data name and node have one that was collected then or later.
+    pub history_begins: Vec<HistoryRowRef<'a>>,
     pub bindings_set: Vec<BindingRef<'a>>,
     pub bindings_removed: Vec<&'a str>,
     /// Changes of bindings, for their history.
@@ -121,6 +123,7 @@ impl Connection {
             history::delete(backend, &group.history_deletes)?;
             delete(backend, &group.deletes)?;
             upsert(backend, &ids, &group.upserts)?;
+            history::begin(backend, &group.history_begins)?;
             history::add(backend, &group.history)?;
             binding::remove(backend, &group.bindings_removed)?;
             binding::set(backend, &group.bindings_set)?;

@@ -3,8 +3,9 @@
 //!
 //! Pruning goes node by node in transactions of its own: it can be long, and must not make commits wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use diesel::dsl::max;
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
@@ -140,6 +141,26 @@ pub(crate) fn add(backend: &mut Backend, rows: &[HistoryRowRef<'_>]) -> QueryRes
             Value::Int(row.received_at),
         ]);
     })
+}
+
+/// Adds the rows whose data name and node have none that was collected then or later.
+pub(crate) fn begin(backend: &mut Backend, rows: &[HistoryRowRef<'_>]) -> QueryResult<()> {
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.data_name).collect();
+    for name in names {
+        let newest: Vec<(String, Option<i64>)> = on!(backend, connection => t_history::table
+            .filter(t_history::data_name.eq(name))
+            .group_by(t_history::node_name)
+            .select((t_history::node_name, max(t_history::collected_at)))
+            .load(connection))?;
+        let newest: BTreeMap<String, Option<i64>> = newest.into_iter().collect();
+        let is_new = |row: &HistoryRowRef<'_>| {
+            newest.get(row.node_name).copied().flatten().is_none_or(|newest| newest < row.collected_at)
+        };
+        let of_name = rows.iter().filter(|row| row.data_name == name);
+        let missing: Vec<_> = of_name.filter(|row| is_new(row)).copied().collect();
+        add(backend, &missing)?;
+    }
+    Ok(())
 }
 
 /// Deletes rows that an attempt of unknown outcome may have added for the same keys. By key, because there is no

@@ -20,6 +20,7 @@ on_every_store!(
     large_values_go_through,
     keys_differ_in_case_and_are_loaded_in_pages,
     history_is_read_and_pruned,
+    history_begins_once,
     history_of_an_attempt_is_erased,
     bindings_and_retention_are_kept,
     every_swap_is_kept_once,
@@ -247,6 +248,22 @@ fn history_is_read_and_pruned(place: &Place) {
     assert_eq!(revisions(&mut connection, &query("a")), [0; 0]);
     connection.prune_history("b", None).unwrap();
     assert_eq!(revisions(&mut connection, &query("b")), [0; 0]);
+}
+
+fn history_begins_once(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let kept = vec![history("a", "n", 3)];
+    connection.commit(&claim, &Group { revision: 3, history: kept, ..Group::default() }).unwrap();
+    let begins = |revision| Group {
+        revision,
+        history_begins: vec![history("a", "n", 3), history("a", "m", 2), history("b", "n", 4)],
+        ..Group::default()
+    };
+    connection.commit(&claim, &Group { history: vec![history("b", "n", 5)], ..begins(5) }).unwrap();
+    connection.commit(&claim, &begins(6)).unwrap();
+    assert_eq!(revisions(&mut connection, &query("a")), [2, 3]);
+    assert_eq!(revisions(&mut connection, &query("b")), [4, 5]);
 }
 
 fn history_of_an_attempt_is_erased(place: &Place) {

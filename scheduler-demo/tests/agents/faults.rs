@@ -69,7 +69,8 @@ fn a_node_that_is_cut_off_loses_its_part_and_comes_back_for_another() {
     let way = Proxy::to(address);
     cluster.join("n3", &way.url());
     let runtime = runtime();
-    let images = images(360);
+    // Enough for the others to be busy until it is back, also on a slow machine.
+    let images = images(720);
     cluster.distribute(&images);
     for node in ["n1", "n2", "n3"] {
         cluster.write("node_capability", node, &json!(20));

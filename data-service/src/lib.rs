@@ -29,6 +29,7 @@ use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, W
 use estimand_web::{Role, Routes, ServedPart};
 
 use crate::core::alarms::Alarms;
+use crate::core::epochs::Messages;
 use crate::core::group::Retention;
 use crate::core::leftovers::Leftovers;
 use crate::core::log::Log;
@@ -36,7 +37,7 @@ use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::{
-    bindings, history, metrics, names, node_labels, problems, producers, read, speakers, watch, write,
+    bindings, history, metrics, names, node_labels, orders, problems, producers, read, speakers, watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -61,6 +62,8 @@ struct Inner {
     speakers: speakers::Speakers,
     labels: NodeLabels,
     leftovers: Mutex<Leftovers>,
+    /// Those of the manager about epochs.
+    messages: Mutex<Messages>,
 }
 
 /// The options of the service.
@@ -114,6 +117,7 @@ impl DataService {
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
             log: ArcSwapOption::empty(),
+            epochs: ArcSwapOption::empty(),
         });
         let figures = Arc::new(Figures::default());
         let (submit, inbox) = queue::queue();
@@ -127,6 +131,7 @@ impl DataService {
             speakers: speakers::Speakers::default(),
             labels: NodeLabels::default(),
             leftovers: Mutex::default(),
+            messages: Mutex::default(),
         }));
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
@@ -160,6 +165,10 @@ impl DataService {
 
     fn leftovers<T>(&self, look: impl FnOnce(&mut Leftovers) -> T) -> T {
         look(&mut self.0.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn messages(&self, take: impl FnOnce(&mut Messages)) {
+        take(&mut self.0.messages.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn retention(&self) -> Arc<Retention> {
@@ -212,6 +221,7 @@ impl ServedPart for DataService {
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
             .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)
             .add(Role::Service, producers::set_producers, producers::__path_set_producers)
+            .add(Role::Service, orders::set_epochs, orders::__path_set_epochs)
             .add(Role::Service, write::set_retention, write::__path_set_retention)
             .add(Role::Read, write::get_retention, write::__path_get_retention)
             .add(Role::Read, bindings::list, bindings::__path_list)

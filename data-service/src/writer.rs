@@ -21,6 +21,7 @@ use estimand_store::Halt;
 
 use crate::core::alarms::Alarms;
 use crate::core::entry::Entry;
+use crate::core::epochs::GivenEpochs;
 use crate::core::group::{Group, Retention};
 use crate::core::log::{Change, Log};
 use crate::core::snapshot::Snapshot;
@@ -50,6 +51,7 @@ pub struct Published {
     pub snapshot: ArcSwapOption<Snapshot>,
     pub retention: ArcSwapOption<Retention>,
     pub log: ArcSwapOption<Log>,
+    pub epochs: ArcSwapOption<GivenEpochs>,
 }
 
 /// The thread's belongings.
@@ -126,15 +128,18 @@ impl Writer {
     /// Applies and stores a group until its fate is known, and answers.
     fn store(&mut self, mut jobs: Vec<Box<dyn Job>>) -> Result<(), Fatal> {
         let retention = self.published.retention.load_full().unwrap_or_default();
+        // The same for each attempt: what one has stored another one must not leave out.
+        let epochs = self.published.epochs.load_full().unwrap_or_default();
         let mut unknown_from = None;
         let mut pauses = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
         loop {
             let snapshot = self.snapshot();
             let base = snapshot.revision;
-            let mut group = Group::new(&snapshot, self.clock.now_micros());
+            let mut group = Group::under(&snapshot, epochs.clone(), self.clock.now_micros());
             drop(snapshot);
             jobs.iter_mut().for_each(|job| job.apply(&mut group, &retention));
             if group.is_empty() && unknown_from.is_none() {
+                self.figures.superseded.add(group.superseded);
                 jobs.into_iter().for_each(|job| job.answer());
                 return Ok(());
             }
@@ -142,6 +147,7 @@ impl Writer {
             match self.storage.commit(&group, unknown_from) {
                 Ok(()) => {
                     self.figures.commit(began.elapsed(), group.changes.len());
+                    self.figures.superseded.add(group.superseded);
                     self.stored_revision = group.next.revision;
                     self.publish(group);
                     jobs.into_iter().for_each(|job| job.answer());

@@ -101,7 +101,7 @@ fn write_cluster(out: &mut Exposition<'_>, leadership: &Leadership) {
 /// Each registration, so that one can be told of those that fail.
 fn write_registrations(out: &mut Exposition<'_>, counts: &BTreeMap<DataName, (RunCount, u64)>) {
     type Count = fn(&(RunCount, u64)) -> u64;
-    let families: [(&str, Kind, &str, Count); 5] = [
+    let families: [(&str, Kind, &str, Count); 6] = [
         (
             "estimand_registration_runs_total",
             Kind::Counter,
@@ -119,6 +119,12 @@ fn write_registrations(out: &mut Exposition<'_>, counts: &BTreeMap<DataName, (Ru
             Kind::Counter,
             "Values that were not as declared, and were kept from readers.",
             |of| of.0.quarantined,
+        ),
+        (
+            "estimand_registration_superseded_total",
+            Kind::Counter,
+            "Values that were older than what the data service had.",
+            |of| of.0.superseded,
         ),
         ("estimand_registration_failing_nodes", Kind::Gauge, "Nodes on which the last run failed.", |of| {
             of.1

@@ -42,7 +42,7 @@ const LONG_PER_TURN: usize = 8;
 /// How many messages of the manager may wait for the slots.
 const MAX_COMMANDS: usize = 64;
 const MAX_REPORTS: usize = 64;
-const MAX_REFUSALS: usize = 256;
+const MAX_SETBACKS: usize = 256;
 const END_SLOTS_WITHIN: Duration = Duration::from_secs(10);
 const END_REST_WITHIN: Duration = Duration::from_secs(5);
 
@@ -143,9 +143,9 @@ impl Agent {
         let (board, (commands, inbox)) = (Arc::new(Board::default()), mpsc::channel(MAX_COMMANDS));
         let (lease, lease_seen) = watch::channel(None);
         let (reports, reported) = mpsc::channel(MAX_REPORTS);
-        let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
-        // One more or less does not matter: as long as values are refused, refusals come.
-        outbox.on_refused(move |refusal| drop(refuse.try_send(refusal)));
+        let (tell, setbacks) = mpsc::channel(MAX_SETBACKS);
+        // One more or less does not matter: as long as values are not taken, setbacks come.
+        outbox.on_setback(move |setback| drop(tell.try_send(setback)));
 
         let (derive, deriving) = derive::Task::new(
             options.node.clone(),
@@ -179,7 +179,7 @@ impl Agent {
         };
         let turns = options.turns.unwrap_or_else(default_turns);
         let turns = (turns, turns * LONG_PER_TURN);
-        let mut slots = Slots::new(context, Arc::clone(&board), lease_seen, reports, refusals, turns);
+        let mut slots = Slots::new(context, Arc::clone(&board), lease_seen, reports, setbacks, turns);
         let revision = known.as_ref().map_or(0, |desired| desired.revision);
         if let Some(desired) = known {
             tracing::info!(slots = desired.slots.len(), "goes on with the last desired state");

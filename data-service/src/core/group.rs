@@ -11,11 +11,12 @@ use std::sync::Arc;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::History;
 use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
-use estimand_api::write::{Content, Write};
+use estimand_api::write::{Content, Order, Write};
 
 use super::Rejection;
 use super::bindings::BindingChange;
 use super::entry::{Entry, Facts, Marks};
+use super::epochs::GivenEpochs;
 use super::log::Change;
 use super::snapshot::{Changed as TableChanged, Snapshot};
 use super::value_cell::ValueCell;
@@ -42,6 +43,10 @@ pub struct Group {
     /// Their changes, one after the other.
     pub swaps: Vec<BindingChange>,
     pub retention: Option<Retention>,
+    /// The orders that count.
+    epochs: Arc<GivenEpochs>,
+    /// Writes that were older than what is stored.
+    pub superseded: u64,
     pub now: i64,
 }
 
@@ -55,6 +60,11 @@ struct Put {
 
 impl Group {
     pub fn new(published: &Snapshot, now: i64) -> Self {
+        Group::under(published, Arc::default(), now)
+    }
+
+    /// A group in which only orders count that the manager gave.
+    pub fn under(published: &Snapshot, epochs: Arc<GivenEpochs>, now: i64) -> Self {
         Group {
             next: published.clone(),
             put: HashMap::new(),
@@ -65,6 +75,8 @@ impl Group {
             bindings: BTreeSet::new(),
             swaps: Vec::new(),
             retention: None,
+            epochs,
+            superseded: 0,
             now,
         }
     }
@@ -149,14 +161,18 @@ impl Group {
 
     pub fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Rejection> {
         let before = self.get(write.data_name.as_str(), write.node_name.as_str());
+        let standing = before.as_ref().and_then(|before| self.epochs.standing(&before.facts));
         if let Some(before) = &before
             && write.order.is_some()
-            && write.order <= before.facts.order
+            && write.order <= standing
         {
+            // The same order is the same write, delivered once more.
+            self.superseded += u64::from(write.order < standing);
             return Ok(Written { outcome: Outcome::Superseded, revision: before.facts.revision });
         }
+        let order = write.order.or(standing);
         let Content::Value { text, valid_for, provenance } = &write.content else {
-            return Ok(self.fail(before.as_deref(), write));
+            return Ok(self.fail(before.as_deref(), write, order));
         };
         // Names are shared with what is there already, so that they are kept once.
         let (name, node) = match &before {
@@ -171,7 +187,7 @@ impl Group {
             valid_for: *valid_for,
             marks: Marks::default(),
             revision: self.next_revision(),
-            order: write.order.or(before.as_ref().and_then(|entry| entry.facts.order)),
+            order,
             provenance: provenance.clone(),
         };
         let stale = facts.expires_at().is_some_and(|at| at <= self.now);
@@ -191,7 +207,7 @@ impl Group {
     }
 
     /// Keeps the last good value and says that it was not renewed.
-    fn fail(&mut self, before: Option<&Entry>, write: &Write) -> Written {
+    fn fail(&mut self, before: Option<&Entry>, write: &Write, order: Option<Order>) -> Written {
         let Some(before) = before else {
             return Written { outcome: Outcome::NoValue, revision: self.next.revision };
         };
@@ -201,7 +217,7 @@ impl Group {
         }
         let revision = self.next_revision();
         let mut entry = before.marked(marks, revision);
-        entry.facts.order = write.order.or(before.facts.order);
+        entry.facts.order = order;
         self.put(entry);
         Written { outcome: Outcome::Replaced, revision }
     }
@@ -211,13 +227,16 @@ impl Group {
             let rejected = self.reject_bound(&write.data_name);
             rejected.map_err(|cause| Rejection::Item { place, cause: Box::new(cause) })?;
         }
-        let mut done = BatchWritten { created: 0, replaced: 0, superseded: 0, revision: 0 };
-        for write in writes {
+        let mut done =
+            BatchWritten { created: 0, replaced: 0, superseded: 0, older: Vec::new(), revision: 0 };
+        for (place, write) in writes.iter().enumerate() {
+            let older = self.superseded;
             match self.write(write, retention)?.outcome {
                 Outcome::Created => done.created += 1,
                 Outcome::Replaced => done.replaced += 1,
                 Outcome::Superseded | Outcome::NoValue => done.superseded += 1,
             }
+            done.older.extend((self.superseded > older).then_some(place));
         }
         done.revision = self.next.revision;
         Ok(done)

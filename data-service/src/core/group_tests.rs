@@ -318,3 +318,33 @@ fn whoever_holds_a_snapshot_sees_it_as_it_was() {
     slots.iter().for_each(|slot| slot.forget(second.next.revision));
     assert_eq!(second.next.get("a", "m").unwrap().text(), "3");
 }
+
+#[test]
+fn an_order_that_was_never_given_keeps_nothing_away_for_long() {
+    let highest = Some((i64::MAX as u64, i64::MAX as u64));
+    let mut first = group();
+    apply(&mut first, value("a", "n", "\"pinned\"", highest)).unwrap();
+    apply(&mut first, value("of_nobody", "n", "\"pinned\"", highest)).unwrap();
+    first.settle();
+    let pinned = first.next.revision;
+    let after = |settled: u64, given: u64, writes: &[Write]| {
+        let epochs = GivenEpochs::new(BTreeMap::from([(name("a"), given)]), settled);
+        let mut group = Group::under(&first.next, Arc::new(epochs), 2_000);
+        let outcomes: Vec<_> =
+            writes.iter().map(|write| group.write(write, &Retention::new()).unwrap().outcome).collect();
+        (outcomes, group.superseded)
+    };
+    let own = value("a", "n", "1", Some((7, 1)));
+    // While the manager may not know of it, it may be one that was given just now.
+    assert_eq!(after(pinned - 2, 7, std::slice::from_ref(&own)), (vec![Outcome::Superseded], 1));
+    let again = [own.clone(), own.clone(), value("a", "n", "0", Some((6, 9)))];
+    let outcomes = vec![Outcome::Replaced, Outcome::Superseded, Outcome::Superseded];
+    assert_eq!(after(pinned, 7, &again), (outcomes, 1), "the same write once more is no older one");
+    assert_eq!(after(pinned, i64::MAX as u64, &[own]), (vec![Outcome::Superseded], 1), "it was given");
+    assert_eq!(after(pinned, 7, &[failure("a", "n", Some((7, 1)))]).0, [Outcome::Replaced]);
+    let unknown = value("of_nobody", "n", "1", Some((7, 1)));
+    assert_eq!(after(pinned, 7, &[unknown]).0, [Outcome::Superseded], "nobody says what was given");
+    // A plain write does not hand it on.
+    let plain_first = [value("a", "n", "1", None), value("a", "n", "2", Some((1, 1)))];
+    assert_eq!(after(pinned, 7, &plain_first).0, [Outcome::Replaced, Outcome::Replaced]);
+}

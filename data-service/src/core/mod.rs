@@ -4,6 +4,7 @@
 pub mod alarms;
 pub mod bindings;
 pub mod entry;
+pub mod epochs;
 pub mod group;
 pub mod leftovers;
 pub mod log;

@@ -20,6 +20,8 @@ pub struct Figures {
     pub refused: Counter,
     /// Commits during which the connection broke.
     pub broken: Counter,
+    /// Writes that were older than what is stored.
+    pub superseded: Counter,
 }
 
 impl Figures {
@@ -58,6 +60,12 @@ impl Figures {
             Kind::Counter,
             "Commits during which the connection broke.",
             self.broken.get() as f64,
+        );
+        figure(
+            "estimand_writes_superseded_total",
+            Kind::Counter,
+            "Writes that were older than what is stored.",
+            self.superseded.get() as f64,
         );
         figure(
             "estimand_write_queue_bytes",

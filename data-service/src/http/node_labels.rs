@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::web::ThinData;
-use estimand_api::json::parse_object;
 use estimand_api::labels::{LabelMap, MAX_LABELS_OF_ALL_SOURCES, read_labels};
 use estimand_api::names::NodeName;
 use estimand_api::problem::Problem;
 use estimand_api::schema::of;
 use estimand_api::selector::{KEY_PATTERN, Selector, VALUE_PATTERN};
 use estimand_web::{Body, Failure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::DataService;
+use crate::http::named_items;
 
 /// Room for the labels of very many nodes.
 const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
@@ -138,20 +138,8 @@ pub async fn set_labels(
     body: Body<MAX_BODY_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let mut all = LabelsByNode::new();
-    let mut errors = Vec::new();
-    for (name, value) in parse_object(&body.0)? {
-        match (NodeName::parse(&name), read_labels(&name, &value, MAX_LABELS_OF_ALL_SOURCES)) {
-            (Ok(node), Ok(labels)) => drop(all.insert(node, labels)),
-            (node, labels) => {
-                errors.extend(node.err().map(|error| error.at(&name)));
-                errors.extend(labels.err().into_iter().flatten());
-            }
-        }
-    }
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors).into());
-    }
+    let labels = |name: &str, value: &Value| read_labels(name, value, MAX_LABELS_OF_ALL_SOURCES);
+    let all: LabelsByNode = body.parse(move |body| named_items::read(body, labels)).await?;
     service.labels().0.send_if_modified(|known| {
         let changed = known.as_deref() != Some(&all);
         if changed {

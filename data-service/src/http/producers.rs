@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::DataService;
 use crate::core::leftovers::{DropLeftovers, Place, Producers};
+use crate::http::named_items;
 use crate::http::write::json;
 
 /// The most values that are dropped at once; the others are the next time.
@@ -90,17 +91,16 @@ fn read(body: &[u8]) -> Result<Producers, Problem> {
     let mut errors = Vec::new();
     let names = fields.required("names", "an object of data name to where it is produced", |value| {
         let Value::Object(map) = value else { return Err(format!("is {}, not an object", kind_of(value))) };
-        let mut names = BTreeMap::new();
-        for (name, place) in map {
-            match (DataName::parse(name), read_place(place)) {
-                (Ok(name), Ok(place)) => drop(names.insert(name, place)),
-                (Err(error), _) => errors.push(error.at(&format!("names.{name}"))),
-                (_, Err(message)) => errors.push(FieldError::new(format!("names.{name}"), message)),
-            }
-        }
-        Ok(names)
+        let place = |name: &str, place: &Value| {
+            read_place(place).map_err(|message| vec![FieldError::new(name, message)])
+        };
+        Ok(named_items::collect(map, place).unwrap_or_else(|wrong| {
+            errors = wrong;
+            BTreeMap::new()
+        }))
     });
-    fields.extend(errors);
+    let within = |error: FieldError| FieldError { field: format!("names.{}", error.field), ..error };
+    fields.extend(errors.into_iter().map(within).collect());
     fields.end_body()?;
     let (Some(seconds), Some(nodes), Some(names)) = (seconds, nodes, names) else {
         return Err(Problem::internal());

@@ -12,17 +12,17 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::web::ThinData;
 use estimand_api::access::{forbidden, forbidden_field};
-use estimand_api::json::parse_object;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::schema::of;
 use estimand_api::write::{MAX_BATCH_BYTES, Write};
 use estimand_web::{Body, Failure, Principal};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::DataService;
+use crate::http::named_items;
 
 /// How long a write waits for the manager to say that it is allowed.
 const WAIT: Duration = Duration::from_secs(2);
@@ -125,24 +125,17 @@ pub async fn set_speakers(
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let mut told = Told::new();
-    let mut errors = Vec::new();
-    for (name, value) in parse_object(&body.0)? {
-        let nodes = value.as_array().and_then(|nodes| {
-            let parsed = nodes.iter().map(|node| NodeName::parse(node.as_str()?).ok());
-            parsed.collect::<Option<BTreeSet<NodeName>>>()
-        });
-        match (DataName::parse(&name), nodes) {
-            (Ok(name), Some(nodes)) => drop(told.insert(name, nodes)),
-            (Err(error), _) => errors.push(error.at(&name)),
-            (_, None) => errors.push(FieldError::new(name, "is not an array of node names").given(&value)),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors).into());
-    }
+    let told: Told = body.parse(|body| named_items::read(body, nodes)).await?;
     service.speakers().0.send_replace(Some(told));
     Ok(HttpResponse::Ok().finish())
+}
+
+fn nodes(name: &str, value: &Value) -> Result<BTreeSet<NodeName>, Vec<FieldError>> {
+    let nodes = value.as_array().and_then(|nodes| {
+        let parsed = nodes.iter().map(|node| NodeName::parse(node.as_str()?).ok());
+        parsed.collect()
+    });
+    nodes.ok_or_else(|| vec![FieldError::new(name, "is not an array of node names").given(value)])
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ use crate::core::entry::push_number;
 use crate::core::group::Retention;
 use crate::core::operations::{Delete, MarkNode, Retain};
 use crate::http::clock_skew;
+use crate::http::named_items;
+use crate::http::orders;
 use crate::http::read::node_of;
 use crate::http::speakers::check_deletion;
 
@@ -42,7 +44,7 @@ const WRITE_BYTES: usize = 256;
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
         (status = 400, description = "The write is not valid", body = Problem),
-        (status = 403, description = "A node writes values of another one", body = Problem),
+        (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
         (status = 413, description = "The value is too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -68,7 +70,7 @@ pub async fn post(
         (status = 201, description = "Stored; there was none before", body = Written),
         (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
         (status = 400, description = "The write is not valid", body = Problem),
-        (status = 403, description = "A node writes values of another one", body = Problem),
+        (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
         (status = 413, description = "The value is too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -92,6 +94,7 @@ async fn write(
     let body = read_body::<MAX_WRITE_BYTES>(req, body.into_inner()).await?;
     let mut write = Write::parse(&body.0)?;
     clock_skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
+    orders::check(who, std::slice::from_ref(&write), |_| "epoch".to_owned())?;
     service.speakers().check_one(who, &write).await?;
     let bytes = room_of(1, body.0.len());
     // The text is not kept beside the parsed write.
@@ -141,7 +144,7 @@ estimand_api::described!(
     responses(
         (status = 200, description = "All of it is stored", body = BatchWritten),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
-        (status = 403, description = "A node writes values of another one", body = Problem),
+        (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "An item's name is bound to another one; nothing is stored", body = Problem),
         (status = 413, description = "Too many items, or too large", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -156,6 +159,7 @@ pub async fn batch(
     let body_bytes = body.0.len();
     let mut writes = body.parse(Write::parse_batch).await?;
     clock_skew::correct(&req, service.now(), &mut writes)?;
+    orders::check(&who, &writes, |place| format!("[{place}].epoch"))?;
     service.speakers().check(&who, &writes).await?;
     let bytes = room_of(writes.len(), body_bytes);
     Ok(json(&service.submit(writes, bytes).await?))
@@ -268,21 +272,15 @@ pub async fn set_retention(
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let mut retention = Retention::new();
-    let mut errors = Vec::new();
-    for (name, value) in parse_object(&body.0)? {
-        match (DataName::parse(&name), History::from_json(&value)) {
-            (Ok(name), Ok(history)) => drop(retention.insert(name, history)),
-            (Err(e), _) => errors.push(e.at(&name)),
-            (_, Err(wrong)) => errors
-                .extend(wrong.into_iter().map(|e| FieldError { field: format!("{name}.{}", e.field), ..e })),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors).into());
-    }
-    service.submit(Retain(retention), body.0.len()).await?;
+    let bytes = body.0.len();
+    let retention: Retention = body.parse(|body| named_items::read(body, history)).await?;
+    service.submit(Retain(retention), bytes).await?;
     Ok(json(&json!({})))
+}
+
+fn history(name: &str, value: &Json) -> Result<History, Vec<FieldError>> {
+    let at = |error: FieldError| FieldError { field: format!("{name}.{}", error.field), ..error };
+    History::from_json(value).map_err(|wrong| wrong.into_iter().map(at).collect())
 }
 
 /// Which names keep a history.

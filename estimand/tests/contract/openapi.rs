@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 30] = [
+const PATHS: [(&str, &[&str]); 31] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -28,6 +28,7 @@ const PATHS: [(&str, &[&str]); 30] = [
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
     ("/api/data/metrics", &["get"]),
+    ("/api/data/epochs", &["put"]),
     ("/api/data/producers", &["put"]),
     ("/api/prometheus-targets", &["get"]),
     ("/api/bindings", &["get"]),

@@ -1,7 +1,9 @@
 //! An old value never replaces a newer one, in whatever order deliveries arrive; and what DELETE deletes.
 
+use estimand_testkit::http::Http;
 use serde_json::{Value, json};
 
+use crate::answers::wrong_field;
 use crate::target::Target;
 
 on_every_target!(
@@ -13,6 +15,8 @@ on_every_target!(
     post_and_put_say_what_they_did,
     a_delete_deletes_once,
     a_name_or_a_single_node_is_deleted,
+    an_order_is_taken_from_agents_and_operators_only,
+    the_epochs_that_were_given_are_names_and_numbers,
 );
 
 fn ordered(target: &Target, name: &str, epoch: u64, sequence: u64, value: impl Into<Value>) -> String {
@@ -20,6 +24,26 @@ fn ordered(target: &Target, name: &str, epoch: u64, sequence: u64, value: impl I
         "dataName": name, "nodeName": "n", "dataValue": value.into(), "epoch": epoch, "sequence": sequence,
     }));
     written["outcome"].as_str().unwrap().to_owned()
+}
+
+fn an_order_is_taken_from_agents_and_operators_only(target: &Target) {
+    let name = target.name("order");
+    let ordered = json!({"dataName": name, "nodeName": "n", "dataValue": 1, "epoch": 1, "sequence": 1});
+    let anybody = Http::new(&format!("http://{}", target.data_address)).showing(None);
+    let refused = anybody.send_json("PUT", "/api/data", &ordered).expect_status(403).json();
+    assert_eq!(refused["errors"][0]["field"], "epoch", "{refused}");
+    let refused = anybody.send_json("POST", "/api/data/batch", &json!([ordered])).expect_status(403).json();
+    assert_eq!(refused["errors"][0]["field"], "[0].epoch", "{refused}");
+    let plain = json!({"dataName": name, "nodeName": "n", "dataValue": 2});
+    anybody.send_json("PUT", "/api/data", &plain).expect_status(201);
+}
+
+fn the_epochs_that_were_given_are_names_and_numbers(target: &Target) {
+    let put = |body: &Value| target.data.send_json("PUT", "/api/data/epochs", body);
+    for (body, field) in [(json!({"a b": 1}), "a b"), (json!({"a": -1}), "a"), (json!({"a": "1"}), "a")] {
+        wrong_field(&put(&body), field);
+    }
+    put(&json!({})).expect_status(200);
 }
 
 fn an_older_write_never_replaces_a_newer_one(target: &Target) {

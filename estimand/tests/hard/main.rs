@@ -20,6 +20,7 @@ mod names;
 mod network;
 mod openapi;
 mod overload;
+mod pinned;
 mod soak;
 
 use std::time::{Duration, Instant};

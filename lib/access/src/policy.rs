@@ -51,12 +51,15 @@ impl TokenPolicy {
 impl Policy for TokenPolicy {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem> {
         let from = address_of(req);
+        let open = self.0.0.openness.admits(Role::Node);
         Ok(match admit(&self.0, role, req)? {
             Some(credential) => {
-                let Credential { name, node, labels, .. } = credential;
-                Principal::named(name).bound_to(node).with_labels(labels).from_address(from)
+                let Credential { name, grant, node, labels, .. } = credential;
+                let is_agent = open || grants(grant, Role::Node);
+                let named = Principal::named(name).bound_to(node).with_labels(labels);
+                named.from_address(from).as_agent(is_agent)
             }
-            None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+            None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))).as_agent(open),
         })
     }
 

@@ -74,6 +74,9 @@ pub struct Status {
     /// Values that were not what the registration declares, and were kept from readers.
     #[serde(default)]
     pub quarantined: u64,
+    /// Its writes that were older than what the data service has, which stays.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub superseded: u64,
     /// Times that it was due while it still ran or waited.
     pub overruns: u64,
     /// How often the process of a stream was started again.
@@ -140,6 +143,7 @@ impl Status {
             failures: 0,
             timeouts: 0,
             quarantined: 0,
+            superseded: 0,
             overruns: 0,
             restarts: 0,
             failing: 0,
@@ -160,6 +164,10 @@ impl Status {
             unenforced: Vec::new(),
         }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The most of a sentence in a status: a reason, a note.

@@ -221,6 +221,9 @@ pub struct BatchWritten {
     pub created: usize,
     pub replaced: usize,
     pub superseded: usize,
+    /// The places in the batch of writes that were older than what is stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub older: Vec<usize>,
     /// The snapshot in which all of it is visible.
     pub revision: u64,
 }

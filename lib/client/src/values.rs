@@ -218,6 +218,12 @@ impl Client {
         self.put(&["api", "data", "speakers"], body).await.map(drop)
     }
 
+    /// Says which epoch the writes of each name have at most: what is stored with a higher one keeps nothing away.
+    pub async fn set_epochs(&self, epochs: &BTreeMap<DataName, u64>) -> Result<(), Error> {
+        let body = serde_json::to_vec(epochs).unwrap_or_default();
+        self.put(&["api", "data", "epochs"], body).await.map(drop)
+    }
+
     /// Sets the labels of all nodes.
     pub async fn set_labels(&self, labels: &BTreeMap<NodeName, LabelMap>) -> Result<(), Error> {
         self.put(&["api", "data", "labels"], json!(labels).to_string().into_bytes()).await.map(drop)

@@ -83,6 +83,8 @@ pub struct Principal {
     node: Option<Arc<str>>,
     from: Option<IpAddr>,
     labels: LabelGrant,
+    /// It may do what agents do.
+    is_agent: bool,
 }
 
 /// What a credential says of the labels of its node.
@@ -97,11 +99,18 @@ pub enum LabelGrant {
 impl Principal {
     /// A caller of which only the address is known.
     pub fn peer(address: IpAddr) -> Self {
-        Principal { name: None, node: None, from: Some(address), labels: LabelGrant::Claimed }
+        Principal {
+            name: None,
+            node: None,
+            from: Some(address),
+            labels: LabelGrant::Claimed,
+            is_agent: false,
+        }
     }
 
     pub fn named(name: impl Into<Arc<str>>) -> Self {
-        Principal { name: Some(name.into()), node: None, from: None, labels: LabelGrant::Claimed }
+        let name = Some(name.into());
+        Principal { name, node: None, from: None, labels: LabelGrant::Claimed, is_agent: false }
     }
 
     /// The same, bound to a node if one is given. Then it binds no labels to it.
@@ -127,6 +136,16 @@ impl Principal {
             LabelGrant::These(labels) => labels,
             LabelGrant::Claimed => claimed,
         }
+    }
+
+    /// The same, which may do what agents do if `is_agent`: the role `node`, or more.
+    pub fn as_agent(self, is_agent: bool) -> Self {
+        Principal { is_agent, ..self }
+    }
+
+    /// True if the order of its writes is believed: those of a slot have one.
+    pub fn may_order(&self) -> bool {
+        self.is_agent
     }
 
     pub fn from_address(self, from: Option<IpAddr>) -> Self {
@@ -185,6 +204,7 @@ pub struct OpenPolicy;
 
 impl Policy for OpenPolicy {
     fn check(&self, _: Role, req: &HttpRequest) -> Result<Principal, Problem> {
-        Ok(Principal::peer(address_of(req).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))))
+        let from = address_of(req).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Ok(Principal::peer(from).as_agent(true))
     }
 }

@@ -199,7 +199,8 @@ impl NodeEntry {
     /// Another start of its agent counts from 0.
     pub fn forget_counts(&mut self) {
         for status in self.statuses.values_mut() {
-            (status.runs, status.failures, status.timeouts, status.quarantined) = (0, 0, 0, 0);
+            (status.runs, status.failures, status.timeouts) = (0, 0, 0);
+            (status.quarantined, status.superseded) = (0, 0);
         }
     }
 

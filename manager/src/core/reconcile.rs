@@ -344,6 +344,6 @@ fn set_uncounted(
 }
 
 /// The number that orders the values of a data name's producers.
-fn epoch(registered: &Registered, moves: u32) -> u64 {
+pub(super) fn epoch(registered: &Registered, moves: u32) -> u64 {
     (registered.version << 24) | u64::from(moves)
 }

@@ -16,6 +16,7 @@ pub struct RunCount {
     pub failures: u64,
     pub timeouts: u64,
     pub quarantined: u64,
+    pub superseded: u64,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +33,7 @@ impl RunCounts {
         of.failures += grown(|status| status.failures);
         of.timeouts += grown(|status| status.timeouts);
         of.quarantined += grown(|status| status.quarantined);
+        of.superseded += grown(|status| status.superseded);
     }
 
     pub fn of(&self, name: &DataName) -> RunCount {

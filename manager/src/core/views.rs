@@ -16,6 +16,7 @@ use super::node::NodeEntry;
 use super::node_labels::LabelMatch;
 use super::place::Suitability;
 use super::placements::PlacementPhase;
+use super::reconcile::epoch;
 use super::run_counts::RunCount;
 
 /// Of how many nodes the reasons are told.
@@ -90,6 +91,14 @@ impl Cluster {
         };
         let nodes = self.nodes.keys().cloned().collect();
         Some(Producers { time_to_live, nodes, names: registered.iter().map(place).collect() })
+    }
+
+    /// The highest epoch that was given for each name; none before the registry was read.
+    pub fn epochs(&self) -> Option<BTreeMap<DataName, u64>> {
+        let given = |(name, of): (&DataName, &Arc<Registered>)| {
+            (name.clone(), epoch(of, self.placements.stored_moves(name)))
+        };
+        Some(self.registered.as_ref()?.iter().map(given).collect())
     }
 
     /// The nodes that may still run an unregistered name or an older version.

@@ -1,5 +1,5 @@
 //! Keeps the data service up to date: marks the values of lost nodes and of those that are back, deletes the
-//! values of removed nodes, and says which nodes answer for others and which labels nodes have.
+//! values of removed nodes, and says which nodes answer for others, which labels nodes have and which epochs were given.
 //!
 //! It is level-triggered: each round sends everything that is still due, failed requests included, so that a
 //! data service that was away misses nothing. Sending the same twice does no harm.
@@ -35,6 +35,7 @@ const PRODUCERS_EVERY: Duration = Duration::from_secs(15);
 const TIME_TO_LIVE: Duration = Duration::from_secs(3600);
 
 type Speakers = BTreeMap<DataName, Vec<NodeName>>;
+type Epochs = BTreeMap<DataName, u64>;
 type LabelsByNode = BTreeMap<NodeName, LabelMap>;
 
 pub struct DataServiceUpkeep {
@@ -43,6 +44,8 @@ pub struct DataServiceUpkeep {
     /// The nodes that answer for others.
     speakers: Announced<Speakers>,
     labels: Announced<LabelsByNode>,
+    /// Those that it gave last.
+    epochs: Announced<Epochs>,
     /// When it was told what runs where.
     producers_at: Option<Instant>,
 }
@@ -62,6 +65,7 @@ impl LeaderWork for DataServiceUpkeep {
             data_service,
             speakers: Announced::default(),
             labels: Announced::default(),
+            epochs: Announced::default(),
             producers_at: None,
         }
     }
@@ -120,6 +124,7 @@ impl DataServiceUpkeep {
             self.remove(&node).await?;
         }
         self.set_producers().await?;
+        self.set_epochs().await?;
         spoken.and(labelled)
     }
 
@@ -153,6 +158,21 @@ impl DataServiceUpkeep {
         let Some(producers) = producers.filter(|_| self.leadership.term().is_valid()) else { return Ok(()) };
         within(PRODUCERS_WITHIN, self.data_service.set_producers(&producers)).await?;
         self.producers_at = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn set_epochs(&mut self) -> Result<(), PeerError> {
+        let epochs = self.leadership.with(|state| state.settled.then(|| state.cluster.epochs()).flatten());
+        // One that leads no more may not know what its successor gave.
+        let Some(epochs) = epochs.filter(|_| self.leadership.term().is_valid()) else { return Ok(()) };
+        if self.epochs.is_due(&epochs) {
+            match within(ANSWER_WITHIN, self.data_service.set_epochs(&epochs)).await {
+                // An older data service has no use for them.
+                Err(PeerError::Client(error)) if error.status() == Some(404) => {}
+                told => told?,
+            }
+            self.epochs.done(epochs);
+        }
         Ok(())
     }
 

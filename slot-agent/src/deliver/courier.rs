@@ -16,7 +16,7 @@ use estimand_client::{self as client, Client};
 use estimand_runtime::{BackOff, Stop};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::outbox::{Outbox, Shared};
+use super::outbox::{Outbox, Setback, Shared};
 use super::parcel::{Parcel, PieceResult};
 use super::spool::{AppendResult, MAX_SEGMENT_ITEMS, Spool};
 use super::state::{QueuedWrite, State};
@@ -208,8 +208,9 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
             let remove = move |spool: &mut Spool| segments.iter().for_each(|number| spool.remove(*number));
             self.shared.on_disk(remove, |state, ()| state.parcel = None).await;
         }
-        let PieceResult { refused, again, .. } = settled;
+        let PieceResult { refused, older, again, .. } = settled;
         self.shared.refuse(refused);
+        self.shared.tell(older.into_iter().map(Setback::Older));
         match again {
             Some(why) => self.failed(why),
             None => self.went_well(),

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use estimand_client as client;
 
-pub use outbox::{Outbox, OutboxOptions};
+pub use outbox::{Outbox, OutboxOptions, Setback};
 pub use parcel::Refusal;
 pub use sequencer::Sequencer;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use estimand_api::names::DataName;
 use estimand_api::write::Write;
 use estimand_runtime::{Clock, SystemClock};
 use tokio::sync::Notify;
@@ -85,10 +86,19 @@ pub(super) struct Shared {
     spool: Mutex<Spool>,
     /// There is something new in the queue.
     pub poke: Notify,
-    on_refused: Mutex<Option<Arc<OnRefused>>>,
+    on_setback: Mutex<Option<Arc<OnSetback>>>,
 }
 
-type OnRefused = dyn Fn(Refusal) + Send + Sync;
+/// A write that no reader will see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setback {
+    /// The data service does not take it.
+    Refused(Refusal),
+    /// It is older than what the data service has of this name.
+    Older(DataName),
+}
+
+type OnSetback = dyn Fn(Setback) + Send + Sync;
 
 impl Outbox {
     /// Opens the folder, with what a former process left in it. Blocking.
@@ -107,7 +117,7 @@ impl Outbox {
             state: Mutex::new(State::new(options.max_memory_bytes, content)),
             spool: Mutex::new(spool),
             poke: Notify::new(),
-            on_refused: Mutex::new(None),
+            on_setback: Mutex::new(None),
             options,
         })))
     }
@@ -144,10 +154,9 @@ impl Outbox {
         }
     }
 
-    /// Has every write reported that the data service does not take. The callback must not block: deliveries
-    /// wait for it.
-    pub fn on_refused(&self, callback: impl Fn(Refusal) + Send + Sync + 'static) {
-        *lock(&self.0.on_refused) = Some(Arc::new(callback));
+    /// Has every write reported that no reader will see. The callback must not block: deliveries wait for it.
+    pub fn on_setback(&self, callback: impl Fn(Setback) + Send + Sync + 'static) {
+        *lock(&self.0.on_setback) = Some(Arc::new(callback));
     }
 }
 
@@ -189,14 +198,15 @@ impl Shared {
             return;
         }
         self.state().counts.refused += refused.len() as u64;
-        let callback = lock(&self.on_refused).clone();
-        for refusal in refused {
-            let Refusal { data_name, node_name, reason } = &refusal;
+        for Refusal { data_name, node_name, reason } in &refused {
             tracing::debug!(%data_name, %node_name, reason, "the data service does not take a value");
-            if let Some(callback) = &callback {
-                callback(refusal);
-            }
         }
+        self.tell(refused.into_iter().map(Setback::Refused));
+    }
+
+    pub fn tell(&self, setbacks: impl Iterator<Item = Setback>) {
+        let Some(callback) = lock(&self.on_setback).clone() else { return };
+        setbacks.for_each(|setback| callback(setback));
     }
 }
 

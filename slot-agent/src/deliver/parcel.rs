@@ -37,6 +37,8 @@ pub struct Parcel {
     pub bytes: usize,
     /// Since when its oldest item is in memory.
     pub since: Instant,
+    /// Some of it may be stored already: a request brought no answer, or it comes from another life of the agent.
+    may_be_stored: bool,
 }
 
 /// The meaning of an answer for a piece.
@@ -59,6 +61,8 @@ pub enum Verdict {
 pub struct PieceResult {
     pub delivered: usize,
     pub refused: Vec<Refusal>,
+    /// The names of writes that were older than what is stored.
+    pub older: Vec<DataName>,
     /// Why it has to be sent again.
     pub again: Option<String>,
 }
@@ -66,12 +70,13 @@ pub struct PieceResult {
 impl Parcel {
     pub fn new(writes: Vec<Write>, bytes: usize, since: Instant) -> Self {
         let pieces = VecDeque::from([Arc::new(writes)]);
-        Parcel { pieces, segments: Vec::new(), spooled: 0, bytes, since }
+        Parcel { pieces, segments: Vec::new(), spooled: 0, bytes, since, may_be_stored: false }
     }
 
     /// The writes of a segment of the spool.
     pub fn from_segment(number: u64, writes: Vec<Write>, spooled: usize, since: Instant) -> Self {
-        Parcel { segments: vec![number], spooled, ..Parcel::new(writes, 0, since) }
+        let parcel = Parcel::new(writes, 0, since);
+        Parcel { segments: vec![number], spooled, may_be_stored: true, ..parcel }
     }
 
     /// The piece to be sent next.
@@ -102,12 +107,20 @@ impl Parcel {
     pub fn settle(&mut self, answer: &Result<BatchWritten, client::Error>) -> PieceResult {
         let Some(piece) = self.pieces.pop_front() else { return PieceResult::default() };
         match judge(answer, &piece) {
-            Verdict::Delivered => PieceResult { delivered: piece.len(), ..PieceResult::default() },
+            Verdict::Delivered => {
+                // What is delivered twice is older the second time, and nothing is wrong with it.
+                let counted = answer.as_ref().ok().filter(|_| !self.may_be_stored);
+                let older = counted.into_iter().flat_map(|done| &done.older);
+                let older = older.filter_map(|place| Some(piece.get(*place)?.data_name.clone())).collect();
+                PieceResult { delivered: piece.len(), older, ..PieceResult::default() }
+            }
             Verdict::Again(why) => {
+                self.may_be_stored = true;
                 self.pieces.push_front(piece);
                 PieceResult { again: Some(why), ..PieceResult::default() }
             }
             Verdict::Less(why) => {
+                self.may_be_stored = true;
                 self.halve(piece);
                 PieceResult { again: Some(why), ..PieceResult::default() }
             }

@@ -39,7 +39,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::allow_env::AllowEnv;
 use crate::board::Board;
-use crate::deliver::{Outbox, Refusal, Sequencer};
+use crate::deliver::{Outbox, Refusal, Sequencer, Setback};
 use crate::derive::Derive;
 use crate::home::Home;
 use crate::link::SlotCommand;
@@ -117,7 +117,7 @@ pub struct Slots {
     board: Arc<Board>,
     lease: watch::Receiver<Option<Instant>>,
     reports: mpsc::Sender<HandReport>,
-    refusals: mpsc::Receiver<Refusal>,
+    setbacks: mpsc::Receiver<Setback>,
     timetable: Timetable,
     slots: BTreeMap<DataName, Slot>,
     by_key: HashMap<Key, DataName>,
@@ -153,7 +153,7 @@ impl Slots {
         board: Arc<Board>,
         lease: watch::Receiver<Option<Instant>>,
         reports: mpsc::Sender<HandReport>,
-        refusals: mpsc::Receiver<Refusal>,
+        setbacks: mpsc::Receiver<Setback>,
         (turns, long_turns): (usize, usize),
     ) -> Self {
         Slots {
@@ -161,7 +161,7 @@ impl Slots {
             board,
             lease,
             reports,
-            refusals,
+            setbacks,
             timetable: Timetable::new(turns, long_turns),
             slots: BTreeMap::new(),
             by_key: HashMap::new(),
@@ -191,7 +191,7 @@ impl Slots {
                 Some(command) = commands.recv() => self.command(command),
                 Some(done) = self.work.join_next() => self.joined(done),
                 Some(event) = self.streams.1.recv() => self.stream_said(event),
-                Some(refusal) = self.refusals.recv() => self.refused(&refusal),
+                Some(setback) = self.setbacks.recv() => self.set_back(&setback),
                 Ok(()) = self.lease.changed() => self.extend_leases(),
                 () = sleep_until(wake) => {}
             }
@@ -314,6 +314,18 @@ impl Slots {
             }
         } else {
             self.next_by_hand(name);
+        }
+    }
+
+    fn set_back(&mut self, setback: &Setback) {
+        match setback {
+            Setback::Refused(refusal) => self.refused(refusal),
+            Setback::Older(name) => {
+                let Some(slot) = self.slots.get_mut(name) else { return };
+                slot.status.superseded += 1;
+                let news = slot.status.superseded == 1;
+                self.post(name, news);
+            }
         }
     }
 

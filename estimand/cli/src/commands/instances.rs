@@ -108,6 +108,13 @@ fn doing(instance: &Instance) -> Cell {
     Cell::toned(instance.status.doing.as_str(), tone)
 }
 
+/// What is said of values that were older than what the data service has.
+fn older(status: &Status) -> Option<String> {
+    let were = if status.superseded == 1 { "was" } else { "were" };
+    let writes = words::count_u64(status.superseded, "write");
+    (status.superseded > 0).then(|| format!("{writes} {were} older than what is stored"))
+}
+
 /// A note beyond the columns.
 pub fn note(instance: &Instance) -> Option<Cell> {
     reason(instance).map(|(reason, tone)| Cell::verdict("", &reason, tone))
@@ -131,6 +138,8 @@ pub fn reason(instance: &Instance) -> Option<(String, Tone)> {
     } else if let Some(note) = &status.note {
         let tone = if status.doing == Doing::Unavailable { Tone::Plain } else { Tone::Warning };
         return Some((note.clone(), tone));
+    } else if let Some(older) = older(status) {
+        older
     } else if is_waited_for(status) {
         return Some(("it runs, and has not answered yet".to_owned(), Tone::Plain));
     } else {

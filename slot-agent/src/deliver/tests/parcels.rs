@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::value::BatchWritten;
 use estimand_client::Error;
+use tokio::time::Instant;
 
 use super::writes;
-use crate::deliver::parcel::{Verdict, judge};
+use crate::deliver::parcel::{Parcel, Verdict, judge};
 
 #[track_caller]
 fn check(problem: Problem, expected: &Verdict) {
@@ -38,4 +40,20 @@ fn an_answer_says_what_to_do() {
     let silence = || Error::Unreachable { url: "u".to_owned(), cause: "c".to_owned() };
     assert_eq!(judge(&Err(silence()), &writes("a", 1..=2)), Verdict::Less("u does not answer: c".to_owned()));
     check(Problem::new(408, "x", "x", "slow"), &Verdict::Again("slow (408)".to_owned()));
+}
+
+#[test]
+fn writes_that_were_older_are_told_of_unless_they_were_delivered_before() {
+    let done = || BatchWritten { created: 0, replaced: 1, superseded: 1, older: vec![1, 9], revision: 1 };
+    let batch = || [writes("a", 1..=1), writes("b", 2..=2)].concat();
+    let older = |parcel: &mut Parcel| {
+        parcel.settle(&Ok(done())).older.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let mut parcel = Parcel::new(batch(), 0, Instant::now());
+    assert_eq!(older(&mut parcel), ["b"]);
+    let silence = Error::Unreachable { url: "u".to_owned(), cause: "c".to_owned() };
+    let mut again = Parcel::new(batch(), 0, Instant::now());
+    again.settle(&Err(silence));
+    assert_eq!(older(&mut again), [""; 0]);
+    assert_eq!(older(&mut Parcel::from_segment(1, batch(), 2, Instant::now())), [""; 0]);
 }

@@ -7,7 +7,7 @@ use estimand_api::write::Write;
 
 use super::service::{Reply, Service};
 use super::{Running, options, until, writes};
-use crate::deliver::{Outbox, Refusal, client_options};
+use crate::deliver::{Outbox, Refusal, Setback, client_options};
 
 /// Sends 1 to 50 of `good` with three of `bad` among them, to a service that treats these as told.
 async fn deliver(script: impl FnMut(&[Write]) -> Reply + Send + 'static) -> (Service, Vec<Refusal>) {
@@ -16,7 +16,10 @@ async fn deliver(script: impl FnMut(&[Write]) -> Reply + Send + 'static) -> (Ser
     let outbox = Outbox::open(options(dir.path())).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let tells = told.clone();
-    outbox.on_refused(move |refusal| tells.lock().unwrap().push(refusal));
+    outbox.on_setback(move |setback| match setback {
+        Setback::Refused(refusal) => tells.lock().unwrap().push(refusal),
+        Setback::Older(name) => panic!("{name}"),
+    });
     let mut batch = writes("good", 1..=50);
     for (place, sequence) in [(7, 1), (8, 2), (40, 3)] {
         batch.insert(place, super::write("bad", sequence, 0));
@@ -129,7 +132,10 @@ async fn a_write_that_no_service_could_take_is_refused_here() {
     let outbox = Outbox::open(options(dir.path())).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let tells = told.clone();
-    outbox.on_refused(move |refusal| tells.lock().unwrap().push(refusal));
+    outbox.on_setback(move |setback| match setback {
+        Setback::Refused(refusal) => tells.lock().unwrap().push(refusal),
+        Setback::Older(name) => panic!("{name}"),
+    });
     outbox.put(vec![super::write("a", 1, 0), super::write("huge", 2, 600_000)]);
     let figures = outbox.figures();
     assert_eq!((figures.waiting_items, figures.refused), (1, 1));

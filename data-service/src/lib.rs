@@ -25,7 +25,7 @@ use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_runtime::metrics::Pieces;
 use estimand_runtime::{Clock, PartReady, Readiness, Stop};
-use estimand_store::{Error, Halt, HistoryQuery, HistoryRow, StoreUrl, SwapRow, Worker};
+use estimand_store::{Error, Halt, HistoryQuery, PastRows, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 
 use crate::core::alarms::Alarms;
@@ -192,7 +192,7 @@ impl DataService {
         self.0.submit.run(operation, bytes).await.map_err(problems::of_submit)
     }
 
-    async fn past(&self, query: HistoryQuery) -> Result<Vec<HistoryRow>, Problem> {
+    async fn past(&self, query: HistoryQuery) -> Result<PastRows, Problem> {
         let rows = self.0.past.run(move |connection| connection.read_history(&query)).await;
         rows.map_err(|cause| no_past(&cause))
     }

@@ -165,6 +165,12 @@ impl<'s> Values<'s> {
         array
     }
 
+    /// The same without its brackets: to be joined with others.
+    pub fn items(self) -> Bytes {
+        let array = self.array();
+        array.slice(1..array.len() - 1)
+    }
+
     fn render(self) -> Bytes {
         let mut out = Vec::with_capacity(2 + self.table.nodes.len() * 256);
         out.push(b'[');

@@ -12,7 +12,7 @@ use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::schema::of;
 use estimand_api::value::PastValue;
-use estimand_store::{HistoryQuery, HistoryRow};
+use estimand_store::{HistoryQuery, HistoryRow, MAX_HISTORY_BYTES, PastRows};
 use estimand_web::{Failure, Query};
 use serde_json::json;
 
@@ -53,6 +53,7 @@ estimand_api::described!(
     responses(
         (status = 200, description = "What was kept, `[]` if nothing was", body = [PastValue]),
         (status = 400, description = "The query is not valid", body = Problem),
+        (status = 413, description = "The values asked for are more than 64 MiB", body = Problem),
         (status = 503, description = "The database does not answer", body = Problem),
     )
 )]
@@ -73,7 +74,15 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
         until: query.get("until").map(|text| instant("until", text, now)).transpose()?,
         limit: query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64,
     };
-    let rows = service.past(asked).await?;
+    let PastRows { rows, is_cut } = service.past(asked).await?;
+    if is_cut {
+        let (fit, most) = (rows.len(), MAX_HISTORY_BYTES >> 20);
+        return Err(Problem::too_large(format!(
+            "the values asked for take more than {most} MiB, the most that is read at once; ask for at most {fit} with \
+             `limit`, or for a shorter time with `since` and `until`"
+        ))
+        .into());
+    }
     let mut out = Vec::with_capacity(2 + rows.len() * 200);
     out.push(b'[');
     let view = snapshot.view(&name);

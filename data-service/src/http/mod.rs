@@ -11,6 +11,7 @@ pub mod orders;
 pub mod problems;
 pub mod producers;
 pub mod read;
+mod rendered;
 pub mod speakers;
 pub mod watch;
 pub mod write;

@@ -4,13 +4,13 @@
 //! enough (`state`, `maxAge`); without a say everything comes, with its state. A part of a value (`field`) is
 //! cut out of its text.
 
-use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::body::{BodySize, MessageBody as _};
+use actix_web::http::header::ACCEPT;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::described;
 use estimand_api::duration::{Span, SpanText};
-use estimand_api::headers::{HINT_HEADER, REVISION_HEADER};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::order::{Rank, ValueOrder};
 use estimand_api::pointer::Pointer;
@@ -18,24 +18,20 @@ use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::schema;
 use estimand_api::selector::Selector;
 use estimand_api::value::{State, Value as StoredValue};
-use estimand_web::{Failure, Query, segment};
+use estimand_web::{Failure, Query, ResponseBudget, segment};
 use serde_json::json;
 
 use crate::DataService;
-use crate::core::snapshot::Snapshot;
+use crate::core::snapshot::{Snapshot, Values};
 use crate::core::view::ShownValue;
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
+use crate::http::rendered::{EMPTY, JSON, TEXT, array_of, hint, joined, json, respond, respond_with};
 
 /// The most values that a query can limit itself to.
 const MAX_LIMIT: usize = 1_000_000;
 /// How many existing fields an error names when the one asked for is not there.
 const MAX_FIELDS_NAMED: usize = 20;
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
-static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 
 /// The states of a query.
 #[derive(Debug)]
@@ -107,7 +103,11 @@ impl Filter {
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+pub async fn read(
+    req: HttpRequest,
+    service: ThinData<DataService>,
+    budget: ThinData<ResponseBudget>,
+) -> Result<HttpResponse, Failure> {
     let allowed = &["dataName", "dataNode", "nodeName", "nodes", "state", "maxAge", "field", "sort", "limit"];
     let query = Query::parse(req.query_string(), allowed)?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
@@ -131,6 +131,14 @@ pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<Ht
     let limit = query.get("limit").map_or(Ok(usize::MAX), limit_of)?;
     let choice = nodes_of(&service, query.get("nodes"))?;
     let chosen = choice.as_ref().map(NodeChoice::nodes);
+    if plain && node.is_none() && filter.takes_all() {
+        let tables = names.of(&snapshot).into_iter().filter_map(|name| snapshot.table(name));
+        let pieces = joined(b"[", tables.map(Values::items), b"]");
+        let mut response = respond_with(&snapshot, JSON, budget.body(pieces)?);
+        let is_empty = response.body().size() == BodySize::Sized(EMPTY.len() as u64);
+        hint(&mut response, if is_empty { names.hint(&snapshot) } else { None });
+        return Ok(response);
+    }
     let mut found = Vec::new();
     for table in names.of(&snapshot).into_iter().filter_map(|name| snapshot.table(name)) {
         match (node, chosen) {
@@ -145,12 +153,10 @@ pub async fn read(req: HttpRequest, service: ThinData<DataService>) -> Result<Ht
         Some(order) => array_of(ordered(&order, taken, field.as_ref()).into_iter().take(limit)),
         None => array_of(taken.filter_map(|shown| shown.narrow(field.as_ref())).take(limit)),
     };
-    let hint = || choice.as_ref().and_then(NodeChoice::hint).or_else(|| names.hint(&snapshot));
-    let hint = if body == EMPTY { hint() } else { None };
+    let reason = || choice.as_ref().and_then(NodeChoice::hint).or_else(|| names.hint(&snapshot));
+    let reason = if body == EMPTY { reason() } else { None };
     let mut response = json(&snapshot, body);
-    if let Some(hint) = hint.and_then(|hint| HeaderValue::try_from(hint).ok()) {
-        response.headers_mut().insert(HINT.clone(), hint);
-    }
+    hint(&mut response, reason);
     Ok(response)
 }
 
@@ -359,31 +365,4 @@ fn filter_of(service: &DataService, states: Option<&str>, max_age: Option<&str>)
         filter.since = Some(service.now().saturating_sub(micros));
     }
     Ok(filter)
-}
-
-const EMPTY: Bytes = Bytes::from_static(b"[]");
-
-fn array_of<'s>(found: impl IntoIterator<Item = ShownValue<'s>>) -> Bytes {
-    let mut out = Vec::with_capacity(512);
-    out.push(b'[');
-    for shown in found {
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        shown.push_json(&mut out);
-    }
-    out.push(b']');
-    Bytes::from(out)
-}
-
-fn json(snapshot: &Snapshot, body: Bytes) -> HttpResponse {
-    respond(snapshot, JSON, body)
-}
-
-fn respond(snapshot: &Snapshot, kind: HeaderValue, body: Bytes) -> HttpResponse {
-    let mut response = HttpResponse::Ok().body(body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, kind);
-    headers.insert(REVISION.clone(), HeaderValue::from(snapshot.revision));
-    response
 }

@@ -4,7 +4,7 @@
 //! when the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
 //! snapshot and is told why. So the changes after a snapshot are of the same target, even if names were bound
 //! again meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a
-//! socket.
+//! socket; a snapshot is of bytes that all readers share, or counts against the budget of large responses.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,23 +20,26 @@ use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_runtime::Stop;
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Query, ResponseBudget, ResponseReservation, Slices};
 use futures_util::stream::unfold;
 use tokio::time::Instant;
 
 use crate::DataService;
 use crate::core::entry::push_number;
 use crate::core::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
-use crate::core::snapshot::Snapshot;
+use crate::core::snapshot::{Snapshot, Values};
 use crate::core::view::View;
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
 use crate::http::read::{field_of, node_of, nodes_of};
+use crate::http::rendered::joined;
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many changes are taken from the log at once.
 const CHUNK: usize = 512;
+/// As many bytes of changes, and one change more, are rendered at once.
+const PIECE_BYTES: usize = 32 * 1024;
 
 /// Watches names.
 ///
@@ -62,7 +65,11 @@ const CHUNK: usize = 512;
         (status = 503, description = "Not loaded yet, or too many watch", body = Problem),
     )
 )]
-pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
+pub async fn watch(
+    req: HttpRequest,
+    service: ThinData<DataService>,
+    budget: ThinData<ResponseBudget>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "nodes", "field"])?;
     let names = AskedNames::parse(query.get("dataName"))?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
@@ -75,8 +82,9 @@ pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<H
     let Some(seat) = seat else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
     };
-    let watcher = Watcher {
+    let mut watcher = Watcher {
         service: service.0.clone(),
+        budget: budget.0.clone(),
         stop: service.stop(),
         seat,
         names,
@@ -86,7 +94,10 @@ pub async fn watch(req: HttpRequest, service: ThinData<DataService>) -> Result<H
         seen: resume,
         due: resume.is_none().then_some("start"),
         sent: Instant::now(),
+        waiting: None,
     };
+    // A snapshot for which there is no room is refused; a watch that is under way can only end.
+    watcher.begin()?;
     let events = unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
         Some((Ok::<Bytes, Infallible>(bytes), watcher))
@@ -110,8 +121,17 @@ fn resume_from(req: &HttpRequest) -> Result<Option<u64>, Problem> {
     })
 }
 
+/// What a watcher is to be sent.
+enum News {
+    None,
+    /// It is put where the next bytes are taken from.
+    Snapshot,
+    Changes(Bytes),
+}
+
 struct Watcher {
     service: DataService,
+    budget: ResponseBudget,
     stop: Stop,
     seat: Seat,
     names: AskedNames,
@@ -124,27 +144,48 @@ struct Watcher {
     seen: Option<u64>,
     /// A snapshot is due, for this reason.
     due: Option<&'static str>,
+    /// The rest of a snapshot, and its part of the budget.
+    waiting: Option<(Slices, ResponseReservation)>,
     /// When something was sent last. A change need not concern this watcher, so it is not when it was woken.
     sent: Instant,
 }
 
 impl Watcher {
-    /// The next bytes to send; none when the service ends.
+    /// Makes the first snapshot, if it is due.
+    fn begin(&mut self) -> Result<(), Problem> {
+        let Some(reason) = self.due.take() else { return Ok(()) };
+        let snapshot = self.service.snapshot()?;
+        // Interest is declared before looking, as ever.
+        self.seat.set_interest(self.interest(&snapshot));
+        self.snapshot(&snapshot, reason)
+    }
+
+    /// The next bytes to send; none when the service ends, or has no room for a snapshot.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.stop.is_requested() {
                 return None;
             }
+            if let Some(slice) = self.waiting.as_mut().and_then(|(slices, _)| slices.next()) {
+                self.sent = Instant::now();
+                return Some(slice);
+            }
+            self.waiting = None;
             let snapshot = self.service.snapshot().ok()?;
             if self.choice.as_mut().is_some_and(NodeChoice::update) {
                 self.due = Some("labels");
             }
             // Interest is declared before looking, so that changes in between wake this watcher.
             self.seat.set_interest(self.interest(&snapshot));
-            if let Some(bytes) = self.take(&snapshot) {
-                self.sent = Instant::now();
-                return Some(bytes);
+            match self.take(&snapshot)? {
+                News::Snapshot => continue,
+                News::Changes(bytes) => {
+                    self.sent = Instant::now();
+                    return Some(bytes);
+                }
+                News::None => {}
             }
+            drop(snapshot);
             tokio::select! {
                 () = self.seat.woken() => {}
                 () = relabelled(self.choice.as_mut()) => {}
@@ -166,34 +207,44 @@ impl Watcher {
         Interest::Names(names)
     }
 
-    /// The bytes to send now; none if there are no news.
-    fn take(&mut self, snapshot: &Arc<Snapshot>) -> Option<Bytes> {
+    /// What there is to send now. None if the watch has to end: there is no room for a snapshot.
+    fn take(&mut self, snapshot: &Arc<Snapshot>) -> Option<News> {
         if let Some(reason) = self.due.take() {
-            return Some(self.snapshot(snapshot, reason));
+            return self.news_of(snapshot, reason);
         }
         loop {
             let seen = self.seen.unwrap_or_default();
             let changes = match self.service.log()?.since(seen, snapshot.revision, CHUNK) {
-                Since::Gone => return Some(self.snapshot(snapshot, "gone")),
+                Since::Gone => return self.news_of(snapshot, "gone"),
+                Since::Changes(changes) if changes.is_empty() => return Some(News::None),
                 Since::Changes(changes) => changes,
             };
-            let last = changes.last()?.revision();
             // Looked at after the changes were taken, this snapshot contains them. If an unseen change bound
             // a name, changes in between may be of another target than the one that it has now.
             let snapshot = self.service.snapshot().ok()?;
             if changes.iter().any(|change| self.is_rebinding(change)) || self.is_rebound(&snapshot, seen) {
-                return Some(self.snapshot(&snapshot, "rebound"));
+                return self.news_of(&snapshot, "rebound");
             }
+            // As much as a connection takes at once; the others come when it has room again.
             let mut out = Vec::new();
-            changes.iter().for_each(|change| self.push(&mut out, change, &snapshot));
-            self.seen = Some(last);
+            for change in changes {
+                self.push(&mut out, &change, &snapshot);
+                self.seen = Some(change.revision());
+                if out.len() > PIECE_BYTES {
+                    break;
+                }
+            }
             if !out.is_empty() {
-                if last == snapshot.revision {
+                if let Some(last) = self.seen.filter(|last| *last == snapshot.revision) {
                     push_settled(&mut out, last);
                 }
-                return Some(Bytes::from(out));
+                return Some(News::Changes(Bytes::from(out)));
             }
         }
+    }
+
+    fn news_of(&mut self, snapshot: &Snapshot, reason: &str) -> Option<News> {
+        self.snapshot(snapshot, reason).ok().map(|()| News::Snapshot)
     }
 
     /// True if values of the node are watched.
@@ -218,16 +269,36 @@ impl Watcher {
         !matches!(self.names, AskedNames::All) && self.names.contains(name)
     }
 
-    /// Everything, at the revision of a snapshot. The changes in the log up to there are part of it.
-    fn snapshot(&mut self, snapshot: &Snapshot, reason: &str) -> Bytes {
-        let mut out = Vec::with_capacity(4096);
+    /// Puts everything, at the revision of a snapshot, before what is sent next. The changes in the log up to there are
+    /// part of it. Whole tables are shared with all who read them.
+    fn snapshot(&mut self, snapshot: &Snapshot, reason: &str) -> Result<(), Problem> {
+        let mut out = Vec::with_capacity(256);
         out.extend_from_slice(b"event: snapshot\ndata: {\"revision\":");
         push_number(&mut out, snapshot.revision);
         out.extend_from_slice(b",\"reason\":\"");
         out.extend_from_slice(reason.as_bytes());
         out.extend_from_slice(b"\",\"values\":[");
-        let mut first = true;
-        for table in self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name)) {
+        let tables = self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name));
+        let whole = self.node.is_none() && self.choice.is_none() && self.field.is_none();
+        let mut end = b"]}\n".to_vec();
+        push_id(&mut end, snapshot.revision);
+        let items: Vec<Bytes> = match whole {
+            true => tables.map(Values::items).collect(),
+            false => vec![self.items(tables)],
+        };
+        let mut pieces = joined(b"", items.into_iter(), b"");
+        pieces.insert(0, Bytes::from(out));
+        pieces.push(Bytes::from(end));
+        let reservation = self.budget.reserve(&pieces)?;
+        self.waiting = Some((Slices::new(pieces), reservation));
+        self.seen = Some(snapshot.revision);
+        Ok(())
+    }
+
+    /// The values that are watched, rendered for this watcher alone.
+    fn items<'s>(&self, tables: impl Iterator<Item = Values<'s>>) -> Bytes {
+        let mut out = Vec::new();
+        for table in tables {
             let (one, all) = match &self.node {
                 Some(node) => (table.shown(node.as_str()), None),
                 None => (None, Some(table.all())),
@@ -235,15 +306,12 @@ impl Watcher {
             let shown = one.into_iter().chain(all.into_iter().flatten());
             let shown = shown.filter(|shown| self.concerns(&shown.facts().node));
             for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
-                if !std::mem::take(&mut first) {
+                if !out.is_empty() {
                     out.push(b',');
                 }
                 shown.push_json(&mut out);
             }
         }
-        out.extend_from_slice(b"]}\n");
-        push_id(&mut out, snapshot.revision);
-        self.seen = Some(snapshot.revision);
         Bytes::from(out)
     }
 

@@ -21,6 +21,7 @@ mod network;
 mod openapi;
 mod overload;
 mod pinned;
+mod readers;
 mod soak;
 
 use std::time::{Duration, Instant};

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diesel::dsl::max;
+use diesel::dsl::{max, sql};
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 
 use crate::backend::{Backend, on};
 use crate::schema::t_history;
@@ -51,26 +52,44 @@ pub struct HistoryQuery {
     pub limit: i64,
 }
 
+/// Rows of a history, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRows {
+    pub rows: Vec<HistoryRow>,
+    /// There are more, which would take too many bytes.
+    pub is_cut: bool,
+}
+
 static HISTORY: Rows = Rows {
     table: "t_history",
     columns: &["data_name", "node_name", "revision", "data_value", "collected_at", "received_at"],
     replaced_by: 0,
 };
+/// The most characters of values that are read at once.
+pub const MAX_BYTES: i64 = 64 * 1024 * 1024;
+/// So many values are never more than that.
+const ALWAYS_FIT: i64 = MAX_BYTES / (64 * 1024);
+/// A sum with a large number is one on every database, whatever a length is.
+const LENGTH: &str = "length(data_value) + 0 * revision";
+const READING: &str = "reading history";
 const PRUNING: &str = "pruning history";
 
 impl Connection {
-    /// The newest `limit` rows that fit, oldest first.
-    pub fn read_history(&mut self, query: &HistoryQuery) -> Result<Vec<HistoryRow>, Error> {
-        let since = query.since.unwrap_or(i64::MIN);
-        let until = query.until.unwrap_or(i64::MAX);
-        let mut rows: Vec<HistoryRow> = self.read("reading history", |backend| {
+    /// The newest `limit` rows that fit, and of those no more than [`MAX_BYTES`].
+    pub fn read_history(&mut self, query: &HistoryQuery) -> Result<PastRows, Error> {
+        let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
+        let limit = match query.limit {
+            ..=ALWAYS_FIT => query.limit,
+            more => self.fitting(query, more)?,
+        };
+        let mut rows: Vec<HistoryRow> = self.read(READING, |backend| {
             on!(backend, connection => {
                 let found = t_history::table
                     .filter(t_history::data_name.eq(&query.data_name))
                     .filter(t_history::collected_at.ge(since))
                     .filter(t_history::collected_at.lt(until))
                     .order(t_history::revision.desc())
-                    .limit(query.limit);
+                    .limit(limit);
                 match &query.node_name {
                     Some(node) => found.filter(t_history::node_name.eq(node)).load(connection),
                     None => found.load(connection),
@@ -78,7 +97,34 @@ impl Connection {
             })
         })?;
         rows.reverse();
-        Ok(rows)
+        Ok(PastRows { is_cut: limit < query.limit, rows })
+    }
+
+    /// How many of the newest rows fit into [`MAX_BYTES`]: `most` if all do.
+    fn fitting(&mut self, query: &HistoryQuery, most: i64) -> Result<i64, Error> {
+        let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
+        let lengths: Vec<i64> = self.read(READING, |backend| {
+            on!(backend, connection => {
+                let found = t_history::table
+                    .filter(t_history::data_name.eq(&query.data_name))
+                    .filter(t_history::collected_at.ge(since))
+                    .filter(t_history::collected_at.lt(until))
+                    .order(t_history::revision.desc())
+                    .limit(most)
+                    .select(sql::<BigInt>(LENGTH));
+                match &query.node_name {
+                    Some(node) => found.filter(t_history::node_name.eq(node)).load(connection),
+                    None => found.load(connection),
+                }
+            })
+        })?;
+        let mut bytes = 0;
+        let fits = |length: &&i64| {
+            bytes += **length;
+            bytes <= MAX_BYTES
+        };
+        let fitting = lengths.iter().take_while(fits).count();
+        Ok(if fitting == lengths.len() { most } else { fitting as i64 })
     }
 
     /// Deletes the rows of a name that were collected before an instant, or all of them.

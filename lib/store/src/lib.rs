@@ -40,7 +40,9 @@ pub use connection::Connection;
 pub use data::{DataRow, DataRowRef, Group, Key};
 pub use error::Error;
 pub use halt::Halt;
-pub use history::{HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef};
+pub use history::{
+    HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef, MAX_BYTES as MAX_HISTORY_BYTES, PastRows,
+};
 pub use leader::{Lead, LeadRow};
 pub use node::{ClusterGroup, NodeRow, NodeRowRef};
 pub use owner::Claim;

@@ -9,7 +9,7 @@ use std::thread;
 use common::{Place, all, entry, owned, put, registration, removed, value};
 use estimand_store::{
     BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
-    Key, RetentionRef, RetentionRow, SwapRef, Upload,
+    Key, MAX_HISTORY_BYTES, RetentionRef, RetentionRow, SwapRef, Upload,
 };
 
 on_every_store!(
@@ -21,6 +21,7 @@ on_every_store!(
     keys_differ_in_case_and_are_loaded_in_pages,
     history_is_read_and_pruned,
     history_begins_once,
+    of_a_large_history_the_newest_part_that_fits_is_read,
     history_of_an_attempt_is_erased,
     bindings_and_retention_are_kept,
     every_swap_is_kept_once,
@@ -74,7 +75,7 @@ fn query(data_name: &str) -> HistoryQuery {
 }
 
 fn revisions(connection: &mut Connection, query: &HistoryQuery) -> Vec<i64> {
-    connection.read_history(query).unwrap().iter().map(|row| row.revision).collect()
+    connection.read_history(query).unwrap().rows.iter().map(|row| row.revision).collect()
 }
 
 fn registrations_are_kept_with_every_change(place: &Place) {
@@ -165,7 +166,7 @@ fn groups_of_any_size_are_written_whole(place: &Place) {
         connection.commit(&claim, &group).unwrap();
         let found: Vec<_> = all(&mut connection);
         assert_eq!(found, upserts.iter().map(owned).collect::<Vec<_>>());
-        let kept = connection.read_history(&HistoryQuery { limit: 2_000, ..query(&name) }).unwrap();
+        let kept = connection.read_history(&HistoryQuery { limit: 2_000, ..query(&name) }).unwrap().rows;
         assert_eq!(kept.len(), size);
 
         let deletes = nodes[..size].iter().map(|node| Key { data_name: &name, node_name: node }).collect();
@@ -264,6 +265,22 @@ fn history_begins_once(place: &Place) {
     connection.commit(&claim, &begins(6)).unwrap();
     assert_eq!(revisions(&mut connection, &query("a")), [2, 3]);
     assert_eq!(revisions(&mut connection, &query("b")), [4, 5]);
+}
+
+fn of_a_large_history_the_newest_part_that_fits_is_read(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let large = "x".repeat(MAX_HISTORY_BYTES as usize / 32);
+    for n in 1..=35 {
+        let kept = vec![HistoryRowRef { data_value: &large, ..history("large", "n", n) }];
+        connection.commit(&claim, &Group { revision: n, history: kept, ..Group::default() }).unwrap();
+    }
+    let all = HistoryQuery { limit: 100_000, ..query("large") };
+    let read = connection.read_history(&all).unwrap();
+    let revisions: Vec<i64> = read.rows.iter().map(|row| row.revision).collect();
+    assert_eq!((revisions, read.is_cut), ((4..=35).collect(), true));
+    let read = connection.read_history(&HistoryQuery { since: Some(40), ..all }).unwrap();
+    assert_eq!((read.rows.len(), read.is_cut), (32, false));
 }
 
 fn history_of_an_attempt_is_erased(place: &Place) {

@@ -23,6 +23,7 @@ use crate::browser;
 use crate::failure::{self, Failure};
 use crate::query::Query;
 use crate::request_id;
+use crate::response_budget;
 use crate::revocation;
 use crate::role::{Policy, Principal, Role};
 use crate::route_figures::WorkerFigures;
@@ -68,7 +69,7 @@ impl Gate {
             }
             Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
         };
-        let response = conclude(&req, response);
+        let response = conclude(&req, response_budget::bounded(&req, response));
         let status = response.status();
         let took = in_flight.answered(status);
         access_log::write(&req, self.role, status, took, principal.as_ref());

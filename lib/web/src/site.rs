@@ -22,6 +22,7 @@ use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
 use crate::failure::Failure;
 use crate::gate::{self, Gate};
+use crate::response_budget::ResponseBudget;
 use crate::role::Policy;
 use crate::route_figures::{self, RouteFigures};
 use crate::routes::{Entry, Routes, Share};
@@ -59,7 +60,8 @@ impl Site {
             .share(description)
             .share(metrics.clone())
             .share(readiness.clone())
-            .share(BodyBudget::default());
+            .share(BodyBudget::default())
+            .share(ResponseBudget::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);

@@ -1,5 +1,5 @@
 //! Where connections come in: accepted by the workers of the HTTP library's server, over TLS if there is any, and
-//! read in [`CappedReads`].
+//! read in [`CappedReads`], and closed when a client takes nothing ([`SteadyWrites`]).
 //!
 //! The library's own way in is the same but for that.
 
@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::capped_reads::CappedReads;
 use super::connections::Connections;
+use super::steady_writes::SteadyWrites;
 use super::tls::PeerIdentity;
 use super::{
     BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, MAX_CONNECTIONS_PER_WORKER,
@@ -29,7 +30,7 @@ use super::{
 use crate::site::Site;
 
 /// A connection, and from where it is.
-type Met<S> = (CappedReads<S>, Protocol, Option<SocketAddr>);
+type Met<S> = (CappedReads<SteadyWrites<S>>, Protocol, Option<SocketAddr>);
 type EncryptedError = TlsError<io::Error, DispatchError>;
 
 /// Makes the services that answer on a connection.
@@ -80,7 +81,7 @@ impl Entrance {
     {
         fn_service(async |stream: TcpStream| {
             let peer = met(&stream);
-            Ok((CappedReads::of(stream), Protocol::Http1, peer))
+            Ok((CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer))
         })
         .and_then(self.http(ending))
     }
@@ -98,7 +99,7 @@ impl Entrance {
             .map_err(TlsError::into_service_error)
             .and_then(fn_service(async |stream: TlsStream<TcpStream>| {
                 let peer = met(stream.get_ref().0);
-                Ok((CappedReads::of(stream), Protocol::Http1, peer))
+                Ok((CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer))
             }))
             .and_then(self.http(ending).map_err(TlsError::Service))
     }
@@ -120,9 +121,9 @@ impl Entrance {
             .keep_alive(KEEP_ALIVE)
             .client_request_timeout(HEAD_DEADLINE)
             .client_disconnect_timeout(DISCONNECT_DEADLINE)
-            .on_connect_ext(move |connection: &CappedReads<S>, data| {
+            .on_connect_ext(move |connection: &CappedReads<SteadyWrites<S>>, data| {
                 data.insert(connections.ticket());
-                if let Some(peer) = PeerIdentity::of(connection.stream()) {
+                if let Some(peer) = PeerIdentity::of(connection.stream().stream()) {
                     data.insert(peer);
                 }
             })

@@ -8,6 +8,7 @@
 mod capped_reads;
 mod connections;
 mod entrance;
+mod steady_writes;
 pub mod tls;
 
 use std::io;

@@ -14,7 +14,7 @@ use crate::capability_cpu::{CPU_REQ, Equation, READS, ROLE};
 use crate::estimate::Estimate;
 use crate::reading::{optional_number_at, place};
 use crate::runs::{self, RunLog, Smoothing};
-use crate::{Param, Params, Processor, ProcessorKind, Roles, Sample, Scope};
+use crate::{Param, Params, PastPart, Processor, ProcessorKind, Roles, Sample, Scope};
 
 pub(crate) const KIND: ProcessorKind = ProcessorKind {
     name: "capability_blend",
@@ -85,8 +85,8 @@ impl Processor for CapabilityBlend {
             return self.reference_fps.map_or(Ok(None), |fps| load(fps).with(&notes));
         }
         let window = self.smoothing.window;
-        let free_past = past(scope, &self.cpu, window, |value| self.equation.free(&self.cpu, value));
-        let throttled_past = past(scope, &self.cgroup, window, |value| self.throttled(value));
+        let free_past = past(scope, &self.cpu, window, |value| self.equation.free(&self.cpu, value))?;
+        let throttled_past = past(scope, &self.cgroup, window, |value| self.throttled(value))?;
         let corrected: Vec<f64> = runs
             .iter()
             .map(|run| {
@@ -132,10 +132,10 @@ fn past(
     input: &str,
     window: Duration,
     read: impl Fn(&Value) -> Result<Option<f64>, String>,
-) -> Vec<(f64, f64)> {
-    let samples = scope.samples(input, window);
+) -> Result<Vec<(f64, f64)>, String> {
+    let samples = scope.samples(input, &PastPart::whole(), window)?;
     let readings = samples.iter().filter_map(|Sample { value, age }| Some((*age, read(value).ok()??)));
-    readings.collect()
+    Ok(readings.collect())
 }
 
 /// The reading just after a run had ended, so that it is not the run's own load; if there is none since, the last one

@@ -1,9 +1,10 @@
 //! A scope for tests, made of tables.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use estimand_expressions::{Fact, Sample, Scope};
+use estimand_expressions::{Fact, PastPart, Sample, Scope};
 use serde_json::Value;
 
 /// The past of each input on one node, as ages and values, oldest first; the last is the latest.
@@ -38,11 +39,12 @@ impl Scope for Facts {
         Some(Fact { value, age: *age, state: "fresh" })
     }
 
-    fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>> {
+    fn samples(&self, input: &str, part: &PastPart, window: Duration) -> Result<Vec<Sample<'_>>, String> {
         let past = self.past.get(input).into_iter().flatten();
-        past.filter(|(age, _)| *age <= window.as_secs_f64())
-            .map(|(age, value)| Sample { value, age: *age })
-            .collect()
+        let within = past.filter(|(age, _)| *age <= window.as_secs_f64());
+        Ok(within
+            .filter_map(|(age, value)| Some(Sample { value: Cow::Borrowed(part.of(value)?), age: *age }))
+            .collect())
     }
 
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)> {

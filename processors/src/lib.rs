@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use estimand_expressions::{Fact, Sample, Scope};
+pub use estimand_expressions::{Fact, PastPart, Sample, Scope};
 use serde_json::Value;
 
 mod capability_blend;

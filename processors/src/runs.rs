@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::estimate::{Estimate, weighted};
 use crate::reading::{place, shown, value_at};
-use crate::{Param, Params, Roles, Scope};
+use crate::{Param, Params, PastPart, Roles, Scope};
 
 /// The role under which the log is read.
 pub(crate) const ROLE: &str = "run_log";
@@ -58,12 +58,12 @@ impl RunLog {
     /// must make sense.
     pub fn within(&self, scope: &dyn Scope, window: Duration) -> Result<Vec<Run>, String> {
         let last = self.last(scope)?;
-        let samples = scope.samples(&self.input, window);
+        let samples = scope.samples(&self.input, &PastPart::whole(), window)?;
         let mut runs = Vec::new();
         let mut before = None;
         for sample in &samples {
-            let Ok(Some(fps)) = self.fps(sample.value) else { continue };
-            let identity = Some((sample.value.get("count"), self.record(sample.value)));
+            let Ok(Some(fps)) = self.fps(&sample.value) else { continue };
+            let identity = Some((sample.value.get("count"), self.record(&sample.value)));
             if identity != before {
                 runs.push(Run { fps, age: sample.age });
                 before = identity;

@@ -23,6 +23,7 @@ mod overload;
 mod pinned;
 mod readers;
 mod soak;
+mod windows;
 
 use std::time::{Duration, Instant};
 

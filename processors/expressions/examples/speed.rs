@@ -3,9 +3,9 @@
 //! Each expression is evaluated over 10,000 nodes, as one round would, a number of times; printed are the median of
 //! the rounds, the fastest and the slowest, in nanoseconds an evaluation. Reading is timed by itself.
 
-use std::{collections::HashMap, hint::black_box, time::Duration, time::Instant};
+use std::{borrow::Cow, collections::HashMap, hint::black_box, time::Duration, time::Instant};
 
-use estimand_expressions::{Budget, Expression, Fact, Sample, Scope};
+use estimand_expressions::{Budget, Expression, Fact, PastPart, Sample, Scope};
 use serde_json::{Value, json};
 
 const NODES: usize = 10_000;
@@ -43,8 +43,9 @@ impl Scope for Node<'_> {
         self.facts.latest.get(input).map(fact)
     }
 
-    fn samples(&self, _: &str, _: Duration) -> Vec<Sample<'_>> {
-        self.facts.past.iter().map(|value| Sample { value, age: 1.0 }).collect()
+    fn samples(&self, _: &str, part: &PastPart, _: Duration) -> Result<Vec<Sample<'_>>, String> {
+        let past = self.facts.past.iter().filter_map(|value| part.of(value));
+        Ok(past.map(|value| Sample { value: Cow::Borrowed(value), age: 1.0 }).collect())
     }
 
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)> {

@@ -27,7 +27,7 @@ pub use budget::Budget;
 pub use error::{Error, ErrorKind};
 pub use json::{MOST_NODES, MOST_VALUE};
 pub use parser::MOST_SOURCE;
-pub use reads::Uses;
+pub use reads::{Past, PastPart, Uses};
 pub use scope::{Fact, Sample, Scope};
 pub use syntax::MOST_NESTING;
 pub use value::{Entries, Fields, List, Map, Text, Value};

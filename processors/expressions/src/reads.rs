@@ -6,13 +6,53 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+
 use crate::error::{ErrorKind, Fault, nearest, quoted};
+
+/// How an expression looks at the past of an input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Past {
+    /// How far at most.
+    pub window: Duration,
+    /// The parts of its values that have to be kept.
+    pub parts: BTreeSet<PastPart>,
+}
+
+/// A part of an input's values that is looked at in the past.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PastPart {
+    /// The fields that lead to it, as far as they are written out.
+    pub fields: Vec<String>,
+    /// It is all there is of it; else it is looked into further, and has to be kept whole.
+    pub is_number: bool,
+}
+
+impl PastPart {
+    /// All of each value.
+    pub const fn whole() -> Self {
+        PastPart { fields: Vec::new(), is_number: false }
+    }
+
+    /// The part of a value.
+    pub fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        self.fields.iter().try_fold(value, |value, field| value.as_object()?.get(field))
+    }
+}
+
+impl Past {
+    /// Of two ways to look at an input the one that shows both all that they need.
+    pub fn join(&mut self, other: &Past) {
+        self.window = self.window.max(other.window);
+        self.parts.extend(other.parts.iter().cloned());
+    }
+}
 
 /// How an expression looks at its inputs, beyond their latest values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// The inputs whose past it looks at, with how far at most.
-    pub windows: BTreeMap<String, Duration>,
+    /// The inputs whose past it looks at.
+    pub past: BTreeMap<String, Past>,
     /// The inputs that it looks at on all nodes.
     pub across: BTreeSet<String>,
     /// The inputs of which it asks `state()`, `age()` or `known()`: it takes it upon itself what to make of a value
@@ -37,7 +77,7 @@ pub struct Reads {
     pub params: Vec<Reference>,
     /// Those that `has` asks for: an expression that asks can do without.
     pub optional_params: BTreeSet<String>,
-    pub windows: BTreeMap<String, Duration>,
+    pub past: BTreeMap<String, Past>,
     pub across: BTreeSet<String>,
     pub states: BTreeSet<String>,
 }
@@ -57,7 +97,7 @@ impl Reads {
 
     pub fn uses(&self) -> Uses {
         Uses {
-            windows: self.windows.clone(),
+            past: self.past.clone(),
             across: self.across.clone(),
             states: self.states.clone(),
             params: names(&self.params),

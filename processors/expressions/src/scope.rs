@@ -1,9 +1,11 @@
 //! The scope of an evaluation: facts of its inputs, on its own node and across the cluster, their recent past, and
 //! parameters. The caller of an evaluation implements it; processors that are written in Rust read the same.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde_json::Value;
+
+use crate::reads::PastPart;
 
 /// The latest of an input on one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,10 +17,10 @@ pub struct Fact<'a> {
     pub state: &'a str,
 }
 
-/// An earlier value of an input on one node.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A part of an earlier value of an input on one node.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'a> {
-    pub value: &'a Value,
+    pub value: Cow<'a, Value>,
     /// Seconds since it was collected.
     pub age: f64,
 }
@@ -29,8 +31,10 @@ pub trait Scope {
     fn node(&self) -> Option<&str>;
     /// The latest of an input on that node; none if there is no value.
     fn fact(&self, input: &str) -> Option<Fact<'_>>;
-    /// The values within the window before now on that node, oldest first, the latest included.
-    fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>>;
+    /// That part of the values within the window before now on that node, oldest first, the latest included; values
+    /// without it are left out. Of a part of which only the number counts, the scope may show `true` in place of
+    /// anything that is neither a number nor null. The error says why the past is not known; it is for people.
+    fn samples(&self, input: &str, part: &PastPart, window: Duration) -> Result<Vec<Sample<'_>>, String>;
     /// The latest of an input on every node that has one, in the order of the nodes' names.
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)>;
     /// A parameter of the registration.

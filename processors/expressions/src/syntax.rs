@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::functions::Function;
+use crate::{functions::Function, reads::PastPart};
 
 /// Brackets, prefixes, branches and arguments within each other.
 pub const MOST_NESTING: usize = 32;
@@ -129,6 +129,8 @@ pub enum Question {
 pub struct Window {
     pub what: Statistic,
     pub subject: Subject,
+    /// The part of the subject's past that the scope shows; its further steps are taken in it.
+    pub part: PastPart,
     pub window: Duration,
     pub text: Box<str>,
 }

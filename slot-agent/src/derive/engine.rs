@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::value::Value as Stored;
+use estimand_expressions::{Past, PastPart};
 use serde_json::Value;
 
 use super::formula::{EvaluationResult, Formula, Reach, Spec};
@@ -104,14 +105,13 @@ impl Engine {
         self.formulas.values().any(wide)
     }
 
-    /// Computation far into an input's past somebody looks.
-    pub fn windows(&self) -> BTreeMap<DataName, std::time::Duration> {
-        let mut windows = BTreeMap::new();
-        for (input, window) in self.formulas.values().flat_map(|entry| &entry.formula.spec.windows) {
-            let longest = windows.entry(input.clone()).or_insert(*window);
-            *longest = (*longest).max(*window);
+    /// How the past of inputs is looked at.
+    fn past(&self) -> BTreeMap<DataName, Past> {
+        let mut all: BTreeMap<DataName, Past> = BTreeMap::new();
+        for (input, past) in self.formulas.values().flat_map(|entry| &entry.formula.spec.past) {
+            all.entry(input.clone()).or_default().join(past);
         }
-        windows
+        all
     }
 
     pub fn is_due(&self) -> bool {
@@ -150,11 +150,10 @@ impl Engine {
         }
     }
 
-    /// The history of an input has been read.
-    pub fn recall(&mut self, input: &DataName, past: BTreeMap<NodeName, Vec<(i64, Value)>>) {
-        self.table.recall(input, past);
-        for entry in self.formulas.values_mut().filter(|entry| entry.formula.spec.windows.contains_key(input))
-        {
+    /// The history of a part of an input has been read.
+    pub fn recall(&mut self, input: &DataName, part: &PastPart, past: BTreeMap<NodeName, Vec<(i64, Value)>>) {
+        self.table.recall(input, part, past);
+        for entry in self.formulas.values_mut().filter(|entry| entry.formula.spec.past.contains_key(input)) {
             entry.due = Due::All;
         }
     }
@@ -195,8 +194,8 @@ impl Engine {
     /// Orders the formulas so that each comes after those that it reads. There is no cycle: the registry sees to it;
     /// should there be one all the same, each is evaluated once a round.
     fn rearrange(&mut self) {
-        let (inputs, windows) = (self.inputs(), self.windows());
-        self.table.reads(&inputs, windows);
+        let (inputs, past) = (self.inputs(), self.past());
+        self.table.reads(&inputs, past);
         let mut order = Vec::with_capacity(self.formulas.len());
         let mut seen = BTreeSet::new();
         for key in self.formulas.keys() {

@@ -1,12 +1,11 @@
 //! The formula of a registration: its inputs, its nodes, and its computation. Made from the registration alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use estimand_api::command::Command;
 use estimand_api::names::DataName;
 use estimand_api::registration::{Format, Mode, Registration, Replicas};
-use estimand_expressions::{Budget, Error, ErrorKind, Expression};
+use estimand_expressions::{Budget, Error, ErrorKind, Expression, Past, PastPart};
 use estimand_processors::{self as processors, Processor};
 use serde_json::Value;
 
@@ -36,8 +35,8 @@ pub struct Spec {
     pub name: DataName,
     pub inputs: BTreeSet<DataName>,
     pub reach: Reach,
-    /// Computation far into the past of an input it looks.
-    pub windows: BTreeMap<DataName, Duration>,
+    /// How it looks at the past of inputs.
+    pub past: BTreeMap<DataName, Past>,
     /// Inputs of which it reads all nodes' values.
     pub across: BTreeSet<DataName>,
     /// Inputs for whose freshness it answers itself.
@@ -73,7 +72,7 @@ impl Formula {
             name: registration.data_name.clone(),
             inputs: registration.inputs.iter().cloned().collect(),
             reach,
-            windows: BTreeMap::new(),
+            past: BTreeMap::new(),
             across: BTreeSet::new(),
             answers_for: BTreeSet::new(),
             params: registration.params.clone(),
@@ -115,8 +114,7 @@ impl Spec {
         }
         let uses = expression.uses();
         let name = |name: &String| DataName::parse(name).ok();
-        self.windows =
-            uses.windows.iter().filter_map(|(input, window)| Some((name(input)?, *window))).collect();
+        self.past = uses.past.iter().filter_map(|(input, past)| Some((name(input)?, past.clone()))).collect();
         self.across = uses.across.iter().filter_map(name).collect();
         self.answers_for = uses.states.iter().filter_map(name).collect();
         Ok(Computation::Expression(expression))
@@ -141,7 +139,8 @@ impl Spec {
         }
         let processor = processors::make(kind, &self.params)?;
         if let Some(window) = processor.window() {
-            self.windows = self.inputs.iter().map(|input| (input.clone(), window)).collect();
+            let past = Past { window, parts: BTreeSet::from([PastPart::whole()]) };
+            self.past = self.inputs.iter().map(|input| (input.clone(), past.clone())).collect();
         }
         Ok(Computation::Processor(processor))
     }

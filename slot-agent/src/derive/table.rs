@@ -1,14 +1,14 @@
 //! The table of inputs: the latest value on each node, and as much of the past as somebody looks at.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::value::{State, Value as Stored};
+use estimand_expressions::{Past, PastPart};
 use serde_json::Value;
 
-/// The most of one input's past on one node that is kept.
-const MAX_SAMPLES: usize = 4_096;
+use super::past::{FactPast, PastBytes};
+
 /// A value is taken for stale by this agent's own clock so long after it should have been said to be.
 const STALE_MARGIN_US: i64 = 1_000_000;
 
@@ -20,7 +20,7 @@ pub struct Moment {
 }
 
 /// The latest value of an input on a node.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Fact {
     pub value: Value,
     pub collected_at: i64,
@@ -32,8 +32,7 @@ pub struct Fact {
     /// When it was heard of here, and for how long it holds, by the clock that never goes back.
     heard_at: i64,
     valid_for: Option<i64>,
-    /// Earlier values, oldest first, the latest included.
-    past: VecDeque<(i64, Value)>,
+    past: FactPast,
 }
 
 impl Fact {
@@ -51,23 +50,12 @@ impl Fact {
         (!self.pending).then_some(self.revision)
     }
 
-    pub fn past(&self) -> impl DoubleEndedIterator<Item = &(i64, Value)> {
-        self.past.iter()
+    pub fn past(&self) -> &FactPast {
+        &self.past
     }
 
-    fn remember(&mut self, window: Option<Duration>) {
-        let Some(window) = window else {
-            return self.past.clear();
-        };
-        // The order is that of collection, which deliveries need not keep.
-        if self.past.back().is_none_or(|(at, _)| *at < self.collected_at) {
-            self.past.push_back((self.collected_at, self.value.clone()));
-        }
-        let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
-        let oldest = self.collected_at.saturating_sub(window);
-        while self.past.len() > MAX_SAMPLES || self.past.front().is_some_and(|(at, _)| *at < oldest) {
-            self.past.pop_front();
-        }
+    fn remember(&mut self, past: Option<&Past>, all: &PastBytes) {
+        self.past.remember(past, self.collected_at, &self.value, all);
     }
 }
 
@@ -75,7 +63,9 @@ impl Fact {
 #[derive(Debug, Default)]
 pub struct Table {
     facts: HashMap<DataName, BTreeMap<NodeName, Fact>>,
-    windows: BTreeMap<DataName, Duration>,
+    looked_at: BTreeMap<DataName, Past>,
+    /// What all pasts take.
+    bytes: PastBytes,
 }
 
 impl Table {
@@ -96,7 +86,7 @@ impl Table {
     /// Takes what the data service tells; whether anything that is read has changed by it.
     pub fn hear(&mut self, stored: Stored, now: Moment) -> bool {
         let collected_at = stored.collected_at.timestamp_micros();
-        let window = self.windows.get(&stored.data_name).copied();
+        let past = self.looked_at.get(&stored.data_name);
         let nodes = self.facts.entry(stored.data_name).or_default();
         let known = nodes.get_mut(&stored.node_name);
         let valid_for = stored.valid_for.map(|seconds| (seconds * 1e6) as i64);
@@ -114,7 +104,7 @@ impl Table {
             if !same {
                 (fact.value, fact.collected_at) = (stored.data_value, collected_at);
                 (fact.heard_at, fact.valid_for) = (now.mono_us, valid_for);
-                fact.remember(window);
+                fact.remember(past, &self.bytes);
             }
             return changed;
         }
@@ -126,16 +116,16 @@ impl Table {
             state: stored.state,
             heard_at: now.mono_us,
             valid_for,
-            past: VecDeque::new(),
+            past: FactPast::default(),
         };
-        fact.remember(window);
+        fact.remember(past, &self.bytes);
         nodes.insert(stored.node_name, fact);
         true
     }
 
     /// Takes what was computed here, before the data service has it.
     pub fn compute(&mut self, name: &DataName, node: &NodeName, value: Value, now: Moment, valid_for: i64) {
-        let window = self.windows.get(name).copied();
+        let past = self.looked_at.get(name);
         let Some(nodes) = self.facts.get_mut(name) else { return };
         let fresh = || Fact {
             value: Value::Null,
@@ -145,12 +135,12 @@ impl Table {
             state: State::Fresh,
             heard_at: 0,
             valid_for: None,
-            past: VecDeque::new(),
+            past: FactPast::default(),
         };
         let fact = nodes.entry(node.clone()).or_insert_with(fresh);
         (fact.value, fact.collected_at, fact.state) = (value, now.wall_us, State::Fresh);
         (fact.heard_at, fact.valid_for, fact.pending) = (now.mono_us, Some(valid_for), true);
-        fact.remember(window);
+        fact.remember(past, &self.bytes);
     }
 
     /// Forgets what is gone; whether it was there.
@@ -174,29 +164,28 @@ impl Table {
     }
 
     /// Keeps what is read, and as much of the past as is looked at.
-    pub fn reads(&mut self, inputs: &BTreeSet<DataName>, windows: BTreeMap<DataName, Duration>) {
+    pub fn reads(&mut self, inputs: &BTreeSet<DataName>, looked_at: BTreeMap<DataName, Past>) {
         self.facts.retain(|name, _| inputs.contains(name));
         for input in inputs {
             self.facts.entry(input.clone()).or_default();
         }
         for (name, nodes) in &mut self.facts {
-            let window = windows.get(name).copied();
-            nodes.values_mut().for_each(|fact| fact.remember(window));
+            let past = looked_at.get(name);
+            nodes.values_mut().for_each(|fact| fact.remember(past, &self.bytes));
         }
-        self.windows = windows;
+        self.looked_at = looked_at;
     }
 
-    /// Puts kept history before what is known already.
-    pub fn recall(&mut self, input: &DataName, mut past: BTreeMap<NodeName, Vec<(i64, Value)>>) {
-        let Some(nodes) = self.facts.get_mut(input) else { return };
-        for (node, fact) in nodes {
-            let Some(mut older) = past.remove(node) else { continue };
-            let first = fact.past.front().map_or(i64::MAX, |(at, _)| *at);
-            older.retain(|(at, _)| *at < first);
-            older.sort_by_key(|(at, _)| *at);
-            older.drain(..older.len().saturating_sub(MAX_SAMPLES));
-            for sample in older.into_iter().rev() {
-                fact.past.push_front(sample);
+    /// Puts kept history of a part before what is known already.
+    pub fn recall(
+        &mut self,
+        input: &DataName,
+        part: &PastPart,
+        mut past: BTreeMap<NodeName, Vec<(i64, Value)>>,
+    ) {
+        for (node, fact) in self.facts.get_mut(input).into_iter().flatten() {
+            if let Some(older) = past.remove(node) {
+                fact.past.recall(part, older);
             }
         }
     }

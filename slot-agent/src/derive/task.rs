@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::pointer::{Pointer, PointerError};
 use estimand_api::write::Write;
 use estimand_client::{self as client, Client, Event, HistoryQuery};
+use estimand_expressions::PastPart;
 use estimand_runtime::{Clock, Stop};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -34,6 +36,8 @@ const MAX_PIECE: usize = 5_000;
 const MAX_WAITING: usize = 1_024;
 /// The most earlier values that are asked for at once.
 const MAX_RECALLED: u32 = 100_000;
+/// The same of values that are kept whole, which may be large.
+const MAX_RECALLED_WHOLE: u32 = 256;
 /// After so much evaluating others get a turn.
 const YIELD_AFTER: Duration = Duration::from_millis(5);
 
@@ -69,6 +73,7 @@ enum Message {
     },
     Recalled {
         input: DataName,
+        part: PastPart,
         past: BTreeMap<NodeName, Vec<(i64, Value)>>,
     },
 }
@@ -222,7 +227,7 @@ impl Task {
                 // Tried again when something is put or ticks.
                 self.watched = WatchedInputs::default();
             }
-            Message::Recalled { input, past } => self.engine.recall(&input, past),
+            Message::Recalled { input, part, past } => self.engine.recall(&input, &part, past),
         }
         self.plan_round(settled);
     }
@@ -316,14 +321,20 @@ impl Task {
     fn recall(&mut self, formula: &Formula) {
         let server = self.server.borrow().clone();
         let Ok(client) = Client::with_options(&server, self.options.clone()) else { return };
-        for (input, window) in &formula.spec.windows {
+        let looked_at = formula.spec.past.iter();
+        let parts =
+            looked_at.flat_map(|(input, past)| past.parts.iter().map(move |part| (input, past.window, part)));
+        for (input, window, part) in parts {
+            let Ok(field) = field_of(part) else { continue };
             let query = HistoryQuery {
                 node: (formula.spec.reach == Reach::Own).then(|| self.own.clone()),
                 since: Some(format!("{}s", window.as_secs().max(1))),
-                limit: Some(MAX_RECALLED),
+                limit: Some(if part.is_number { MAX_RECALLED } else { MAX_RECALLED_WHOLE }),
+                field,
                 ..HistoryQuery::default()
             };
-            let (client, input, messages) = (client.clone(), input.clone(), self.messages.clone());
+            let (client, messages) = (client.clone(), self.messages.clone());
+            let (input, part) = (input.clone(), part.clone());
             self.helpers.spawn(async move {
                 match client.history(&input, &query).await {
                     Ok(values) => {
@@ -332,13 +343,20 @@ impl Task {
                             let at = value.collected_at.timestamp_micros();
                             past.entry(value.node_name).or_default().push((at, value.data_value));
                         }
-                        let _ = messages.send(Message::Recalled { input, past }).await;
+                        let _ = messages.send(Message::Recalled { input, part, past }).await;
                     }
                     Err(error) => tracing::warn!(%error, %input, "its history cannot be read"),
                 }
             });
         }
     }
+}
+
+/// The place of a part in a value; none for all of it. The error: no history can be asked for it.
+fn field_of(part: &PastPart) -> Result<Option<Pointer>, PointerError> {
+    let escaped = part.fields.iter().map(|field| format!("/{}", field.replace('~', "~0").replace('/', "~1")));
+    let text: String = escaped.collect();
+    (!text.is_empty()).then(|| Pointer::parse(&text)).transpose()
 }
 
 /// Passes on what a watch tells, until it is refused.

@@ -8,6 +8,7 @@ use chrono::DateTime;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::Registration;
 use estimand_api::value::{State, Value as Stored};
+use estimand_expressions::PastPart;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -228,7 +229,8 @@ fn the_past_is_what_came_and_what_was_kept() {
     bench.tell("x", "n1", json!(5));
     assert_eq!(bench.values(), ["1 n1 4"], "what is older than the window is out");
     let past = vec![(at(104.0).wall_us, json!(13)), (at(1.0).wall_us, json!(1_000))];
-    bench.engine.recall(&name("x"), BTreeMap::from([(node("n1"), past)]));
+    let part = PastPart { fields: Vec::new(), is_number: true };
+    bench.engine.recall(&name("x"), &part, BTreeMap::from([(node("n1"), past)]));
     assert_eq!(bench.values(), ["1 n1 7"], "kept history counts once it is read");
 }
 

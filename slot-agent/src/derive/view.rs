@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
-use estimand_expressions::{Fact, Sample, Scope};
+use estimand_expressions::{Fact, PastPart, Sample, Scope};
 use serde_json::Value;
 
 use super::table::{self, Moment, Table};
@@ -42,13 +42,13 @@ impl Scope for View<'_> {
         self.table.get(input, self.node?.as_str()).map(|fact| self.show(fact))
     }
 
-    fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>> {
-        let Some(node) = self.node else { return Vec::new() };
-        let Some(fact) = self.table.get(input, node.as_str()) else { return Vec::new() };
+    fn samples(&self, input: &str, part: &PastPart, window: Duration) -> Result<Vec<Sample<'_>>, String> {
+        let Some(node) = self.node else { return Ok(Vec::new()) };
+        let Some(fact) = self.table.get(input, node.as_str()) else { return Ok(Vec::new()) };
         let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
         let oldest = self.now.wall_us.saturating_sub(window);
-        let recent = fact.past().filter(|(at, _)| *at >= oldest);
-        recent.map(|(at, value)| Sample { value, age: self.seconds_since(*at) }).collect()
+        let recent = fact.past().since(input, part, oldest)?;
+        Ok(recent.map(|(at, value)| Sample { value, age: self.seconds_since(at) }).collect())
     }
 
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)> {

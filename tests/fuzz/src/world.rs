@@ -1,9 +1,10 @@
 //! A small cluster for expressions: every kind of fact, and a past; it never changes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use estimand_expressions::{Fact, Sample, Scope};
+use estimand_expressions::{Fact, PastPart, Sample, Scope};
 use serde_json::{Value, json};
 
 /// The inputs of the expressions.
@@ -64,9 +65,10 @@ impl Scope for World {
         self.facts.get(input).map(|value| Fact { value, age: 1.5, state: "fresh" })
     }
 
-    fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>> {
+    fn samples(&self, input: &str, part: &PastPart, window: Duration) -> Result<Vec<Sample<'_>>, String> {
         let within = self.past.iter().filter(|(age, _)| input == "number" && *age <= window.as_secs_f64());
-        within.map(|(age, value)| Sample { value, age: *age }).collect()
+        let shown = within.filter_map(|(age, value)| Some((*age, part.of(value)?)));
+        Ok(shown.map(|(age, value)| Sample { value: Cow::Borrowed(value), age }).collect())
     }
 
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)> {

@@ -56,9 +56,11 @@ impl<'a> Evaluator<'a, '_> {
 
     pub(super) fn window(&mut self, at: u32, window: &'a Window) -> Answer<'a> {
         let keys = self.keys(&window.subject.steps)?;
-        let samples = self.scope.samples(&window.subject.input, window.window);
+        let samples = self.scope.samples(&window.subject.input, &window.part, window.window);
+        let samples = samples.map_err(|reason| Fault::failed(at, reason))?;
         self.budget.step(at, steps_into(samples.len(), &keys))?;
-        let found = samples.iter().filter_map(|sample| Some((sample.age, follow(sample.value, &keys)?)));
+        let further = &keys[window.part.fields.len()..];
+        let found = samples.iter().filter_map(|sample| Some((sample.age, follow(&sample.value, further)?)));
         if window.what == Statistic::Count {
             return Ok(Value::Number(found.filter(|(_, json)| !json.is_null()).count() as f64));
         }

@@ -1,13 +1,14 @@
 //! Special forms: functions of an input itself, not of its latest value. Their first argument is an input, with a
 //! path of fields if they look at a part of it.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Parsed, Parser};
 use crate::{
     error::{Fault, named, quoted},
     functions::SPECIAL,
     json::rendered,
+    reads::{Past, PastPart},
     syntax::{Across, Node, NodeKind, Over, Question, Statistic, Step, Subject, Window, highest_step},
     tokens::Token,
 };
@@ -158,9 +159,10 @@ impl Parser {
         (window, text): (Duration, Box<str>),
     ) -> Parsed {
         let (subject, below) = self.subject(at, args)?;
-        let longest = self.reads.windows.entry(subject.input.to_string()).or_default();
-        *longest = window.max(*longest);
-        self.node(at, below, NodeKind::Window(Box::new(Window { what, subject, window, text })))
+        let part = part(&subject.steps);
+        let past = self.reads.past.entry(subject.input.to_string()).or_default();
+        past.join(&Past { window, parts: BTreeSet::from([part.clone()]) });
+        self.node(at, below, NodeKind::Window(Box::new(Window { what, subject, part, window, text })))
     }
 
     fn one_subject(&mut self, at: u32, name: &str) -> Parsed<(Subject, u8)> {
@@ -189,6 +191,20 @@ impl Parser {
         let below = highest_step(&steps);
         Ok((Subject { input, steps, text }, below))
     }
+}
+
+/// The part of an input that steps lead to, as far as they are the same in each evaluation.
+fn part(steps: &[Step]) -> PastPart {
+    let name = |step: &Step| match step {
+        Step::Field(_, name) => Some(name.to_string()),
+        Step::Index(node) => match &node.kind {
+            NodeKind::Text(name) => Some(name.to_string()),
+            _ => None,
+        },
+    };
+    let fields: Vec<String> = steps.iter().map_while(name).collect();
+    let is_number = fields.len() == steps.len();
+    PastPart { fields, is_number }
 }
 
 fn written(input: &str, steps: &[Step]) -> Box<str> {

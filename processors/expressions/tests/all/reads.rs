@@ -5,10 +5,27 @@ use std::{
     time::Duration,
 };
 
-use estimand_expressions::{ErrorKind, Expression, Uses};
+use estimand_expressions::{ErrorKind, Expression, Past, PastPart, Uses};
 
 fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn part(fields: &[&str], is_number: bool) -> PastPart {
+    PastPart { fields: fields.iter().map(|field| (*field).to_owned()).collect(), is_number }
+}
+
+#[test]
+fn only_the_part_that_is_looked_at_is_kept_of_the_past() {
+    for (source, expected) in [
+        ("mean(a, '1m')", part(&[], true)),
+        ("max(a.b['c'].d, '1m')", part(&["b", "c", "d"], true)),
+        ("count(a.b[0].c, '1m')", part(&["b"], false)),
+        ("last(a[params.which].b, '1m')", part(&[], false)),
+    ] {
+        let past = Expression::parse(source).unwrap().uses().past;
+        assert_eq!(past["a"].parts, BTreeSet::from([expected]), "{source}");
+    }
 }
 
 #[test]
@@ -20,7 +37,13 @@ fn inputs_are_found_wherever_they_are() {
     let inputs = ["cpu", "disk-io", "load", "memory", "hidden", "rows", "gpu", "hdfs"];
     assert_eq!(expression.inputs(), set(&inputs));
     let expected = Uses {
-        windows: BTreeMap::from([("load".to_owned(), Duration::from_secs(300))]),
+        past: BTreeMap::from([(
+            "load".to_owned(),
+            Past {
+                window: Duration::from_secs(300),
+                parts: BTreeSet::from([part(&[], true), part(&["one"], true)]),
+            },
+        )]),
         across: set(&["cpu", "hdfs"]),
         states: set(&["gpu"]),
         params: set(&["p", "q-r", "s"]),

@@ -1,8 +1,8 @@
 //! A small cluster whose facts never change.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
-use estimand_expressions::{Budget, Error, Expression, Fact, Sample, Scope};
+use estimand_expressions::{Budget, Error, Expression, Fact, PastPart, Sample, Scope};
 use serde_json::{Value, json};
 
 /// A fact with its age and state.
@@ -94,10 +94,11 @@ impl Scope for World {
         Some(Fact { value: &known.value, age: known.age, state: known.state })
     }
 
-    fn samples(&self, input: &str, window: Duration) -> Vec<Sample<'_>> {
+    fn samples(&self, input: &str, part: &PastPart, window: Duration) -> Result<Vec<Sample<'_>>, String> {
         let samples = self.samples.get(input).map_or(&[][..], Vec::as_slice);
         let within = samples.iter().filter(|(age, _)| *age <= window.as_secs_f64());
-        within.map(|(age, value)| Sample { value, age: *age }).collect()
+        let shown = within.filter_map(|(age, value)| Some((*age, part.of(value)?)));
+        Ok(shown.map(|(age, value)| Sample { value: Cow::Borrowed(value), age }).collect())
     }
 
     fn across(&self, input: &str) -> Vec<(&str, Fact<'_>)> {

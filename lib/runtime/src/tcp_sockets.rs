@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The state of a socket that listens, in the kernel's table.
-const LISTENS: u8 = 0x0A;
+/// The states of sockets in the kernel's table that are of use here. After a crowd most others are ones that wait for their end.
+const LISTENS: &str = "0A";
+const CONNECTED: &str = "01";
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// One line of the table. Addresses of IPv4 are written as such, also those of sockets that take both kinds.
@@ -19,7 +20,7 @@ pub struct TcpSocket {
     pub inode: u64,
 }
 
-/// All of them, in this process's network.
+/// All that listen or are connected, in this process's network.
 pub fn tcp_sockets() -> io::Result<Vec<TcpSocket>> {
     let mut found = Vec::new();
     for table in TABLES {
@@ -36,8 +37,12 @@ pub fn tcp_sockets() -> io::Result<Vec<TcpSocket>> {
 fn parse(table: &str) -> impl Iterator<Item = TcpSocket> + '_ {
     table.lines().filter_map(|line| {
         let mut columns = line.split_ascii_whitespace().skip(1);
-        let (local, remote) = (parse_address(columns.next()?)?, parse_address(columns.next()?)?);
-        let listens = u8::from_str_radix(columns.next()?, 16).ok()? == LISTENS;
+        let (local, remote, state) = (columns.next()?, columns.next()?, columns.next()?);
+        let listens = state == LISTENS;
+        if !listens && state != CONNECTED {
+            return None;
+        }
+        let (local, remote) = (parse_address(local)?, parse_address(remote)?);
         let (user, inode) = (columns.nth(3)?.parse().ok()?, columns.nth(1)?.parse().ok()?);
         Some(TcpSocket { local, remote, listens, user, inode })
     })
@@ -75,7 +80,8 @@ mod tests {
             0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 70 1 0 100 0 0 10 0\n\
             1: 0000000000000000FFFF00000100007F:1B9E 0000000000000000FFFF00000200007F:0050 01 \
                00000000:00000000 00:00000000 00000000     7        0 72 1 0 100 0 0 10 0\n\
-            2: nonsense\n";
+            2: 0100007F:1B9E 0100007F:9999 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0 100 0 0 10 0\n\
+            3: nonsense\n";
         let found: Vec<_> = parse(table).collect();
         let line = |local: &str, remote: &str, listens, user, inode| TcpSocket {
             local: local.parse().unwrap(),

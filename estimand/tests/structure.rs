@@ -78,3 +78,21 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// The tests that SECURITY.md names: `contract/access::name` below the tests of the binary, other paths from the top.
+#[test]
+fn every_test_that_the_page_on_security_names_is_there() {
+    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let coded = page.split('`').skip(1).step_by(2);
+    let named: Vec<(&str, &str)> =
+        coded.filter(|code| code.contains('/')).filter_map(|code| code.split_once("::")).collect();
+    let missing: Vec<_> = named.iter().filter(|(file, name)| !has_test(file, name)).collect();
+    assert!(missing.is_empty(), "SECURITY.md names tests that are not there: {missing:#?}");
+    assert!(named.len() > 40, "only {} tests are found in it", named.len());
+}
+
+fn has_test(file: &str, name: &str) -> bool {
+    let (file, function) = (format!("{file}.rs"), format!("fn {name}("));
+    let places = [root().join("estimand/tests").join(&file), root().join(&file)];
+    places.iter().filter_map(|path| fs::read_to_string(path).ok()).any(|text| text.contains(&function))
+}

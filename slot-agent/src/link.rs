@@ -152,7 +152,7 @@ impl Link {
     }
 
     fn heartbeat(&self, report: crate::board::Report, full: bool, leaving: bool) -> Heartbeat {
-        Heartbeat {
+        let mut beat = Heartbeat {
             agent: self.home.agent.clone(),
             boot: self.home.boot,
             labels: self.labels.clone(),
@@ -163,7 +163,9 @@ impl Link {
             full,
             statuses: report.statuses,
             leaving,
-        }
+        };
+        beat.fit();
+        beat
     }
 
     async fn send(&self, client: &Client, beat: Heartbeat) -> Result<HeartbeatAnswer, Error> {

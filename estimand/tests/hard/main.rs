@@ -11,6 +11,7 @@ mod figures;
 
 mod clients;
 mod clock;
+mod connections;
 mod databases;
 mod descriptors;
 mod disk;

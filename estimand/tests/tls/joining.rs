@@ -73,6 +73,16 @@ fn a_join_token_is_good_for_one_node_once() {
     fails("n1", "estimand_nonsense", "expected what `estimand token create NAME --role join` printed");
     let _first = plane.agent("n1", Some(&token)).start();
     fails("n2", &token, "this token is not known here, or it was revoked");
+}
+
+#[test]
+fn a_name_that_anything_is_known_of_is_not_given_to_an_open_token() {
+    let plane = Plane::start(&[]);
+    let fails = |node: &str, join: &str, says: &str| {
+        let failure = plane.agent(node, Some(join)).try_start().err().unwrap();
+        assert!(failure.contains(says), "{failure}");
+    };
+    let _first = plane.agent("n1", Some(&plane.join_token("once", &[]))).start();
 
     // Names that are taken are not given away, unless that is what the token is for.
     let other = plane.join_token("other", &[]);

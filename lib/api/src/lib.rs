@@ -12,6 +12,7 @@ pub mod declaration;
 pub mod duration;
 pub mod fields;
 pub mod headers;
+pub mod heartbeat_size;
 pub mod identity;
 pub mod instant;
 pub mod json;

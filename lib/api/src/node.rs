@@ -22,8 +22,6 @@ use crate::schema;
 use crate::selector::{KEY_PATTERN, VALUE_PATTERN};
 use crate::slot::Status;
 
-/// The largest body of a heartbeat.
-pub const MAX_HEARTBEAT_BYTES: usize = 32 * 1024 * 1024;
 /// The longest that a request for the desired state waits.
 pub const MAX_WAIT_MS: u64 = 60_000;
 

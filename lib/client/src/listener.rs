@@ -8,20 +8,17 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 use tower_layer::Layer;
 use tower_service::Service;
 use url::Url;
 
 /// Names a further user, by number, whose services are trusted with tokens on this machine.
 pub const SERVER_USER_VARIABLE: &str = "ESTIMAND_SERVER_USER";
-
-/// The state of a socket that listens, in the kernel's table.
-const LISTENS: &str = "0A";
-const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// A token must not be shown to what listens there.
 #[derive(Debug)]
@@ -69,43 +66,17 @@ pub(crate) fn address_of(base: &Url) -> Option<SocketAddr> {
 
 /// All sockets that could be the one to which a connection to that address leads.
 fn listeners(address: SocketAddr) -> Result<BTreeSet<Listener>, Stranger> {
-    let mut found = BTreeSet::new();
-    for table in TABLES {
-        match std::fs::read_to_string(table) {
-            Ok(text) => found.extend(listening(&text, address)),
-            // A machine without IPv6 has no table for it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && table.ends_with('6') => {}
-            Err(error) => return Err(Stranger::Unknown(error)),
-        }
-    }
-    Ok(found)
+    Ok(listening(&tcp_sockets().map_err(Stranger::Unknown)?, address))
 }
 
-fn listening(table: &str, address: SocketAddr) -> impl Iterator<Item = Listener> + '_ {
-    table.lines().filter_map(move |line| {
-        let columns: Vec<&str> = line.split_whitespace().collect();
-        let (local, state) = (parse_address(columns.get(1)?)?, *columns.get(3)?);
-        let leads_there = local.port() == address.port()
-            && (local.ip().is_unspecified() || local.ip().to_canonical() == address.ip());
-        let (user, inode) = (columns.get(7)?.parse().ok()?, columns.get(9)?.parse().ok()?);
-        (state == LISTENS && leads_there).then_some(Listener { inode, user })
-    })
-}
-
-/// Reads an address as the kernel writes it: groups of four bytes in the machine's order, then the port.
-fn parse_address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let words: Option<Vec<[u8; 4]>> = (0..ip.len() / 8)
-        .map(|at| Some(u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes()))
-        .collect();
-    let bytes: Vec<u8> = words?.concat();
-    let ip = match bytes.len() {
-        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
-        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
-        _ => return None,
+fn listening(sockets: &[TcpSocket], address: SocketAddr) -> BTreeSet<Listener> {
+    let leads_there = |socket: &&TcpSocket| {
+        socket.listens
+            && socket.local.port() == address.port()
+            && (socket.local.ip().is_unspecified() || socket.local.ip() == address.ip())
     };
-    Some(SocketAddr::new(ip, port))
+    let found = sockets.iter().filter(leads_there);
+    found.map(|socket| Listener { inode: socket.inode, user: socket.user }).collect()
 }
 
 /// The users whose services are trusted: root, this process's, and the one that the environment names.
@@ -182,19 +153,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_listener_of_an_address_is_found_in_the_table() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-            0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 70 1 0 100 0 0 10 0\n\
-            1: 00000000:1B9E 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 71 1 0 100 0 0 10 0\n\
-            2: 0100007F:1B9E 0100007F:9999 01 00000000:00000000 00:00000000 00000000     7        0 72 1 0 100 0 0 10 0\n\
-            3: 0200007F:1B9E 00000000:0000 0A 00000000:00000000 00:00000000 00000000     8        0 73 1 0 100 0 0 10 0\n\
-            4: 0100007F:1B9F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     9        0 74 1 0 100 0 0 10 0\n";
-        let address = "127.0.0.1:7070".parse().unwrap();
-        let found: Vec<_> = listening(table, address).map(|one| (one.inode, one.user)).collect();
-        match cfg!(target_endian = "little") {
-            true => assert_eq!(found, [(70, 1001), (71, 0)]),
-            false => assert_eq!(found, [(71, 0)]),
-        }
+    fn the_listeners_of_an_address_are_found_in_the_table() {
+        let socket = |local: &str, listens, user, inode| TcpSocket {
+            local: local.parse().unwrap(),
+            remote: "0.0.0.0:0".parse().unwrap(),
+            listens,
+            user,
+            inode,
+        };
+        let table = [
+            socket("127.0.0.1:7070", true, 1001, 70),
+            socket("0.0.0.0:7070", true, 0, 71),
+            socket("127.0.0.1:7070", false, 7, 72),
+            socket("127.0.0.2:7070", true, 8, 73),
+            socket("127.0.0.1:7071", true, 9, 74),
+        ];
+        let found = listening(&table, "127.0.0.1:7070".parse().unwrap());
+        let found: Vec<_> = found.iter().map(|one| (one.inode, one.user)).collect();
+        assert_eq!(found, [(70, 1001), (71, 0)]);
     }
 
     #[test]

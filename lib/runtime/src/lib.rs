@@ -1,6 +1,7 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one cancellation, a clock that tests can turn,
-//! signals, readiness, files that are replaced as a whole or held by one process, certificates in files, and figures in Prometheus' text form.
+//! signals, readiness, files that are replaced as a whole or held by one process, the sockets of this machine,
+//! certificates in files, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
 
@@ -19,6 +20,7 @@ mod signals;
 pub mod single_writer;
 pub mod stop;
 pub mod tasks;
+pub mod tcp_sockets;
 
 pub use back_off::BackOff;
 pub use background::{Driver, Next, Work};

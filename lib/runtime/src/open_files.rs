@@ -2,6 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// How many files and connections this process may have open at the moment: whoever operates it may change that.
+pub fn max_open_files() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
 /// Lets this process have as many files and connections open as it may: the soft limit of most systems is for programs
 /// that `select`. Programs that are started from now on begin with the same.
 pub fn raise_open_files() {

@@ -18,7 +18,7 @@ macro_rules! line {
         tracing::event!(
             target: "estimand::access",
             $level,
-            method = %$req.method(),
+            method = %logged($req.method().as_str()),
             path = %logged($req.path()),
             status = $status.as_u16(),
             duration_us = u64::try_from($took.as_micros()).unwrap_or(u64::MAX),
@@ -30,10 +30,10 @@ macro_rules! line {
     };
 }
 
-/// How much of a path stands in the log; the longest that means something is shorter.
+/// How much of a path or a method stands in the log; the longest that means something is shorter.
 const MAX_PATH_CHARS: usize = 512;
 
-/// As much of a path as a log has use for: anybody can send one of 60 KB.
+/// As much of a path or a method as a log has use for: anybody can send one of 60 KB.
 pub(crate) fn logged(path: &str) -> Cow<'_, str> {
     match path.char_indices().nth(MAX_PATH_CHARS) {
         None => Cow::Borrowed(path),

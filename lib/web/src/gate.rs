@@ -20,6 +20,7 @@ use futures_util::FutureExt;
 
 use crate::access_log;
 use crate::browser;
+use crate::busy_body;
 use crate::failure::{self, Failure};
 use crate::query::Query;
 use crate::request_id;
@@ -58,6 +59,7 @@ impl Gate {
     {
         let (req, payload) = request.into_parts();
         let in_flight = self.figures.enter();
+        let busy = busy_body::begin(&req);
         let (response, principal) = match self.admit(&req) {
             Ok(principal) => {
                 let answering = answer(handler, &req, payload);
@@ -73,7 +75,7 @@ impl Gate {
         let status = response.status();
         let took = in_flight.answered(status);
         access_log::write(&req, self.role, status, took, principal.as_ref());
-        ServiceResponse::new(req, response)
+        ServiceResponse::new(req, busy_body::keep(busy, response))
     }
 
     fn admit(&self, req: &HttpRequest) -> Result<Option<Principal>, Problem> {
@@ -128,7 +130,8 @@ where
         Ok(response) => response,
         Err(panic) => {
             let request_id = request_id::of(req);
-            let (method, path, panic) = (req.method(), access_log::logged(req.path()), panic_text(&*panic));
+            let method = access_log::logged(req.method().as_str());
+            let (path, panic) = (access_log::logged(req.path()), panic_text(&*panic));
             tracing::error!(%method, %path, request_id, panic, "a handler panicked");
             HttpResponse::from_error(Failure::from(Problem::internal()))
         }

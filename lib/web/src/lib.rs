@@ -17,6 +17,8 @@ pub mod body;
 mod body_budget;
 mod browser;
 mod builtin;
+mod busy_body;
+mod connections;
 pub mod failure;
 mod gate;
 mod openapi;

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
-use actix_web::http::Method;
 use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::web::{self, ServiceConfig};
 use bytes::Bytes;
@@ -151,7 +150,7 @@ async fn unknown_path(req: HttpRequest) -> Result<&'static str, Failure> {
 }
 
 fn unknown_method(req: &HttpRequest, allow: HeaderValue) -> Result<&'static str, Failure> {
-    let method: &Method = req.method();
+    let method = estimand_api::problem::shorten(req.method().as_str());
     let allowed = allow.to_str().unwrap_or_default();
     let detail = format!("{method} is not offered here; expected {allowed}");
     let problem = Problem::new(405, kind::METHOD_NOT_ALLOWED, "This method is not offered here", detail);

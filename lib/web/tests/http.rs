@@ -26,6 +26,16 @@ async fn an_unknown_method_says_which_are_known() {
     service.stop().await.unwrap();
 }
 
+/// Nor does it fill the log: see `access_log`.
+#[tokio::test]
+async fn a_method_of_any_length_is_not_said_back_whole() {
+    let service = Running::start();
+    let reply = service.send(&"G".repeat(60_000), "/things", "", b"").await;
+    assert_eq!(reply.problem().status, 405);
+    assert!(reply.body.len() < 1000, "{} bytes", reply.body.len());
+    service.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_slash_before_the_query_is_accepted() {
     let service = Running::start();

@@ -8,10 +8,9 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
+use estimand_api::heartbeat_size::MAX_HEARTBEAT_BYTES;
 use estimand_api::names::NodeName;
-use estimand_api::node::{
-    AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_HEARTBEAT_BYTES, MAX_WAIT_MS,
-};
+use estimand_api::node::{AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_WAIT_MS};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::RunOutcome;
 use estimand_runtime::metrics::Gauge;

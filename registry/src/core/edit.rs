@@ -12,13 +12,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
+pub use estimand_api::registration::MAX_REGISTRATIONS;
 use estimand_api::registration::{Action, History, Registered, Registration};
 
 use super::draft::Draft;
 use super::{Registrations, Rejection, RenderedRegistration, StoredRegistration};
-
-/// The most registrations there may be.
-pub const MAX_REGISTRATIONS: usize = 10_000;
 
 /// One wish of a request.
 #[derive(Debug)]

@@ -53,6 +53,8 @@ use rules::RULES;
 pub const MAX_REGISTRATION_BYTES: usize = 64 * 1024;
 /// The most names a processor may read.
 pub const MAX_INPUTS: usize = 256;
+/// The most registrations there may be.
+pub const MAX_REGISTRATIONS: usize = 10_000;
 /// The shortest interval, in microseconds.
 pub const MIN_INTERVAL_MICROS: u64 = 10_000;
 /// The longest interval and timeout, in microseconds: a year.

@@ -1,11 +1,13 @@
-//! Where connections come in: accepted by the workers of the HTTP library's server, over TLS if there is any, and
-//! read in [`CappedReads`], and closed when a client takes nothing ([`SteadyWrites`]).
+//! Where connections come in: accepted by the workers of the HTTP library's server, entered among all that are open, over
+//! TLS if there is any, read in [`CappedReads`], and closed when a client takes nothing ([`SteadyWrites`]).
 //!
 //! The library's own way in is the same but for that.
 
+use std::future::ready;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use actix_http::error::DispatchError;
 use actix_http::{HttpService, Protocol};
@@ -19,14 +21,12 @@ use actix_web::rt::net::TcpStream;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::accepted_stream::AcceptedStream;
 use super::capped_reads::CappedReads;
-use super::connections::Connections;
 use super::steady_writes::SteadyWrites;
 use super::tls::PeerIdentity;
-use super::{
-    BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, MAX_CONNECTIONS_PER_WORKER,
-    SHUTDOWN_DEADLINE,
-};
+use super::{BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, SHUTDOWN_DEADLINE};
+use crate::connections::{self, Connections};
 use crate::site::Site;
 
 /// A connection, and from where it is.
@@ -55,19 +55,20 @@ impl Entrance {
         workers: Option<usize>,
         tls: Option<ServerConfig>,
     ) -> io::Result<Server> {
-        let mut server = Server::build()
-            .max_concurrent_connections(MAX_CONNECTIONS_PER_WORKER)
+        let most = connections::most();
+        let workers = workers.unwrap_or_else(|| available_parallelism().map_or(2, Into::into));
+        let server = Server::build()
+            .workers(workers)
+            // What is accepted while a worker is late takes descriptors, too, and is entered only then.
+            .max_concurrent_connections(most.div_ceil(workers))
             .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs().max(1))
             .disable_signals();
-        if let Some(workers) = workers {
-            server = server.workers(workers);
-        }
         let ending = server.graceful_shutdown_signal();
         let server = match tls {
             None => server.listen("http", listener, move || self.plain(&ending)),
             Some(config) => {
                 // Up to that number, handshakes that hang delay no other connection.
-                max_concurrent_tls_connect(MAX_CONNECTIONS_PER_WORKER);
+                max_concurrent_tls_connect(most);
                 server.listen("https", listener, move || self.encrypted(config.clone(), &ending))
             }
         };
@@ -79,9 +80,13 @@ impl Entrance {
         ending: &GracefulShutdownSignal,
     ) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
     {
-        fn_service(async |stream: TcpStream| {
-            let peer = met(&stream);
-            Ok((CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer))
+        let connections = self.connections.clone();
+        fn_service(move |stream: TcpStream| {
+            let accepted = AcceptedStream::enter(stream, &connections);
+            ready(accepted.map_err(DispatchError::Io).map(|stream| {
+                let peer = Some(stream.peer());
+                (CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer)
+            }))
         })
         .and_then(self.http(ending))
     }
@@ -95,13 +100,17 @@ impl Entrance {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut acceptor = Acceptor::new(config);
         acceptor.set_handshake_timeout(HANDSHAKE_DEADLINE);
-        acceptor
-            .map_err(TlsError::into_service_error)
-            .and_then(fn_service(async |stream: TlsStream<TcpStream>| {
-                let peer = met(stream.get_ref().0);
-                Ok((CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer))
-            }))
-            .and_then(self.http(ending).map_err(TlsError::Service))
+        let connections = self.connections.clone();
+        fn_service(move |stream: TcpStream| {
+            let accepted = AcceptedStream::enter(stream, &connections);
+            ready(accepted.map_err(|error| TlsError::Service(DispatchError::Io(error))))
+        })
+        .and_then(acceptor.map_err(TlsError::into_service_error))
+        .and_then(fn_service(async |stream: TlsStream<AcceptedStream>| {
+            let peer = Some(stream.get_ref().0.peer());
+            Ok((CappedReads::of(SteadyWrites::of(stream)), Protocol::Http1, peer))
+        }))
+        .and_then(self.http(ending).map_err(TlsError::Service))
     }
 
     /// The HTTP service of a connection, in one worker.
@@ -110,7 +119,7 @@ impl Entrance {
         ending: &GracefulShutdownSignal,
     ) -> impl ServiceFactory<Met<S>, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<S>
     {
-        let (ending, connections) = (ending.clone(), self.connections.clone());
+        let ending = ending.clone();
         let app = App::new().configure(|config| self.site.configure(config));
         let app = app.into_factory().map_err(|error| error.error_response());
         HttpService::build()
@@ -122,18 +131,14 @@ impl Entrance {
             .client_request_timeout(HEAD_DEADLINE)
             .client_disconnect_timeout(DISCONNECT_DEADLINE)
             .on_connect_ext(move |connection: &CappedReads<SteadyWrites<S>>, data| {
-                data.insert(connections.ticket());
-                if let Some(peer) = PeerIdentity::of(connection.stream().stream()) {
+                let stream = connection.stream().stream();
+                if let Some(accepted) = AcceptedStream::below(stream) {
+                    data.insert(accepted.connection());
+                }
+                if let Some(peer) = PeerIdentity::of(stream) {
                     data.insert(peer);
                 }
             })
             .finish(map_config(app, |()| AppConfig::default()))
     }
-}
-
-/// Sees to a connection that has just come, and says from where it is.
-fn met(stream: &TcpStream) -> Option<SocketAddr> {
-    // Without it answers take longer, and nothing else is the matter.
-    let _ = stream.set_nodelay(true);
-    stream.peer_addr().ok()
 }

@@ -5,8 +5,8 @@
 //! in so many words. The end is one sequence under one deadline: no longer ready, streams ended, connections
 //! drained, tasks stopped; then the caller closes its stores.
 
+mod accepted_stream;
 mod capped_reads;
-mod connections;
 mod entrance;
 mod steady_writes;
 pub mod tls;
@@ -19,9 +19,10 @@ use std::time::Duration;
 use actix_web::dev;
 use tokio::time::{Instant, timeout_at};
 
+use crate::connections::Connections;
 use crate::site::Site;
-use connections::Connections;
 use entrance::Entrance;
+use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::stop::Stop;
 use estimand_runtime::tasks::{Tasks, Unfinished};
 
@@ -41,7 +42,6 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a connection that is being closed may take to go.
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(2);
-const MAX_CONNECTIONS_PER_WORKER: usize = 25_000;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
@@ -135,6 +135,7 @@ impl Server {
     /// The server of an address that was bound with the same options.
     pub fn on(bound: BoundAddress, options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
         let BoundAddress { listener, address } = bound;
+        raise_open_files();
         let connections = Connections::new();
         let shown = connections.clone();
         site.metrics().source(Box::new(move |text| shown.write_figures(text)));

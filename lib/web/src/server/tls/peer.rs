@@ -4,12 +4,13 @@ use std::any::Any;
 use std::sync::Arc;
 
 use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::rt::net::TcpStream;
 use estimand_api::identity::Identity;
 use ring::digest::{SHA256, digest};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
+
+use crate::server::accepted_stream::AcceptedStream;
 
 /// The identity in a client's valid certificate, kept in the data of its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct PeerIdentity {
 impl PeerIdentity {
     /// None without a certificate, or for one that names none of our identities.
     pub(in crate::server) fn of(connection: &dyn Any) -> Option<PeerIdentity> {
-        let stream = connection.downcast_ref::<TlsStream<TcpStream>>()?;
+        let stream = connection.downcast_ref::<TlsStream<AcceptedStream>>()?;
         let shown = stream.get_ref().1.peer_certificates()?.first()?;
         let known = PeerIdentity::read(shown);
         if known.is_none() {

@@ -1,0 +1,197 @@
+//! The fields of a task's document, each declared once.
+
+use estimand_api::command::Command;
+use estimand_api::declaration::Field;
+use estimand_api::duration::Span;
+use estimand_api::fields;
+use estimand_api::labels::{MAX_LABELS, read_labels};
+use estimand_api::schema::{of, optional};
+use estimand_api::selector::Selector;
+use serde_json::{Value, json};
+
+use super::values::*;
+use super::{Document, Volume};
+use crate::core::policy::Policy;
+use crate::core::retries::OnLoss;
+
+const VOLUMES: &str = "SOURCE:TARGET or SOURCE:TARGET:ro, or an array of them";
+
+/// All fields, in the order in which they are rendered and documented.
+pub const FIELDS: &[Field<Document>] = &[
+    Field {
+        name: "id",
+        expected: "1 to 64 of letters, digits and `._-`, a letter or digit first",
+        description: "Its name; by default one is made",
+        schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
+        read: |it, document| document.id = it.optional(id),
+        write: |document| document.id.as_ref().map(|id| json!(id)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "priority",
+        expected: "a whole number from -1000000 to 1000000",
+        description: "More goes first; a minute of waiting is worth 1",
+        schema: || json!({ "type": ["integer", "null"], "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY }),
+        read: |it, document| document.priority = it.optional(priority).unwrap_or(0),
+        write: |document| (document.priority != 0).then(|| json!(document.priority)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "status",
+        expected: "a state, such as ACCEPTED",
+        description: "Its state, as it was read; a submitted task begins as QUEUED whatever stands here",
+        schema: || json!({ "type": ["string", "null"] }),
+        read: |it, document| document.status = it.word(),
+        write: |document| document.status.map(|state| json!(state)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "image",
+        expected: "the name of an image, such as \"python:3.12\"",
+        description: "The image of its container; without, it is a process",
+        schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
+        read: |it, document| document.image = it.optional(image),
+        write: |document| document.image.as_ref().map(|image| json!(image)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "command",
+        expected: "a command line, or an array of its words",
+        description: "What is run; with an image, by default what that runs by itself. A line is split like a shell splits \
+                      words; no shell is started",
+        schema: || json!({ "oneOf": [of::<Command>(""), { "type": "null" }] }),
+        read: |it, document| {
+            document.command = it.optional(|value| Command::from_json(value).map_err(|e| e.to_string()));
+        },
+        write: |document| document.command.as_ref().map(|command| json!(command)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "directory",
+        expected: "an absolute path",
+        description: "The folder in which it is started",
+        schema: || json!({ "type": ["string", "null"], "pattern": "^/", "maxLength": MAX_TEXT_BYTES }),
+        read: |it, document| document.directory = it.optional(directory),
+        write: |document| document.directory.as_ref().map(|directory| json!(directory)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "volumes",
+        expected: VOLUMES,
+        description: "Folders of the node that it finds at another place; `volume` is the same",
+        schema: || json!({ "type": ["array", "string", "null"], "items": { "type": "string" } }),
+        read: |it, document| set_volumes(it.optional(volumes), document),
+        write: |document| volumes_to_json(&document.volumes),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "volume",
+        expected: VOLUMES,
+        description: "The paper's name of `volumes`",
+        schema: || json!({ "type": ["array", "string", "null"], "items": { "type": "string" } }),
+        read: |it, document| set_volumes(it.optional(volumes), document),
+        write: |_| None,
+        ..Field::PLAIN
+    },
+    Field {
+        name: "environment",
+        expected: "an object of name to text, or NAME=VALUE as an array or as lines",
+        description: "Variables of its environment",
+        schema: || json!({ "type": ["object", "array", "string", "null"] }),
+        read: |it, document| document.environment = it.part(environment).unwrap_or_default(),
+        write: |document| (!document.environment.is_empty()).then(|| json!(document.environment)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "secrets",
+        expected: "an array of names of variables in `environment`",
+        description: "The variables whose values are shown to nobody",
+        schema: || json!({ "type": ["array", "null"], "items": { "type": "string" } }),
+        read: |it, document| document.secrets = it.optional(names).unwrap_or_default(),
+        write: |document| (!document.secrets.is_empty()).then(|| json!(document.secrets)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "resources",
+        expected: "an object of cpu, memory, gpu or any countable label",
+        description: "What it needs of its node, which nobody else gets meanwhile: `cpu` in processors, `memory` in bytes",
+        schema: || json!({ "type": ["object", "null"], "additionalProperties": { "type": ["number", "string"] } }),
+        read: |it, document| document.resources = it.part(resources).unwrap_or_default(),
+        write: |document| resources_to_json(&document.resources),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "nodes",
+        expected: "a label selector such as \"zone=a,gpu\"",
+        description: "The nodes on which it may run, by their labels; by default all",
+        schema: || optional::<Selector>(""),
+        read: |it, document| document.nodes = it.optional(fields::parsed).unwrap_or_default(),
+        write: |document| (!document.nodes.is_empty()).then(|| json!(document.nodes)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "policy",
+        expected: "queue, random, least-pressure, estimated, two-choices, pack or spread",
+        description: "How its node is chosen; by default `estimated`",
+        schema: || json!({ "enum": Policy::ALL.map(|policy| Value::from(policy.as_str())).into_iter().chain([Value::Null]).collect::<Vec<_>>() }),
+        read: |it, document| document.policy = it.word().unwrap_or_default(),
+        write: |document| (document.policy != Policy::default()).then(|| json!(document.policy)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "timeout",
+        expected: "a duration such as \"2h\", or seconds",
+        description: "The time after which a run of it is ended; by default never",
+        schema: || optional::<Span>(""),
+        read: |it, document| {
+            let micros = it.optional(|value| millis(value).map(|millis| millis.saturating_mul(1000)));
+            document.timeout = micros.and_then(|micros| Span::from_micros(micros).ok());
+        },
+        write: |document| document.timeout.map(|timeout| json!(timeout)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "retries",
+        expected: RETRIES_EXPECTED,
+        description: "How often it is run again after a failure, with twice the pause each time; by default never",
+        schema: || json!({ "type": ["integer", "object", "null"] }),
+        read: |it, document| document.retries = it.part(retries).unwrap_or_default(),
+        write: |document| retries_to_json(&document.retries),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "onLoss",
+        expected: "restart, fail or wait",
+        description: "What becomes of it when its node is lost; by default it is restarted on another one",
+        schema: || json!({ "enum": ["restart", "fail", "wait", null] }),
+        read: |it, document| document.on_loss = it.word().unwrap_or_default(),
+        write: |document| (document.on_loss != OnLoss::default()).then(|| json!(document.on_loss)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "labels",
+        expected: "labels, such as {\"study\": \"mnist\"}",
+        description: "Labels of its own, to find it by",
+        schema: || json!({ "type": ["object", "null"], "maxProperties": MAX_LABELS, "additionalProperties": { "type": "string" } }),
+        read: |it, document| {
+            document.labels = it.part(|value| read_labels("labels", value, MAX_LABELS)).unwrap_or_default();
+        },
+        write: |document| (!document.labels.is_empty()).then(|| json!(document.labels)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "user",
+        expected: "a text of 1 to 256 bytes",
+        description: "Whose task it is",
+        schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
+        read: |it, document| document.user = it.optional(text),
+        write: |document| document.user.as_ref().map(|user| json!(user)),
+        ..Field::PLAIN
+    },
+];
+
+fn set_volumes(given: Option<Vec<Volume>>, document: &mut Document) {
+    if let Some(volumes) = given {
+        document.volumes = volumes;
+    }
+}

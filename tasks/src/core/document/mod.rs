@@ -1,0 +1,118 @@
+//! The document of a task, as it is submitted. A document that exists is right: each field is checked, and everything that
+//! is wrong is said at once.
+//!
+//! The names of the paper's Table 1 (`id`, `priority`, `status`, `image`, `directory`, `volume`, `command`,
+//! `environment`) are accepted as they stand there; everything else is optional.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use estimand_api::command::Command;
+use estimand_api::declaration;
+use estimand_api::duration::Span;
+use estimand_api::fields::Fields;
+use estimand_api::json::parse_object;
+use estimand_api::labels::LabelMap;
+use estimand_api::problem::Problem;
+use estimand_api::selector::Selector;
+use estimand_capacity::Amounts;
+use serde_json::{Map, Value};
+
+use super::policy::Policy;
+use super::retries::{OnLoss, Retries};
+use super::state::State;
+
+mod fields;
+mod values;
+
+pub use fields::FIELDS;
+
+/// The largest document.
+pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
+
+/// A folder of the node, and where the task finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    pub source: String,
+    pub target: String,
+    pub read_only: bool,
+}
+
+#[derive(Clone, PartialEq, Default)]
+pub struct Document {
+    pub id: Option<String>,
+    pub priority: i32,
+    /// As a reader got it; a submitted task has no state of its own.
+    pub status: Option<State>,
+    /// The container's image; none for a process.
+    pub image: Option<String>,
+    /// None: what the image runs by itself.
+    pub command: Option<Command>,
+    pub directory: Option<String>,
+    pub volumes: Vec<Volume>,
+    pub environment: BTreeMap<String, String>,
+    /// The variables whose values are shown to nobody.
+    pub secrets: BTreeSet<String>,
+    pub resources: Amounts,
+    pub nodes: Selector,
+    pub policy: Policy,
+    pub timeout: Option<Span>,
+    pub retries: Retries,
+    pub on_loss: OnLoss,
+    pub labels: LabelMap,
+    pub user: Option<String>,
+}
+
+impl Document {
+    /// Reads a body, checks all of it, and says all that is wrong.
+    pub fn parse(body: &[u8]) -> Result<Document, Problem> {
+        Self::from_map(parse_object(body)?)
+    }
+
+    /// The same from an object that is parsed already.
+    pub fn from_map(map: Map<String, Value>) -> Result<Document, Problem> {
+        let mut fields = Fields::new(map);
+        let mut document = Document::default();
+        declaration::read(FIELDS, &mut fields, &mut document);
+        if fields.value("image").is_none() && fields.value("command").is_none() {
+            fields.error("command", "or `image` is missing: a task has a command, an image, or both");
+        }
+        if fields.value("volume").is_some() && fields.value("volumes").is_some() {
+            fields.error("volume", "is the same as `volumes`, which is there, too: give one of them");
+        }
+        for name in &document.secrets {
+            if !document.environment.contains_key(name) {
+                let message = format!("names `{name}`, which `environment` does not have");
+                fields.error("secrets", message);
+            }
+        }
+        fields.end_body()?;
+        Ok(document)
+    }
+
+    /// The document as JSON, secrets included; what says nothing is left out.
+    pub fn to_map(&self) -> Map<String, Value> {
+        declaration::write(FIELDS, self)
+    }
+
+    /// The same without the values of its secrets, for readers.
+    #[must_use]
+    pub fn redacted(&self) -> Document {
+        let mut shown = self.clone();
+        for name in &self.secrets {
+            shown.environment.insert(name.clone(), String::new());
+        }
+        shown
+    }
+}
+
+/// Without secrets, since this ends up in logs.
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Document({})", Value::Object(self.redacted().to_map()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

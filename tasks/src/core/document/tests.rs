@@ -1,0 +1,107 @@
+use estimand_capacity::Resource;
+use serde_json::json;
+
+use super::*;
+
+fn parse(document: &Value) -> Result<Document, Problem> {
+    Document::parse(document.to_string().as_bytes())
+}
+
+#[track_caller]
+fn refused(document: &Value, errors: &[&str]) {
+    let problem = parse(document).unwrap_err();
+    let said: Vec<String> = problem.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(said, errors);
+}
+
+fn amount(document: &Document, name: &str) -> u64 {
+    document.resources.get(&Resource::parse(name).unwrap())
+}
+
+#[test]
+fn the_paper_s_table_is_accepted_as_it_stands() {
+    let document = parse(&json!({
+        "id": "42", "priority": 3, "status": "ACCEPTED", "image": "tensorflow/tensorflow:1.15",
+        "directory": "/work", "volume": "/data/mnist:/work/data:ro", "command": "python train.py --epochs 3",
+        "environment": "EPOCHS=3\nTF_CPP_MIN_LOG_LEVEL=2",
+    }));
+    let document = document.unwrap();
+    assert_eq!(document.command.as_ref().unwrap().argv(), ["python", "train.py", "--epochs", "3"]);
+    assert_eq!(document.environment["EPOCHS"], "3");
+    assert_eq!((document.volumes[0].target.as_str(), document.volumes[0].read_only), ("/work/data", true));
+    assert_eq!((document.status, document.priority), (Some(State::Accepted), 3));
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let document = json!({
+        "id": "train-1", "command": ["python", "-c", "pass"], "volumes": ["/a:/b", "/c:/d:ro"],
+        "environment": { "A": "1", "KEY": "hush" }, "secrets": ["KEY"],
+        "resources": { "cpu": 1.5, "memory": 268435456, "gpu": 2, "licence/matlab": 1 },
+        "nodes": "zone=a,gpu", "policy": "pack", "timeout": "2h",
+        "retries": { "count": 3, "backOff": 0.5, "maxBackOff": 60.0 }, "onLoss": "wait",
+        "labels": { "study": "mnist" }, "user": "kim",
+    });
+    let read = parse(&document).unwrap();
+    assert_eq!((amount(&read, "cpu"), amount(&read, "licence/matlab")), (1500, 1));
+    let written = Value::Object(read.to_map());
+    assert_eq!(parse(&written).unwrap(), read, "{written}");
+    assert!(!format!("{read:?}").contains("hush"));
+}
+
+#[test]
+fn amounts_are_exact() {
+    let cpu = |value: Value| {
+        parse(&json!({ "command": "x", "resources": { "cpu": value } })).map(|d| amount(&d, "cpu"))
+    };
+    for (given, thousandths) in
+        [(json!(0.1), 100), (json!(0.3), 300), (json!(2), 2000), (json!(0.0001), 1), (json!(0), 0)]
+    {
+        assert_eq!(cpu(given.clone()).unwrap(), thousandths, "{given}");
+    }
+    assert!(cpu(json!(-1)).is_err() && cpu(json!(1e300)).is_err());
+    let memory = parse(&json!({ "command": "x", "resources": { "memory": "256MiB" } })).unwrap();
+    assert_eq!(amount(&memory, "memory"), 1 << 28);
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    refused(
+        &json!({
+            "id": "-x", "priority": 1.5, "directory": "work", "volume": "/a", "nodes": "a=b=c", "policy": "best",
+            "resources": { "cpu": "many", "memory": "1 parsec" }, "retries": { "backOff": "1s" }, "commands": "x",
+            "environment": { "1A": "hush" }, "secrets": ["B"],
+        }),
+        &[
+            "id: is not an id, given -x; expected 1 to 64 of letters, digits and `._-`, a letter or digit first",
+            "priority: is a number, not a whole number, given 1.5; expected a whole number from -1000000 to 1000000",
+            "directory: is not an absolute path, given work; expected an absolute path",
+            "volume: has `/a`, which is not SOURCE:TARGET or SOURCE:TARGET:ro, given /a; expected SOURCE:TARGET or SOURCE:TARGET:ro, or an array of them",
+            "environment: has `1A`, which is not a variable's name: letters, digits and `_`; expected an object of name to text, or NAME=VALUE as an array or as lines",
+            "resources.cpu: is a string, not a number, given \"many\"; expected a number of processors, such as 2 or 0.5",
+            "resources.memory: has the unknown unit `parsec` (KiB, MiB, GiB, TiB, KB, MB, GB), given \"1 parsec\"; expected bytes, or a text such as \"256MiB\"",
+            "nodes: at character 4: found `=`; expected `,` and the next requirement, or the end, given a=b=c; expected a label selector such as \"zone=a,gpu\"",
+            "policy: is not known, given best; expected queue, random, least-pressure, estimated, two-choices, pack or spread",
+            "retries.count: is missing; expected 0 to 1000",
+            "command: or `image` is missing: a task has a command, an image, or both",
+            "secrets: names `B`, which `environment` does not have",
+            "commands: is not a known field, given \"x\"; expected `command`?",
+        ],
+    );
+}
+
+#[test]
+fn what_must_go_together_does() {
+    let has = |document: Value, part: &str| {
+        let said = serde_json::to_string(&parse(&document).unwrap_err()).unwrap();
+        assert!(said.contains(part), "{said}");
+    };
+    has(json!({}), "or `image` is missing");
+    has(json!({ "command": "x", "commands": "y" }), "`command`?");
+    has(json!({ "command": "x", "secrets": ["B"] }), "names `B`, which `environment` does not have");
+    has(json!({ "command": "x", "volume": "/a:/b", "volumes": ["/c:/d"] }), "which is there, too");
+    has(json!({ "command": "x", "volumes": ["/a:/b", "/c:/b"] }), "two volumes at one place");
+    has(json!({ "command": "x", "volumes": "/a/../etc:/b" }), "absolute paths without `..`");
+    has(json!({ "command": "x", "environment": { "ESTIMAND_A": "b" } }), "set by the agent");
+    assert!(parse(&json!({ "image": "busybox" })).is_ok());
+}

@@ -1,0 +1,275 @@
+//! Readers of single values in a task's document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use estimand_api::fields::{self, Fields};
+use estimand_api::json::kind_of;
+use estimand_api::problem::FieldError;
+use estimand_capacity::{Amounts, Resource};
+use serde_json::{Map, Value, json};
+
+use super::Volume;
+use crate::core::cluster::CPU;
+use crate::core::retries::Retries;
+
+/// The widths of the paper's columns.
+pub(super) const MAX_ID_BYTES: usize = 64;
+pub(super) const MAX_TEXT_BYTES: usize = 256;
+const MAX_VOLUMES: usize = 64;
+const MAX_VARIABLES: usize = 512;
+const MAX_RESOURCES: usize = 32;
+pub(super) const MAX_PRIORITY: i32 = 1_000_000;
+const MAX_PROCESSORS: f64 = 1_000_000.0;
+const MEMORY: &str = "memory";
+
+pub(super) const RETRIES_EXPECTED: &str =
+    "a number from 0 to 1000, or {\"count\": 3, \"backOff\": \"1s\", \"maxBackOff\": \"5m\"}";
+
+pub(super) fn id(value: &Value) -> Result<String, String> {
+    let text = fields::string(value)?;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    let right = first && text.len() <= MAX_ID_BYTES && text.bytes().all(allowed);
+    right.then(|| text.to_owned()).ok_or("is not an id".to_owned())
+}
+
+/// A text that is no longer than the paper's column and has something in it.
+pub(super) fn text(value: &Value) -> Result<String, String> {
+    match fields::string(value)? {
+        text if text.trim().is_empty() => Err("is empty".to_owned()),
+        text if text.len() > MAX_TEXT_BYTES => Err(format!("has more than {MAX_TEXT_BYTES} bytes")),
+        text if text.contains('\0') => Err("has a NUL".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+pub(super) fn image(value: &Value) -> Result<String, String> {
+    let image = text(value)?;
+    let wrong = image.contains(|c: char| c.is_whitespace() || c.is_control()) || image.starts_with('-');
+    if wrong { Err("is not the name of an image".to_owned()) } else { Ok(image) }
+}
+
+pub(super) fn directory(value: &Value) -> Result<String, String> {
+    let path = text(value)?;
+    if path.starts_with('/') { Ok(path) } else { Err("is not an absolute path".to_owned()) }
+}
+
+pub(super) fn priority(value: &Value) -> Result<i32, String> {
+    let number = value.as_i64().ok_or_else(|| format!("is {}, not a whole number", kind_of(value)))?;
+    let number = i32::try_from(number).ok().filter(|number| number.abs() <= MAX_PRIORITY);
+    number.ok_or("is out of range".to_owned())
+}
+
+/// An array of volumes, or one alone.
+pub(super) fn volumes(value: &Value) -> Result<Vec<Volume>, String> {
+    let items = match value {
+        Value::Array(items) if items.len() > MAX_VOLUMES => {
+            return Err(format!("has more than {MAX_VOLUMES}"));
+        }
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let volumes: Vec<Volume> = items.iter().map(volume).collect::<Result<_, _>>()?;
+    let targets: BTreeSet<&str> = volumes.iter().map(|volume| volume.target.as_str()).collect();
+    if targets.len() < volumes.len() { Err("has two volumes at one place".to_owned()) } else { Ok(volumes) }
+}
+
+fn volume(value: &Value) -> Result<Volume, String> {
+    let text = text(value)?;
+    let parts: Vec<&str> = text.split(':').collect();
+    let (source, target, mode) = match parts.as_slice() {
+        [source, target] => (*source, *target, "rw"),
+        [source, target, mode] => (*source, *target, *mode),
+        _ => return Err(format!("has `{text}`, which is not SOURCE:TARGET or SOURCE:TARGET:ro")),
+    };
+    let absolute = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
+    if !absolute(source) || !absolute(target) {
+        return Err(format!("has `{text}`, in which not both are absolute paths without `..`"));
+    }
+    match mode {
+        "rw" | "ro" => Ok(Volume { source: source.into(), target: target.into(), read_only: mode == "ro" }),
+        _ => Err(format!("has `{text}`, whose mode is neither ro nor rw")),
+    }
+}
+
+pub(super) fn volumes_to_json(volumes: &[Volume]) -> Option<Value> {
+    let text = |volume: &Volume| {
+        format!("{}:{}{}", volume.source, volume.target, if volume.read_only { ":ro" } else { "" })
+    };
+    (!volumes.is_empty()).then(|| json!(volumes.iter().map(text).collect::<Vec<_>>()))
+}
+
+/// An object, an array of `NAME=VALUE`, or lines of them. No value is repeated in an error.
+pub(super) fn environment(value: &Value) -> Result<BTreeMap<String, String>, Vec<FieldError>> {
+    let error = |message: String| {
+        FieldError::new("environment", message)
+            .expected("an object of name to text, or NAME=VALUE as an array or as lines")
+    };
+    let pairs: Vec<Result<(String, String), String>> = match value {
+        Value::Object(map) => map.iter().map(|(name, value)| variable(name, value)).collect(),
+        Value::Array(items) => items.iter().map(|item| fields::string(item).and_then(pair)).collect(),
+        Value::String(text) => text.lines().filter(|line| !line.trim().is_empty()).map(pair).collect(),
+        other => return Err(vec![error(format!("is {}", kind_of(other)))]),
+    };
+    if pairs.len() > MAX_VARIABLES {
+        return Err(vec![error(format!("has more than {MAX_VARIABLES} variables"))]);
+    }
+    let (mut environment, mut errors) = (BTreeMap::new(), Vec::new());
+    for pair in pairs {
+        match pair.and_then(|(name, value)| check_variable(&name, &value).map(|()| (name, value))) {
+            Ok((name, _)) if environment.contains_key(&name) => {
+                errors.push(error(format!("has `{name}` twice")));
+            }
+            Ok((name, value)) => drop(environment.insert(name, value)),
+            Err(message) => errors.push(error(message)),
+        }
+    }
+    if errors.is_empty() { Ok(environment) } else { Err(errors) }
+}
+
+fn variable(name: &str, value: &Value) -> Result<(String, String), String> {
+    match value {
+        Value::String(text) => Ok((name.to_owned(), text.clone())),
+        other => Err(format!("has `{name}`, which is {}", kind_of(other))),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("has a variable without a `=`")?;
+    Ok((name.trim().to_owned(), value.to_owned()))
+}
+
+fn check_variable(name: &str, value: &str) -> Result<(), String> {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !first || name.len() > 128 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Err(format!("has `{name}`, which is not a variable's name: letters, digits and `_`"));
+    }
+    if name.starts_with("ESTIMAND_") {
+        return Err(format!("has `{name}`: names that begin with ESTIMAND_ are set by the agent"));
+    }
+    if value.contains('\0') { Err(format!("has `{name}`, whose value contains a NUL")) } else { Ok(()) }
+}
+
+pub(super) fn names(value: &Value) -> Result<BTreeSet<String>, String> {
+    let Value::Array(items) = value else { return Err(format!("is {}, not an array", kind_of(value))) };
+    items.iter().map(|item| fields::string(item).map(str::to_owned)).collect()
+}
+
+/// Reads amounts: `cpu` in processors, `memory` in bytes, and counts of anything else.
+pub(super) fn resources(value: &Value) -> Result<Amounts, Vec<FieldError>> {
+    let wrong = |name: &str, message: String, expected: &str| {
+        FieldError::new(format!("resources.{name}"), message).expected(expected)
+    };
+    let map: &Map<String, Value> = match value {
+        Value::Object(map) if map.len() <= MAX_RESOURCES => map,
+        Value::Object(_) => {
+            return Err(vec![FieldError::new("resources", format!("has more than {MAX_RESOURCES}"))]);
+        }
+        other => {
+            return Err(vec![FieldError::new("resources", format!("is {}, not an object", kind_of(other)))]);
+        }
+    };
+    let (mut amounts, mut errors) = (Vec::new(), Vec::new());
+    for (name, value) in map {
+        let (read, expected) = match name.as_str() {
+            CPU => (processors(value), "a number of processors, such as 2 or 0.5"),
+            MEMORY => (bytes(value), "bytes, or a text such as \"256MiB\""),
+            _ => (fields::whole(value, 0, u64::MAX), "a whole number"),
+        };
+        match (Resource::parse(name), read) {
+            (Err(error), _) => errors.push(FieldError::new("resources", error.to_string())),
+            (_, Err(message)) => errors.push(wrong(name, message, expected).given(value)),
+            (Ok(resource), Ok(amount)) => amounts.push((resource, amount)),
+        }
+    }
+    if errors.is_empty() { Ok(amounts.into_iter().collect()) } else { Err(errors) }
+}
+
+/// Thousandths of a processor. What is between two of them counts as the greater, so that nothing is taken for free.
+fn processors(value: &Value) -> Result<u64, String> {
+    let number = fields::number(value)?;
+    match (0.0..=MAX_PROCESSORS).contains(&number) {
+        // Within range, so the cast is exact; the subtraction forgives what binary fractions add.
+        true => Ok((number * 1000.0 - 1e-6).ceil().max(0.0) as u64),
+        false => Err("is out of range".to_owned()),
+    }
+}
+
+fn bytes(value: &Value) -> Result<u64, String> {
+    let Value::String(text) = value else { return fields::whole(value, 0, u64::MAX) };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "KiB" | "Ki" => 1 << 10,
+        "MiB" | "Mi" => 1 << 20,
+        "GiB" | "Gi" => 1 << 30,
+        "TiB" | "Ti" => 1 << 40,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        unit => return Err(format!("has the unknown unit `{unit}` (KiB, MiB, GiB, TiB, KB, MB, GB)")),
+    };
+    let number: u64 = digits.trim().parse().map_err(|_| "is not a whole number with a unit".to_owned())?;
+    number.checked_mul(unit).ok_or("is out of range".to_owned())
+}
+
+pub(super) fn resources_to_json(amounts: &Amounts) -> Option<Value> {
+    let value = |name: &str, amount: u64| match name {
+        CPU if amount.is_multiple_of(1000) => json!(amount / 1000),
+        CPU => json!(amount as f64 / 1000.0),
+        _ => json!(amount),
+    };
+    let map = amounts
+        .iter()
+        .map(|(resource, amount)| (resource.as_str().to_owned(), value(resource.as_str(), amount)));
+    (!amounts.is_empty()).then(|| Value::Object(map.collect()))
+}
+
+pub(super) fn millis(value: &Value) -> Result<u64, String> {
+    let span: estimand_api::duration::Span = match value {
+        Value::Number(_) | Value::String(_) => {
+            serde_json::from_value(value.clone()).map_err(|e| e.to_string())?
+        }
+        other => return Err(format!("is {}, not a duration", kind_of(other))),
+    };
+    match span.as_micros() / 1000 {
+        0 => Err("is less than a millisecond".to_owned()),
+        millis => Ok(millis),
+    }
+}
+
+pub(super) fn retries(value: &Value) -> Result<Retries, Vec<FieldError>> {
+    const MOST: u64 = 1000;
+    let count = |value: &Value| fields::whole(value, 0, MOST).map(|count| count as u32);
+    let Value::Object(map) = value else {
+        let wrong =
+            |message| vec![FieldError::new("retries", message).given(value).expected(RETRIES_EXPECTED)];
+        return count(value).map(|count| Retries { count, ..Retries::default() }).map_err(wrong);
+    };
+    let mut inner = Fields::nested("retries", map.clone());
+    let plain = Retries::default();
+    let read = Retries {
+        count: inner.required("count", "0 to 1000", count).unwrap_or(0),
+        back_off: inner.optional("backOff", "a duration such as \"1s\"", millis).unwrap_or(plain.back_off),
+        max_back_off: inner
+            .optional("maxBackOff", "a duration such as \"5m\"", millis)
+            .unwrap_or(plain.max_back_off),
+    };
+    match inner.end() {
+        errors if errors.is_empty() => Ok(read),
+        errors => Err(errors),
+    }
+}
+
+pub(super) fn retries_to_json(retries: &Retries) -> Option<Value> {
+    let Retries { count, back_off, max_back_off } = *retries;
+    let plain = Retries { count, ..Retries::default() };
+    let seconds = |millis: u64| json!(millis as f64 / 1000.0);
+    match retries {
+        _ if *retries == Retries::default() => None,
+        _ if *retries == plain => Some(json!(count)),
+        _ => {
+            Some(json!({ "count": count, "backOff": seconds(back_off), "maxBackOff": seconds(max_back_off) }))
+        }
+    }
+}

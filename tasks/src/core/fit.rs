@@ -1,0 +1,73 @@
+//! Why a task fits no node of the cluster, however idle that is.
+
+use std::fmt;
+
+use estimand_capacity::{Amounts, Resource};
+use serde::Serialize;
+
+use super::cluster::Cluster;
+use super::request::Request;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Misfit {
+    NoNodes,
+    /// No node has the labels.
+    NoLabels {
+        nodes: String,
+    },
+    /// No such node has that much of one resource.
+    TooMuch {
+        resource: Resource,
+        asked: u64,
+        most: u64,
+    },
+    /// Each amount is there somewhere, but on no node all of them.
+    NotTogether {
+        amounts: Amounts,
+    },
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misfit::NoNodes => f.write_str("needs a node; there is none"),
+            Misfit::NoLabels { nodes } => {
+                write!(f, "needs a node with the labels `{nodes}`; no node has them")
+            }
+            Misfit::TooMuch { resource, asked, most } => {
+                write!(f, "needs {resource}:{asked}; the most any node has is {most}")
+            }
+            Misfit::NotTogether { amounts } => write!(f, "needs {amounts}; no node has all of them"),
+        }
+    }
+}
+
+/// The reason why a task can be on no node; none if it can.
+pub fn misfit(cluster: &Cluster, request: &Request) -> Option<Misfit> {
+    let mut matching = cluster.nodes().filter(|node| request.nodes.matches(&node.labels)).peekable();
+    if matching.peek().is_none() {
+        let none = cluster.nodes().next().is_none();
+        let nodes = request.nodes.to_string();
+        return Some(if none { Misfit::NoNodes } else { Misfit::NoLabels { nodes } });
+    }
+    let mut most: Vec<(&Resource, u64, u64)> =
+        request.amounts.iter().map(|(r, asked)| (r, asked, 0)).collect();
+    for node in matching {
+        let capacity = cluster.ledger.capacity(node.id);
+        let mut fits = true;
+        for (resource, asked, most) in &mut most {
+            let has = capacity.get(resource);
+            *most = has.max(*most);
+            fits &= *asked <= has;
+        }
+        if fits {
+            return None;
+        }
+    }
+    let short = most.into_iter().find(|(_, asked, most)| most < asked);
+    Some(match short {
+        Some((resource, asked, most)) => Misfit::TooMuch { resource: resource.clone(), asked, most },
+        None => Misfit::NotTogether { amounts: request.amounts.clone() },
+    })
+}

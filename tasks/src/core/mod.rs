@@ -1,0 +1,17 @@
+//! The core: values and functions of values. The time comes in as milliseconds of one clock, a seed wherever something is
+//! left to chance.
+
+pub mod cluster;
+pub mod decision;
+pub mod document;
+pub mod fit;
+pub mod planner;
+pub mod policy;
+pub mod pressure;
+pub mod queue;
+pub mod request;
+pub mod retries;
+pub mod state;
+
+/// Milliseconds of the one clock.
+pub type Millis = u64;

@@ -1,0 +1,180 @@
+//! A pass over the queue: each task that fits somewhere is given the node that its policy ranks first, and the ledger
+//! holds what it needs. What a pass decides counts for the tasks after it in the same pass.
+//!
+//! A line of tasks that found no room looks only at nodes on which something was freed since, so a pass costs what has
+//! changed and not what waits. A task that has waited for [`PATIENCE`] has a node kept for it, so that small tasks that
+//! fit in between do not keep a large one out for ever.
+
+use std::collections::BTreeSet;
+
+use estimand_capacity::{Claim, NodeId, Standing, Window};
+
+use super::Millis;
+use super::cluster::{Cluster, NodeView};
+use super::decision::{Alternative, Decision, MAX_ALTERNATIVES, Why};
+use super::policy::{POLICY_VERSION, Policy, Question, Score, mix, score};
+use super::queue::{Queue, Waiting};
+use super::request::Request;
+
+/// After so much waiting a node is kept for a task.
+pub const PATIENCE: Millis = 10 * 60_000;
+
+/// Places what fits, in the order of the queue. What was freed in the ledger is looked at first.
+pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed: u64) -> Vec<Decision> {
+    let mut freed: Vec<NodeId> = cluster.ledger.take_freed();
+    let was_held = queue.held.take();
+    freed.extend(was_held);
+    let mut passed_over = BTreeSet::new();
+    let mut decisions = Vec::new();
+    while let Some((key, line, waiting)) = queue.first(&passed_over) {
+        let (key, held) = (key.clone(), queue.held);
+        let nodes = if line.blocked { Some(freed.as_slice()) } else { None };
+        let lot = mix(seed ^ mix(waiting.task.0));
+        match choose(cluster, &line.request, nodes, held, lot) {
+            Some(choice) => {
+                let Some(decision) = hold(cluster, &line.request, waiting, choice) else {
+                    passed_over.insert(key);
+                    continue;
+                };
+                queue.remove(waiting.task);
+                decisions.push(decision);
+            }
+            None => {
+                let impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
+                let kept =
+                    held.or_else(|| impatient.then(|| keep(cluster, &line.request, was_held)).flatten());
+                queue.held = kept;
+                queue.block(&key);
+                passed_over.insert(key);
+            }
+        }
+    }
+    decisions
+}
+
+struct Choice {
+    node: NodeId,
+    window: Window,
+    why: Why,
+}
+
+/// The node that the policy ranks first among those with room: of all nodes, or of these.
+fn choose(
+    cluster: &Cluster,
+    request: &Request,
+    nodes: Option<&[NodeId]>,
+    held: Option<NodeId>,
+    lot: u64,
+) -> Option<Choice> {
+    let window = request.window(cluster.ledger.now())?;
+    let question =
+        Question { policy: request.policy, shape: &request.shape, window, weight: request.weight, lot };
+    let has_room = |node: &&NodeView| {
+        Some(node.id) != held
+            && (request.policy != Policy::Queue || node.is_free_for(request.weight))
+            && (request.nodes.is_empty() || request.nodes.matches(&node.labels))
+            && cluster.ledger.fits(node.id, &request.shape, window)
+    };
+    let mut ranking = Ranking::default();
+    match (nodes, request.policy) {
+        (Some(some), _) => {
+            let some = some.iter().filter_map(|id| cluster.node(*id)).filter(has_room);
+            some.for_each(|node| ranking.add(node, score(&question, cluster, node)));
+        }
+        // The first is as good as any, so the others need no look.
+        (None, Policy::Queue) => {
+            let first = cluster.nodes().find(has_room);
+            first.into_iter().for_each(|node| ranking.add(node, score(&question, cluster, node)));
+        }
+        (None, Policy::TwoChoices) => {
+            let with_room: Vec<&NodeView> = cluster.nodes().filter(has_room).collect();
+            let drawn = two_of(with_room.len(), lot);
+            drawn
+                .into_iter()
+                .for_each(|at| ranking.add(with_room[at], score(&question, cluster, with_room[at])));
+        }
+        (None, _) => {
+            let with_room = cluster.nodes().filter(has_room);
+            with_room.for_each(|node| ranking.add(node, score(&question, cluster, node)));
+        }
+    }
+    let Ranking { nodes, best } = ranking;
+    let alternative = |(score, node): &(Score, &NodeView)| Alternative {
+        node: node.name.clone(),
+        score: *score,
+        fact: node.pressure.fact(),
+    };
+    let ((_, chosen), others) = best.split_first().map(|(first, rest)| (*first, rest))?;
+    let why = Why {
+        policy: request.policy,
+        version: POLICY_VERSION,
+        lot,
+        nodes,
+        chosen: alternative(&best[0]),
+        others: others.iter().map(alternative).collect(),
+    };
+    Some(Choice { node: chosen.id, window, why })
+}
+
+/// The best few, in their order.
+#[derive(Default)]
+struct Ranking<'c> {
+    nodes: usize,
+    best: Vec<(Score, &'c NodeView)>,
+}
+
+impl<'c> Ranking<'c> {
+    fn add(&mut self, node: &'c NodeView, score: Score) {
+        self.nodes += 1;
+        let full = self.best.len() > MAX_ALTERNATIVES;
+        if full && self.best.last().is_some_and(|(last, _)| *last <= score) {
+            return;
+        }
+        let place = self.best.partition_point(|(better, _)| *better <= score);
+        self.best.insert(place, (score, node));
+        self.best.truncate(MAX_ALTERNATIVES + 1);
+    }
+}
+
+/// Two different places out of `count`, or as many as there are.
+fn two_of(count: usize, lot: u64) -> Vec<usize> {
+    let draw = |lot: u64, of: usize| usize::try_from(mix(lot) % of.max(1) as u64).unwrap_or(0);
+    match count {
+        0 => Vec::new(),
+        1 => vec![0],
+        count => {
+            let (first, second) = (draw(lot, count), draw(!lot, count - 1));
+            vec![first, if second < first { second } else { second + 1 }]
+        }
+    }
+}
+
+/// Has the ledger hold what the task needs, from now on.
+fn hold(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choice) -> Option<Decision> {
+    let Choice { node, window, why } = choice;
+    let claim = Claim { node, shape: request.shape.clone(), window };
+    // More priority is worth more; it is never less than nothing.
+    let value = u64::from(waiting.priority.wrapping_sub(i32::MIN).cast_unsigned());
+    let promise = cluster.ledger.reserve(vec![claim], value).ok()?;
+    cluster.ledger.commit(promise).ok()?;
+    let view = cluster.node_mut(node)?;
+    view.place(request.weight);
+    Some(Decision { task: waiting.task, node, promise, cpu: request.weight, why })
+}
+
+/// A node that would have room if nothing were on it: the one that was kept already, or the emptiest.
+fn keep(cluster: &Cluster, request: &Request, was_held: Option<NodeId>) -> Option<NodeId> {
+    let window = request.window(cluster.ledger.now())?;
+    let suits = |node: &&NodeView| {
+        let capacity = cluster.ledger.capacity(node.id);
+        cluster.ledger.standing(node.id) == Standing::Up
+            && request.nodes.matches(&node.labels)
+            && request.amounts.iter().all(|(resource, asked)| asked <= capacity.get(resource))
+    };
+    let kept = was_held.and_then(|id| cluster.node(id)).filter(suits);
+    let emptiest = || {
+        let suiting = cluster.nodes().filter(suits);
+        suiting.min_by_key(|node| cluster.ledger.fullness(node.id, &request.shape, window))
+    };
+    kept.or_else(emptiest).map(|node| node.id)
+}

@@ -1,0 +1,133 @@
+//! Placement policies: how a node that has room is ranked for a task.
+//!
+//! A policy gives each such node a [`Score`], whose fields are compared in their order; the least is chosen. It sees the
+//! facts, the ledger and the task, and has no memory and no chance but the seed.
+
+use estimand_capacity::{Shape, Window};
+use serde::{Deserialize, Serialize};
+
+use super::cluster::{Cluster, NodeView};
+
+/// Changes when a policy decides otherwise than it did; it stands beside each decision.
+pub const POLICY_VERSION: u32 = 1;
+
+/// Full in the ledger's terms, in millionths.
+const FULL: u64 = 1_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The first node that has room and a processor that no other task is expected to use. Until there is one it waits.
+    Queue,
+    /// Any node that has room.
+    Random,
+    /// The least pressure, as it was measured last.
+    LeastPressure,
+    /// The least pressure with the task on it, corrected for what happened since it was measured.
+    #[default]
+    Estimated,
+    /// Of two nodes drawn by lot the one with less measured pressure.
+    TwoChoices,
+    /// The node that is fullest with the task on it, but not beyond what it has.
+    Pack,
+    /// The node that is emptiest with the task on it.
+    Spread,
+}
+
+impl Policy {
+    pub const ALL: [Policy; 7] = [
+        Policy::Queue,
+        Policy::Random,
+        Policy::LeastPressure,
+        Policy::Estimated,
+        Policy::TwoChoices,
+        Policy::Pack,
+        Policy::Spread,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Policy::Queue => "queue",
+            Policy::Random => "random",
+            Policy::LeastPressure => "least-pressure",
+            Policy::Estimated => "estimated",
+            Policy::TwoChoices => "two-choices",
+            Policy::Pack => "pack",
+            Policy::Spread => "spread",
+        }
+    }
+}
+
+impl std::str::FromStr for Policy {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Policy, String> {
+        Policy::ALL.into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| {
+            let known = Policy::ALL.map(Policy::as_str).join(", ");
+            format!("`{text}` is not a policy: one of {known}")
+        })
+    }
+}
+
+/// The rank of a node. The least is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Score {
+    /// Nothing is known of what the policy ranks by.
+    pub unknown: bool,
+    /// By what the policy ranks: a pressure in thousandths, or how full it is in millionths.
+    pub measure: u64,
+    /// Among equals the fewest tasks.
+    pub tasks: u32,
+    /// Makes the order total: by lot, or the nodes' own order.
+    pub preference: u64,
+}
+
+/// A task to be ranked for, and the chance that it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    pub policy: Policy,
+    pub shape: &'a Shape,
+    pub window: Window,
+    /// The processor time in thousandths that the task would take.
+    pub weight: u64,
+    /// The seed of this decision.
+    pub lot: u64,
+}
+
+/// Ranks a node that has room.
+pub fn score(question: &Question<'_>, cluster: &Cluster, node: &NodeView) -> Score {
+    let lot = mix(question.lot ^ (node.id.index() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let by = |measure: Option<u64>, tasks: u32, preference: u64| Score {
+        unknown: measure.is_none(),
+        measure: measure.unwrap_or(0),
+        tasks,
+        preference,
+    };
+    let fact = || node.pressure.fact().map(|fact| fact.thousandths);
+    let fullness = || {
+        let asked = cluster.ledger.fullness(node.id, question.shape, question.window);
+        asked.max(node.fullness(question.weight))
+    };
+    match question.policy {
+        Policy::Queue => by(Some(0), 0, node.id.index() as u64),
+        Policy::Random => by(Some(0), 0, lot),
+        Policy::LeastPressure | Policy::TwoChoices => by(fact(), 0, lot),
+        Policy::Estimated => {
+            let added = node.thousandths(question.weight);
+            by(node.pressure.estimate().map(|now| now.saturating_add(added)), node.tasks, lot)
+        }
+        // Fuller is better until it is full; then less is.
+        Policy::Pack => {
+            let full = fullness();
+            by(Some(if full <= FULL { FULL - full } else { full }), 0, node.id.index() as u64)
+        }
+        Policy::Spread => by(Some(fullness()), node.tasks, lot),
+    }
+}
+
+/// Mixes the bits of a number, the same on every machine.
+pub fn mix(number: u64) -> u64 {
+    let mut hash = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}

@@ -1,0 +1,49 @@
+//! What a task asks of the node that it will run on. Tasks with equal requests fit or wait alike.
+
+use estimand_api::selector::Selector;
+use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window};
+
+use super::cluster::CPU;
+use super::policy::Policy;
+
+/// What a task that asks for no processor time is expected to take: all of one.
+const ONE_PROCESSOR: u64 = 1000;
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub amounts: Amounts,
+    pub shape: Shape,
+    pub nodes: Selector,
+    pub policy: Policy,
+    /// How many ticks it takes at most; none if nobody knows.
+    pub ticks: Option<u64>,
+    /// The processor time in thousandths that it is expected to take.
+    pub weight: u64,
+}
+
+/// Equal for requests that fit or wait alike.
+pub type RequestKey = (Shape, String, Policy, Option<u64>);
+
+impl Request {
+    pub fn new(
+        ledger: &mut Ledger,
+        amounts: Amounts,
+        nodes: Selector,
+        policy: Policy,
+        ticks: Option<u64>,
+    ) -> Request {
+        let asked = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
+        let weight = if asked == 0 { ONE_PROCESSOR } else { asked };
+        Request { shape: ledger.shape(&amounts), amounts, nodes, policy, ticks, weight }
+    }
+
+    pub fn key(&self) -> RequestKey {
+        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks)
+    }
+
+    /// The window that it claims if it starts at `now`.
+    pub fn window(&self, now: Tick) -> Option<Window> {
+        let end = self.ticks.map_or(OPEN_END, |ticks| now.saturating_add(ticks.max(1)));
+        Window::new(now, end).ok()
+    }
+}

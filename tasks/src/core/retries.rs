@@ -1,0 +1,73 @@
+//! What follows when a task has ended or its node is lost: rules that the task's document gives.
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+
+/// How often a task that failed is run again, and after which pause: twice as long each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retries {
+    pub count: u32,
+    pub back_off: Millis,
+    pub max_back_off: Millis,
+}
+
+impl Default for Retries {
+    fn default() -> Retries {
+        Retries { count: 0, back_off: 1_000, max_back_off: 300_000 }
+    }
+}
+
+impl Retries {
+    /// The pause after so many failures before this one.
+    pub fn pause(&self, failures: u32) -> Millis {
+        let doubled = self.back_off.checked_shl(failures).filter(|pause| pause >> failures == self.back_off);
+        doubled.unwrap_or(Millis::MAX).min(self.max_back_off)
+    }
+}
+
+/// What becomes of a task whose node is lost, once nothing of it can run there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLoss {
+    /// It is run on another node. This does not count as one of its retries.
+    #[default]
+    Restart,
+    /// It has failed.
+    Fail,
+    /// It waits for its node.
+    Wait,
+}
+
+/// The end of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ending {
+    /// It ended by itself.
+    Exit(i32),
+    Signal(i32),
+    OutOfMemory,
+    /// It took longer than its `timeout`.
+    TimedOut,
+    Cancelled,
+    NodeLost,
+    ImageMissing,
+    /// The node does not allow it, or has not what it needs.
+    NotStarted(String),
+}
+
+impl Ending {
+    pub fn is_success(&self) -> bool {
+        *self == Ending::Exit(0)
+    }
+
+    /// Another run may end otherwise. An image that is missing, or a command that is not allowed, stays so.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Ending::Exit(code) => *code != 0,
+            Ending::Signal(_) | Ending::OutOfMemory | Ending::TimedOut | Ending::NodeLost => true,
+            Ending::Cancelled | Ending::ImageMissing | Ending::NotStarted(_) => false,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The states of a task, as one machine.
+//!
+//! ```text
+//!            place          accept           prepare            start
+//!   QUEUED ────────▶ PLACED ───────▶ ACCEPTED ───────▶ PREPARING ───────▶ RUNNING
+//!     ▲ ▲               │ end: a retry is left, after a pause                │
+//!     │ └───────────────┴────────────────────────────────────────────────────┤ end
+//!     │                                                                      ▼
+//!     │ lease over, onLoss: restart       cancel: from each of them   SUCCEEDED, FAILED
+//!   LOST ◀── node lost: from each         ──▶ STOPPING ── end ──▶ CANCELLED
+//!     └── node heard of: as before
+//! ```
+//!
+//! An event names the attempt that it is about. One that is repeated, or about an attempt that is over, changes nothing;
+//! one that skips states is taken, since what it says includes them. A task is never placed while an attempt may run.
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+use super::retries::{Ending, OnLoss, Retries};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    /// It waits for a node, or for the end of a pause.
+    #[default]
+    Queued,
+    /// A node is chosen, and its agent has not said yet that it has the task.
+    Placed,
+    /// Its node's agent has it.
+    Accepted,
+    /// Its image and files are made ready.
+    Preparing,
+    Running,
+    /// It was cancelled, and may still run.
+    Stopping,
+    /// Its node is not heard of.
+    Lost,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl State {
+    pub fn is_final(self) -> bool {
+        matches!(self, State::Succeeded | State::Failed | State::Cancelled)
+    }
+
+    /// Something of it may be on a node.
+    pub fn is_placed(self) -> bool {
+        !self.is_final() && self != State::Queued
+    }
+}
+
+/// The author of a transition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Actor {
+    Scheduler,
+    /// The agent of this node.
+    Agent(String),
+    User(String),
+}
+
+/// Something that happened to a task; the cause of a transition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "camelCase")]
+pub enum Event {
+    /// A node was chosen for the next attempt.
+    Place {
+        attempt: u32,
+        node: String,
+    },
+    Accept {
+        attempt: u32,
+    },
+    Prepare {
+        attempt: u32,
+    },
+    Start {
+        attempt: u32,
+    },
+    End {
+        attempt: u32,
+        ending: Ending,
+    },
+    Cancel,
+    NodeLost {
+        attempt: u32,
+    },
+    /// Its node is heard of again, and has it.
+    NodeBack {
+        attempt: u32,
+    },
+    /// Its node is lost for so long that nothing of it can run there.
+    LeaseOver {
+        attempt: u32,
+    },
+}
+
+/// The rules that a task's document gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rules {
+    pub retries: Retries,
+    pub on_loss: OnLoss,
+}
+
+/// How far a task is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    pub state: State,
+    /// 0 before it was placed first.
+    pub attempt: u32,
+    /// Where the attempt is or was.
+    pub node: Option<String>,
+    /// How the last attempt that ended did.
+    pub ending: Option<Ending>,
+    /// How many of its retries are used.
+    pub failures: u32,
+    /// It is not placed again before that.
+    pub not_before: Option<Millis>,
+    /// The state before its node was lost.
+    pub before_loss: Option<State>,
+}
+
+/// A change of a task, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    pub at: Millis,
+    pub from: State,
+    pub to: State,
+    pub cause: Event,
+    pub actor: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "attempt {given} cannot be placed: attempt {current} is {state:?}, and a task is placed only while it is queued"
+    )]
+    NotQueued { given: u32, current: u32, state: State },
+    #[error("attempt {given} was never placed; the latest is {current}")]
+    Unknown { given: u32, current: u32 },
+    #[error("it is not placed before {not_before}, and it is {at} now")]
+    TooSoon { at: Millis, not_before: Millis },
+}
+
+impl Progress {
+    /// Takes what happened. None: that was known, or is about an attempt that is over, and changes nothing.
+    pub fn apply(
+        &mut self,
+        rules: &Rules,
+        at: Millis,
+        cause: Event,
+        actor: Actor,
+    ) -> Result<Option<Transition>, Refused> {
+        let from = self.state;
+        let next = self.after(rules, at, &cause)?;
+        let Some(next) = next.filter(|next| next != self) else { return Ok(None) };
+        *self = next;
+        Ok(Some(Transition { at, from, to: self.state, cause, actor }))
+    }
+
+    /// The same as a function: the progress after an event, if that changes anything.
+    fn after(&self, rules: &Rules, at: Millis, event: &Event) -> Result<Option<Progress>, Refused> {
+        match event {
+            Event::Place { attempt, node } => self.placed(at, *attempt, node),
+            Event::Cancel => Ok(self.cancelled()),
+            Event::Accept { attempt } => self.if_current(*attempt, || self.reached(State::Accepted)),
+            Event::Prepare { attempt } => self.if_current(*attempt, || self.reached(State::Preparing)),
+            Event::Start { attempt } => self.if_current(*attempt, || self.reached(State::Running)),
+            Event::End { attempt, ending } => {
+                self.if_current(*attempt, || Some(self.ended(rules, at, ending)))
+            }
+            Event::NodeLost { attempt } => self.if_current(*attempt, || {
+                let lost = Progress { state: State::Lost, before_loss: Some(self.state), ..self.clone() };
+                (self.state != State::Lost).then_some(lost)
+            }),
+            Event::NodeBack { attempt } => self.if_current(*attempt, || {
+                let state = self.before_loss?;
+                Some(Progress { state, before_loss: None, ..self.clone() })
+            }),
+            Event::LeaseOver { attempt } => self.if_current(*attempt, || self.lease_over(rules)),
+        }
+    }
+
+    fn placed(&self, at: Millis, attempt: u32, node: &str) -> Result<Option<Progress>, Refused> {
+        if attempt <= self.attempt {
+            return Ok(None);
+        }
+        if self.state != State::Queued || attempt != self.attempt + 1 {
+            return Err(Refused::NotQueued { given: attempt, current: self.attempt, state: self.state });
+        }
+        if let Some(not_before) = self.not_before.filter(|not_before| at < *not_before) {
+            return Err(Refused::TooSoon { at, not_before });
+        }
+        let node = Some(node.to_owned());
+        Ok(Some(Progress { state: State::Placed, attempt, node, not_before: None, ..self.clone() }))
+    }
+
+    /// What an event about an attempt does, if that attempt is under way.
+    fn if_current(
+        &self,
+        attempt: u32,
+        next: impl FnOnce() -> Option<Progress>,
+    ) -> Result<Option<Progress>, Refused> {
+        if attempt > self.attempt || attempt == 0 {
+            return Err(Refused::Unknown { given: attempt, current: self.attempt });
+        }
+        Ok(if attempt == self.attempt && self.state.is_placed() { next() } else { None })
+    }
+
+    /// It is at least as far as that. Its node says so, so the node is not lost.
+    fn reached(&self, state: State) -> Option<Progress> {
+        let now = self.before_loss.unwrap_or(self.state);
+        let state = if now == State::Stopping { now } else { now.max(state) };
+        Some(Progress { state, before_loss: None, ..self.clone() })
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.before_loss.unwrap_or(self.state) == State::Stopping
+    }
+
+    fn cancelled(&self) -> Option<Progress> {
+        match self.state {
+            State::Queued => {
+                let ending = Some(Ending::Cancelled);
+                Some(Progress { state: State::Cancelled, ending, not_before: None, ..self.clone() })
+            }
+            State::Lost => Some(Progress { before_loss: Some(State::Stopping), ..self.clone() }),
+            state if state.is_final() => None,
+            _ => Some(Progress { state: State::Stopping, ..self.clone() }),
+        }
+    }
+
+    fn ended(&self, rules: &Rules, at: Millis, ending: &Ending) -> Progress {
+        let mut next = Progress { ending: Some(ending.clone()), before_loss: None, ..self.clone() };
+        let may_retry = ending.may_pass() && self.failures < rules.retries.count;
+        next.state = match ending {
+            // It was done before it could be stopped.
+            ending if ending.is_success() => State::Succeeded,
+            Ending::Cancelled => State::Cancelled,
+            _ if self.is_stopping() => State::Cancelled,
+            _ if may_retry => State::Queued,
+            _ => State::Failed,
+        };
+        if next.state == State::Queued {
+            next.not_before = Some(at.saturating_add(rules.retries.pause(self.failures)));
+            next.failures += 1;
+        }
+        next
+    }
+
+    fn lease_over(&self, rules: &Rules) -> Option<Progress> {
+        if self.state != State::Lost {
+            return None;
+        }
+        let state = match rules.on_loss {
+            _ if self.is_stopping() => State::Cancelled,
+            OnLoss::Restart => State::Queued,
+            OnLoss::Fail => State::Failed,
+            OnLoss::Wait => return None,
+        };
+        Some(Progress { state, ending: Some(Ending::NodeLost), before_loss: None, ..self.clone() })
+    }
+}

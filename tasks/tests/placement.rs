@@ -1,0 +1,225 @@
+//! Placement over queue, ledger and facts: each policy, priority with age, and what is said of a task that fits nowhere.
+
+#![allow(clippy::unwrap_used)]
+
+use estimand_api::labels::LabelMap;
+use estimand_api::selector::Selector;
+use estimand_capacity::{Amounts, Ledger, Resource};
+use estimand_tasks::core::cluster::Cluster;
+use estimand_tasks::core::decision::Decision;
+use estimand_tasks::core::fit::misfit;
+use estimand_tasks::core::planner::{PATIENCE, place_waiting};
+use estimand_tasks::core::policy::Policy;
+use estimand_tasks::core::pressure::Pressure;
+use estimand_tasks::core::queue::{AGEING, Queue, TaskNumber};
+use estimand_tasks::core::request::Request;
+use proptest::prelude::*;
+
+fn amounts(of: &[(&str, u64)]) -> Amounts {
+    of.iter().map(|(name, amount)| (Resource::parse(name).unwrap(), *amount)).collect()
+}
+
+/// Nodes with these processors, each with its number as the label `n`.
+fn cluster(processors: &[u64]) -> Cluster {
+    let mut cluster = Cluster::new(Ledger::new(0));
+    for (number, cpu) in processors.iter().enumerate() {
+        let labels = LabelMap::from([("n".to_owned(), number.to_string())]);
+        cluster.set_node(&format!("n{number}"), labels, &amounts(&[("cpu", cpu * 1000)]));
+    }
+    cluster
+}
+
+fn request(cluster: &mut Cluster, cpu: u64, policy: Policy) -> Request {
+    let nodes = Selector::default();
+    Request::new(&mut cluster.ledger, amounts(&[("cpu", cpu)]), nodes, policy, None)
+}
+
+fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
+    for (number, thousandths) in thousandths.iter().enumerate() {
+        let id = cluster.ledger.node(&format!("n{number}")).unwrap();
+        let fact = Pressure { thousandths: *thousandths, measured_at: at, revision: at + number as u64 };
+        cluster.node_mut(id).unwrap().pressure.learn(fact);
+    }
+}
+
+/// The task is done.
+fn end(cluster: &mut Cluster, decision: &Decision, at: u64) {
+    cluster.ledger.release(decision.promise).unwrap();
+    let node = cluster.node_mut(decision.node).unwrap();
+    node.start(at, decision.cpu);
+    node.leave(at, decision.cpu, true);
+}
+
+fn names(decisions: &[Decision]) -> Vec<(u64, &str)> {
+    decisions.iter().map(|decision| (decision.task.0, &*decision.why.chosen.node)).collect()
+}
+
+/// The nodes that five tasks get.
+fn five(policy: Policy, pressures: &[u64]) -> Vec<String> {
+    let (mut cluster, mut queue) = (cluster(&[8, 4, 8]), Queue::default());
+    facts(&mut cluster, pressures, 1);
+    let request = request(&mut cluster, 1000, policy);
+    (0..5).for_each(|task| queue.push(TaskNumber(task), 2, 0, &request));
+    let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
+    names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect()
+}
+
+#[test]
+fn each_policy_ranks_by_its_own() {
+    assert_eq!(five(Policy::Queue, &[900, 0, 0]), ["n0"; 5]);
+    assert_eq!(
+        five(Policy::LeastPressure, &[900, 100, 500])[..4],
+        ["n1"; 4],
+        "as it was measured, whatever was placed"
+    );
+    // Each task adds 125 to n0 and n2, and 250 to n1, which has half the processors.
+    assert_eq!(five(Policy::Estimated, &[300, 0, 1000]), ["n1", "n0", "n1", "n0", "n0"]);
+    assert_eq!(five(Policy::Pack, &[0, 0, 0]), ["n1", "n1", "n1", "n1", "n0"]);
+    let mut spread = five(Policy::Spread, &[0, 0, 0]);
+    spread.sort();
+    assert_eq!(spread, ["n0", "n0", "n1", "n2", "n2"]);
+    let random = five(Policy::Random, &[0, 0, 0]);
+    assert_eq!(random, five(Policy::Random, &[900, 900, 900]), "the same seed draws the same");
+    assert!(random.iter().any(|node| *node != random[0]));
+}
+
+#[test]
+fn work_that_asks_for_nothing_still_takes_a_processor() {
+    let place = |policy: Policy| {
+        let (mut cluster, mut queue) = (cluster(&[2, 1]), Queue::default());
+        let nodes = Selector::default();
+        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, policy, None);
+        (0..5).for_each(|task| queue.push(TaskNumber(task), 0, 0, &request));
+        let decisions = place_waiting(&mut cluster, &mut queue, 0, 0);
+        let nodes: Vec<String> = names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect();
+        if let Some(first) = decisions.first() {
+            end(&mut cluster, first, 1);
+        }
+        (nodes, place_waiting(&mut cluster, &mut queue, 2, 0).len())
+    };
+    let (nodes, next) = place(Policy::Queue);
+    assert_eq!(
+        (nodes.as_slice(), next),
+        (["n0", "n0", "n1"].map(String::from).as_slice(), 1),
+        "one is free again"
+    );
+    assert_eq!(place(Policy::Pack).0, ["n1", "n0", "n0", "n0", "n0"], "beyond full the least overfull");
+}
+
+#[test]
+fn a_node_of_which_nothing_is_known_comes_last() {
+    let (mut cluster, mut queue) = (cluster(&[4, 4]), Queue::default());
+    facts(&mut cluster, &[9000], 1);
+    let request = request(&mut cluster, 1000, Policy::Estimated);
+    queue.push(TaskNumber(1), 0, 0, &request);
+    let decisions = place_waiting(&mut cluster, &mut queue, 2, 0);
+    let why = &decisions[0].why;
+    assert_eq!((&*why.chosen.node, why.nodes, &*why.others[0].node), ("n0", 2, "n1"));
+    assert_eq!(why.chosen.fact.unwrap().revision, 1);
+    assert!(why.others[0].score.unknown && why.chosen.score < why.others[0].score);
+}
+
+#[test]
+fn priority_counts_and_so_does_age() {
+    let (mut cluster, mut queue) = (cluster(&[1]), Queue::default());
+    let request = request(&mut cluster, 1000, Policy::Queue);
+    queue.push(TaskNumber(1), 0, 0, &request);
+    queue.push(TaskNumber(2), 1, 2, &request);
+    queue.push(TaskNumber(3), AGEING * 3, 2, &request);
+    let mut order = Vec::new();
+    for now in 0..3 {
+        let decisions = place_waiting(&mut cluster, &mut queue, now, 0);
+        assert_eq!(decisions.len(), 1, "there is room for one");
+        order.push(decisions[0].task.0);
+        end(&mut cluster, &decisions[0], now);
+    }
+    assert_eq!(order, [2, 1, 3], "the third has waited too little for its priority");
+    assert!(queue.is_empty() && !queue.remove(TaskNumber(1)));
+}
+
+#[test]
+fn a_large_task_is_not_kept_out_for_ever() {
+    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
+    let small = request(&mut cluster, 1000, Policy::Queue);
+    let large = request(&mut cluster, 4000, Policy::Queue);
+    queue.push(TaskNumber(0), 0, 0, &small);
+    let first = place_waiting(&mut cluster, &mut queue, 0, 0);
+    queue.push(TaskNumber(1), 1, 0, &large);
+    assert!(place_waiting(&mut cluster, &mut queue, 1, 0).is_empty());
+    queue.push(TaskNumber(2), 2, 0, &small);
+    let second = place_waiting(&mut cluster, &mut queue, 2, 0);
+    assert_eq!(names(&second), [(2, "n0")], "so far it may pass by");
+    queue.push(TaskNumber(3), PATIENCE, 0, &small);
+    assert!(place_waiting(&mut cluster, &mut queue, PATIENCE + 1, 0).is_empty(), "the node is kept");
+    for ended in first.iter().chain(&second) {
+        end(&mut cluster, ended, PATIENCE);
+    }
+    let third = place_waiting(&mut cluster, &mut queue, PATIENCE + 2, 0);
+    assert_eq!(names(&third), [(1, "n0")]);
+    end(&mut cluster, &third[0], PATIENCE + 2);
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, PATIENCE + 3, 0)), [(3, "n0")]);
+}
+
+#[test]
+fn a_task_that_fits_nowhere_is_told_why() {
+    let mut cluster = cluster(&[2, 8]);
+    let (mut check, mut nodes) = (Vec::new(), LabelMap::new());
+    nodes.insert("disk".to_owned(), String::new());
+    cluster.set_node("g", nodes, &amounts(&[("cpu", 1000), ("gpu", 1)]));
+    let mut why = |of: &[(&str, u64)], nodes: &str| {
+        let nodes = nodes.parse().unwrap();
+        let request = Request::new(&mut cluster.ledger, amounts(of), nodes, Policy::Queue, None);
+        check.push(misfit(&cluster, &request).map(|misfit| misfit.to_string()));
+    };
+    why(&[("gpu", 2)], "");
+    why(&[("cpu", 4000), ("gpu", 1)], "");
+    why(&[("cpu", 4000)], "disk");
+    why(&[("cpu", 1)], "zone=z");
+    why(&[("cpu", 8000)], "");
+    let said: Vec<&str> = check.iter().map(|misfit| misfit.as_deref().unwrap_or("fits")).collect();
+    assert_eq!(
+        said,
+        [
+            "needs gpu:2; the most any node has is 1",
+            "needs cpu:4000, gpu:1; no node has all of them",
+            "needs cpu:4000; the most any node has is 1000",
+            "needs a node with the labels `zone=z`; no node has them",
+            "fits",
+        ]
+    );
+}
+
+proptest! {
+    /// A pass that looks only at what changed places the same as one that looks at everything.
+    #[test]
+    fn what_waits_is_placed_as_soon_as_there_is_room(
+        steps in proptest::collection::vec((0..3_usize, 0..4_u64, 0..7_usize), 1..60),
+    ) {
+        let (mut cluster, mut queue) = (cluster(&[3, 2, 1]), Queue::default());
+        let mut running: Vec<Decision> = Vec::new();
+        for (now, (step, size, which)) in steps.into_iter().enumerate() {
+            let now = now as u64;
+            if step > 0 {
+                let request = request(&mut cluster, 1000 * size, Policy::ALL[which]);
+                queue.push(TaskNumber(now), now, size as i32, &request);
+            } else if !running.is_empty() {
+                let ended = running.swap_remove(which % running.len());
+                end(&mut cluster, &ended, now);
+            }
+            running.extend(place_waiting(&mut cluster, &mut queue, now, 1));
+            // Whatever still waits has no room anywhere.
+            for size in 0..4 {
+                for policy in Policy::ALL {
+                    let request = request(&mut cluster, 1000 * size, policy);
+                    let window = request.window(cluster.ledger.now()).unwrap();
+                    let free = |cpu| policy != Policy::Queue || cpu;
+                    let fits = cluster.nodes().any(|node| {
+                        let free = free(node.is_free_for(request.weight));
+                        free && cluster.ledger.fits(node.id, &request.shape, window)
+                    });
+                    prop_assert!(!fits || queue.waiting_like(&request) == 0, "{size} {policy:?}");
+                }
+            }
+        }
+    }
+}

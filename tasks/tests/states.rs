@@ -1,0 +1,160 @@
+//! The machine of a task's states: each way through it by hand, then any events in any order.
+
+#![allow(clippy::unwrap_used)]
+
+use estimand_tasks::core::retries::{Ending, OnLoss, Retries};
+use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State};
+use proptest::prelude::*;
+
+fn rules(retries: u32, on_loss: OnLoss) -> Rules {
+    Rules { retries: Retries { count: retries, ..Retries::default() }, on_loss }
+}
+
+fn place(attempt: u32) -> Event {
+    Event::Place { attempt, node: format!("n{attempt}") }
+}
+
+fn end(attempt: u32, ending: Ending) -> Event {
+    Event::End { attempt, ending }
+}
+
+/// Applies events a minute apart.
+fn after(rules: Rules, events: &[Event]) -> Progress {
+    let mut progress = Progress::default();
+    for (at, event) in events.iter().enumerate() {
+        progress.apply(&rules, at as u64 * 60_000, event.clone(), Actor::Scheduler).unwrap();
+    }
+    progress
+}
+
+#[track_caller]
+fn check(rules: Rules, events: &[Event], state: State, ending: Option<Ending>) {
+    let progress = after(rules, events);
+    assert_eq!((progress.state, progress.ending), (state, ending), "{events:?}");
+}
+
+#[test]
+fn endings_are_told_apart() {
+    let once = rules(0, OnLoss::Restart);
+    let run = |ending: Ending| [place(1), Event::Start { attempt: 1 }, end(1, ending)];
+    check(once, &run(Ending::Exit(0)), State::Succeeded, Some(Ending::Exit(0)));
+    let failures = [
+        Ending::Exit(3),
+        Ending::Signal(9),
+        Ending::OutOfMemory,
+        Ending::TimedOut,
+        Ending::ImageMissing,
+        Ending::NotStarted("`rm` is not allowed here".into()),
+    ];
+    for ending in failures {
+        check(once, &run(ending.clone()), State::Failed, Some(ending));
+    }
+    check(once, &run(Ending::Cancelled), State::Cancelled, Some(Ending::Cancelled));
+}
+
+#[test]
+fn a_failure_is_tried_again_after_a_pause_and_not_for_ever() {
+    let rules = rules(2, OnLoss::Restart);
+    let mut progress = after(rules, &[place(1), end(1, Ending::Exit(1))]);
+    assert_eq!((progress.state, progress.not_before), (State::Queued, Some(61_000)));
+    let refused = progress.apply(&rules, 60_500, place(2), Actor::Scheduler).unwrap_err();
+    assert_eq!(refused, Refused::TooSoon { at: 60_500, not_before: 61_000 });
+    let failing = |attempt| [place(attempt), end(attempt, Ending::Signal(6))];
+    let events: Vec<Event> = (1..=3).flat_map(failing).collect();
+    check(rules, &events, State::Failed, Some(Ending::Signal(6)));
+    check(rules, &[place(1), end(1, Ending::ImageMissing)], State::Failed, Some(Ending::ImageMissing));
+    let pauses: Vec<u64> = [0, 1, 8, 9, 63, 64, u32::MAX].map(|n| rules.retries.pause(n)).to_vec();
+    assert_eq!(pauses, [1_000, 2_000, 256_000, 300_000, 300_000, 300_000, 300_000]);
+}
+
+#[test]
+fn a_cancelled_task_stops_wherever_it_is() {
+    let rules = rules(5, OnLoss::Restart);
+    let steps =
+        [place(1), Event::Accept { attempt: 1 }, Event::Prepare { attempt: 1 }, Event::Start { attempt: 1 }];
+    check(rules, &[Event::Cancel, Event::Cancel], State::Cancelled, Some(Ending::Cancelled));
+    for reached in 1..=steps.len() {
+        let mut events = steps[..reached].to_vec();
+        events.extend([Event::Cancel, Event::Start { attempt: 1 }]);
+        check(rules, &events, State::Stopping, None);
+        events.push(end(1, Ending::Signal(15)));
+        check(rules, &events, State::Cancelled, Some(Ending::Signal(15)));
+    }
+    let done = [place(1), Event::Cancel, end(1, Ending::Exit(0))];
+    check(rules, &done, State::Succeeded, Some(Ending::Exit(0)));
+    let lost = [place(1), Event::NodeLost { attempt: 1 }, Event::Cancel, Event::LeaseOver { attempt: 1 }];
+    check(rules, &lost, State::Cancelled, Some(Ending::NodeLost));
+}
+
+#[test]
+fn a_lost_node_s_task_goes_on_there_or_elsewhere_and_never_both() {
+    let lost = [place(1), Event::Start { attempt: 1 }, Event::NodeLost { attempt: 1 }];
+    let mut progress = after(rules(0, OnLoss::Restart), &lost);
+    let early = progress.apply(&rules(0, OnLoss::Restart), 0, place(2), Actor::Scheduler);
+    assert_eq!(early, Err(Refused::NotQueued { given: 2, current: 1, state: State::Lost }));
+    let with = |last: Event| [lost.to_vec(), vec![last]].concat();
+    let over = || with(Event::LeaseOver { attempt: 1 });
+    check(rules(0, OnLoss::Restart), &over(), State::Queued, Some(Ending::NodeLost));
+    check(rules(9, OnLoss::Fail), &over(), State::Failed, Some(Ending::NodeLost));
+    check(rules(9, OnLoss::Wait), &over(), State::Lost, None);
+    check(rules(0, OnLoss::Fail), &with(Event::NodeBack { attempt: 1 }), State::Running, None);
+    check(rules(0, OnLoss::Fail), &with(end(1, Ending::Exit(0))), State::Succeeded, Some(Ending::Exit(0)));
+    assert_eq!(after(rules(0, OnLoss::Restart), &over()).failures, 0, "a loss is no failure of the task");
+}
+
+#[test]
+fn the_wire_has_the_paper_s_words() {
+    let text = serde_json::to_string(&[State::Accepted, State::Preparing]).unwrap();
+    assert_eq!(text, r#"["ACCEPTED","PREPARING"]"#);
+    let event = serde_json::to_string(&end(1, Ending::Exit(3))).unwrap();
+    assert_eq!(event, r#"{"event":"end","attempt":1,"ending":{"exit":3}}"#);
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let attempt = || 0..5_u32;
+    let ending = prop_oneof![
+        Just(Ending::Exit(0)),
+        Just(Ending::Exit(1)),
+        Just(Ending::Signal(9)),
+        Just(Ending::Cancelled),
+        Just(Ending::ImageMissing)
+    ];
+    prop_oneof![
+        3 => attempt().prop_map(place),
+        2 => attempt().prop_map(|attempt| Event::Accept { attempt }),
+        2 => attempt().prop_map(|attempt| Event::Start { attempt }),
+        2 => (attempt(), ending).prop_map(|(attempt, ending)| end(attempt, ending)),
+        1 => Just(Event::Cancel),
+        2 => attempt().prop_map(|attempt| Event::NodeLost { attempt }),
+        1 => attempt().prop_map(|attempt| Event::NodeBack { attempt }),
+        1 => attempt().prop_map(|attempt| Event::LeaseOver { attempt }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn events_in_any_order_start_a_task_as_often_as_its_rules_say(
+        events in proptest::collection::vec(event(), 0..80), retries in 0..3_u32,
+        on_loss in prop_oneof![Just(OnLoss::Restart), Just(OnLoss::Fail), Just(OnLoss::Wait)],
+    ) {
+        let rules = rules(retries, on_loss);
+        let mut progress = Progress::default();
+        let (mut placed, mut restarted) = (0, 0);
+        for (at, event) in events.iter().enumerate() {
+            let (before, at) = (progress.clone(), at as u64 * 1_000_000);
+            let transition = progress.apply(&rules, at, event.clone(), Actor::Scheduler).unwrap_or(None);
+            prop_assert_eq!(transition.is_none(), progress == before);
+            prop_assert!(!before.state.is_final() || progress == before, "an end is final");
+            if progress.attempt > before.attempt {
+                prop_assert_eq!((before.state, progress.attempt), (State::Queued, before.attempt + 1));
+                placed += 1;
+            }
+            restarted += u32::from(before.state == State::Lost && progress.state == State::Queued && progress.failures == before.failures);
+            let again = progress.clone();
+            let _ = progress.apply(&rules, at, event.clone(), Actor::Scheduler);
+            prop_assert_eq!(&progress, &again, "what is said twice is the same");
+        }
+        prop_assert!(placed <= 1 + retries + restarted);
+        prop_assert!(on_loss == OnLoss::Restart || restarted == 0);
+    }
+}

@@ -27,6 +27,7 @@ mod place;
 mod scheduler;
 mod serve;
 mod settings;
+mod simulate;
 mod telemetry;
 mod tls;
 
@@ -48,6 +49,10 @@ fn main() -> ExitCode {
         Command::Collect(mut args) => {
             args.json |= remote.json;
             finish(collect::collect(&args))
+        }
+        Command::Simulate(mut args) => {
+            args.json |= remote.json;
+            finish(simulate::simulate(&args))
         }
         Command::Pki(args) => {
             Cli::refuse_remote(&remote);

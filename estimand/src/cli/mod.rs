@@ -15,6 +15,7 @@ pub mod job;
 pub mod partition;
 pub mod pki;
 pub mod services;
+pub mod simulate;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -25,10 +26,10 @@ use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
 use services::{RegistryArgs, ServiceArgs};
+use simulate::SimulateArgs;
 
 const AFTER_HELP: &str = "\
 `estimand COMMAND --help` says more about each command.
-
 Exit codes: 0 done; 1 failed otherwise; 2 wrong usage; 3 no such thing; 4 conflict with what is
 there; 5 input refused; 6 service unreachable or not ready.";
 
@@ -60,6 +61,8 @@ pub enum Command {
     Scheduler(SchedulerCommand),
     /// Measure this machine, once, without any service
     Collect(CollectArgs),
+    /// Compare placement policies under a virtual clock, without any service
+    Simulate(SimulateArgs),
     /// Make an authority, and certificates for services, operators and nodes
     Pki(PkiArgs),
     /// Print a script that completes commands in your shell

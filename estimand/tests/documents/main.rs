@@ -77,12 +77,18 @@ fn commands_of_the_scheduler_demo_print_the_output_shown() {
     check("scheduler-demo/README.md");
 }
 
-const TYPED: [&str; 7] = [
+#[test]
+fn commands_of_simulate_print_the_output_shown() {
+    check("docs/simulate.md");
+}
+
+const TYPED: [&str; 8] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
     "docs/cluster.md",
     "docs/running.md",
+    "docs/simulate.md",
     "processors/README.md",
     "scheduler-demo/README.md",
 ];

@@ -1,0 +1,61 @@
+//! The command that simulates placement without any service.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use estimand_tasks::core::policy::Policy;
+
+const EXAMPLES: &str = "\
+Tasks of generated load take one processor each and ask for nothing, so they share the processors of their
+node. A trace is in the standard workload format, or has JSON lines: {\"at\": 0, \"service\": 4000,
+\"resources\": {\"cpu\": 1000}} for a task, in milliseconds and thousandths of a processor, and {\"node\": \"n1\",
+\"lostAt\": 60000, \"backAt\": 90000} for a node that is lost.
+
+Examples:
+  estimand simulate
+  estimand simulate --policy estimated,random --load 0.5,0.9 --tasks 20000
+  estimand simulate --trace KTH-SP2.swf --nodes 100 --processors 1 --policy pack --log events.jsonl";
+
+// Simulates placement.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SimulateArgs {
+    /// The policies to compare, with commas between them; by default all
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    pub policy: Vec<Policy>,
+    /// How many nodes there are
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub nodes: u64,
+    /// How many processors each of them has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub processors: u64,
+    /// The part of the time in which the generated tasks would keep all processors busy; several with commas
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', default_value = "0.5,0.8,0.9", value_parser = load)]
+    pub load: Vec<f64>,
+    /// How many tasks are generated for each seed
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub tasks: u64,
+    /// How long a generated task takes on average, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub service: u32,
+    /// How often everything is simulated, each time with other chances
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
+    /// The seconds between two measurements of the pressure
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub facts_every: u32,
+    /// Simulate the tasks of this file, instead of generated ones
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "tasks", "service"])]
+    pub trace: Option<PathBuf>,
+    /// Write every event into this file, as JSON lines; for one policy, one load and one seed
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Print JSON, on one line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse::<f64>().ok().filter(|load| *load > 0.0 && *load <= 10.0);
+    load.ok_or("expected a number above 0 and at most 10, such as 0.9".to_owned())
+}

@@ -1,0 +1,17 @@
+//! Placement under a virtual clock: the policies, the queue, the machine of states and the ledger are those of
+//! `estimand-tasks` and `estimand-capacity`, called as a service calls them; only time and nodes are made up.
+//!
+//! The same input and seed give the same events. What happens is written as one log of events, which can be replayed.
+
+mod chance;
+mod engine;
+mod log;
+mod node;
+mod report;
+mod study;
+pub mod trace;
+
+pub use engine::{Outcome, Setup, SimulationError, simulate};
+pub use log::{Entry, ReplayError, replay};
+pub use report::{Summary, summary, table};
+pub use study::{Study, nodes_of, poisson};

@@ -1,0 +1,63 @@
+//! A study: the same load or trace under several policies.
+
+use estimand_capacity::{Amounts, Resource};
+use estimand_tasks::core::Millis;
+use estimand_tasks::core::policy::Policy;
+
+use crate::chance::Chance;
+use crate::engine::{Outcome, Setup, SimulationError, simulate};
+use crate::log::Entry;
+use crate::report::{Summary, summary};
+use crate::trace::{Trace, TraceTask};
+
+#[derive(Debug, Clone)]
+pub struct Study {
+    pub policies: Vec<Policy>,
+    pub nodes: Vec<(String, Amounts)>,
+    pub facts_every: Millis,
+    pub seeds: u64,
+}
+
+/// So many nodes with so many processors each, and memory if it is to be counted.
+pub fn nodes_of(count: usize, processors: u64, memory: Option<u64>) -> Vec<(String, Amounts)> {
+    let amounts = [("cpu", processors.saturating_mul(1000)), ("memory", memory.unwrap_or(u64::MAX))];
+    let capacity: Amounts =
+        amounts.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount))).collect();
+    (1..=count).map(|number| (format!("n{number}"), capacity.clone())).collect()
+}
+
+/// Tasks that ask for nothing and take a processor each: their times of arrival make a Poisson process, their lengths are
+/// exponential, and together they keep the processors busy for this part of the time.
+pub fn poisson(tasks: usize, processors: u64, load: f64, mean_service: Millis, seed: u64) -> Trace {
+    let mut chance = Chance::new(seed);
+    let between = mean_service as f64 / (load * processors as f64);
+    let mut at = 0.0;
+    let tasks = (0..tasks).map(|_| {
+        at += chance.exponential(between);
+        let service = chance.exponential(mean_service as f64).ceil() as Millis;
+        TraceTask { at: at as Millis, service, resources: Amounts::default(), priority: 0 }
+    });
+    Trace { tasks: tasks.collect(), losses: Vec::new() }
+}
+
+impl Study {
+    /// Each policy on each trace, which differ in their seed only.
+    pub fn of(
+        &self,
+        load: Option<f64>,
+        traces: &dyn Fn(u64) -> Trace,
+        log: &mut dyn FnMut(&Entry),
+    ) -> Result<Vec<Summary>, SimulationError> {
+        let mut summaries = Vec::new();
+        for policy in &self.policies {
+            let mut outcomes: Vec<Outcome> = Vec::new();
+            for seed in 0..self.seeds {
+                let setup =
+                    Setup { nodes: self.nodes.clone(), policy: *policy, facts_every: self.facts_every, seed };
+                outcomes.push(simulate(&setup, &traces(seed), log)?);
+            }
+            summaries.push(summary(policy.as_str(), load, &outcomes));
+        }
+        Ok(summaries)
+    }
+}

@@ -1,0 +1,150 @@
+//! Simulations: what the figures say, what the log replays to, losses, and traces.
+
+#![allow(clippy::unwrap_used)]
+
+use estimand_capacity::{Amounts, Resource};
+use estimand_simulate::trace::{Loss, Trace, TraceTask};
+use estimand_simulate::{Entry, Outcome, Setup, Study, nodes_of, poisson, replay, simulate};
+use estimand_tasks::core::policy::Policy;
+use estimand_tasks::core::queue::TaskNumber;
+use estimand_tasks::core::state::{Event, Rules, State};
+
+fn setup(nodes: usize, processors: u64, policy: Policy) -> Setup {
+    Setup { nodes: nodes_of(nodes, processors, None), policy, facts_every: 5_000, seed: 3 }
+}
+
+fn cpu(thousandths: u64) -> Amounts {
+    [(Resource::parse("cpu").unwrap(), thousandths)].into_iter().collect()
+}
+
+fn task(at: u64, service: u64, thousandths: u64) -> TraceTask {
+    TraceTask { at, service, resources: cpu(thousandths), priority: 0 }
+}
+
+fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
+    let mut log = String::new();
+    let outcome = simulate(setup, trace, &mut |entry| {
+        log += &serde_json::to_string(entry).unwrap();
+        log.push('\n');
+    });
+    (outcome.unwrap(), log)
+}
+
+/// The set-up that the figures are compared in: 8 nodes, Poisson arrivals, exponential service of 4 s, facts every 5 s.
+fn mean_response(policy: Policy, load: f64) -> f64 {
+    let study = Study { policies: vec![policy], nodes: nodes_of(8, 1, None), facts_every: 5_000, seeds: 10 };
+    let summaries = study.of(Some(load), &|seed| poisson(2_000, 8, load, 4_000, seed), &mut |_| {}).unwrap();
+    summaries[0].mean_response
+}
+
+#[test]
+fn the_estimate_is_ahead_of_what_was_measured_elsewhere() {
+    for (load, random_elsewhere, corrected_elsewhere) in [(0.5, 7.8, 4.7), (0.8, 18.1, 7.0), (0.9, 30.9, 9.4)]
+    {
+        let [random, stale, two, estimated] =
+            [Policy::Random, Policy::LeastPressure, Policy::TwoChoices, Policy::Estimated]
+                .map(|policy| mean_response(policy, load));
+        assert!(
+            (random / random_elsewhere - 1.0).abs() < 0.2,
+            "{random} is another set-up than {random_elsewhere}"
+        );
+        assert!(estimated <= corrected_elsewhere, "{estimated} at {load}");
+        assert!(estimated < 0.76 * random, "{estimated} and {random} at {load}");
+        assert!(
+            estimated < stale.min(two) && stale.max(two) < random,
+            "{estimated} {stale} {two} {random} at {load}"
+        );
+    }
+}
+
+#[test]
+fn one_node_shares_its_processor() {
+    // Two at once take twice as long; the second has half of its work left when the first is done.
+    let trace = Trace { tasks: vec![task(0, 1_000, 0), task(0, 2_000, 0)], losses: Vec::new() };
+    let (outcome, _) = run(&setup(1, 1, Policy::Random), &trace);
+    assert_eq!(outcome.responses, [2_000, 3_000]);
+    assert!((outcome.utilization - 1.0).abs() < 1e-9);
+    // What asks for processors gets them, and waits until they are free.
+    let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(0, 2_000, 1_000)], losses: Vec::new() };
+    let (outcome, _) = run(&setup(1, 1, Policy::Queue), &trace);
+    assert_eq!((outcome.responses, outcome.waits), (vec![1_000, 3_000], vec![0, 1_000]));
+}
+
+#[test]
+fn the_same_input_is_the_same_log_and_the_log_replays_to_the_same_states() {
+    let mut trace = poisson(500, 4, 0.9, 4_000, 1);
+    trace.losses.push(Loss { node: "n2".to_owned(), lost_at: 60_000, back_at: Some(90_000) });
+    let setup = setup(4, 1, Policy::Estimated);
+    let (outcome, log) = run(&setup, &trace);
+    assert_eq!((&outcome, &log), (&run(&setup, &trace).0, &run(&setup, &trace).1));
+    let states = replay(&log, &Rules::default()).unwrap();
+    assert_eq!(states.into_values().collect::<Vec<_>>(), outcome.states);
+    assert!(outcome.states.iter().all(|progress| progress.state == State::Succeeded));
+    assert!(outcome.restarts > 0, "something ran on the lost node");
+    let again = outcome.states.iter().filter(|progress| progress.attempt > 1).count();
+    assert_eq!(again, outcome.restarts);
+    let torn = log.replacen("SUCCEEDED", "FAILED", 1);
+    assert!(replay(&torn, &Rules::default()).unwrap_err().message.contains("and not Failed"));
+}
+
+#[test]
+fn each_placement_says_why() {
+    let trace = poisson(50, 3, 0.8, 4_000, 1);
+    let (_, log) = run(&setup(3, 1, Policy::Estimated), &trace);
+    let mut placements = 0;
+    for line in log.lines() {
+        let Entry::Transition { transition, why, .. } = serde_json::from_str(line).unwrap() else { continue };
+        let Event::Place { node, .. } = transition.cause else { continue };
+        let why = why.unwrap();
+        assert_eq!((*node).to_owned(), why.chosen.node.to_string());
+        assert_eq!((why.policy, why.nodes, why.others.len()), (Policy::Estimated, 3, 2));
+        assert!(why.others.iter().all(|other| why.chosen.score < other.score && other.fact.is_some()));
+        placements += 1;
+    }
+    assert_eq!(placements, 50);
+}
+
+#[test]
+fn nothing_runs_on_a_node_that_is_lost_for_good() {
+    let losses = vec![Loss { node: "n1".to_owned(), lost_at: 500, back_at: None }];
+    let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(600, 1_000, 1_000)], losses };
+    let (outcome, log) = run(&setup(1, 1, Policy::Queue), &trace);
+    assert_eq!((outcome.waiting, outcome.responses.len()), (2, 0));
+    assert_eq!(replay(&log, &Rules::default()).unwrap()[&TaskNumber(0)].state, State::Queued);
+    let unknown = vec![Loss { node: "n9".to_owned(), lost_at: 0, back_at: None }];
+    let trace = Trace { tasks: Vec::new(), losses: unknown };
+    assert!(simulate(&setup(1, 1, Policy::Queue), &trace, &mut |_| {}).is_err());
+}
+
+#[test]
+fn a_job_of_the_standard_workload_format_is_a_task() {
+    let text = "; Version: 2.2\n\
+        1 0 5 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n\
+        2 3 -1 -1 4 -1 -1 4 20 -1 0 1 1 1 1 -1 -1 -1\n\
+        3 7 -1 1.5 -1 -1 64 3 20 128 1 1 1 1 1 -1 -1 -1 ; the third\n";
+    let trace = Trace::parse(text).unwrap();
+    let memory = Resource::parse("memory").unwrap();
+    assert_eq!(trace.tasks.len(), 2, "the second never ran");
+    assert_eq!(trace.tasks[0], task(0, 10_000, 2_000));
+    assert_eq!((trace.tasks[1].at, trace.tasks[1].service), (7_000, 1_500));
+    assert_eq!(trace.tasks[1].resources.get(&memory), 3 * 128 * 1024);
+    let (outcome, _) = run(&setup(2, 2, Policy::Pack), &trace);
+    assert_eq!(outcome.responses, [10_000]);
+    let reason = "needs cpu:3000; the most any node has is 2000";
+    assert_eq!(outcome.misfits.into_iter().collect::<Vec<_>>(), [(reason.to_owned(), 1)]);
+    let wrong = |text: &str| Trace::parse(text).unwrap_err().to_string();
+    assert_eq!(wrong("1 0 5\n"), "line 1: has 3 fields; a job of the standard workload format has 18");
+    assert!(wrong("; x\n1 0 a\n").starts_with("line 2: has something that is no number"));
+}
+
+#[test]
+fn our_own_lines_are_read_and_unknown_words_refused() {
+    let text = "{\"at\":5,\"service\":10,\"resources\":{\"cpu\":500},\"priority\":2}\n\
+        {\"node\":\"n1\",\"lostAt\":7,\"backAt\":9}\n{\"at\":1,\"service\":3}\n";
+    let trace = Trace::parse(text).unwrap();
+    assert_eq!((trace.tasks[0].at, trace.tasks[1].priority, trace.losses.len()), (1, 2, 1));
+    let wrong = |text: &str| Trace::parse(text).unwrap_err().to_string();
+    assert!(wrong("{\"at\":5,\"service\":1,\"cpus\":1}").contains("unknown field `cpus`"));
+    assert!(wrong("{\"node\":\"n1\",\"lostAt\":7,\"backAt\":7}").contains("not after"));
+    assert!(wrong("{\"at\":5}\nx").starts_with("line 1"));
+}

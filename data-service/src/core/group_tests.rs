@@ -269,7 +269,7 @@ fn a_history_begins_with_the_value_that_is_there() {
     for (of, on, text) in [("a", "m", "1"), ("a", "n", "2"), ("b", "n", "3"), ("a", "n", "4")] {
         value(of, on, text, None).apply(&mut group, &none).unwrap();
     }
-    let retention = Retention::from([(name("a"), kept.clone()), (name("c"), kept.clone())]);
+    let retention = Retention::from([(name("a"), kept), (name("c"), kept)]);
     Retain(retention.clone()).apply(&mut group, &none).unwrap();
     let texts = |entries: &[Arc<Entry>]| {
         let mut texts: Vec<_> = entries.iter().map(|entry| entry.text().to_owned()).collect();

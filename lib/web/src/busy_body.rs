@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::connections::{BusyConnection, Connection};
 
 /// A body of that size leaves with the last step of its handler, or nearly so.
-const LEAVES_AT_ONCE: u64 = 64 * 1024;
+const LEAVES_AT_ONCE: u64 = 32 * 1024;
 
 struct BusyBody {
     body: BoxBody,

@@ -42,8 +42,8 @@ use crate::http::{
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
 use queue::{Inbox, Submit};
-use storage::{Storage, Stored};
-use writer::{Fatal, Published, Writer};
+use storage::{Storage, StoredState};
+use writer::{Fatal, PublishedState, Writer};
 
 /// Between two attempts to reach the database at start.
 const START_PAUSE: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 pub struct DataService(Arc<Inner>);
 
 struct Inner {
-    published: Arc<Published>,
+    published: Arc<PublishedState>,
     submit: Submit,
     figures: Arc<Figures>,
     past: Worker,
@@ -79,12 +79,12 @@ pub struct Options {
 
 /// The writer thread; ended after the server, so that all accepted writes are answered.
 #[derive(Debug)]
-pub struct Running {
+pub struct WriterThread {
     thread: JoinHandle<()>,
     halt: Halt,
 }
 
-impl Running {
+impl WriterThread {
     /// Stores all accepted writes, and ends the thread.
     pub fn finish(self) {
         self.halt.request();
@@ -111,9 +111,9 @@ struct QueryTypes;
 
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
-    pub fn start(options: Options) -> std::io::Result<(Self, Running)> {
+    pub fn start(options: Options) -> std::io::Result<(Self, WriterThread)> {
         let Options { store, clock, readiness, stop, on_fatal } = options;
-        let published = Arc::new(Published {
+        let published = Arc::new(PublishedState {
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
             log: ArcSwapOption::empty(),
@@ -136,15 +136,22 @@ impl DataService {
         let ready = readiness.part("data");
         ready.not_ready("not loaded yet");
         let halt = Halt::default();
-        let starting =
-            Starting { store, clock, published, figures, inbox, ready: ready.clone(), halt: halt.clone() };
+        let starting = UnloadedWriter {
+            store,
+            clock,
+            published,
+            figures,
+            inbox,
+            ready: ready.clone(),
+            halt: halt.clone(),
+        };
         let thread = std::thread::Builder::new().name("data-writer".to_owned()).spawn(move || {
             if let Err(Fatal(reason)) = starting.run() {
                 ready.not_ready(&reason);
                 on_fatal(reason);
             }
         })?;
-        Ok((service, Running { thread, halt }))
+        Ok((service, WriterThread { thread, halt }))
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, Problem> {
@@ -251,21 +258,21 @@ fn no_past(cause: &Error) -> Problem {
 }
 
 /// The writer before it has loaded.
-struct Starting {
+struct UnloadedWriter {
     store: StoreUrl,
     clock: Arc<dyn Clock>,
-    published: Arc<Published>,
+    published: Arc<PublishedState>,
     figures: Arc<Figures>,
     inbox: Inbox,
     ready: PartReady,
     halt: Halt,
 }
 
-impl Starting {
+impl UnloadedWriter {
     fn run(self) -> Result<(), Fatal> {
         let began = Instant::now();
         let Some(stored) = self.load()? else { return Ok(()) };
-        let Stored { storage, snapshot, retention } = stored;
+        let StoredState { storage, snapshot, retention } = stored;
         let (revision, values) = (snapshot.revision, snapshot.values);
         let log = Arc::new(Log::new(revision));
         let mut alarms = Alarms::default();
@@ -301,7 +308,7 @@ impl Starting {
     }
 
     /// Loads everything; waits for a database that does not answer. None if the service stops meanwhile.
-    fn load(&self) -> Result<Option<Stored>, Fatal> {
+    fn load(&self) -> Result<Option<StoredState>, Fatal> {
         while !self.halt.is_requested() {
             let mut progress =
                 |loaded: usize| self.ready.not_ready(format_args!("{loaded} values loaded so far"));

@@ -36,7 +36,7 @@ pub trait Job: Send {
     fn is_abandoned(&self) -> bool;
 }
 
-struct Pending<O: Operation> {
+struct PendingOperation<O: Operation> {
     operation: O,
     bytes: usize,
     answer: Option<Result<O::Reply, Rejection>>,
@@ -44,13 +44,13 @@ struct Pending<O: Operation> {
 }
 
 // A caller that has gone away needs no answer.
-impl<O: Operation> Job for Pending<O> {
+impl<O: Operation> Job for PendingOperation<O> {
     fn apply(&mut self, group: &mut Group, retention: &Retention) {
         self.answer = Some(self.operation.apply(group, retention));
     }
 
     fn answer(self: Box<Self>) {
-        let Pending { answer, reply, .. } = *self;
+        let PendingOperation { answer, reply, .. } = *self;
         let _ = reply
             .send(answer.map_or(Err(SubmitError::Ended), |answer| answer.map_err(SubmitError::Rejected)));
     }
@@ -125,7 +125,7 @@ impl Submit {
             self.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             return Err(SubmitError::Overloaded);
         }
-        let job = Box::new(Pending { operation, bytes, answer: None, reply });
+        let job = Box::new(PendingOperation { operation, bytes, answer: None, reply });
         if let Err(refused) = self.sender.try_send(job) {
             self.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             return Err(match refused {

@@ -29,7 +29,7 @@ use crate::core::value_cell::ValueCell;
 use crate::figures::Figures;
 use crate::http::problems::TAKEN_OVER;
 use crate::queue::{Empty, Inbox, Job, SubmitError};
-use crate::storage::{Failed, Storage};
+use crate::storage::{Storage, StoreFailure};
 
 /// The most operations and bytes that are stored at once.
 const MAX_GROUP: usize = 4_096;
@@ -46,7 +46,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state that readers see.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedState {
     /// None until everything is loaded.
     pub snapshot: ArcSwapOption<Snapshot>,
     pub retention: ArcSwapOption<Retention>,
@@ -57,7 +57,7 @@ pub struct Published {
 /// The thread's belongings.
 pub struct Writer {
     pub inbox: Inbox,
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
     pub log: Arc<Log>,
     pub storage: Storage,
     pub clock: Arc<dyn Clock>,
@@ -153,18 +153,18 @@ impl Writer {
                     jobs.into_iter().for_each(|job| job.answer());
                     return Ok(());
                 }
-                Err(Failed::Fenced) => {
+                Err(StoreFailure::Fenced) => {
                     fail(jobs, &SubmitError::TakenOver { is_known: unknown_from.is_none() });
                     return Err(Fatal(TAKEN_OVER.to_owned()));
                 }
                 // After an attempt of unknown outcome a refusal settles nothing: that one may be stored.
-                Err(Failed::Refused(cause)) if unknown_from.is_none() => {
+                Err(StoreFailure::Refused(cause)) if unknown_from.is_none() => {
                     self.figures.refused.add(1);
                     tracing::error!(%cause, writes = jobs.len(), "the database refused a group of writes");
                     fail(jobs, &SubmitError::Refused);
                     return Ok(());
                 }
-                Err(Failed::Unknown(cause) | Failed::Refused(cause)) => {
+                Err(StoreFailure::Unknown(cause) | StoreFailure::Refused(cause)) => {
                     self.figures.broken.add(1);
                     tracing::warn!(%cause, writes = jobs.len(), "the database broke off; storing the same writes again");
                     unknown_from = unknown_from.or(Some(base + 1));

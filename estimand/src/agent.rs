@@ -18,7 +18,7 @@ use estimand_cli::output::say;
 
 use crate::fate::Fate;
 use crate::joining::{self, Shown};
-use crate::options::{AgentOptions, Allowed};
+use crate::options::{AgentOptions, AllowedPrograms};
 use crate::telemetry;
 
 /// The hidden first argument with which this program is the launcher of an agent.
@@ -73,20 +73,20 @@ pub fn options(
     on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
 ) -> anyhow::Result<estimand_slot_agent::AgentOptions> {
     let allow = match &options.allow {
-        Allowed::Everything => Allow::Everything,
-        Allowed::Folders(folders) => Allow::folders(folders).context("--allow")?,
+        AllowedPrograms::Everything => Allow::Everything,
+        AllowedPrograms::Folders(folders) => Allow::folders(folders).context("--allow")?,
     };
     let run_as = options.run_as.as_deref().map(RunAs::find).transpose().context("--run-as")?;
     let mut keep = options.keep.iter().map(|name| name.parse::<Capabilities>().map_err(anyhow::Error::msg));
     let keep = keep.try_fold(Capabilities::NONE, |all, one| Ok::<_, anyhow::Error>(all.with(one?)));
     let keep = keep.context("--keep-capability")?;
     let allow_env = match &options.allow {
-        Allowed::Everything => AllowEnv::Everything,
-        Allowed::Folders(_) => AllowEnv::Names(options.allow_env.clone()),
+        AllowedPrograms::Everything => AllowEnv::Everything,
+        AllowedPrograms::Folders(_) => AllowEnv::Names(options.allow_env.clone()),
     };
     let bounds = match &options.allow {
-        Allowed::Everything => Bounds::default(),
-        Allowed::Folders(_) => Bounds {
+        AllowedPrograms::Everything => Bounds::default(),
+        AllowedPrograms::Folders(_) => Bounds {
             read: AllowRead::these(&options.allow_read),
             net: AllowNet::These(options.allow_net.clone()),
             libraries: AllowLibraries::Nothing,
@@ -128,12 +128,12 @@ pub fn options(
 /// A greeting for people: it says what the agent may run.
 pub fn greeting(options: &AgentOptions) -> String {
     let runs = match &options.allow {
-        Allowed::Everything => "runs whatever is registered".to_owned(),
-        Allowed::Folders(none) if none.is_empty() => {
+        AllowedPrograms::Everything => "runs whatever is registered".to_owned(),
+        AllowedPrograms::Folders(none) if none.is_empty() => {
             return "runs nothing that is registered, because nothing is allowed: --allow DIR allows a folder\n"
                 .to_owned();
         }
-        Allowed::Folders(folders) => {
+        AllowedPrograms::Folders(folders) => {
             let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
             format!("runs what lies in {}", folders.join(", "))
         }

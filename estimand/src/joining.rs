@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use chrono::{DateTime, TimeDelta, Utc};
-use estimand_api::access::{Joined, Token};
+use estimand_api::access::{JoinAnswer, Token};
 use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::names::NodeName;
@@ -180,7 +180,7 @@ impl Place {
     }
 
     /// The certificate last: when it is there, so is all that it needs.
-    fn keep(&self, joined: &Joined, key: &str, pin: &[u8; 32]) -> anyhow::Result<()> {
+    fn keep(&self, joined: &JoinAnswer, key: &str, pin: &[u8; 32]) -> anyhow::Result<()> {
         if Certificate::first_in(&joined.authority)?.digest != *pin {
             bail!("the service gave another authority than the one that the join token names");
         }

@@ -76,7 +76,7 @@ pub enum Defaults {
 
 /// The programs that may run on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
+pub enum AllowedPrograms {
     Everything,
     /// Only those in these folders.
     Folders(Vec<PathBuf>),
@@ -95,7 +95,7 @@ pub struct AgentOptions {
     /// It had another name when its folder was used last.
     pub renamed: bool,
     pub labels: BTreeMap<String, String>,
-    pub allow: Allowed,
+    pub allow: AllowedPrograms,
     /// The variables that registrations may set, besides those that they always may.
     pub allow_env: Vec<EnvPattern>,
     /// The files and folders that built-in collectors may read when a registration names them.

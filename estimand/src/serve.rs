@@ -102,7 +102,7 @@ struct Services {
     metrics: Metrics,
     registry: Option<Registry>,
     manager: Option<Manager>,
-    data: Option<(DataService, estimand_data_service::Running)>,
+    data: Option<(DataService, estimand_data_service::WriterThread)>,
 }
 
 impl Services {

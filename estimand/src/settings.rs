@@ -56,7 +56,7 @@ pub struct Settings {
 
 /// The difference that a file makes that was read again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct SettingsChange {
     /// The filter of the log, if it has changed; none in it: it is the default again.
     pub log: Option<Option<String>>,
     /// The keys that have changed and wait for a restart.
@@ -80,8 +80,8 @@ impl Settings {
     }
 
     /// Reads the file again. If it is wrong, everything stays as it is.
-    pub fn reload(&mut self) -> Result<Reloaded, SettingsError> {
-        let Some(file) = self.file.clone() else { return Ok(Reloaded::default()) };
+    pub fn reload(&mut self) -> Result<SettingsChange, SettingsError> {
+        let Some(file) = self.file.clone() else { return Ok(SettingsChange::default()) };
         let read = self.read()?;
         let before = std::mem::replace(&mut self.keys, read);
         if let Err(error) = Cli::try_parse_from(self.words()) {
@@ -94,7 +94,7 @@ impl Settings {
         let changed: Vec<&String> = names.filter(|key| before.get(*key) != self.keys.get(*key)).collect();
         let log = changed.iter().any(|key| *key == "log").then(|| self.value_of("log"));
         let waiting = changed.into_iter().filter(|key| !LIVE.contains(&key.as_str())).cloned().collect();
-        let reloaded = Reloaded { log, waiting };
+        let reloaded = SettingsChange { log, waiting };
         // What waits for a restart goes on waiting: it is named again by the next signal.
         for key in &reloaded.waiting {
             match before.get(key) {
@@ -151,7 +151,7 @@ impl Settings {
 }
 
 /// Lets take effect what can, and names the rest.
-fn follow_up(file: &Path, Reloaded { log, waiting }: Reloaded) {
+fn follow_up(file: &Path, SettingsChange { log, waiting }: SettingsChange) {
     if let Some(filter) = &log
         && let Err(error) = telemetry::set_filter(filter.as_deref())
     {
@@ -364,17 +364,17 @@ mod tests {
         let (_folder, mut settings) =
             settings("estimand data --config FILE", "listen: 127.0.0.1:0\nlog: info\n").unwrap();
         let file = settings.file.clone().unwrap();
-        assert_eq!(settings.reload().unwrap(), Reloaded::default());
+        assert_eq!(settings.reload().unwrap(), SettingsChange::default());
         std::fs::write(&file, "listen: 127.0.0.1:1\nlog: debug\nworkers: 2\n").unwrap();
-        let expected = Reloaded {
+        let expected = SettingsChange {
             log: Some(Some("debug".to_owned())),
             waiting: vec!["listen".to_owned(), "workers".to_owned()],
         };
         assert_eq!(settings.reload().unwrap(), expected);
-        assert_eq!(settings.reload().unwrap(), Reloaded { log: None, waiting: expected.waiting });
+        assert_eq!(settings.reload().unwrap(), SettingsChange { log: None, waiting: expected.waiting });
         std::fs::write(&file, "listen: nonsense\n").unwrap();
         assert!(settings.reload().unwrap_err().to_string().contains("nonsense"));
         std::fs::write(&file, "listen: 127.0.0.1:0\n").unwrap();
-        assert_eq!(settings.reload().unwrap(), Reloaded { log: Some(None), waiting: vec![] });
+        assert_eq!(settings.reload().unwrap(), SettingsChange { log: Some(None), waiting: vec![] });
     }
 }

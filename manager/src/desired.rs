@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use actix_web::body::{BodySize, MessageBody};
 use bytes::{Bytes, BytesMut};
 use estimand_api::names::DataName;
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use serde_json::Value;
 
 /// How much is joined at once; larger pieces go as they are.
@@ -23,19 +23,19 @@ const MAX_VARIANTS: usize = 64;
 
 /// Rendered pieces, by data name.
 #[derive(Debug, Default)]
-pub struct Rendered(HashMap<DataName, Pieces>);
+pub struct RenderedAssignments(HashMap<DataName, Pieces>);
 
 #[derive(Debug)]
 struct Pieces {
     /// The registration that they were rendered from.
-    of: Arc<Registered>,
+    of: Arc<RegistrationRecord>,
     registration: Bytes,
     assignments: Vec<(u64, bool, Bytes)>,
 }
 
-impl Rendered {
+impl RenderedAssignments {
     /// A slot, with a comma before it.
-    fn assignment(&mut self, of: &Arc<Registered>, epoch: u64, leased: bool) -> Bytes {
+    fn assignment(&mut self, of: &Arc<RegistrationRecord>, epoch: u64, leased: bool) -> Bytes {
         let pieces = self.pieces(of);
         let known = pieces.assignments.iter().find(|(e, l, _)| (*e, *l) == (epoch, leased));
         if let Some((_, _, known)) = known {
@@ -56,12 +56,12 @@ impl Rendered {
     }
 
     /// A run by hand, with a comma before it.
-    fn run(&mut self, of: &Arc<Registered>, id: u64) -> Bytes {
+    fn run(&mut self, of: &Arc<RegistrationRecord>, id: u64) -> Bytes {
         let head = format!(",{{\"id\":{id},\"registration\":");
         Bytes::from([head.as_bytes(), &self.pieces(of).registration, b"}"].concat())
     }
 
-    fn pieces(&mut self, of: &Arc<Registered>) -> &mut Pieces {
+    fn pieces(&mut self, of: &Arc<RegistrationRecord>) -> &mut Pieces {
         let name = &of.registration.data_name;
         let known = self.0.get(name).is_some_and(|pieces| Arc::ptr_eq(&pieces.of, of));
         if !known {
@@ -80,19 +80,19 @@ impl Rendered {
 
 /// One slot of an answer.
 pub struct Slot<'a> {
-    pub registered: &'a Arc<Registered>,
+    pub registered: &'a Arc<RegistrationRecord>,
     pub epoch: u64,
     pub leased: bool,
 }
 
 /// Lists the pieces of a whole answer.
 pub fn answer<'a>(
-    rendered: &mut Rendered,
+    rendered: &mut RenderedAssignments,
     revision: u64,
     data_server: Option<&str>,
     slots: impl Iterator<Item = Slot<'a>>,
-    runs: &[(u64, Arc<Registered>)],
-) -> Joined {
+    runs: &[(u64, Arc<RegistrationRecord>)],
+) -> JoinedPieces {
     let mut head = format!("{{\"revision\":{revision},");
     if let Some(server) = data_server {
         head.push_str(&format!("\"dataServer\":{},", Value::from(server)));
@@ -106,7 +106,7 @@ pub fn answer<'a>(
         push_list(&mut pieces, runs.iter().map(|(id, registered)| rendered.run(registered, *id)));
     }
     pieces.push(Bytes::from_static(b"]}"));
-    Joined::new(pieces)
+    JoinedPieces::new(pieces)
 }
 
 /// Each item begins with a comma, which the first one of a list loses.
@@ -118,15 +118,15 @@ fn push_list(pieces: &mut Vec<Bytes>, items: impl Iterator<Item = Bytes>) {
 
 /// A body made of shared pieces.
 #[derive(Debug)]
-pub struct Joined {
+pub struct JoinedPieces {
     pieces: std::vec::IntoIter<Bytes>,
     size: u64,
 }
 
-impl Joined {
+impl JoinedPieces {
     fn new(pieces: Vec<Bytes>) -> Self {
         let size = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Joined { pieces: pieces.into_iter(), size }
+        JoinedPieces { pieces: pieces.into_iter(), size }
     }
 
     fn next(&mut self) -> Option<Bytes> {
@@ -145,7 +145,7 @@ impl Joined {
     }
 }
 
-impl MessageBody for Joined {
+impl MessageBody for JoinedPieces {
     type Error = Infallible;
 
     fn size(&self) -> BodySize {
@@ -162,16 +162,16 @@ impl MessageBody for Joined {
 mod tests {
     use super::*;
     use estimand_api::json::parse_object;
-    use estimand_api::node::Desired;
+    use estimand_api::node::DesiredState;
 
-    fn registered(name: &str, filler: usize) -> Arc<Registered> {
+    fn registered(name: &str, filler: usize) -> Arc<RegistrationRecord> {
         let env = "x".repeat(filler);
         let text =
             format!(r#"{{"dataName":"{name}","cmd":"true","max-Time":1,"env":{{"X":"{env}"}},"version":7}}"#);
-        Arc::new(Registered::from_map(parse_object(text.as_bytes()).unwrap()).unwrap())
+        Arc::new(RegistrationRecord::from_map(parse_object(text.as_bytes()).unwrap()).unwrap())
     }
 
-    fn whole(mut joined: Joined) -> Vec<u8> {
+    fn whole(mut joined: JoinedPieces) -> Vec<u8> {
         let mut all = Vec::new();
         let size = joined.size as usize;
         while let Some(part) = joined.next() {
@@ -181,7 +181,7 @@ mod tests {
         all
     }
 
-    fn read(joined: Joined) -> Desired {
+    fn read(joined: JoinedPieces) -> DesiredState {
         serde_json::from_slice(&whole(joined)).unwrap()
     }
 
@@ -192,7 +192,7 @@ mod tests {
             let slot = |(place, registered)| Slot { registered, epoch: place as u64, leased: place % 2 == 1 };
             all.iter().enumerate().map(slot)
         };
-        let mut rendered = Rendered::default();
+        let mut rendered = RenderedAssignments::default();
         for _ in 0..2 {
             let runs = [(5, Arc::clone(&all[3])), (6, Arc::clone(&all[4]))];
             let desired = read(answer(&mut rendered, 9, Some("http://a\"b"), slots(), &runs));
@@ -206,13 +206,13 @@ mod tests {
             assert_eq!((run.id, run.registration.supported()), (6, Some(&all[4])));
         }
         let none = read(answer(&mut rendered, 1, None, std::iter::empty(), &[]));
-        assert_eq!(none, Desired { revision: 1, ..Desired::default() });
+        assert_eq!(none, DesiredState { revision: 1, ..DesiredState::default() });
     }
 
     #[test]
     fn what_is_rendered_is_shared_until_it_changes() {
         let (old, new) = (registered("a", 0), registered("a", 1));
-        let mut rendered = Rendered::default();
+        let mut rendered = RenderedAssignments::default();
         let first = rendered.assignment(&old, 1, false);
         assert_eq!(rendered.assignment(&old, 1, false).as_ptr(), first.as_ptr());
         assert_ne!(rendered.assignment(&old, 1, true), first);

@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use http::uploads::{self, Uploads};
 use http::{agents, changes, discovery, instances, nodes};
-use leadership::{Leadership, NotLeading};
+use leadership::{Leadership, LeadershipError};
 use metrics::Figures;
 use storage::Storage;
 use tasks::Candidate;
@@ -140,11 +140,11 @@ impl Manager {
     }
 
     /// The leadership, while this manager leads.
-    fn leadership(&self) -> Result<Arc<Leadership>, NotLeading> {
+    fn leadership(&self) -> Result<Arc<Leadership>, LeadershipError> {
         let leadership = self.0.leadership.borrow().clone();
         leadership.filter(|leadership| leadership.term().is_valid()).ok_or_else(|| {
             let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner);
-            NotLeading { leader: Some(leader.clone()).filter(|address| !address.is_empty()) }
+            LeadershipError { leader: Some(leader.clone()).filter(|address| !address.is_empty()) }
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use estimand_api::names::NodeName;
-use estimand_api::node::{Desired, Heartbeat};
+use estimand_api::node::{DesiredState, Heartbeat};
 use estimand_client::{Client, DesiredQuery};
 use estimand_testkit::wait;
 use serde_json::json;
@@ -177,13 +177,13 @@ fn a_change_reaches_all_agents_that_wait() {
     let speaking = client(manager.serving.address);
     let nodes: Vec<NodeName> = (0..NODES).map(|n| NodeName::parse(&format!("n{n}")).unwrap()).collect();
     let runtime = Runtime::new().unwrap();
-    let ask_all = |revisions: &[u64]| -> Vec<JoinHandle<Desired>> {
+    let ask_all = |revisions: &[u64]| -> Vec<JoinHandle<DesiredState>> {
         let ask = |(node, revision): (&NodeName, &u64)| {
             runtime.spawn(ask(speaking.clone(), node.clone(), *revision))
         };
         nodes.iter().zip(revisions).map(ask).collect()
     };
-    let answers = |asked: Vec<JoinHandle<Desired>>| -> Vec<Desired> {
+    let answers = |asked: Vec<JoinHandle<DesiredState>>| -> Vec<DesiredState> {
         asked.into_iter().map(|asked| runtime.block_on(asked).unwrap()).collect()
     };
     for node in &nodes {
@@ -206,7 +206,7 @@ fn a_change_reaches_all_agents_that_wait() {
     manager.stop();
 }
 
-async fn ask(client: Client, node: NodeName, revision: u64) -> Desired {
+async fn ask(client: Client, node: NodeName, revision: u64) -> DesiredState {
     let wait = Duration::from_secs(14);
     let query = DesiredQuery { node: &node, agent: "a", boot: 1, revision, wait };
     client.desired(query).await.unwrap().unwrap()

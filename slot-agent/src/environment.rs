@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use estimand_api::names::NodeName;
-use estimand_api::registration::{Registered, Timing};
+use estimand_api::registration::{RegistrationRecord, Timing};
 use serde_json::Value;
 
 use crate::allow::SEARCH_PATH;
@@ -25,7 +25,7 @@ pub struct Surroundings<'a> {
     pub deadline: Option<i64>,
 }
 
-pub fn variables(registered: &Registered, around: &Surroundings<'_>) -> Vec<(String, String)> {
+pub fn variables(registered: &RegistrationRecord, around: &Surroundings<'_>) -> Vec<(String, String)> {
     let registration = &registered.registration;
     let folder = around.folder.display().to_string();
     let mut out: Vec<(String, String)> = Vec::with_capacity(16);
@@ -90,7 +90,7 @@ mod tests {
             "params":{"window":7,"Path":"/x y","on":true},"env":{"LANG":"de","EXTRA":"1"}}"#;
         let registration = Registration::parse(body).unwrap().registration;
         let at = DateTime::<Utc>::default();
-        let registered = Registered { registration, version: 3, created_at: at, updated_at: at };
+        let registered = RegistrationRecord { registration, version: 3, created_at: at, updated_at: at };
         let around = Surroundings {
             server: "http://h:1/",
             node: &NodeName::parse("n1").unwrap(),

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use estimand_api::names::NodeName;
-use estimand_api::node::Desired;
+use estimand_api::node::DesiredState;
 use estimand_runtime::files::write_atomically;
 use estimand_runtime::lock_file::{Holder, LockError, LockFile};
 use rustix::fs::{Gid, Uid};
@@ -132,7 +132,7 @@ impl Home {
     }
 
     /// The last desired state; none if there was none, or it cannot be read.
-    pub fn desired(&self) -> Option<Desired> {
+    pub fn desired(&self) -> Option<DesiredState> {
         let text = fs::read(self.folder.join("desired.json")).ok()?;
         match serde_json::from_slice(&text) {
             Ok(desired) => Some(desired),
@@ -143,7 +143,7 @@ impl Home {
         }
     }
 
-    pub fn keep_desired(&self, desired: &Desired) -> Result<(), HomeError> {
+    pub fn keep_desired(&self, desired: &DesiredState) -> Result<(), HomeError> {
         let text = serde_json::to_vec(desired).unwrap_or_default();
         replace(&self.folder.join("desired.json"), &text)
     }
@@ -216,7 +216,7 @@ mod tests {
         let taken = open().unwrap_err().to_string();
         assert!(taken.contains(&format!("process {}", std::process::id())), "{taken}");
         assert_eq!(first.desired(), None);
-        let desired = Desired { revision: 7, ..Desired::default() };
+        let desired = DesiredState { revision: 7, ..DesiredState::default() };
         first.keep_desired(&desired).unwrap();
         let (agent, boot) = (first.agent.clone(), first.boot);
         drop(first);
@@ -235,7 +235,7 @@ mod tests {
     fn the_folder_of_another_node_is_refused_and_emptied_only_for_the_same_node_renamed() {
         let place = tempfile::tempdir().unwrap();
         let first = Home::open(place.path(), None, &node("n1"), false, None).unwrap();
-        first.keep_desired(&Desired { revision: 7, ..Desired::default() }).unwrap();
+        first.keep_desired(&DesiredState { revision: 7, ..DesiredState::default() }).unwrap();
         fs::create_dir(first.spool()).unwrap();
         fs::write(first.slot_folder("load").unwrap().join("place"), "9").unwrap();
         let (agent, boot) = (first.agent.clone(), first.boot);
@@ -251,7 +251,7 @@ mod tests {
         assert!(Home::open(place.path(), None, &node("n1"), false, None).is_err());
         // To say it again changes nothing.
         let again = Home::open(place.path(), None, &node("n2"), true, None).unwrap();
-        again.keep_desired(&Desired::default()).unwrap();
+        again.keep_desired(&DesiredState::default()).unwrap();
         drop(again);
         assert!(Home::open(place.path(), None, &node("n2"), true, None).unwrap().desired().is_some());
     }
@@ -282,7 +282,7 @@ mod tests {
         let own = Identity { uid: rustix::process::geteuid().as_raw(), ..Identity::default() };
         for (runs_as, passable) in [(Some(&own), 0o711), (None, 0o700)] {
             let home = Home::open(place.path(), None, &node("n1"), false, runs_as).unwrap();
-            home.keep_desired(&Desired::default()).unwrap();
+            home.keep_desired(&DesiredState::default()).unwrap();
             assert_eq!((mode(place.path()), mode(home.slots())), (passable, passable));
             assert_eq!(mode(&home.slot_folder("a").unwrap()), 0o700);
             for file in ["desired.json", "agent", "boot", "lock"] {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
-use estimand_api::node::{Delivery, Desired, Facts, Heartbeat, HeartbeatAnswer, RunRequest};
+use estimand_api::node::{Delivery, DesiredState, Facts, Heartbeat, HeartbeatAnswer, RunRequest};
 use estimand_api::problem::kind;
 use estimand_client::{Client, Credentials, DesiredQuery, Error, Options};
 use estimand_runtime::{BackOff, Driver, Next, Rounds, Stop, Work};
@@ -77,7 +77,7 @@ impl Servers {
 /// A message of the manager to the slots.
 #[derive(Debug)]
 pub enum SlotCommand {
-    Follow(Desired),
+    Follow(DesiredState),
     /// Run this once and report the outcome.
     Run(RunRequest),
     /// The name belongs to another agent: nothing may run.
@@ -116,7 +116,7 @@ impl Link {
         paced(driver).run(&mut work, self.board.urgent(), stop.requested()).await;
     }
 
-    async fn pass_on(&self, client: &Client, mut desired: Desired) {
+    async fn pass_on(&self, client: &Client, mut desired: DesiredState) {
         let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
         for run in std::mem::take(&mut desired.runs) {

@@ -6,7 +6,7 @@
 //! [`BindingChange`], which is stored with it.
 
 use estimand_api::names::DataName;
-use estimand_api::value::{Served, SwapAction};
+use estimand_api::value::{BindingTarget, SwapAction};
 
 use super::Rejection;
 use super::group::Group;
@@ -20,9 +20,9 @@ pub struct BindingChange {
     pub name: DataName,
     pub action: SwapAction,
     /// The target from then on, or until then.
-    pub served: Served,
+    pub served: BindingTarget,
     /// The target before that.
-    pub before: Option<Served>,
+    pub before: Option<BindingTarget>,
     pub revision: u64,
     pub by: String,
 }
@@ -31,7 +31,7 @@ impl Group {
     pub fn bind(
         &mut self,
         name: &DataName,
-        served: &Served,
+        served: &BindingTarget,
         from: Option<&DataName>,
         by: &str,
     ) -> Result<Rebound, Rejection> {
@@ -92,7 +92,7 @@ impl Group {
     fn swap(
         &mut self,
         name: &DataName,
-        served: &Served,
+        served: &BindingTarget,
         action: SwapAction,
         by: &str,
     ) -> Result<Rebound, Rejection> {

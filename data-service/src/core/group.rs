@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::History;
-use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
+use estimand_api::value::{BatchReceipt, DeletionReceipt, Outcome, StateReceipt, WriteReceipt};
 use estimand_api::write::{Content, Order, Write};
 
 use super::Rejection;
@@ -18,7 +18,7 @@ use super::bindings::BindingChange;
 use super::entry::{Entry, Facts, Marks};
 use super::epochs::GivenEpochs;
 use super::log::Change;
-use super::snapshot::{Changed as TableChanged, Snapshot};
+use super::snapshot::{LastChange, Snapshot};
 use super::value_cell::ValueCell;
 
 /// The names that keep a history, and how much of it.
@@ -54,7 +54,7 @@ pub struct Group {
 #[derive(Debug)]
 struct Put {
     cell: Arc<ValueCell>,
-    changed: Arc<TableChanged>,
+    changed: Arc<LastChange>,
     entry: Arc<Entry>,
 }
 
@@ -159,7 +159,7 @@ impl Group {
         revision
     }
 
-    pub fn write(&mut self, write: &Write, retention: &Retention) -> Result<Written, Rejection> {
+    pub fn write(&mut self, write: &Write, retention: &Retention) -> Result<WriteReceipt, Rejection> {
         let before = self.get(write.data_name.as_str(), write.node_name.as_str());
         let standing = before.as_ref().and_then(|before| self.epochs.standing(&before.facts));
         if let Some(before) = &before
@@ -168,7 +168,7 @@ impl Group {
         {
             // The same order is the same write, delivered once more.
             self.superseded += u64::from(write.order < standing);
-            return Ok(Written { outcome: Outcome::Superseded, revision: before.facts.revision });
+            return Ok(WriteReceipt { outcome: Outcome::Superseded, revision: before.facts.revision });
         }
         let order = write.order.or(standing);
         let Content::Value { text, valid_for, provenance } = &write.content else {
@@ -203,32 +203,32 @@ impl Group {
         if kept {
             self.past.push(entry);
         }
-        Ok(Written { outcome, revision })
+        Ok(WriteReceipt { outcome, revision })
     }
 
     /// Keeps the last good value and says that it was not renewed.
-    fn fail(&mut self, before: Option<&Entry>, write: &Write, order: Option<Order>) -> Written {
+    fn fail(&mut self, before: Option<&Entry>, write: &Write, order: Option<Order>) -> WriteReceipt {
         let Some(before) = before else {
-            return Written { outcome: Outcome::NoValue, revision: self.next.revision };
+            return WriteReceipt { outcome: Outcome::NoValue, revision: self.next.revision };
         };
         let marks = Marks { failed: true, ..before.facts.marks };
         if marks == before.facts.marks && write.order.is_none() {
-            return Written { outcome: Outcome::Replaced, revision: before.facts.revision };
+            return WriteReceipt { outcome: Outcome::Replaced, revision: before.facts.revision };
         }
         let revision = self.next_revision();
         let mut entry = before.marked(marks, revision);
         entry.facts.order = order;
         self.put(entry);
-        Written { outcome: Outcome::Replaced, revision }
+        WriteReceipt { outcome: Outcome::Replaced, revision }
     }
 
-    pub fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchWritten, Rejection> {
+    pub fn batch(&mut self, writes: &[Write], retention: &Retention) -> Result<BatchReceipt, Rejection> {
         for (place, write) in writes.iter().enumerate() {
             let rejected = self.reject_bound(&write.data_name);
             rejected.map_err(|cause| Rejection::Item { place, cause: Box::new(cause) })?;
         }
         let mut done =
-            BatchWritten { created: 0, replaced: 0, superseded: 0, older: Vec::new(), revision: 0 };
+            BatchReceipt { created: 0, replaced: 0, superseded: 0, older: Vec::new(), revision: 0 };
         for (place, write) in writes.iter().enumerate() {
             let older = self.superseded;
             match self.write(write, retention)?.outcome {
@@ -257,7 +257,7 @@ impl Group {
         self.retention = Some(retention.clone());
     }
 
-    pub fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Rejection> {
+    pub fn delete(&mut self, name: &DataName, node: Option<&NodeName>) -> Result<DeletionReceipt, Rejection> {
         self.reject_bound(name)?;
         let nodes: Vec<NodeName> = match node {
             Some(node) => {
@@ -278,7 +278,7 @@ impl Group {
         self.past.retain(stays);
         self.first.retain(stays);
         self.forget.push((name.clone(), node.cloned()));
-        Ok(Deleted { deleted: nodes.len(), revision: self.next.revision })
+        Ok(DeletionReceipt { deleted: nodes.len(), revision: self.next.revision })
     }
 
     /// A value that is taken out is not put any more.
@@ -288,7 +288,7 @@ impl Group {
         }
     }
 
-    pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> Changed {
+    pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> StateReceipt {
         let of_node: Vec<Arc<Entry>> = self
             .next
             .own_names()
@@ -299,7 +299,7 @@ impl Group {
         for entry in &of_node {
             self.remark(entry, Marks { lost, ..entry.facts.marks });
         }
-        Changed { changed: of_node.len(), revision: self.next.revision }
+        StateReceipt { changed: of_node.len(), revision: self.next.revision }
     }
 }
 

@@ -1,5 +1,5 @@
 use estimand_api::pointer::Pointer;
-use estimand_api::value::{Served, State, SwapAction};
+use estimand_api::value::{BindingTarget, State, SwapAction};
 use estimand_api::write::Order;
 
 use super::super::operations::{Bind, Delete, MarkNode, Operation, Retain, RollBack, Unbind};
@@ -25,8 +25,8 @@ fn failure(of: &str, on: &str, order: Option<(u64, u64)>) -> Write {
     Write { content: Content::Failed, ..value(of, on, "0", order) }
 }
 
-fn served(to: &str, field: Option<&str>) -> Served {
-    Served { to: name(to), field: field.map(|text| Pointer::parse(text).unwrap()) }
+fn served(to: &str, field: Option<&str>) -> BindingTarget {
+    BindingTarget { to: name(to), field: field.map(|text| Pointer::parse(text).unwrap()) }
 }
 
 fn bound(of: &str, to: &str) -> Bind {
@@ -87,7 +87,7 @@ fn a_failure_keeps_the_last_good_value_and_an_old_one_is_ignored() {
     let mut group = group();
     assert!(matches!(
         apply(&mut group, failure("a", "n", None)),
-        Ok(Written { outcome: Outcome::NoValue, .. })
+        Ok(WriteReceipt { outcome: Outcome::NoValue, .. })
     ));
     apply(&mut group, value("a", "n", "1", Some((1, 2)))).unwrap();
     apply(&mut group, failure("a", "n", Some((1, 1)))).unwrap();

@@ -73,7 +73,7 @@ pub enum Since {
 #[derive(Debug)]
 pub struct Log {
     ring: RwLock<Ring>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Watchers>,
     watchers: AtomicUsize,
 }
 
@@ -155,7 +155,7 @@ impl Log {
 
 /// The watchers, by the names that they wait for.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Watchers {
     by_name: HashMap<DataName, Vec<Arc<Notify>>>,
     everything: Vec<Arc<Notify>>,
 }
@@ -207,7 +207,7 @@ impl Seat {
         self.notify.notified().await;
     }
 
-    fn leave(&self, waiting: &mut Waiting) {
+    fn leave(&self, waiting: &mut Watchers) {
         let is_other = |other: &Arc<Notify>| !Arc::ptr_eq(other, &self.notify);
         match &self.interest {
             Interest::Nothing => {}

@@ -1,7 +1,7 @@
 //! The operations on values and bindings, each with a reply of its own type.
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::value::{BatchWritten, Changed, Deleted, Served, Written};
+use estimand_api::value::{BatchReceipt, BindingTarget, DeletionReceipt, StateReceipt, WriteReceipt};
 use estimand_api::write::Write;
 
 use super::Rejection;
@@ -17,9 +17,9 @@ pub trait Operation: Send + 'static {
 }
 
 impl Operation for Write {
-    type Reply = Written;
+    type Reply = WriteReceipt;
 
-    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<Written, Rejection> {
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<WriteReceipt, Rejection> {
         group.reject_bound(&self.data_name)?;
         group.write(self, retention)
     }
@@ -27,9 +27,9 @@ impl Operation for Write {
 
 /// All or nothing.
 impl Operation for Vec<Write> {
-    type Reply = BatchWritten;
+    type Reply = BatchReceipt;
 
-    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<BatchWritten, Rejection> {
+    fn apply(&self, group: &mut Group, retention: &Retention) -> Result<BatchReceipt, Rejection> {
         group.batch(self, retention)
     }
 }
@@ -42,9 +42,9 @@ pub struct Delete {
 }
 
 impl Operation for Delete {
-    type Reply = Deleted;
+    type Reply = DeletionReceipt;
 
-    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Deleted, Rejection> {
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<DeletionReceipt, Rejection> {
         group.delete(&self.name, self.node.as_ref())
     }
 }
@@ -57,9 +57,9 @@ pub struct MarkNode {
 }
 
 impl Operation for MarkNode {
-    type Reply = Changed;
+    type Reply = StateReceipt;
 
-    fn apply(&self, group: &mut Group, _: &Retention) -> Result<Changed, Rejection> {
+    fn apply(&self, group: &mut Group, _: &Retention) -> Result<StateReceipt, Rejection> {
         Ok(group.mark_node(&self.node, self.lost))
     }
 }
@@ -68,14 +68,14 @@ impl Operation for MarkNode {
 #[derive(Debug, Clone)]
 pub struct Rebound {
     pub bound: Bound,
-    pub before: Option<Served>,
+    pub before: Option<BindingTarget>,
 }
 
 /// Binds a name. With `from`, only if the name serves that until then.
 #[derive(Debug)]
 pub struct Bind {
     pub name: DataName,
-    pub served: Served,
+    pub served: BindingTarget,
     pub from: Option<DataName>,
     pub by: String,
 }

@@ -13,7 +13,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
-use estimand_api::value::Served;
+use estimand_api::value::BindingTarget;
 
 use super::entry::Entry;
 use super::value_cell::ValueCell;
@@ -37,11 +37,11 @@ pub struct Snapshot {
 /// Where a binding leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    pub served: Served,
+    pub served: BindingTarget,
     pub since: i64,
     pub revision: u64,
     /// The target before, if there was ever another one.
-    pub before: Option<Served>,
+    pub before: Option<BindingTarget>,
 }
 
 /// Makes a table that of a bound name.
@@ -59,16 +59,16 @@ pub struct Table {
     nodes: imbl::OrdMap<NodeName, Arc<ValueCell>>,
     /// Under which name and in which part they are shown, if not as they are.
     alias: Option<Alias>,
-    changed: Arc<Changed>,
+    changed: Arc<LastChange>,
     /// All of them as one JSON array, rendered when it is first asked for.
-    array: ArcSwapOption<Rendered>,
+    array: ArcSwapOption<RenderedArray>,
 }
 
 /// The revision of the last published change to a name's values.
 #[derive(Debug, Default)]
-pub struct Changed(AtomicU64);
+pub struct LastChange(AtomicU64);
 
-impl Changed {
+impl LastChange {
     /// For the writer, before it publishes the snapshot of that revision.
     pub fn set(&self, revision: u64) {
         self.0.store(revision, Ordering::Release);
@@ -76,7 +76,7 @@ impl Changed {
 }
 
 #[derive(Debug)]
-struct Rendered {
+struct RenderedArray {
     /// The value of `changed` when it was rendered.
     at: u64,
     array: Bytes,
@@ -161,7 +161,7 @@ impl<'s> Values<'s> {
         }
         // Two readers that are first at the same time both render; neither waits for the other.
         let array = self.render();
-        self.table.array.store(Some(Arc::new(Rendered { at: changed, array: array.clone() })));
+        self.table.array.store(Some(Arc::new(RenderedArray { at: changed, array: array.clone() })));
         array
     }
 
@@ -240,13 +240,13 @@ impl Snapshot {
     }
 
     /// The cell of a value, and the revision of the last change to its name's values. For the writer.
-    pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<Changed>)> {
+    pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<LastChange>)> {
         let table = self.tables.get(name)?;
         Some((table.nodes.get(node)?, &table.changed))
     }
 
     /// Makes a cell for a value that had none, under its own name.
-    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<Changed>) {
+    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<LastChange>) {
         let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
         let cell = Arc::new(ValueCell::new(entry));
         let table = Arc::make_mut(self.tables.entry(name.clone()).or_default());
@@ -310,14 +310,14 @@ impl Snapshot {
             return;
         }
         let to_target = self.bindings.iter().filter(|(_, bound)| bound.served.to == *target);
-        let aliases: Vec<(DataName, Served)> =
+        let aliases: Vec<(DataName, BindingTarget)> =
             to_target.map(|(name, bound)| (name.clone(), bound.served.clone())).collect();
         for (alias, served) in aliases {
             self.show(alias, &served);
         }
     }
 
-    fn show(&mut self, alias: DataName, served: &Served) {
+    fn show(&mut self, alias: DataName, served: &BindingTarget) {
         let shown = self.tables.get(&served.to).map(|table| Table::clone(table)).unwrap_or_default();
         let of = Alias { name: alias.clone(), field: served.field.clone() };
         self.tables.insert(alias, Arc::new(Table { alias: Some(of), ..shown }));

@@ -14,7 +14,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::schema::{of, optional};
-use estimand_api::value::{Binding, Served, Swap, SwapAction};
+use estimand_api::value::{Binding, BindingTarget, Swap, SwapAction};
 use estimand_store::{SwapRow, actor};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
@@ -114,7 +114,7 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
 fn swap(row: SwapRow) -> Option<Swap> {
     let field = row.field.map(|text| Pointer::parse(&text)).transpose().ok()?;
     Some(Swap {
-        served: Served { to: DataName::parse(&row.target).ok()?, field },
+        served: BindingTarget { to: DataName::parse(&row.target).ok()?, field },
         at: instant(row.at),
         revision: row.revision.unsigned_abs(),
         by: row.actor,
@@ -124,7 +124,7 @@ fn swap(row: SwapRow) -> Option<Swap> {
 
 /// A request to bind a name.
 struct Bind {
-    served: Served,
+    served: BindingTarget,
     from: Option<DataName>,
 }
 
@@ -158,7 +158,7 @@ impl Bind {
         });
         fields.end_body()?;
         let to = to.ok_or_else(Problem::internal)?;
-        Ok(Bind { served: Served { to, field }, from })
+        Ok(Bind { served: BindingTarget { to, field }, from })
     }
 }
 
@@ -288,7 +288,12 @@ async fn rebind(
 
 /// A hint for the operator if a name that serves `now` serves fewer nodes than it did by `until_now`, or none
 /// at all. Goes through both in step, since there may be many of them.
-fn gap(snapshot: &Snapshot, name: &DataName, now: &Served, until_now: Option<&Served>) -> Option<String> {
+fn gap(
+    snapshot: &Snapshot,
+    name: &DataName,
+    now: &BindingTarget,
+    until_now: Option<&BindingTarget>,
+) -> Option<String> {
     let mut there = nodes(snapshot, now).peekable();
     let serves_some = there.peek().is_some();
     let (mut before, mut missing, mut named) = (0, 0, Vec::new());
@@ -322,7 +327,7 @@ fn gap(snapshot: &Snapshot, name: &DataName, now: &Served, until_now: Option<&Se
 }
 
 /// The nodes that have a value with the served part, in order.
-fn nodes<'s>(snapshot: &'s Snapshot, served: &'s Served) -> impl Iterator<Item = NodeName> + use<'s> {
+fn nodes<'s>(snapshot: &'s Snapshot, served: &'s BindingTarget) -> impl Iterator<Item = NodeName> + use<'s> {
     let entries = snapshot.table(served.to.as_str()).into_iter().flat_map(|values| values.entries());
     let has_part =
         |entry: &Entry| served.field.as_ref().is_none_or(|field| field.find(entry.text()).is_some());

@@ -25,10 +25,10 @@ const MAX_SECONDS: u64 = 366 * 24 * 3600;
 
 /// What runs where.
 #[derive(Debug)]
-enum Running {}
+enum ProducersBody {}
 
 estimand_api::described!(
-    Running,
+    ProducersBody,
     [DataName, NodeName],
     json!({
         "type": "object",
@@ -58,7 +58,7 @@ estimand_api::described!(
     put,
     path = "/api/data/producers",
     tag = "data",
-    request_body(content = Running, description = "All that is registered"),
+    request_body(content = ProducersBody, description = "All that is registered"),
     responses(
         (status = 200, description = "How many values were dropped", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),

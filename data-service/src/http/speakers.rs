@@ -27,11 +27,11 @@ use crate::http::named_items;
 /// How long a write waits for the manager to say that it is allowed.
 const WAIT: Duration = Duration::from_secs(2);
 
-type Told = BTreeMap<DataName, BTreeSet<NodeName>>;
+type SpeakersByName = BTreeMap<DataName, BTreeSet<NodeName>>;
 
 /// The nodes that speak for others; none until the manager has said.
 #[derive(Debug, Default)]
-pub struct Speakers(watch::Sender<Option<Told>>);
+pub struct Speakers(watch::Sender<Option<SpeakersByName>>);
 
 impl Speakers {
     /// Rejects a write of a node for another one, unless the node may.
@@ -49,8 +49,9 @@ impl Speakers {
     /// The first write that the node may not do, after a wait for the manager to allow it.
     async fn first_refused(&self, who: &Principal, writes: &[Write]) -> Result<Option<usize>, Problem> {
         let Some(own) = who.node() else { return Ok(None) };
-        let may =
-            |told: &Option<Told>, write: &Write| write.node_name.as_str() == own || speaks(told, own, write);
+        let may = |told: &Option<SpeakersByName>, write: &Write| {
+            write.node_name.as_str() == own || speaks(told, own, write)
+        };
         let first = {
             let told = self.0.borrow();
             writes.iter().position(|write| !may(&told, write))
@@ -78,7 +79,7 @@ fn refusal(who: &Principal, write: &Write, field: String) -> Problem {
     forbidden_field(error.given(&write.node_name).expected(expected))
 }
 
-fn speaks(told: &Option<Told>, own: &str, write: &Write) -> bool {
+fn speaks(told: &Option<SpeakersByName>, own: &str, write: &Write) -> bool {
     told.as_ref().is_some_and(|told| told.get(&write.data_name).is_some_and(|nodes| nodes.contains(own)))
 }
 
@@ -97,10 +98,10 @@ pub fn check_deletion(who: &Principal, node: Option<&NodeName>) -> Result<(), Pr
 
 /// Data name to the nodes that speak for others by it.
 #[derive(Debug)]
-enum Speaking {}
+enum SpeakersBody {}
 
 estimand_api::described!(
-    Speaking,
+    SpeakersBody,
     [DataName, NodeName],
     json!({
         "description": "Data name to the nodes that may write values of other nodes by it",
@@ -115,7 +116,7 @@ estimand_api::described!(
     put,
     path = "/api/data/speakers",
     tag = "data",
-    request_body(content = Speaking, description = "All that do"),
+    request_body(content = SpeakersBody, description = "All that do"),
     responses(
         (status = 200, description = "Taken"),
         (status = 400, description = "The body is not valid", body = Problem),
@@ -125,7 +126,7 @@ pub async fn set_speakers(
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let told: Told = body.parse(|body| named_items::read(body, nodes)).await?;
+    let told: SpeakersByName = body.parse(|body| named_items::read(body, nodes)).await?;
     service.speakers().0.send_replace(Some(told));
     Ok(HttpResponse::Ok().finish())
 }
@@ -160,10 +161,10 @@ mod tests {
         speakers.check(&Principal::named("operator"), &both).await.unwrap();
         speakers.check(&node("n1"), &both[..1]).await.unwrap();
         assert_eq!(speakers.check(&node("n1"), &both).await.unwrap_err().status, 503);
-        speakers.0.send_replace(Some(Told::new()));
+        speakers.0.send_replace(Some(SpeakersByName::new()));
         let refused = speakers.check(&node("n1"), &both).await.unwrap_err();
         assert_eq!((refused.status, refused.errors[0].field.as_str()), (403, "[1].nodeName"));
-        let told = Told::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
+        let told = SpeakersByName::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
         speakers.0.send_replace(Some(told));
         speakers.check(&node("n1"), &both).await.unwrap();
         assert_eq!(speakers.check(&node("n2"), &both).await.unwrap_err().status, 403);
@@ -175,7 +176,8 @@ mod tests {
         let both = writes(ONE);
         let later = async {
             tokio::time::sleep(WAIT / 2).await;
-            let told = Told::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
+            let told =
+                SpeakersByName::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
             speakers.0.send_replace(Some(told));
         };
         let who = node("n1");

@@ -12,7 +12,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::History;
 use estimand_api::schema::of;
-use estimand_api::value::{BatchWritten, Changed, Deleted, Outcome, Written};
+use estimand_api::value::{BatchReceipt, DeletionReceipt, Outcome, StateReceipt, WriteReceipt};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_WRITE_BYTES, Write};
 use estimand_web::{Body, Failure, Principal, Query, read_body};
 use serde::Serialize;
@@ -41,8 +41,8 @@ const WRITE_BYTES: usize = 256;
     params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = Write, description = "A value, or the report of a failure"),
     responses(
-        (status = 201, description = "Stored; there was none before", body = Written),
-        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
+        (status = 201, description = "Stored; there was none before", body = WriteReceipt),
+        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = WriteReceipt),
         (status = 400, description = "The write is not valid", body = Problem),
         (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
@@ -67,8 +67,8 @@ pub async fn post(
     params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = Write, description = "As for POST"),
     responses(
-        (status = 201, description = "Stored; there was none before", body = Written),
-        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = Written),
+        (status = 201, description = "Stored; there was none before", body = WriteReceipt),
+        (status = 200, description = "Stored in place of the one before, or superseded by a newer one", body = WriteReceipt),
         (status = 400, description = "The write is not valid", body = Problem),
         (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
@@ -108,7 +108,7 @@ fn room_of(writes: usize, body_bytes: usize) -> usize {
 }
 
 /// By hand, because it is the answer to every single write.
-fn answer_written(written: &Written) -> HttpResponse {
+fn answer_written(written: &WriteReceipt) -> HttpResponse {
     let (mut response, outcome) = match written.outcome {
         Outcome::Created => (HttpResponse::Created(), "created"),
         Outcome::Replaced => (HttpResponse::Ok(), "replaced"),
@@ -142,7 +142,7 @@ estimand_api::described!(
     params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
     request_body(content = Batch, description = "At most 8 MiB"),
     responses(
-        (status = 200, description = "All of it is stored", body = BatchWritten),
+        (status = 200, description = "All of it is stored", body = BatchReceipt),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
         (status = 403, description = "A node writes values of another one, or the caller may give no `epoch` and `sequence`", body = Problem),
         (status = 409, description = "An item's name is bound to another one; nothing is stored", body = Problem),
@@ -175,7 +175,7 @@ pub async fn batch(
         ("dataNode" = Option<NodeName>, Query, description = "Only the value of this node; also spelt `nodeName`"),
     ),
     responses(
-        (status = 200, description = "How many values were deleted; 0 if there were none", body = Deleted),
+        (status = 200, description = "How many values were deleted; 0 if there were none", body = DeletionReceipt),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 403, description = "A node writes values of another one", body = Problem),
         (status = 409, description = "The name is bound to another one", body = Problem),
@@ -236,7 +236,7 @@ impl NodeMark {
     tag = "data",
     request_body(content = NodeMark, description = "Which node, and whether it is lost"),
     responses(
-        (status = 200, description = "How many values changed their state", body = Changed),
+        (status = 200, description = "How many values changed their state", body = StateReceipt),
         (status = 400, description = "The body is not valid", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )

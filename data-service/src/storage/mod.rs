@@ -10,7 +10,7 @@ use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::registration::History;
-use estimand_api::value::Served;
+use estimand_api::value::BindingTarget;
 use estimand_api::write::Order;
 use estimand_store::{
     BindingRef, Claim, Connection, DataRow, DataRowRef, Error, Group as Rows, Halt, HistoryDelete,
@@ -38,7 +38,7 @@ pub struct Storage {
 
 /// Why a group is not stored.
 #[derive(Debug)]
-pub enum Failed {
+pub enum StoreFailure {
     /// Nothing of it is stored.
     Refused(Error),
     /// It may or may not be stored.
@@ -48,7 +48,7 @@ pub enum Failed {
 }
 
 /// Everything that was stored.
-pub struct Stored {
+pub struct StoredState {
     pub storage: Storage,
     pub snapshot: Snapshot,
     pub retention: Retention,
@@ -61,7 +61,7 @@ impl Storage {
         halt: &Halt,
         now: i64,
         progress: &mut dyn FnMut(usize),
-    ) -> Result<Stored, Error> {
+    ) -> Result<StoredState, Error> {
         let mut connection = Connection::open_until(url, halt)?;
         connection.migrate()?;
         let claim = connection.claim(OWNER, HEADROOM as i64)?;
@@ -88,7 +88,7 @@ impl Storage {
             }
         }
         let storage = Storage { url: url.clone(), halt: halt.clone(), connection: Some(connection), claim };
-        Ok(Stored { storage, snapshot, retention })
+        Ok(StoredState { storage, snapshot, retention })
     }
 
     pub fn headroom(&self) -> u64 {
@@ -96,7 +96,7 @@ impl Storage {
     }
 
     /// Stores a group. `unknown_from` is the first revision of an earlier attempt whose outcome is unknown.
-    pub fn commit(&mut self, group: &Group, unknown_from: Option<u64>) -> Result<(), Failed> {
+    pub fn commit(&mut self, group: &Group, unknown_from: Option<u64>) -> Result<(), StoreFailure> {
         let stored = group.stored();
         let removed = group.removed();
         let rows = Rows {
@@ -141,7 +141,7 @@ impl Storage {
     }
 
     /// Stores how far revisions have come, when much has happened that is not stored.
-    pub fn keep_revision(&mut self, revision: u64) -> Result<(), Failed> {
+    pub fn keep_revision(&mut self, revision: u64) -> Result<(), StoreFailure> {
         self.send(&Rows { revision: signed(revision), ..Rows::default() })
     }
 
@@ -166,14 +166,14 @@ impl Storage {
         Ok(())
     }
 
-    fn send(&mut self, rows: &Rows<'_>) -> Result<(), Failed> {
+    fn send(&mut self, rows: &Rows<'_>) -> Result<(), StoreFailure> {
         let claim = self.claim.clone();
         // A connection that cannot be made leaves the outcome of an earlier attempt as unknown as it was.
-        let connection = self.open().map_err(Failed::Unknown)?;
+        let connection = self.open().map_err(StoreFailure::Unknown)?;
         connection.commit(&claim, rows).map_err(|error| match error {
-            Error::Fenced { .. } => Failed::Fenced,
-            Error::Connection { .. } => Failed::Unknown(error),
-            refused => Failed::Refused(refused),
+            Error::Fenced { .. } => StoreFailure::Fenced,
+            Error::Connection { .. } => StoreFailure::Unknown(error),
+            refused => StoreFailure::Refused(refused),
         })
     }
 
@@ -211,19 +211,19 @@ fn load_bindings(connection: &mut Connection, snapshot: &mut Snapshot) -> Result
     Ok(())
 }
 
-fn before(swap: SwapRow) -> Option<Served> {
+fn before(swap: SwapRow) -> Option<BindingTarget> {
     served(&swap.before_target?, swap.before_field)
 }
 
 /// The target that a row names; none if its name or field is not valid.
-fn served(to: &str, field: Option<String>) -> Option<Served> {
+fn served(to: &str, field: Option<String>) -> Option<BindingTarget> {
     let field = field.map(|text| Pointer::parse(&text)).transpose().ok()?;
-    Some(Served { to: DataName::parse(to).ok()?, field })
+    Some(BindingTarget { to: DataName::parse(to).ok()?, field })
 }
 
 fn swap_row_of(swapped: &BindingChange, at: i64) -> SwapRef<'_> {
     let BindingChange { name, action, served, before, revision, by } = swapped;
-    fn field_of(served: &Served) -> Option<&str> {
+    fn field_of(served: &BindingTarget) -> Option<&str> {
         served.field.as_ref().map(Pointer::as_str)
     }
     SwapRef {

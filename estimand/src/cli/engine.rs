@@ -17,7 +17,7 @@ use estimand_cli::Remote;
 use estimand_cli::arguments::parse;
 
 use super::Cli;
-use crate::options::{AgentOptions, Allowed, Defaults, ManagerOptions};
+use crate::options::{AgentOptions, AllowedPrograms, Defaults, ManagerOptions};
 
 const AGENT_EXAMPLES: &str = "\
 An agent asks a manager what to run, and opens no port. Nothing is allowed to run unless --allow
@@ -179,7 +179,7 @@ impl AgentArgs {
         })?;
         options.authority = self.joining.authority.filter(|file| !file.as_os_str().is_empty());
         if self.allow_all {
-            options.allow = Allowed::Everything;
+            options.allow = AllowedPrograms::Everything;
         }
         options.max_spool_bytes = Some(self.spool_mib << 20);
         options.cgroups = !self.no_cgroups;
@@ -226,7 +226,7 @@ impl NodeOptions {
             node,
             renamed: self.renamed,
             labels,
-            allow: Allowed::Folders(self.allow),
+            allow: AllowedPrograms::Folders(self.allow),
             allow_env: self.allow_env,
             allow_read: self.allow_read,
             allow_net: self.allow_net,
@@ -316,7 +316,7 @@ mod tests {
             node: NodeName::parse("n1").unwrap(),
             renamed: false,
             labels: BTreeMap::from(labels),
-            allow: Allowed::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
+            allow: AllowedPrograms::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
             allow_env: vec!["PGPASSWORD".parse().unwrap()],
             allow_read: vec![PathBuf::from("/l")],
             allow_net: vec!["db:5432".parse().unwrap()],
@@ -333,10 +333,10 @@ mod tests {
         };
         assert_eq!(options.unwrap(), expected);
         let plain = agent("agent --node n1").unwrap();
-        assert_eq!((plain.allow, plain.run_as, plain.keep), (Allowed::Folders(vec![]), None, vec![]));
+        assert_eq!((plain.allow, plain.run_as, plain.keep), (AllowedPrograms::Folders(vec![]), None, vec![]));
         assert_eq!((plain.max_runs, plain.max_spool_bytes, plain.cgroups), (None, Some(256 << 20), true));
         assert!(plain.data_dir.ends_with("estimand/agent"), "{}", plain.data_dir.display());
-        assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, Allowed::Everything);
+        assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, AllowedPrograms::Everything);
         let json = parse::<AgentArgs>("agent --log-format json").unwrap();
         assert_eq!(json.log().format, telemetry::Format::Json);
     }
@@ -381,7 +381,7 @@ mod tests {
         let (_, agent, _) = up("up --data-dir /d --node n1 --allow /x").unwrap();
         let agent = agent.unwrap();
         assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
-        assert_eq!(agent.allow, Allowed::Folders(vec![PathBuf::from("/x")]));
+        assert_eq!(agent.allow, AllowedPrograms::Folders(vec![PathBuf::from("/x")]));
         wrong(up("up --no-agent --run-as nobody"), "cannot be used with");
         assert!(up("up --no-agent").unwrap().1.is_none());
         wrong(up("up --no-agent --label a=b"), "cannot be used with");

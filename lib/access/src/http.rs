@@ -3,7 +3,7 @@
 use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::access::{Grant, Issued, NewToken, TokenView};
+use estimand_api::access::{Grant, IssuedToken, NewToken, TokenView};
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
 use estimand_web::{Body, Failure, Principal, segment};
@@ -19,7 +19,7 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     tag = "access",
     request_body(content = NewToken, description = "What it is to be good for"),
     responses(
-        (status = 201, description = "The token. It is shown this once", body = Issued),
+        (status = 201, description = "The token. It is shown this once", body = IssuedToken),
         (status = 400, description = "The request is not valid", body = Problem),
         (status = 409, description = "A live token has that name", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
@@ -38,7 +38,7 @@ pub async fn create(
     let view = shown(&access, &row)?;
     let mut response = HttpResponse::Created();
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
-    Ok(response.json(Issued { token: token.expose().to_owned(), pin, view }))
+    Ok(response.json(IssuedToken { token: token.expose().to_owned(), pin, view }))
 }
 
 /// All tokens that ever were, the oldest first. What they say is known to nobody.

@@ -14,13 +14,13 @@ use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::{DateTime, Utc};
-use estimand_api::access::{Grant, Joined, forbidden, unauthorized};
+use estimand_api::access::{Grant, JoinAnswer, forbidden, unauthorized};
 use estimand_api::fields::{self, Fields};
 use estimand_api::identity::Identity;
 use estimand_api::json::parse_object;
 use estimand_api::names::NodeName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_pki::{Authority, PkiError, Signed};
+use estimand_pki::{Authority, PkiError, SignedCertificate};
 use estimand_store::TokenRow;
 use estimand_web::{Body, Failure, Principal, Role, path_node};
 
@@ -62,7 +62,7 @@ impl Signer {
         request: &str,
         node: &NodeName,
         now: i64,
-    ) -> Result<Signed, Problem> {
+    ) -> Result<SignedCertificate, Problem> {
         let now = DateTime::<Utc>::from_timestamp_micros(now).unwrap_or_default();
         let signed = authority.sign(request, &Identity::Node(node.clone()), self.valid_for, now);
         signed.map_err(|error| match error {
@@ -105,7 +105,7 @@ estimand_api::described!(
     params(("node" = NodeName, Path, description = "The node that the certificate is for")),
     request_body(content = SigningRequest, description = "What is to be signed"),
     responses(
-        (status = 201, description = "The certificate; a join token is used up", body = Joined),
+        (status = 201, description = "The certificate; a join token is used up", body = JoinAnswer),
         (status = 400, description = "The request is not valid", body = Problem),
         (status = 403, description = "What is shown is not for this node", body = Problem),
         (status = 409, description = "Another key speaks for this node, or no certificates are signed here", body = Problem),
@@ -151,7 +151,7 @@ impl Access {
         request: &str,
         credential: &Credential,
         by: &str,
-    ) -> Result<Joined, Problem> {
+    ) -> Result<JoinAnswer, Problem> {
         let signer = self.signer()?;
         let authority = signer.authority()?;
         check_may(credential, node)?;
@@ -209,7 +209,7 @@ impl Access {
         if !stored {
             return Err(Problem::unavailable("what was shown is used or revoked just now", 1));
         }
-        Ok(Joined { certificate: signed.chain, authority: authority.pem().to_owned(), expires_at: end })
+        Ok(JoinAnswer { certificate: signed.chain, authority: authority.pem().to_owned(), expires_at: end })
     }
 }
 

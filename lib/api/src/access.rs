@@ -262,7 +262,7 @@ pub struct TokenView {
 
 /// The answer to a new token: the only time that it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Issued {
+pub struct IssuedToken {
     pub token: String,
     /// With the role `join`: the SHA-256 of the authority's certificate, by which whoever joins knows the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +274,7 @@ pub struct Issued {
 /// The answer to a node that joins or renews its certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Joined {
+pub struct JoinAnswer {
     /// PEM: the node's certificate, and the authority's behind it.
     pub certificate: String,
     /// PEM: whom the node can trust.

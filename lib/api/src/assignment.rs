@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 use crate::fields;
 use crate::names::DataName;
 use crate::problem::Problem;
-use crate::registration::Registered;
+use crate::registration::RegistrationRecord;
 
 /// The registration of an assignment or of a run by hand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AssignedRegistration {
-    Supported(Arc<Registered>),
+    Supported(Arc<RegistrationRecord>),
     Unsupported(Arc<UnsupportedRegistration>),
 }
 
@@ -36,7 +36,7 @@ pub struct UnsupportedRegistration {
 
 impl AssignedRegistration {
     pub fn from_map(map: Map<String, Value>) -> Self {
-        match Registered::from_map(map.clone()) {
+        match RegistrationRecord::from_map(map.clone()) {
             Ok(registered) => AssignedRegistration::Supported(Arc::new(registered)),
             Err(problem) => {
                 AssignedRegistration::Unsupported(Arc::new(UnsupportedRegistration::new(map, &problem)))
@@ -58,7 +58,7 @@ impl AssignedRegistration {
         }
     }
 
-    pub fn supported(&self) -> Option<&Arc<Registered>> {
+    pub fn supported(&self) -> Option<&Arc<RegistrationRecord>> {
         match self {
             AssignedRegistration::Supported(registered) => Some(registered),
             AssignedRegistration::Unsupported(_) => None,

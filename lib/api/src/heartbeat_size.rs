@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::names::DataName;
     use crate::node::{Delivery, Facts};
-    use crate::slot::{NextVersion, Quarantined};
+    use crate::slot::{NextVersion, QuarantinedValue};
 
     /// Everything is as long as it may be, and takes as much as it can when it is written.
     fn largest_status(number: usize) -> Status {
@@ -79,7 +79,7 @@ mod tests {
         let late = chrono::DateTime::from_timestamp_micros(253_402_300_799_999_999).unwrap();
         let odd = Some(123_456_789.123_456_78);
         Status {
-            doing: crate::slot::Doing::BackingOff,
+            doing: crate::slot::SlotActivity::BackingOff,
             runs: u64::MAX,
             failures: u64::MAX,
             timeouts: u64::MAX,
@@ -97,7 +97,7 @@ mod tests {
             last_good: Some(late),
             last_error: Some(long()),
             note: Some(long()),
-            last_quarantined: Some(Quarantined { at: late, reason: long(), value: long() }),
+            last_quarantined: Some(QuarantinedValue { at: late, reason: long(), value: long() }),
             stderr_tail: long(),
             missing: true,
             next: Some(NextVersion { version: u64::MAX, failures: u64::MAX, last_error: Some(long()) }),

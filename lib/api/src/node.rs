@@ -1,6 +1,6 @@
 //! Nodes, and the protocol between the manager and the agent of a node.
 //!
-//! An agent opens no port. It asks for its desired state ([`Desired`]) with a request that waits until there is a new
+//! An agent opens no port. It asks for its desired state ([`DesiredState`]) with a request that waits until there is a new
 //! one, and reports with a [`Heartbeat`]. The answer says when the next one is due and for how long the slots that must
 //! run once in the cluster may go on without another answer.
 //!
@@ -176,7 +176,7 @@ pub struct HeartbeatAnswer {
 /// What an agent should run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Desired {
+pub struct DesiredState {
     pub revision: u64,
     /// Where values are written; absent if that is where this was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ pub const MAX_REPORT_OUTPUT_BYTES: usize = 64 * 1024;
 /// What a slot does just now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Doing {
+pub enum SlotActivity {
     /// Nothing was heard of it yet.
     #[default]
     Pending,
@@ -41,18 +41,18 @@ pub enum Doing {
     Stopping,
 }
 
-impl Doing {
+impl SlotActivity {
     pub fn as_str(self) -> &'static str {
         match self {
-            Doing::Pending => "pending",
-            Doing::Idle => "idle",
-            Doing::Waiting => "waiting",
-            Doing::Running => "running",
-            Doing::BackingOff => "backing-off",
-            Doing::Unavailable => "unavailable",
-            Doing::Refused => "refused",
-            Doing::Unleased => "unleased",
-            Doing::Stopping => "stopping",
+            SlotActivity::Pending => "pending",
+            SlotActivity::Idle => "idle",
+            SlotActivity::Waiting => "waiting",
+            SlotActivity::Running => "running",
+            SlotActivity::BackingOff => "backing-off",
+            SlotActivity::Unavailable => "unavailable",
+            SlotActivity::Refused => "refused",
+            SlotActivity::Unleased => "unleased",
+            SlotActivity::Stopping => "stopping",
         }
     }
 }
@@ -64,7 +64,7 @@ pub struct Status {
     pub data_name: DataName,
     /// The version of the registration that produces its values.
     pub version: u64,
-    pub doing: Doing,
+    pub doing: SlotActivity,
     /// Runs that have ended; for a stream, values.
     pub runs: u64,
     /// Those of them that gave no value because something was wrong.
@@ -117,7 +117,7 @@ pub struct Status {
     pub note: Option<String>,
     /// The last value that was quarantined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_quarantined: Option<Quarantined>,
+    pub last_quarantined: Option<QuarantinedValue>,
     /// The end of what the last run that wrote to stderr wrote there; of a stream also while it goes on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -138,7 +138,7 @@ impl Status {
         Status {
             data_name,
             version,
-            doing: Doing::Pending,
+            doing: SlotActivity::Pending,
             runs: 0,
             failures: 0,
             timeouts: 0,
@@ -211,7 +211,7 @@ pub(crate) fn cut(text: &mut String, most: usize) {
 /// A value that was not what its registration declares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Quarantined {
+pub struct QuarantinedValue {
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub at: DateTime<Utc>,
@@ -300,7 +300,7 @@ impl Instance {
                 others.collect::<String>()
             ));
         }
-        if status.doing == Doing::Refused {
+        if status.doing == SlotActivity::Refused {
             return Some(reason(&status.last_error));
         }
         // A version on trial has had no good run.

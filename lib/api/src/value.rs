@@ -141,12 +141,12 @@ pub struct Binding {
     pub revision: u64,
     /// The target of a rollback: the one that it served before; absent if it never served anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Served>,
+    pub before: Option<BindingTarget>,
 }
 
 /// The target that a bound name serves, or served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Served {
+pub struct BindingTarget {
     /// The data name whose values are served.
     pub to: DataName,
     /// The part of each value, a JSON pointer; absent: the whole value.
@@ -183,7 +183,7 @@ impl SwapAction {
 pub struct Swap {
     /// The target that it serves from then on; the one that it served until then if it was unbound.
     #[serde(flatten)]
-    pub served: Served,
+    pub served: BindingTarget,
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub at: DateTime<Utc>,
@@ -209,7 +209,7 @@ pub enum Outcome {
 
 /// The answer to a write of one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Written {
+pub struct WriteReceipt {
     pub outcome: Outcome,
     /// The value's revision now.
     pub revision: u64,
@@ -217,7 +217,7 @@ pub struct Written {
 
 /// The answer to a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct BatchWritten {
+pub struct BatchReceipt {
     pub created: usize,
     pub replaced: usize,
     pub superseded: usize,
@@ -230,14 +230,14 @@ pub struct BatchWritten {
 
 /// The answer to a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Deleted {
+pub struct DeletionReceipt {
     pub deleted: usize,
     pub revision: u64,
 }
 
 /// The answer to a change of state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Changed {
+pub struct StateReceipt {
     pub changed: usize,
     pub revision: u64,
 }

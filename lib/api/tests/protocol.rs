@@ -5,8 +5,8 @@
 use std::fmt::Debug;
 
 use estimand_api::assignment::AssignedRegistration;
-use estimand_api::node::{Assignment, Desired, Heartbeat, HeartbeatAnswer, RunRequest};
-use estimand_api::slot::{Doing, RunOutcome};
+use estimand_api::node::{Assignment, DesiredState, Heartbeat, HeartbeatAnswer, RunRequest};
+use estimand_api::slot::{RunOutcome, SlotActivity};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn a_field_of_a_newer_version_is_ignored_at_every_level() {
     let request = json!({ "id": 1, "registration": registration() });
     check_ignores_new_fields::<RunRequest>(&request, 1);
     let desired = json!({ "revision": 1, "slots": [assignment], "runs": [request] });
-    check_ignores_new_fields::<Desired>(&desired, 3);
+    check_ignores_new_fields::<DesiredState>(&desired, 3);
     check_ignores_new_fields::<RunOutcome>(&json!({ "report": report() }), 3);
     check_ignores_new_fields::<RunOutcome>(&json!({ "refused": "no" }), 1);
 }
@@ -85,13 +85,13 @@ fn a_field_of_a_newer_version_is_ignored_at_every_level() {
 fn a_message_of_an_older_version_has_fewer_fields() {
     let beat: Heartbeat = serde_json::from_value(json!({ "agent": "a", "boot": 1, "applied": 0 })).unwrap();
     assert_eq!(beat, Heartbeat { agent: "a".to_owned(), boot: 1, ..Heartbeat::default() });
-    let desired: Desired = serde_json::from_value(json!({ "revision": 1, "slots": [] })).unwrap();
-    assert_eq!(desired, Desired { revision: 1, ..Desired::default() });
+    let desired: DesiredState = serde_json::from_value(json!({ "revision": 1, "slots": [] })).unwrap();
+    assert_eq!(desired, DesiredState { revision: 1, ..DesiredState::default() });
     let status = json!({ "dataName": "a", "version": 7, "doing": "idle", "runs": 1, "failures": 0, "timeouts": 0,
         "overruns": 0, "failing": 0 });
     let beat = json!({ "agent": "a", "boot": 1, "applied": 0, "statuses": [status] });
     let beat: Heartbeat = serde_json::from_value(beat).unwrap();
-    assert_eq!((beat.statuses[0].doing, &beat.statuses[0].next), (Doing::Idle, &None));
+    assert_eq!((beat.statuses[0].doing, &beat.statuses[0].next), (SlotActivity::Idle, &None));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_registration_of_a_newer_version_is_decoded_and_not_supported() {
         let slots =
             json!([{ "epoch": 1, "registration": newer }, { "epoch": 2, "registration": registration() }]);
         let message = json!({ "revision": 1, "slots": slots });
-        let desired: Desired = serde_json::from_value(message.clone()).unwrap();
+        let desired: DesiredState = serde_json::from_value(message.clone()).unwrap();
         let AssignedRegistration::Unsupported(unsupported) = &desired.slots[0].registration else {
             panic!("{desired:?}");
         };

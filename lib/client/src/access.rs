@@ -5,12 +5,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{Client, Error, Repeat};
-use estimand_api::access::{AuditEntry, Issued, Joined, NewToken, TokenView};
+use estimand_api::access::{AuditEntry, IssuedToken, JoinAnswer, NewToken, TokenView};
 use estimand_api::names::NodeName;
 
 impl Client {
     /// Makes a token; 409 if a live one has that name.
-    pub async fn create_token(&self, new: &NewToken) -> Result<Issued, Error> {
+    pub async fn create_token(&self, new: &NewToken) -> Result<IssuedToken, Error> {
         let body = Bytes::from(Value::Object(new.to_map()).to_string());
         let url = self.url(&["api", "tokens"], &[]);
         let answer = self.send(Method::POST, url, Some(body), Repeat::OnlyIfNotTaken).await?;
@@ -31,7 +31,7 @@ impl Client {
     }
 
     /// Has a request for a certificate (PEM) signed for a node.
-    pub async fn sign_certificate(&self, node: &NodeName, request: &str) -> Result<Joined, Error> {
+    pub async fn sign_certificate(&self, node: &NodeName, request: &str) -> Result<JoinAnswer, Error> {
         let body = Bytes::from(json!({ "request": request }).to_string());
         let url = self.url(&["api", "nodes", node.as_str(), "certificate"], &[]);
         let answer = self.send(Method::POST, url, Some(body), Repeat::OnlyIfNotTaken).await?;

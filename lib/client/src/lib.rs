@@ -250,7 +250,7 @@ impl Client {
             let shown = self.number();
             let (error, again) = match self.send_to_one(&method, &url, body.as_ref(), repeat).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failed { error, taken }) => (error, repeat == Repeat::Safe || !taken),
+                Err(RequestFailure { error, taken }) => (error, repeat == Repeat::Safe || !taken),
             };
             // The certificate ended while the request waited for its answer, and has been replaced: send the new one.
             if error.status() == Some(401) && self.number() != shown {
@@ -275,10 +275,12 @@ impl Client {
         method: Method,
         url: Url,
         body: Option<(&'static str, Bytes)>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, RequestFailure> {
         let shown = url.to_string();
-        let unreachable =
-            |e: &reqwest::Error| Failed { taken: !e.is_connect(), error: self.no_answer(shown.clone(), e) };
+        let unreachable = |e: &reqwest::Error| RequestFailure {
+            taken: !e.is_connect(),
+            error: self.no_answer(shown.clone(), e),
+        };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
         if let Some((content_type, body)) = body {
             request = request.header(header::CONTENT_TYPE, content_type).body(body);
@@ -293,11 +295,11 @@ impl Client {
             return Ok(Answer { status, revision, hint, body });
         }
         Err(match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) if is_problem => Failed {
+            Ok(problem) if is_problem => RequestFailure {
                 taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == kind::OUTCOME_UNKNOWN,
                 error: Error::Problem(Box::new(problem)),
             },
-            _ => Failed {
+            _ => RequestFailure {
                 taken: true,
                 error: Error::Unexpected { url: shown.clone(), cause: format!("status {status}") },
             },
@@ -341,7 +343,7 @@ pub fn is_here(address: &Url) -> bool {
 }
 
 /// A request that brought no good answer.
-struct Failed {
+struct RequestFailure {
     error: Error,
     /// True if the service may have acted on it.
     taken: bool,

@@ -88,25 +88,25 @@ fn trusted() -> Vec<u32> {
 
 /// Looks at the listener around each connection that is made.
 #[derive(Clone)]
-pub(crate) struct OnlyTrusted(pub(crate) SocketAddr);
+pub(crate) struct ListenerCheck(pub(crate) SocketAddr);
 
-impl<S> Layer<S> for OnlyTrusted {
-    type Service = Guarded<S>;
+impl<S> Layer<S> for ListenerCheck {
+    type Service = CheckedConnector<S>;
 
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { inner, address: self.0 }
+    fn layer(&self, inner: S) -> CheckedConnector<S> {
+        CheckedConnector { inner, address: self.0 }
     }
 }
 
 #[derive(Clone)]
-pub(crate) struct Guarded<S> {
+pub(crate) struct CheckedConnector<S> {
     inner: S,
     address: SocketAddr,
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl<S, R> Service<R> for Guarded<S>
+impl<S, R> Service<R> for CheckedConnector<S>
 where
     S: Service<R, Error = BoxError>,
     S::Future: Send + 'static,

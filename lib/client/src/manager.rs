@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{Client, Error, Repeat};
 use estimand_api::labels::LabelChanges;
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::{Desired, Heartbeat, HeartbeatAnswer, Node};
+use estimand_api::node::{DesiredState, Heartbeat, HeartbeatAnswer, Node};
 use estimand_api::slot::{Instance, RunOutcome, RunReport};
 
 /// The question of an agent for its desired state.
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// An agent's request for its desired state; none if it has the latest already.
-    pub async fn desired(&self, query: DesiredQuery<'_>) -> Result<Option<Desired>, Error> {
+    pub async fn desired(&self, query: DesiredQuery<'_>) -> Result<Option<DesiredState>, Error> {
         let DesiredQuery { node, agent, boot, revision, wait } = query;
         let (boot, revision, wait) = (boot.to_string(), revision.to_string(), wait.as_millis().to_string());
         let query = [("agent", agent), ("boot", &boot), ("revision", &revision), ("waitMs", &wait)];

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{Client, Error, Repeat};
 use estimand_api::names::DataName;
-use estimand_api::registration::{BatchOutcome, Change, Registered, Registration};
+use estimand_api::registration::{BatchOutcome, Change, Registration, RegistrationRecord};
 
 /// Changes of several registrations that take effect together or not at all.
 #[derive(Debug, Clone, Default)]
@@ -32,17 +32,17 @@ pub struct ChangedRegistry {
 
 impl Client {
     /// Registers; a taken name is a problem with status 409.
-    pub async fn register(&self, registration: &Registration) -> Result<Registered, Error> {
+    pub async fn register(&self, registration: &Registration) -> Result<RegistrationRecord, Error> {
         self.register_map(registration.to_map()).await
     }
 
     /// Registers a map in the format of the wire.
-    pub async fn register_map(&self, map: Map<String, Value>) -> Result<Registered, Error> {
+    pub async fn register_map(&self, map: Map<String, Value>) -> Result<RegistrationRecord, Error> {
         self.submit(Method::POST, map, Repeat::OnlyIfNotTaken).await
     }
 
     /// Replaces the registration of the same name; 404 if there is none.
-    pub async fn replace_map(&self, map: Map<String, Value>) -> Result<Registered, Error> {
+    pub async fn replace_map(&self, map: Map<String, Value>) -> Result<RegistrationRecord, Error> {
         self.submit(Method::PUT, map, Repeat::Safe).await
     }
 
@@ -51,7 +51,7 @@ impl Client {
         method: Method,
         map: Map<String, Value>,
         repeat: Repeat,
-    ) -> Result<Registered, Error> {
+    ) -> Result<RegistrationRecord, Error> {
         let body = Bytes::from(Value::Object(map).to_string());
         let answer = self.send(method, self.url(&["api", "registry"], &[]), Some(body), repeat).await?;
         registered(self.read(&answer)?)
@@ -63,7 +63,7 @@ impl Client {
         &self,
         name: &DataName,
         patch: Map<String, Value>,
-    ) -> Result<Registered, Error> {
+    ) -> Result<RegistrationRecord, Error> {
         let body = Bytes::from(Value::Object(patch).to_string());
         let url = self.url(&["api", "registry", name.as_str()], &[]);
         registered(self.read(&self.send(Method::PATCH, url, Some(body), Repeat::Safe).await?)?)
@@ -76,7 +76,7 @@ impl Client {
         name: &DataName,
         to: &DataName,
         force: bool,
-    ) -> Result<(Registered, Option<String>), Error> {
+    ) -> Result<(RegistrationRecord, Option<String>), Error> {
         let url = self.url(&["api", "registry", name.as_str(), "rename"], &flag("force", force));
         let body = Bytes::from(json!({ "to": to }).to_string());
         let answer = self.send(Method::POST, url, Some(body), Repeat::OnlyIfNotTaken).await?;
@@ -107,18 +107,18 @@ impl Client {
         Ok(answer.hint)
     }
 
-    pub async fn registrations(&self) -> Result<Vec<Registered>, Error> {
+    pub async fn registrations(&self) -> Result<Vec<RegistrationRecord>, Error> {
         let answer = self.get(self.url(&["api", "registry"], &[])).await?;
         self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()
     }
 
     /// The same with the values of secrets, for the processes that run them.
-    pub async fn registrations_with_secrets(&self) -> Result<Vec<Registered>, Error> {
+    pub async fn registrations_with_secrets(&self) -> Result<Vec<RegistrationRecord>, Error> {
         let answer = self.get(self.url(&["api", "secrets"], &[])).await?;
         self.read::<Vec<Map<String, Value>>>(&answer)?.into_iter().map(registered).collect()
     }
 
-    pub async fn registration(&self, name: &DataName) -> Result<Registered, Error> {
+    pub async fn registration(&self, name: &DataName) -> Result<RegistrationRecord, Error> {
         let answer = self.get(self.url(&["api", "registry", name.as_str()], &[])).await?;
         registered(self.read(&answer)?)
     }
@@ -135,6 +135,6 @@ fn flag(name: &str, given: bool) -> Vec<(&str, &str)> {
     given.then_some((name, "true")).into_iter().collect()
 }
 
-fn registered(map: Map<String, Value>) -> Result<Registered, Error> {
-    Registered::from_map(map).map_err(|problem| Error::Problem(Box::new(problem)))
+fn registered(map: Map<String, Value>) -> Result<RegistrationRecord, Error> {
+    RegistrationRecord::from_map(map).map_err(|problem| Error::Problem(Box::new(problem)))
 }

@@ -8,7 +8,7 @@ use estimand_api::problem::kind;
 use reqwest::Method;
 use url::Url;
 
-use crate::{Answer, Client, Error, Failed, Repeat};
+use crate::{Answer, Client, Error, Repeat, RequestFailure};
 
 impl Client {
     /// The same, with clients of further services: each request goes to the first that serves it. So services that run
@@ -44,8 +44,8 @@ impl Client {
         url: &Url,
         body: Option<&(&'static str, Bytes)>,
         repeat: Repeat,
-    ) -> Result<Answer, Failed> {
-        let mut failed: Option<Failed> = None;
+    ) -> Result<Answer, RequestFailure> {
+        let mut failed: Option<RequestFailure> = None;
         for service in self.services() {
             let url = service.rebased(self, url);
             let attempt = match service.send_once(method.clone(), url, body.cloned()).await {
@@ -58,24 +58,24 @@ impl Client {
                 return Err(attempt);
             }
             // That the right one does not answer says more than that others do not serve it.
-            if failed.as_ref().is_none_or(Failed::not_served) {
+            if failed.as_ref().is_none_or(RequestFailure::not_served) {
                 failed = Some(attempt);
             }
         }
         let Some(failed) = failed else {
-            return Err(Failed { error: Error::Address(String::new()), taken: false });
+            return Err(RequestFailure { error: Error::Address(String::new()), taken: false });
         };
         if failed.not_served() && !self.others.is_empty() {
             let asked: Vec<&str> = self.services().map(|service| service.base.as_str()).collect();
             let cause = format!("none of {} serves {}", asked.join(", "), url.path());
             let url = self.base.to_string();
-            return Err(Failed { error: Error::Unexpected { url, cause }, taken: false });
+            return Err(RequestFailure { error: Error::Unexpected { url, cause }, taken: false });
         }
         Err(failed)
     }
 }
 
-impl Failed {
+impl RequestFailure {
     fn not_served(&self) -> bool {
         matches!(&self.error, Error::Problem(problem) if problem.kind == kind::NOT_SERVED)
     }

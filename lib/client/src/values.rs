@@ -16,7 +16,8 @@ use estimand_api::problem::kind;
 use estimand_api::registration::History;
 use estimand_api::selector::Selector;
 use estimand_api::value::{
-    BatchWritten, Binding, Changed, Deleted, PastValue, Producers, Served, State, Swap, Value, Written,
+    BatchReceipt, Binding, BindingTarget, DeletionReceipt, PastValue, Producers, State, StateReceipt, Swap,
+    Value, WriteReceipt,
 };
 use estimand_api::write::Write;
 
@@ -142,7 +143,7 @@ impl Client {
     }
 
     /// Writes one value; `true` with it if there was none before.
-    pub async fn write(&self, write: &Write) -> Result<(Written, bool), Error> {
+    pub async fn write(&self, write: &Write) -> Result<(WriteReceipt, bool), Error> {
         let mut body = Vec::with_capacity(256);
         write.push_json(&mut body);
         let answer = self.put(&["api", "data"], body).await?;
@@ -150,7 +151,7 @@ impl Client {
     }
 
     /// Writes all or nothing.
-    pub async fn write_batch(&self, writes: &[Write]) -> Result<BatchWritten, Error> {
+    pub async fn write_batch(&self, writes: &[Write]) -> Result<BatchReceipt, Error> {
         let mut body = Vec::with_capacity(256 * writes.len() + 2);
         body.push(b'[');
         for (place, write) in writes.iter().enumerate() {
@@ -167,7 +168,7 @@ impl Client {
     }
 
     /// Deletes a name's values, or the one of a node.
-    pub async fn delete(&self, name: &DataName, node: Option<&NodeName>) -> Result<Deleted, Error> {
+    pub async fn delete(&self, name: &DataName, node: Option<&NodeName>) -> Result<DeletionReceipt, Error> {
         let mut pairs = vec![("dataName", name.as_str())];
         pairs.extend(node.map(|node| ("dataNode", node.as_str())));
         let answer =
@@ -176,7 +177,7 @@ impl Client {
     }
 
     /// Marks all values of a node as those of a lost one, or takes the mark back.
-    pub async fn mark_node(&self, node: &NodeName, lost: bool) -> Result<Changed, Error> {
+    pub async fn mark_node(&self, node: &NodeName, lost: bool) -> Result<StateReceipt, Error> {
         let state = if lost { State::NodeLost } else { State::Fresh };
         let body = json!({ "nodeName": node, "state": state }).to_string();
         let answer = self.put(&["api", "data", "state"], body.into_bytes()).await?;
@@ -245,7 +246,7 @@ impl Client {
     pub async fn bind(
         &self,
         name: &DataName,
-        to: &Served,
+        to: &BindingTarget,
         from: Option<&DataName>,
     ) -> Result<Rebound, Error> {
         let mut body = json!({ "to": to.to });

@@ -74,7 +74,7 @@ pub async fn capture(
     let mut run = launcher.begin(spec, true).await?;
     let mut stdout = Output::new(run.stdout(), Retention::Head(bounds.max_stdout));
     let mut stderr = Output::new(run.stderr(), Retention::Tail(bounds.max_stderr));
-    let mut ending = Ending { reason: EndReason::Completed, killed: false };
+    let mut ending = RunEnd { reason: EndReason::Completed, killed: false };
     let mut deadline = pin!(tokio::time::sleep_until((started_at + bounds.timeout).into()));
     let mut stop = pin!(stop);
     let outcome = loop {
@@ -112,12 +112,12 @@ pub async fn capture(
 }
 
 /// The progress of a run towards its end.
-struct Ending {
+struct RunEnd {
     reason: EndReason,
     killed: bool,
 }
 
-impl Ending {
+impl RunEnd {
     fn begin(&mut self, reason: EndReason, run: &Run) {
         self.reason = reason;
         run.terminate();

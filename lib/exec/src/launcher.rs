@@ -19,7 +19,7 @@ use super::peak_memory::PeakMemory;
 use super::poll::Poll;
 use super::privileges::{self, PrivilegeDrop, Privileges};
 use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
-use super::socket::{self, Incoming};
+use super::socket::{self, ReceivedPacket};
 use super::sweeps::{FIRST_PAUSE, Sweeps};
 use super::{CgroupMode, ExceededLimit, Exit, RunOutcome};
 use super::{cgroup, orphans};
@@ -134,14 +134,14 @@ impl State {
         let mut descriptors = Vec::new();
         for _ in 0..most {
             match socket::receive(&self.socket, &mut self.buffer, &mut descriptors) {
-                Ok(Incoming::Packet(length)) => match Request::decode(&self.buffer[..length]) {
+                Ok(ReceivedPacket::Packet(length)) => match Request::decode(&self.buffer[..length]) {
                     Some(request) => self.handle(request, &descriptors),
                     None => self.refuse("a request that makes no sense"),
                 },
-                Ok(Incoming::TooLarge) => self.refuse("a request that is too large"),
+                Ok(ReceivedPacket::TooLarge) => self.refuse("a request that is too large"),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                Ok(Incoming::End) | Err(_) => return self.end(),
+                Ok(ReceivedPacket::End) | Err(_) => return self.end(),
             }
             // A child has its own copies.
             descriptors.clear();

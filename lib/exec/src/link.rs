@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
 
 use super::protocol::{ContainmentKind, MAX_REPLIES, Reply, Request};
-use super::socket::{self, Incoming};
+use super::socket::{self, ReceivedPacket};
 use super::{RunOutcome, SpawnError};
 
 /// The main process of a run whose program is executed, or the reason why it is not.
@@ -25,14 +25,14 @@ pub(super) struct Link {
     socket: AsyncFd<OwnedFd>,
     /// The number of the launcher, counted from the agent's start.
     pub generation: u64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Callers>,
     /// Packets that did not fit into the socket when they were posted.
     backlog: Mutex<VecDeque<Vec<u8>>>,
     behind: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Callers {
     runs: HashMap<u64, WaitingRun>,
     cells: HashMap<u64, oneshot::Sender<Vec<String>>>,
     closing: HashMap<u64, oneshot::Sender<()>>,
@@ -175,8 +175,8 @@ impl Link {
             .async_io(Interest::READABLE, |socket| Ok(socket::receive(socket, buffer, &mut none)?))
             .await?;
         match incoming {
-            Incoming::Packet(length) => Ok(length),
-            Incoming::TooLarge | Incoming::End => Err(io::ErrorKind::UnexpectedEof.into()),
+            ReceivedPacket::Packet(length) => Ok(length),
+            ReceivedPacket::TooLarge | ReceivedPacket::End => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 

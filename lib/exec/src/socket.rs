@@ -43,7 +43,7 @@ pub(super) fn send(
 
 /// The result of one call to [`receive`].
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum ReceivedPacket {
     /// A packet of so many bytes, which are in the buffer.
     Packet(usize),
     /// A packet that was larger than the buffer; the part that arrived is of no use.
@@ -57,7 +57,7 @@ pub(super) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
-) -> rustix::io::Result<Incoming> {
+) -> rustix::io::Result<ReceivedPacket> {
     descriptors.clear();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -73,11 +73,11 @@ pub(super) fn receive(
         }
     }
     if message.bytes == 0 {
-        return Ok(Incoming::End);
+        return Ok(ReceivedPacket::End);
     }
     if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         descriptors.clear();
-        return Ok(Incoming::TooLarge);
+        return Ok(ReceivedPacket::TooLarge);
     }
-    Ok(Incoming::Packet(message.bytes))
+    Ok(ReceivedPacket::Packet(message.bytes))
 }

@@ -43,15 +43,15 @@ impl std::fmt::Debug for Authority {
 
 /// A certificate with its authority's behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedCertificate {
     /// PEM.
     pub chain: String,
     pub certificate: Certificate,
 }
 
 /// A certificate and its key.
-pub struct Issued {
-    pub signed: Signed,
+pub struct CertificateWithKey {
+    pub signed: SignedCertificate,
     /// PEM.
     pub key: String,
 }
@@ -113,10 +113,10 @@ impl Authority {
         names: &[String],
         lifetime: Duration,
         now: DateTime<Utc>,
-    ) -> Result<Issued, PkiError> {
+    ) -> Result<CertificateWithKey, PkiError> {
         let key = KeyPair::generate().map_err(PkiError::sign)?;
         let signed = self.sign_key(&key, who, names, lifetime, now)?;
-        Ok(Issued { signed, key: key.serialize_pem() })
+        Ok(CertificateWithKey { signed, key: key.serialize_pem() })
     }
 
     /// Signs the public key of a request; the rest of the request is ignored.
@@ -126,7 +126,7 @@ impl Authority {
         who: &Identity,
         lifetime: Duration,
         now: DateTime<Utc>,
-    ) -> Result<Signed, PkiError> {
+    ) -> Result<SignedCertificate, PkiError> {
         let request = CertificateSigningRequestParams::from_pem(request)
             .map_err(|error| PkiError::Request(error.to_string()))?;
         self.sign_key(&request.public_key, who, &[], lifetime, now)
@@ -139,7 +139,7 @@ impl Authority {
         names: &[String],
         lifetime: Duration,
         now: DateTime<Utc>,
-    ) -> Result<Signed, PkiError> {
+    ) -> Result<SignedCertificate, PkiError> {
         let mut params = params(&who.to_string(), lifetime, now)?;
         let uri = Ia5String::try_from(who.to_uri()).map_err(PkiError::sign)?;
         params.subject_alt_names.push(SanType::URI(uri));
@@ -158,7 +158,7 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let made = params.signed_by(key, &self.issuer).map_err(PkiError::sign)?;
         let certificate = Certificate::read(made.der())?;
-        Ok(Signed { chain: format!("{}{}", made.pem(), self.pem), certificate })
+        Ok(SignedCertificate { chain: format!("{}{}", made.pem(), self.pem), certificate })
     }
 }
 

@@ -11,7 +11,7 @@ mod files;
 mod request;
 mod upload_key;
 
-pub use authority::{Authority, Issued, Signed};
+pub use authority::{Authority, CertificateWithKey, SignedCertificate};
 pub use certificate::Certificate;
 pub use files::{AUTHORITY, AUTHORITY_KEY, write_key, write_public};
 pub use request::{new_key, request};

@@ -157,7 +157,7 @@ impl<S: State> Writer<S> {
     /// Has a request decided, and waits until its outcome is durable.
     pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Pending { request, reply });
+        let job = Box::new(PendingRequest { request, reply });
         self.0.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => WriteError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
@@ -171,7 +171,7 @@ impl<S: State> Writer<S> {
 }
 
 /// A request and its caller.
-struct Pending<R, Reply, Rejection> {
+struct PendingRequest<R, Reply, Rejection> {
     request: R,
     reply: oneshot::Sender<Result<Reply, WriteError<Rejection>>>,
 }
@@ -184,7 +184,7 @@ trait Job<S: State>: Send {
     fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()>;
 }
 
-impl<S: State, R: Request<S>> Job<S> for Pending<R, R::Reply, S::Rejection> {
+impl<S: State, R: Request<S>> Job<S> for PendingRequest<R, R::Reply, S::Rejection> {
     fn is_abandoned(&self) -> bool {
         self.reply.is_closed()
     }
@@ -196,7 +196,7 @@ impl<S: State, R: Request<S>> Job<S> for Pending<R, R::Reply, S::Rejection> {
 
     fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let Pending { request, reply } = *self;
+            let PendingRequest { request, reply } = *self;
             let _ = reply.send(task.perform(request).await);
         })
     }

@@ -34,13 +34,13 @@ pub struct Tasks(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     trigger: StopTrigger,
-    running: Mutex<Vec<Running>>,
+    running: Mutex<Vec<NamedTask>>,
     panics: Mutex<Vec<Panics>>,
     loops: Mutex<Vec<Arc<LoopFigures>>>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct NamedTask {
     name: &'static str,
     handle: JoinHandle<()>,
 }
@@ -134,7 +134,7 @@ impl Tasks {
     }
 
     /// Asks all tasks to stop and waits; the error names those that had to be cut off.
-    pub async fn stop_all(&self, deadline: Duration) -> Result<(), Unfinished> {
+    pub async fn stop_all(&self, deadline: Duration) -> Result<(), UnfinishedTasks> {
         self.0.trigger.request();
         let end = Instant::now() + deadline;
         let mut names = Vec::new();
@@ -144,14 +144,14 @@ impl Tasks {
             if running.is_empty() {
                 break;
             }
-            for Running { name, mut handle } in running {
+            for NamedTask { name, mut handle } in running {
                 if tokio::time::timeout_at(end, &mut handle).await.is_err() {
                     handle.abort();
                     names.push(name);
                 }
             }
         }
-        if names.is_empty() { Ok(()) } else { Err(Unfinished { names }) }
+        if names.is_empty() { Ok(()) } else { Err(UnfinishedTasks { names }) }
     }
 
     /// Writes the panics of each task and the figures of background loops: a source for
@@ -169,7 +169,7 @@ impl Tasks {
         let handle = tokio::spawn(work.instrument(tracing::info_span!("task", name)));
         let mut running = lock(&self.0.running);
         running.retain(|task| !task.handle.is_finished());
-        running.push(Running { name, handle });
+        running.push(NamedTask { name, handle });
     }
 
     fn record(&self, task: &'static str, panic: &(dyn Any + Send), again_in: Option<Duration>) {
@@ -192,7 +192,7 @@ impl Tasks {
 /// Tasks that did not end in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cut off because they did not end in time: {}", names.join(", "))]
-pub struct Unfinished {
+pub struct UnfinishedTasks {
     pub names: Vec<&'static str>,
 }
 

@@ -96,7 +96,7 @@ fn postgres(connection: &mut PgWrapper) -> Outcome {
 }
 
 #[derive(QueryableByName)]
-struct Locked {
+struct LockAnswer {
     #[diesel(sql_type = Nullable<BigInt>)]
     locked: Option<i64>,
 }
@@ -106,7 +106,7 @@ fn mysql(connection: &mut MysqlWrapper) -> Outcome {
     // connection at the latest.
     let name = "CONCAT('estimand.', MD5(DATABASE()))";
     let query = format!("SELECT CAST(GET_LOCK({name}, {LOCK_WAIT_S}) AS SIGNED) AS locked");
-    let answer: Locked = diesel::sql_query(query).get_result(connection)?;
+    let answer: LockAnswer = diesel::sql_query(query).get_result(connection)?;
     if answer.locked != Some(1) {
         return Err("another process holds the lock for migrations".into());
     }

@@ -22,12 +22,12 @@ use crate::role::Role;
 /// The documentation of a route: the `__path_…` type that `#[utoipa::path]` makes beside a handler.
 ///
 /// Tags and the schemas of bodies come along, so that neither has to be listed a second time.
-pub trait Documented:
+pub trait RouteDescription:
     utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
 {
 }
 
-impl<D> Documented for D where
+impl<D> RouteDescription for D where
     D: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
 {
 }
@@ -87,7 +87,7 @@ impl Routes {
     /// If the method and path are taken: that is a mistake in the program, found at its first start.
     pub fn add<F, Args, D>(mut self, role: Role, handler: F, _doc: D) -> Self
     where
-        D: Documented,
+        D: RouteDescription,
         F: Handler<Args> + Send + Sync,
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,

@@ -32,13 +32,13 @@ pub struct Site {
     metrics: Metrics,
     readiness: Readiness,
     shares: Vec<Share>,
-    paths: Vec<Served>,
+    paths: Vec<StaticFile>,
     /// Requests that no route answered.
     unrouted: Arc<RouteFigures>,
 }
 
 /// One path with all of its methods.
-struct Served {
+struct StaticFile {
     path: String,
     allow: HeaderValue,
     methods: Vec<(Entry, Arc<RouteFigures>)>,
@@ -95,7 +95,7 @@ impl Site {
         config.default_service(gate::route(None, unrouted, unknown_path));
     }
 
-    fn gates(&self, served: &Served) -> Vec<Rc<Gate>> {
+    fn gates(&self, served: &StaticFile) -> Vec<Rc<Gate>> {
         let gate = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
             Rc::new(Gate::new(entry, Arc::clone(&self.policy), figures.for_worker()))
         };
@@ -103,7 +103,7 @@ impl Site {
     }
 }
 
-impl Served {
+impl StaticFile {
     fn resource(&self, path: &str, gates: &[Rc<Gate>], unrouted: &Rc<Gate>) -> actix_web::Resource {
         let mut resource = web::resource(path);
         for ((entry, _), gate) in self.methods.iter().zip(gates) {
@@ -116,13 +116,13 @@ impl Served {
 }
 
 /// Gathers the methods of each path, in the order in which the paths first occur.
-fn by_path(entries: Vec<Entry>) -> Vec<Served> {
-    let mut paths: Vec<Served> = Vec::new();
+fn by_path(entries: Vec<Entry>) -> Vec<StaticFile> {
+    let mut paths: Vec<StaticFile> = Vec::new();
     for entry in entries {
         let figures = Arc::new(RouteFigures::new(entry.service, entry.method.as_str(), &entry.path));
         match paths.iter_mut().find(|served| served.path == entry.path) {
             Some(served) => served.methods.push((entry, figures)),
-            None => paths.push(Served {
+            None => paths.push(StaticFile {
                 path: entry.path.clone(),
                 allow: HeaderValue::from_static(""),
                 methods: vec![(entry, figures)],

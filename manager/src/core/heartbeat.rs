@@ -10,7 +10,7 @@ use estimand_api::node::{Heartbeat, HeartbeatAnswer};
 
 use super::error::AgentError;
 use super::model::Millis;
-use super::node::{Ending, NodeEntry};
+use super::node::{DroppedInstance, NodeEntry};
 use super::placements::PlacementPhase;
 use super::{Cluster, forget};
 
@@ -176,7 +176,9 @@ impl Cluster {
     fn confirm(&mut self, node: &NodeName) {
         let Some(entry) = self.nodes.get_mut(node).filter(|entry| !entry.ending.is_empty()) else { return };
         let (applied, stopping) = (entry.applied, &entry.stopping);
-        let gone = |name: &DataName, ending: &Ending| ending.revision <= applied && !stopping.contains(name);
+        let gone = |name: &DataName, ending: &DroppedInstance| {
+            ending.revision <= applied && !stopping.contains(name)
+        };
         let gone = entry.ending.iter().filter(|(name, ending)| gone(name, ending));
         for (name, ending) in gone.map(|(name, ending)| (name.clone(), *ending)).collect::<Vec<_>>() {
             entry.ending.remove(&name);

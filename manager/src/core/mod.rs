@@ -24,7 +24,7 @@ use std::sync::Arc;
 use estimand_api::labels::MAX_LABELS;
 use estimand_api::labels::{LabelChanges, LabelMap};
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 
 mod error;
 mod heartbeat;
@@ -46,7 +46,7 @@ pub use model::{
 
 pub use node_labels::{GivenLabels, NodeLabels};
 
-use node::{Ending, NodeEntry};
+use node::{DroppedInstance, NodeEntry};
 use placements::{PlacementPhase, Placements};
 pub use run_counts::RunCount;
 use run_counts::RunCounts;
@@ -59,7 +59,7 @@ pub struct Cluster {
     /// How many nodes are stored, which decides how often they are heard of: a new leader counts the same.
     stored_nodes: u64,
     /// None until the registry was read.
-    registered: Option<BTreeMap<DataName, Arc<Registered>>>,
+    registered: Option<BTreeMap<DataName, Arc<RegistrationRecord>>>,
     /// From then on no former leader answers any agent.
     alone_from: Millis,
     placements: Placements,
@@ -152,7 +152,7 @@ impl Cluster {
             if let Some(entry) = entry {
                 entry.placed.insert(name.clone());
                 // As if it had just been taken away: it is kept, if it still belongs there.
-                entry.ending.insert(name.clone(), Ending { revision, leased: true });
+                entry.ending.insert(name.clone(), DroppedInstance { revision, leased: true });
                 cluster.endings.entry(name).or_default().insert(node);
             }
         }
@@ -160,7 +160,7 @@ impl Cluster {
     }
 
     /// The whole registry; cheap when nothing changed. Before its first call nothing is desired.
-    pub fn set_registrations(&mut self, all: Vec<Arc<Registered>>) {
+    pub fn set_registrations(&mut self, all: Vec<Arc<RegistrationRecord>>) {
         let first = self.registered.is_none();
         let mut before = self.registered.take().unwrap_or_default();
         let mut registered = BTreeMap::new();
@@ -188,7 +188,7 @@ impl Cluster {
         self.wanted |= !self.anew.is_empty();
     }
 
-    pub fn registered(&self, name: &DataName) -> Option<&Arc<Registered>> {
+    pub fn registered(&self, name: &DataName) -> Option<&Arc<RegistrationRecord>> {
         self.registered.as_ref()?.get(name)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::Facts;
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 
 use super::node_labels::NodeLabels;
 
@@ -100,7 +100,7 @@ pub struct Step {
 /// One registration that belongs on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssignmentRef {
-    pub registered: Arc<Registered>,
+    pub registered: Arc<RegistrationRecord>,
     pub epoch: u64,
     pub leased: bool,
     /// The revision in which it came to be as it is.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Delivery, Facts};
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_api::slot::Status;
 
 use super::model::{AssignmentRef, Millis, StoredNode};
@@ -13,7 +13,7 @@ use super::node_labels::NodeLabels;
 
 /// An instance that was dropped from the node's desired state, and may run there still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct DroppedInstance {
     /// It is gone once the agent follows this revision and does not name it as stopping.
     pub revision: u64,
     /// True if everything of it that may run does so by a lease.
@@ -50,7 +50,7 @@ pub(super) struct NodeEntry {
     /// The registrations that it should run, by name.
     pub slots: Vec<AssignmentRef>,
     pub revision: u64,
-    pub ending: BTreeMap<DataName, Ending>,
+    pub ending: BTreeMap<DataName, DroppedInstance>,
     /// The names of its placements that are not vacant.
     pub placed: BTreeSet<DataName>,
     /// True once it was stored.
@@ -154,7 +154,13 @@ impl NodeEntry {
     }
 
     /// Makes the name run there; true if that is a change.
-    pub fn assign(&mut self, registered: &Arc<Registered>, epoch: u64, leased: bool, revision: u64) -> bool {
+    pub fn assign(
+        &mut self,
+        registered: &Arc<RegistrationRecord>,
+        epoch: u64,
+        leased: bool,
+        revision: u64,
+    ) -> bool {
         let found = self.find(&registered.registration.data_name);
         if let Ok(index) = found {
             let slot = &mut self.slots[index];

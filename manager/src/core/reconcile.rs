@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::registration::{Registered, Replicas};
+use estimand_api::registration::{RegistrationRecord, Replicas};
 
 use super::model::{ClusterChanges, Millis, Step};
-use super::node::{Ending, NodeEntry};
+use super::node::{DroppedInstance, NodeEntry};
 use super::node_labels::LabelMatch;
 use super::place::{Candidate, Demand, Holder, Plan, Standing, place};
 use super::placements::PlacementPhase;
@@ -144,7 +144,7 @@ impl Cluster {
         let shifted = std::mem::take(&mut self.shifted);
         let mut names = std::mem::take(&mut self.dirty_names);
         // A paused registration runs nowhere, as if it were not there.
-        let running = |one: &&Arc<Registered>| !one.registration.paused;
+        let running = |one: &&Arc<RegistrationRecord>| !one.registration.paused;
         let (everywhere, counted): (Vec<_>, Vec<_>) = registered
             .iter()
             .filter(|(_, one)| running(one))
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     /// Decides where a counted registration runs. None: it is no such registration any more.
-    fn place(&mut self, name: &DataName, one: Option<&Arc<Registered>>) {
+    fn place(&mut self, name: &DataName, one: Option<&Arc<RegistrationRecord>>) {
         let matches = |entry: &NodeEntry| one.is_some_and(|one| is_for(one, entry));
         let apart = |entry: &NodeEntry| entry.ending.get(name).is_some_and(|ending| !ending.leased);
         let holders: Vec<_> = self
@@ -245,7 +245,7 @@ impl Cluster {
     fn follow(
         &mut self,
         name: &DataName,
-        one: Option<&Arc<Registered>>,
+        one: Option<&Arc<RegistrationRecord>>,
         before: &[(NodeName, Standing)],
         plan: Plan,
     ) {
@@ -270,7 +270,7 @@ impl Cluster {
                 (Standing::Delivered, None) => {
                     row.phase = PlacementPhase::Stored;
                     entry.unassign(name, revision);
-                    entry.ending.insert(name.clone(), Ending { revision, leased: true });
+                    entry.ending.insert(name.clone(), DroppedInstance { revision, leased: true });
                     self.endings.entry(name.clone()).or_default().insert(node.clone());
                     true
                 }
@@ -301,10 +301,10 @@ impl Cluster {
 }
 
 /// A name, and the registration that should run by it on every matching node; none: nothing should.
-type UncountedName<'a> = (&'a DataName, Option<&'a Arc<Registered>>);
+type UncountedName<'a> = (&'a DataName, Option<&'a Arc<RegistrationRecord>>);
 
 /// True if the node has the labels that the registration asks for.
-fn is_for(one: &Registered, entry: &NodeEntry) -> bool {
+fn is_for(one: &RegistrationRecord, entry: &NodeEntry) -> bool {
     entry.labels.matches(&one.registration) == LabelMatch::Yes
 }
 
@@ -336,7 +336,7 @@ fn set_uncounted(
                 return false;
             }
             entry.unassign(name, revision);
-            entry.ending.insert(name.clone(), Ending { revision, leased: false });
+            entry.ending.insert(name.clone(), DroppedInstance { revision, leased: false });
             endings.entry(name.clone()).or_default().insert(node.clone());
         }
     }
@@ -344,6 +344,6 @@ fn set_uncounted(
 }
 
 /// The number that orders the values of a data name's producers.
-pub(super) fn epoch(registered: &Registered, moves: u32) -> u64 {
+pub(super) fn epoch(registered: &RegistrationRecord, moves: u32) -> u64 {
     (registered.version << 24) | u64::from(moves)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::shorten;
-use estimand_api::slot::{Doing, FAILING_AFTER, Status};
+use estimand_api::slot::{FAILING_AFTER, SlotActivity, Status};
 
 use super::place::Suitability;
 
@@ -78,12 +78,14 @@ impl RunReports {
 /// None if the status says neither: it has not run yet, runs just now, or failed a few times only.
 fn reported(status: &Status) -> Option<Suitability> {
     match status.doing {
-        Doing::Refused | Doing::Unavailable => Some(Suitability::Unsuitable),
+        SlotActivity::Refused | SlotActivity::Unavailable => Some(Suitability::Unsuitable),
         _ if status.missing => Some(Suitability::Unsuitable),
         _ if status.failing >= FAILING_AFTER => Some(Suitability::Failing),
-        Doing::Idle if status.failing == 0 && status.runs > 0 => Some(Suitability::Suitable),
+        SlotActivity::Idle if status.failing == 0 && status.runs > 0 => Some(Suitability::Suitable),
         // A stream runs for ever, and counts the values that it gave.
-        Doing::Running if status.failing == 0 && status.last_good.is_some() => Some(Suitability::Suitable),
+        SlotActivity::Running if status.failing == 0 && status.last_good.is_some() => {
+            Some(Suitability::Suitable)
+        }
         _ => None,
     }
 }
@@ -99,22 +101,22 @@ mod tests {
         let status = |doing, runs, failing| Status { doing, runs, failing, ..Status::new(name.clone(), 1) };
         let mut reports = RunReports::default();
         for (doing, runs, failing, expected, news) in [
-            (Doing::Pending, 0, 0, Suitability::Suitable, false),
-            (Doing::Idle, 2, 2, Suitability::Suitable, false),
-            (Doing::Idle, 3, FAILING_AFTER, Suitability::Failing, true),
-            (Doing::Refused, 3, 4, Suitability::Unsuitable, true),
-            (Doing::Refused, 3, 5, Suitability::Unsuitable, false),
-            (Doing::Running, 3, 5, Suitability::Failing, true),
-            (Doing::Running, 4, 0, Suitability::Failing, false),
-            (Doing::Idle, 4, 0, Suitability::Suitable, true),
-            (Doing::Unavailable, 4, 0, Suitability::Unsuitable, true),
+            (SlotActivity::Pending, 0, 0, Suitability::Suitable, false),
+            (SlotActivity::Idle, 2, 2, Suitability::Suitable, false),
+            (SlotActivity::Idle, 3, FAILING_AFTER, Suitability::Failing, true),
+            (SlotActivity::Refused, 3, 4, Suitability::Unsuitable, true),
+            (SlotActivity::Refused, 3, 5, Suitability::Unsuitable, false),
+            (SlotActivity::Running, 3, 5, Suitability::Failing, true),
+            (SlotActivity::Running, 4, 0, Suitability::Failing, false),
+            (SlotActivity::Idle, 4, 0, Suitability::Suitable, true),
+            (SlotActivity::Unavailable, 4, 0, Suitability::Unsuitable, true),
         ] {
             assert_eq!(reports.take(&node, &status(doing, runs, failing)), news, "{doing:?} {failing}");
             assert_eq!(reports.suitability(&name, &node), expected, "{doing:?} {failing}");
         }
         reports.forget_node(&node);
         assert_eq!(reports.suitability(&name, &node), Suitability::Suitable);
-        reports.take(&node, &status(Doing::Refused, 0, 1));
+        reports.take(&node, &status(SlotActivity::Refused, 0, 1));
         reports.forget_name(&name);
         assert!(reports.0.is_empty());
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use chrono::DateTime;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
-use estimand_api::registration::{Registered, Replicas};
-use estimand_api::slot::{Doing, Instance, Status};
+use estimand_api::registration::{RegistrationRecord, Replicas};
+use estimand_api::slot::{Instance, SlotActivity, Status};
 use estimand_api::value::{Place, Producers};
 
 use super::Cluster;
@@ -79,7 +79,7 @@ impl Cluster {
     /// What runs where; none before the registry was read. A node that is about to end an instance still runs it.
     pub fn producers(&self, time_to_live: u64) -> Option<Producers> {
         let registered = self.registered.as_ref()?;
-        let place = |(name, of): (&DataName, &Arc<Registered>)| {
+        let place = |(name, of): (&DataName, &Arc<RegistrationRecord>)| {
             let nodes =
                 || self.nodes.iter().filter(|(_, entry)| entry.runs(name)).map(|(node, _)| node.clone());
             let place = match &of.registration {
@@ -95,7 +95,7 @@ impl Cluster {
 
     /// The highest epoch that was given for each name; none before the registry was read.
     pub fn epochs(&self) -> Option<BTreeMap<DataName, u64>> {
-        let given = |(name, of): (&DataName, &Arc<Registered>)| {
+        let given = |(name, of): (&DataName, &Arc<RegistrationRecord>)| {
             (name.clone(), epoch(of, self.placements.stored_moves(name)))
         };
         Some(self.registered.as_ref()?.iter().map(given).collect())
@@ -157,7 +157,7 @@ impl Cluster {
             let name = registered.registration.data_name.clone();
             let refusal = entry.labels.refusal(&registered.registration, node.as_str());
             let mut status = Status::new(name, registered.version);
-            (status.doing, status.last_error) = (Doing::Refused, Some(refusal));
+            (status.doing, status.last_error) = (SlotActivity::Refused, Some(refusal));
             views.push(view(Some(registered.version), status, BTreeMap::new()));
         }
         views[first..].sort_by(|a, b| a.status.data_name.cmp(&b.status.data_name));
@@ -169,7 +169,7 @@ impl Cluster {
         &'a self,
         entry: &'a NodeEntry,
         only: Option<&'a DataName>,
-    ) -> impl Iterator<Item = &'a Arc<Registered>> {
+    ) -> impl Iterator<Item = &'a Arc<RegistrationRecord>> {
         let registered =
             self.registered.iter().flatten().filter(move |(name, _)| only.is_none_or(|only| only == *name));
         let refused = registered.filter(|(name, one)| {
@@ -181,7 +181,7 @@ impl Cluster {
     }
 
     /// True if the registration runs on fewer nodes than it should.
-    fn is_short_of(&self, name: &DataName, one: &Registered) -> bool {
+    fn is_short_of(&self, name: &DataName, one: &RegistrationRecord) -> bool {
         match one.registration.replicas {
             Replicas::All => true,
             Replicas::Count(count) => {

@@ -10,7 +10,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
 use estimand_api::heartbeat_size::MAX_HEARTBEAT_BYTES;
 use estimand_api::names::NodeName;
-use estimand_api::node::{AgentName, Boot, Desired, Heartbeat, HeartbeatAnswer, MAX_WAIT_MS};
+use estimand_api::node::{AgentName, Boot, DesiredState, Heartbeat, HeartbeatAnswer, MAX_WAIT_MS};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::RunOutcome;
 use estimand_runtime::metrics::Gauge;
@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Manager;
 use crate::core::AgentError;
-use crate::desired::{Joined, Slot, answer};
-use crate::leadership::{Leadership, LeadershipState, NotLeading};
+use crate::desired::{JoinedPieces, Slot, answer};
+use crate::leadership::{Leadership, LeadershipError, LeadershipState};
 use crate::ticks;
 
 use super::input::{self, MAX_REPORT_BYTES};
@@ -81,7 +81,7 @@ pub async fn heartbeat(
         ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for something new; 0 if absent, and never longer than 60,000"),
     ),
     responses(
-        (status = 200, description = "All slots that the node should have, and runs by hand that are new", body = Desired),
+        (status = 200, description = "All slots that the node should have, and runs by hand that are new", body = DesiredState),
         (status = 204, description = "Nothing new"),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 409, description = "`unknown-node`: a heartbeat must come first; `superseded`; `node-taken`", body = Problem),
@@ -176,7 +176,7 @@ struct SlotsRequest {
 }
 
 enum SlotsAnswer {
-    New(Joined),
+    New(JoinedPieces),
     /// Until the doorbell rings; none if the leadership is over.
     Unchanged(Option<OwnedNotified>),
 }
@@ -208,7 +208,7 @@ impl SlotsRequest {
 
     /// A new leader soon knows the registrations, and a node that was heard of just now soon has a desired
     /// state: its agent need not ask twice for that, and must not take an empty state for an answer.
-    async fn settle(&self, leadership: &Leadership) -> Result<(), NotLeading> {
+    async fn settle(&self, leadership: &Leadership) -> Result<(), LeadershipError> {
         let most = self.wait.min(SETTLED_WITHIN);
         if leadership.with(|state| !state.settled) {
             let read = leadership.reads.ask();

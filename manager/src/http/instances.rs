@@ -12,7 +12,7 @@ use estimand_web::{Failure, Principal, Query, path_name, path_node};
 use tokio::time::Instant;
 
 use crate::Manager;
-use crate::leadership::{Leadership, NotLeading};
+use crate::leadership::{Leadership, LeadershipError};
 
 use super::changes::read_again;
 use super::problems;
@@ -101,7 +101,7 @@ pub async fn run(
             Err(Problem::conflict(format!("the agent of `{node}` does not run `{name}`: {reason}")).into())
         }
         // The sender is gone with the leadership.
-        Some(Err(_)) => Err(NotLeading::default().into()),
+        Some(Err(_)) => Err(LeadershipError::default().into()),
         None => {
             let detail = format!("the agent of `{node}` has not said within {within:?} what came of the run");
             Err(problems::no_answer(detail).into())

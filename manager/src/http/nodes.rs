@@ -15,7 +15,7 @@ use estimand_web::{Body, Failure, Principal, path_node};
 
 use crate::Manager;
 use crate::core::{AuditedChange, LabelError, RemoveError};
-use crate::leadership::{Leadership, NotLeading};
+use crate::leadership::{Leadership, LeadershipError};
 
 use super::problems;
 
@@ -91,7 +91,7 @@ pub async fn remove(
     match leadership.wait(REMOVE_WITHIN, outcome).await? {
         Some(Ok(removed)) => removed?,
         // The sender is gone with the leadership.
-        Some(Err(_)) => return Err(NotLeading::default().into()),
+        Some(Err(_)) => return Err(LeadershipError::default().into()),
         None => {
             let detail = "the values of the node could not be deleted in time; this goes on";
             return Err(Problem::unavailable(detail, 5).into());

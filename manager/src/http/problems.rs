@@ -5,10 +5,10 @@ use estimand_api::problem::{Problem, kind};
 use estimand_web::Failure;
 
 use crate::core::{AgentError, LabelError, RemoveError};
-use crate::leadership::{NotLeading, RemovalError, TooManyRuns};
+use crate::leadership::{LeadershipError, RemovalError, TooManyRuns};
 
-impl From<NotLeading> for Problem {
-    fn from(NotLeading { leader }: NotLeading) -> Self {
+impl From<LeadershipError> for Problem {
+    fn from(LeadershipError { leader }: LeadershipError) -> Self {
         let detail = match leader {
             Some(address) => format!("this manager stands by; the one at {address} leads"),
             None => "this manager stands by, and does not know which one leads".to_owned(),
@@ -72,7 +72,7 @@ macro_rules! failures {
     };
 }
 
-failures!(NotLeading, AgentError, LabelError, RemoveError, RemovalError);
+failures!(LeadershipError, AgentError, LabelError, RemoveError, RemovalError);
 
 pub fn no_such_node(node: &NodeName) -> Problem {
     Problem::not_found(format!("there is no node `{node}`"))

@@ -16,25 +16,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_runtime::{Rounds, Ticket};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::timeout;
 
 use crate::core::Cluster;
-use crate::desired::Rendered;
+use crate::desired::RenderedAssignments;
 
 pub use removals::{RemovalError, Removals};
 pub use runs::{ManualRuns, RunResult, TooManyRuns};
 pub use term::{EndReason, LeadershipTerm};
 
 /// All registrations, as they were read last.
-pub type Registrations = BTreeMap<DataName, Arc<Registered>>;
+pub type Registrations = BTreeMap<DataName, Arc<RegistrationRecord>>;
 
 /// This process does not lead, or does not any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NotLeading {
+pub struct LeadershipError {
     /// Where the leader can be reached, if that is known.
     pub leader: Option<String>,
 }
@@ -56,7 +56,7 @@ pub struct Leadership {
 /// Everything that the lock protects.
 pub struct LeadershipState {
     pub cluster: Cluster,
-    pub rendered: Rendered,
+    pub rendered: RenderedAssignments,
     pub runs: ManualRuns,
     pub removals: Removals,
     /// None until the registry was read.
@@ -72,7 +72,7 @@ impl Leadership {
     pub fn new(term: Arc<LeadershipTerm>, cluster: Cluster) -> Self {
         let state = LeadershipState {
             cluster,
-            rendered: Rendered::default(),
+            rendered: RenderedAssignments::default(),
             runs: ManualRuns::new(term.epoch()),
             removals: Removals::default(),
             registrations: None,
@@ -117,9 +117,9 @@ impl Leadership {
     }
 
     /// The same for a request: the result is given only if the leadership is valid afterwards.
-    pub fn answer<T>(&self, work: impl FnOnce(&mut LeadershipState) -> T) -> Result<T, NotLeading> {
+    pub fn answer<T>(&self, work: impl FnOnce(&mut LeadershipState) -> T) -> Result<T, LeadershipError> {
         let done = self.with(work);
-        if self.term.is_valid() { Ok(done) } else { Err(NotLeading::default()) }
+        if self.term.is_valid() { Ok(done) } else { Err(LeadershipError::default()) }
     }
 
     /// Waits for `work` on behalf of a request; at most so long, and no longer than the leadership.
@@ -127,10 +127,10 @@ impl Leadership {
         &self,
         most: Duration,
         work: impl Future<Output = T>,
-    ) -> Result<Option<T>, NotLeading> {
+    ) -> Result<Option<T>, LeadershipError> {
         tokio::select! {
             done = timeout(most, work) => Ok(done.ok()),
-            _ = self.term.ended() => Err(NotLeading::default()),
+            _ = self.term.ended() => Err(LeadershipError::default()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimand_api::names::NodeName;
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_api::slot::RunReport;
 use tokio::sync::oneshot;
 
@@ -31,7 +31,7 @@ pub struct ManualRuns {
 #[derive(Debug)]
 struct OpenRun {
     node: NodeName,
-    registered: Arc<Registered>,
+    registered: Arc<RegistrationRecord>,
     delivered: bool,
     reply: oneshot::Sender<RunResult>,
 }
@@ -49,7 +49,7 @@ impl ManualRuns {
     pub fn ask(
         &mut self,
         node: &NodeName,
-        registered: Arc<Registered>,
+        registered: Arc<RegistrationRecord>,
     ) -> Result<(u64, oneshot::Receiver<RunResult>), TooManyRuns> {
         // A request that was given up does not wait.
         self.open.retain(|_, open| !open.reply.is_closed());
@@ -63,7 +63,7 @@ impl ManualRuns {
     }
 
     /// The runs that the node's agent has not been given yet; from now on it has.
-    pub fn deliver(&mut self, node: &NodeName) -> Vec<(u64, Arc<Registered>)> {
+    pub fn deliver(&mut self, node: &NodeName) -> Vec<(u64, Arc<RegistrationRecord>)> {
         let new = self.open.iter_mut().filter(|(_, open)| !open.delivered && open.node == *node);
         new.map(|(id, open)| {
             open.delivered = true;
@@ -73,7 +73,7 @@ impl ManualRuns {
     }
 
     /// What is run by hand on a node, delivered or not.
-    pub fn of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Registered>> {
+    pub fn of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<RegistrationRecord>> {
         self.open.values().filter(move |open| open.node == *node).map(|open| &open.registered)
     }
 
@@ -105,9 +105,9 @@ mod tests {
         NodeName::parse(name).unwrap()
     }
 
-    fn registered() -> Arc<Registered> {
+    fn registered() -> Arc<RegistrationRecord> {
         let map = parse_object(br#"{"dataName": "a", "cmd": "true", "max-Time": 1}"#).unwrap();
-        Arc::new(Registered::from_map(map).unwrap())
+        Arc::new(RegistrationRecord::from_map(map).unwrap())
     }
 
     #[test]

@@ -42,10 +42,10 @@ pub struct DataServiceUpkeep {
     leadership: Arc<Leadership>,
     data_service: Client,
     /// The nodes that answer for others.
-    speakers: Announced<Speakers>,
-    labels: Announced<LabelsByNode>,
+    speakers: LastAnnouncement<Speakers>,
+    labels: LastAnnouncement<LabelsByNode>,
     /// Those that it gave last.
-    epochs: Announced<Epochs>,
+    epochs: LastAnnouncement<Epochs>,
     /// When it was told what runs where.
     producers_at: Option<Instant>,
 }
@@ -63,9 +63,9 @@ impl LeaderWork for DataServiceUpkeep {
         DataServiceUpkeep {
             leadership,
             data_service,
-            speakers: Announced::default(),
-            labels: Announced::default(),
-            epochs: Announced::default(),
+            speakers: LastAnnouncement::default(),
+            labels: LastAnnouncement::default(),
+            epochs: LastAnnouncement::default(),
             producers_at: None,
         }
     }
@@ -88,15 +88,15 @@ impl Work for DataServiceUpkeep {
 }
 
 /// What the data service was told last, and when.
-struct Announced<T>(Option<(T, Instant)>);
+struct LastAnnouncement<T>(Option<(T, Instant)>);
 
-impl<T> Default for Announced<T> {
+impl<T> Default for LastAnnouncement<T> {
     fn default() -> Self {
-        Announced(None)
+        LastAnnouncement(None)
     }
 }
 
-impl<T: PartialEq> Announced<T> {
+impl<T: PartialEq> LastAnnouncement<T> {
     fn is_due(&self, now: &T) -> bool {
         self.0.as_ref().is_none_or(|(known, at)| known != now || at.elapsed() >= REPAIR_EVERY)
     }

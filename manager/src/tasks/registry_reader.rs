@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_client::Client;
 use estimand_runtime::{Driver, Next, Rounds, Work};
 
@@ -59,9 +59,9 @@ impl Work for RegistryReader {
 }
 
 /// A registration that has not changed stays the same in memory, so that its rendered pieces stay valid.
-fn take_over(leadership: &Leadership, all: Vec<Registered>) {
+fn take_over(leadership: &Leadership, all: Vec<RegistrationRecord>) {
     let before = leadership.with(|state| state.registrations.clone());
-    let kept = |registered: &Registered| {
+    let kept = |registered: &RegistrationRecord| {
         let before = before.as_ref()?.get(&registered.registration.data_name)?;
         (**before == *registered).then(|| Arc::clone(before))
     };

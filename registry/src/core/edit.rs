@@ -13,7 +13,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
 pub use estimand_api::registration::MAX_REGISTRATIONS;
-use estimand_api::registration::{Action, History, Registered, Registration};
+use estimand_api::registration::{Action, History, Registration, RegistrationRecord};
 
 use super::draft::Draft;
 use super::{Registrations, Rejection, RenderedRegistration, StoredRegistration};
@@ -233,7 +233,7 @@ impl Occasion<'_> {
         let name = registration.data_name.clone();
         let (version, at) = self.next(&name, stored);
         let created_at = stored.map_or(at, StoredRegistration::created_at);
-        let registered = Registered { registration, version, created_at, updated_at: at };
+        let registered = RegistrationRecord { registration, version, created_at, updated_at: at };
         let after = Arc::new(RenderedRegistration::new(registered));
         let edit = Edit {
             spec: after.shown_spec(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
-use estimand_api::registration::{History, Registered, redact};
+use estimand_api::registration::{History, RegistrationRecord, redact};
 use serde_json::Value;
 
 /// The names that keep a history, and how much of it.
@@ -36,7 +36,7 @@ pub enum StoredRegistration {
 /// A registration and its rendering.
 #[derive(Debug)]
 pub struct RenderedRegistration {
-    pub registered: Registered,
+    pub registered: RegistrationRecord,
     /// The same as the interface shows it: without the values of secrets.
     pub json: Bytes,
 }
@@ -53,7 +53,7 @@ pub struct UnreadableRegistration {
 }
 
 impl RenderedRegistration {
-    pub fn new(registered: Registered) -> Self {
+    pub fn new(registered: RegistrationRecord) -> Self {
         let json = Bytes::from(Value::Object(registered.redacted().to_map()).to_string());
         RenderedRegistration { registered, json }
     }

@@ -6,7 +6,9 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{Action, Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, Submitted};
+use estimand_api::registration::{
+    Action, Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, SubmittedRegistration,
+};
 use estimand_runtime::single_writer::WriteError;
 use estimand_web::{Body, Failure, Principal, Query};
 
@@ -72,7 +74,7 @@ async fn check(registry: &Registry, batch: &Batch) -> Result<(), Problem> {
     let names: BTreeSet<&DataName> =
         batch.registrations.iter().map(|one| &one.registration.data_name).collect();
     let mut errors = Vec::new();
-    for (place, Submitted { registration, .. }) in batch.registrations.iter().enumerate() {
+    for (place, SubmittedRegistration { registration, .. }) in batch.registrations.iter().enumerate() {
         match registry.check_among(registration, &names).await {
             Ok(()) => {}
             Err(problem) if problem.errors.is_empty() => return Err(problem),
@@ -92,7 +94,7 @@ async fn check(registry: &Registry, batch: &Batch) -> Result<(), Problem> {
 
 fn asks(batch: Batch) -> Vec<Ask> {
     let Batch { registrations, remove, config_set } = batch;
-    let put = registrations.into_iter().map(|Submitted { registration, version }| Ask::Put {
+    let put = registrations.into_iter().map(|SubmittedRegistration { registration, version }| Ask::Put {
         registration,
         version,
         set: config_set.clone(),

@@ -8,7 +8,9 @@ use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_REGISTRATION_BYTES, Mode, Registration, RegistrationInput, Submitted};
+use estimand_api::registration::{
+    MAX_REGISTRATION_BYTES, Mode, Registration, RegistrationInput, SubmittedRegistration,
+};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::read::{JSON, etag};
@@ -77,7 +79,7 @@ pub async fn put(
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
-    let Submitted { registration, version } = Registration::parse(&body.0)?;
+    let SubmittedRegistration { registration, version } = Registration::parse(&body.0)?;
     let asked = precondition::if_match(&req)?;
     precondition::check(&*registry.registrations()?, &registration.data_name, asked)?;
     registry.check(&registration).await?;

@@ -8,7 +8,7 @@ use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::{Problem, kind};
 use estimand_api::registration::{
-    MAX_REGISTRATION_BYTES, MERGE_PATCH_MEDIA_TYPE, Registered, Registration, RegistrationPatch,
+    MAX_REGISTRATION_BYTES, MERGE_PATCH_MEDIA_TYPE, Registration, RegistrationPatch, RegistrationRecord,
 };
 use estimand_api::schema::of;
 use estimand_runtime::single_writer::WriteError;
@@ -89,7 +89,7 @@ pub async fn patch(
     }
 }
 
-fn current(registry: &Registry, name: &DataName) -> Result<Registered, Problem> {
+fn current(registry: &Registry, name: &DataName) -> Result<RegistrationRecord, Problem> {
     let rejected = |rejection| Err(problems::of_write(WriteError::Rejected(rejection)));
     match registry.registrations()?.get(name.as_str()) {
         Some(StoredRegistration::Readable(entry)) => Ok(entry.registered.clone()),

@@ -4,7 +4,7 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::registration::{MAX_UPLOAD_BYTES, SHA256_EXPECTED, Sha256, Uploaded};
+use estimand_api::registration::{MAX_UPLOAD_BYTES, SHA256_EXPECTED, Sha256, UploadReceipt};
 use estimand_web::{Body, Failure, segment};
 use ring::digest;
 
@@ -20,8 +20,8 @@ use crate::Registry;
     tag = "registry",
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The file, at most 1 MiB"),
     responses(
-        (status = 200, description = "It was there already", body = Uploaded),
-        (status = 201, description = "Stored", body = Uploaded),
+        (status = 200, description = "It was there already", body = UploadReceipt),
+        (status = 201, description = "Stored", body = UploadReceipt),
         (status = 400, description = "This is nothing that can be run", body = Problem),
         (status = 409, description = "There are as many files as are kept", body = Problem),
         (status = 413, description = "The file is too large", body = Problem),
@@ -39,7 +39,7 @@ pub async fn post(
     }
     let mut sha256 = Sha256([0; 32]);
     sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &body.0).as_ref());
-    let uploaded = Uploaded { sha256, bytes: body.0.len() as u64 };
+    let uploaded = UploadReceipt { sha256, bytes: body.0.len() as u64 };
     let mut response = if registry.upload(sha256, body.0.clone()).await? {
         HttpResponse::Created()
     } else {

@@ -10,7 +10,7 @@ use estimand_api::command::Command;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
-use estimand_api::registration::{Action, Change, Registered, Registration, redact};
+use estimand_api::registration::{Action, Change, Registration, RegistrationRecord, redact};
 use estimand_store::{HistoryEntry, RegistrationChange, RegistrationRow, actor};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub fn change_of(edit: &Edit) -> RegistrationChange {
 }
 
 fn row(entry: &RenderedRegistration) -> RegistrationRow {
-    let Registered { registration, version, created_at, updated_at } = &entry.registered;
+    let RegistrationRecord { registration, version, created_at, updated_at } = &entry.registered;
     RegistrationRow {
         data_name: registration.data_name.to_string(),
         cmd: cmd(&registration.cmd),
@@ -63,7 +63,7 @@ pub fn stored_registration(row: RegistrationRow) -> Option<(DataName, StoredRegi
         (known(row.version), instant(row.created_at), instant(row.updated_at));
     let stored = match parse(&name, &row.spec) {
         Ok(registration) => {
-            let registered = Registered { registration, version, created_at, updated_at };
+            let registered = RegistrationRecord { registration, version, created_at, updated_at };
             StoredRegistration::Readable(RenderedRegistration::new(registered).into())
         }
         Err(cause) => {

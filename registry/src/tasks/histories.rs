@@ -53,7 +53,7 @@ impl Histories {
 
     /// The task.
     pub async fn run(shared: &Shared, driver: &mut Driver, stop: &Stop) {
-        let mut telling = Telling { shared, acknowledged: None };
+        let mut telling = RetentionUpdate { shared, acknowledged: None };
         driver.run(&mut telling, &shared.histories.rounds, stop.requested()).await;
     }
 
@@ -63,13 +63,13 @@ impl Histories {
     }
 }
 
-struct Telling<'s> {
+struct RetentionUpdate<'s> {
     shared: &'s Shared,
     /// The list that the data service took last, and the time.
     acknowledged: Option<(Retention, Instant)>,
 }
 
-impl Work for Telling<'_> {
+impl Work for RetentionUpdate<'_> {
     type Error = String;
 
     async fn round(&mut self) -> Result<Next, String> {

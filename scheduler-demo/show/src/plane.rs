@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NameError};
-use estimand_api::value::{Served, State, Value};
+use estimand_api::value::{BindingTarget, State, Value};
 use estimand_client::{Client, Query};
 use serde_json::{Value as Json, json};
 use tokio::time::{Instant, sleep};
@@ -102,7 +102,7 @@ impl Plane {
 
     /// The one call by which an estimator is swapped.
     pub async fn bind(&self, name: &str, to: &str) -> Result<(), Error> {
-        let served = Served { to: parse(to)?, field: None };
+        let served = BindingTarget { to: parse(to)?, field: None };
         self.client.bind(&parse(name)?, &served, None).await?;
         Ok(())
     }

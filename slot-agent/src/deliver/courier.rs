@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::value::BatchWritten;
+use estimand_api::value::BatchReceipt;
 use estimand_api::write::Write;
 use estimand_client::{self as client, Client};
 use estimand_runtime::{BackOff, Stop};
@@ -29,13 +29,13 @@ const DISK_PAUSE: Duration = Duration::from_secs(1);
 /// How often a segment is tried to be read before it is left aside.
 const READ_ATTEMPTS: u32 = 5;
 
-type Answer = Result<BatchWritten, client::Error>;
-type Sending = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Answer = Result<BatchReceipt, client::Error>;
+type Delivery = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 pub struct Courier<'a, C> {
     shared: &'a Arc<Shared>,
     client: C,
-    sending: Option<Sending>,
+    sending: Option<Delivery>,
     pauses: BackOff,
     /// Not to send before.
     send_at: Option<Instant>,
@@ -318,7 +318,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     }
 }
 
-async fn answer_of(sending: &mut Option<Sending>) -> Answer {
+async fn answer_of(sending: &mut Option<Delivery>) -> Answer {
     match sending {
         Some(request) => {
             let answer = request.await;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
-use estimand_api::value::BatchWritten;
+use estimand_api::value::BatchReceipt;
 use estimand_api::write::Write;
 use estimand_client as client;
 use tokio::time::Instant;
@@ -104,7 +104,7 @@ impl Parcel {
     }
 
     /// Takes the answer to the front piece into account.
-    pub fn settle(&mut self, answer: &Result<BatchWritten, client::Error>) -> PieceResult {
+    pub fn settle(&mut self, answer: &Result<BatchReceipt, client::Error>) -> PieceResult {
         let Some(piece) = self.pieces.pop_front() else { return PieceResult::default() };
         match judge(answer, &piece) {
             Verdict::Delivered => {
@@ -162,7 +162,7 @@ impl Refusal {
 }
 
 /// The meaning of an answer for the writes that were sent.
-pub fn judge(answer: &Result<BatchWritten, client::Error>, writes: &[Write]) -> Verdict {
+pub fn judge(answer: &Result<BatchReceipt, client::Error>, writes: &[Write]) -> Verdict {
     let problem = match answer {
         Ok(_) => return Verdict::Delivered,
         Err(client::Error::Problem(problem)) => problem,

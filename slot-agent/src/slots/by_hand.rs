@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use estimand_api::assignment::AssignedRegistration;
-use estimand_api::registration::{Mode, Registered};
+use estimand_api::registration::{Mode, RegistrationRecord};
 use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport, RunValue};
 
 use super::Context;
@@ -15,7 +15,7 @@ use crate::derive::is_derived;
 use estimand_dialects::Answer;
 
 /// The registration to run, or the reason why it is not run by hand.
-pub fn runnable(assigned: &AssignedRegistration) -> Result<&Arc<Registered>, String> {
+pub fn runnable(assigned: &AssignedRegistration) -> Result<&Arc<RegistrationRecord>, String> {
     let registered = match assigned {
         AssignedRegistration::Supported(registered) => registered,
         AssignedRegistration::Unsupported(unsupported) => return Err(not_supported(unsupported)),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use estimand_api::assignment::AssignedRegistration;
 use estimand_api::names::DataName;
-use estimand_api::node::{Assignment, Desired, RunRequest};
-use estimand_api::registration::Registered;
-use estimand_api::slot::{Doing, RunOutcome, RunReport};
+use estimand_api::node::{Assignment, DesiredState, RunRequest};
+use estimand_api::registration::RegistrationRecord;
+use estimand_api::slot::{RunOutcome, RunReport, SlotActivity};
 use tokio::time::{Instant, timeout_at};
 
 use super::slot::{Slot, VersionRole};
@@ -33,20 +33,20 @@ impl Slots {
                 tracing::warn!(
                     "this node's name belongs to another agent: nothing runs here until it is gone"
                 );
-                self.follow(Desired::default());
+                self.follow(DesiredState::default());
             }
             SlotCommand::Run(request) => self.asked(request),
         }
     }
 
     /// Follows the state that was desired when the agent last ran, until the manager sends another.
-    pub fn resume(&mut self, desired: Desired) {
+    pub fn resume(&mut self, desired: DesiredState) {
         self.kept = desired.revision;
         (self.desired, self.revision) = (desired.slots, desired.revision);
         self.apply();
     }
 
-    fn follow(&mut self, desired: Desired) {
+    fn follow(&mut self, desired: DesiredState) {
         let same = self.desired == desired.slots;
         self.revision = desired.revision;
         self.desired.clone_from(&desired.slots);
@@ -104,7 +104,7 @@ impl Slots {
         self.confirm();
     }
 
-    fn want(&mut self, name: &DataName, registered: Arc<Registered>, epoch: u64, leased: bool) {
+    fn want(&mut self, name: &DataName, registered: Arc<RegistrationRecord>, epoch: u64, leased: bool) {
         let number = registered.version;
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
         slot.support();
@@ -146,7 +146,7 @@ impl Slots {
         }
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Slot::new(name.clone()));
         slot.support();
-        (slot.status.version, slot.status.doing) = (version, Doing::Unleased);
+        (slot.status.version, slot.status.doing) = (version, SlotActivity::Unleased);
         let status = slot.status.clone();
         self.board.post(&status);
     }

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::{Assignment, Desired};
-use estimand_api::slot::{Doing, FAILING_AFTER, RunOutcome, RunReport};
+use estimand_api::node::{Assignment, DesiredState};
+use estimand_api::slot::{FAILING_AFTER, RunOutcome, RunReport, SlotActivity};
 use estimand_collectors::Bounds;
 use estimand_runtime::{Clock, Stop};
 use tokio::sync::{mpsc, watch};
@@ -126,7 +126,7 @@ pub struct Slots {
     revision: u64,
     kept: u64,
     /// The state to keep on disk next; `keeping` while one is being written.
-    to_keep: Option<Desired>,
+    to_keep: Option<DesiredState>,
     keeping: bool,
     /// True once the manager has sent it since this start: only then leased slots may run.
     heard: bool,
@@ -278,9 +278,9 @@ impl Slots {
             let proved = slot.record(key, ended);
             slot.status.last_wait_ms = Some(waited_us as f64 / 1e3);
             slot.status.doing = match ended.outcome {
-                Outcome::Refused(_) => Doing::Refused,
-                Outcome::NotHere(_) => Doing::Unavailable,
-                _ => Doing::Idle,
+                Outcome::Refused(_) => SlotActivity::Refused,
+                Outcome::NotHere(_) => SlotActivity::Unavailable,
+                _ => SlotActivity::Idle,
             };
             let news = proved || before.0 != slot.status.failing && slot.status.failing <= FAILING_AFTER;
             if proved {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use estimand_api::assignment::UnsupportedRegistration;
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::registration::Registered;
-use estimand_api::slot::{Doing, NextVersion, Quarantined, Status, WITHOUT_VALUE_AFTER};
+use estimand_api::registration::RegistrationRecord;
+use estimand_api::slot::{NextVersion, QuarantinedValue, SlotActivity, Status, WITHOUT_VALUE_AFTER};
 
 use super::exec::{Outcome, RunResult};
 use super::version::{EndMode, Shared, Version};
@@ -25,7 +25,7 @@ pub struct Slot {
     /// The nodes that it last gave values for: a failure marks those.
     pub nodes: BTreeSet<NodeName>,
     /// Runs that somebody waits for, and the one that goes on.
-    pub by_hand: VecDeque<(u64, Arc<Registered>)>,
+    pub by_hand: VecDeque<(u64, Arc<RegistrationRecord>)>,
     pub by_hand_run: Option<Arc<Shared>>,
     /// Versions that were due while something else had the slot.
     pub postponed: BTreeSet<Key>,
@@ -115,7 +115,7 @@ impl Slot {
 
     /// It goes on from now on; a stream, as a process that began just then.
     pub fn started(&mut self, process: Option<i64>) {
-        self.status.doing = Doing::Running;
+        self.status.doing = SlotActivity::Running;
         self.stream_note = None;
         if let Some(began) = process {
             self.status.last_start = instant(began);
@@ -173,7 +173,7 @@ impl Slot {
         }
         if let Outcome::Quarantined { reason, value } = &ended.outcome {
             status.quarantined += 1;
-            status.last_quarantined = Some(Quarantined {
+            status.last_quarantined = Some(QuarantinedValue {
                 at: DateTime::from_timestamp_micros(ended.ended_at).unwrap_or_default(),
                 reason: reason.clone(),
                 value: value.clone(),
@@ -200,12 +200,12 @@ impl Slot {
 
     /// Updates its state from its timetable and its versions.
     pub fn look(&mut self, doing: impl Fn(Key) -> Option<(State, u64)>, leased_out: bool) {
-        let kept = matches!(self.status.doing, Doing::Refused | Doing::Unavailable);
+        let kept = matches!(self.status.doing, SlotActivity::Refused | SlotActivity::Unavailable);
         let Some(version) = self.serving.as_ref().or(self.trial.as_ref()) else {
             self.status.doing = match (self.unsupported.is_some(), leased_out, self.closing.is_empty()) {
-                (true, _, true) => Doing::Refused,
-                (false, true, true) => Doing::Unleased,
-                _ => Doing::Stopping,
+                (true, _, true) => SlotActivity::Refused,
+                (false, true, true) => SlotActivity::Unleased,
+                _ => SlotActivity::Stopping,
             };
             return;
         };
@@ -219,10 +219,10 @@ impl Slot {
             return;
         }
         self.status.doing = match state {
-            _ if version.running => Doing::Running,
-            State::Waiting { .. } => Doing::Waiting,
+            _ if version.running => SlotActivity::Running,
+            State::Waiting { .. } => SlotActivity::Waiting,
             State::Idle { .. } | State::Running { .. } if kept => self.status.doing,
-            State::Idle { .. } | State::Running { .. } => Doing::Idle,
+            State::Idle { .. } | State::Running { .. } => SlotActivity::Idle,
         };
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::slot::Doing;
+use estimand_api::slot::SlotActivity;
 
 use super::exec::{Outcome, RunResult};
 use super::{Slots, stream};
@@ -83,7 +83,8 @@ impl Slots {
                 slot.record(key, &ended);
                 if tells {
                     slot.status.restarts += 1;
-                    slot.status.doing = if refused { Doing::Refused } else { Doing::BackingOff };
+                    slot.status.doing =
+                        if refused { SlotActivity::Refused } else { SlotActivity::BackingOff };
                     stream::failed(&self.context, &shared, &nodes);
                 }
                 news = true;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use estimand_api::assignment::UnsupportedRegistration;
 use estimand_api::names::DataName;
-use estimand_api::slot::{Doing, FAILING_AFTER, NextVersion};
+use estimand_api::slot::{FAILING_AFTER, NextVersion, SlotActivity};
 
 use super::Slots;
 use super::slot::{Slot, VersionRole};
@@ -50,7 +50,7 @@ impl Slot {
             self.status.next = Some(NextVersion { version, failures: FAILING_AFTER, last_error: reason });
         } else {
             (self.status.version, self.status.doing, self.status.last_error) =
-                (version, Doing::Refused, reason);
+                (version, SlotActivity::Refused, reason);
         }
         let before = self.unsupported.replace(Arc::clone(unsupported));
         before.is_none_or(|before| before != *unsupported)
@@ -63,7 +63,7 @@ impl Slot {
         }
         self.status.next = None;
         if self.serving.is_none() {
-            (self.status.doing, self.status.last_error) = (Doing::Pending, None);
+            (self.status.doing, self.status.last_error) = (SlotActivity::Pending, None);
         }
     }
 }
@@ -84,12 +84,12 @@ mod tests {
         let mut slot = Slot::new(unsupported.data_name.clone().unwrap());
         assert!(slot.refuse(&unsupported) && !slot.refuse(&unsupported));
         slot.look(|_| None, true);
-        assert_eq!((slot.status.doing, slot.status.version), (Doing::Refused, 7));
+        assert_eq!((slot.status.doing, slot.status.version), (SlotActivity::Refused, 7));
         let reason = slot.status.last_error.clone().unwrap();
         assert!(reason.contains("`limits.disk` is not a known field"), "{reason}");
         assert!(!reason.contains("secret"), "{reason}");
         slot.support();
         slot.look(|_| None, true);
-        assert_eq!(slot.status.doing, Doing::Unleased);
+        assert_eq!(slot.status.doing, SlotActivity::Unleased);
     }
 }

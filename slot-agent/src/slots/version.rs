@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use estimand_api::names::NodeName;
 use estimand_api::registration;
-use estimand_api::registration::{Mode, Registered};
+use estimand_api::registration::{Mode, RegistrationRecord};
 use estimand_api::slot::FAILING_AFTER;
 use estimand_runtime::Stop;
 use estimand_runtime::stop::{self, StopTrigger};
@@ -19,7 +19,7 @@ use estimand_exec::{Cell, Launcher};
 
 /// The common part of all runs of a version.
 pub struct Shared {
-    pub registered: Arc<Registered>,
+    pub registered: Arc<RegistrationRecord>,
     /// Its command as an argument vector, split once.
     pub argv: Vec<String>,
     pub leased: bool,
@@ -45,7 +45,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(registered: Arc<Registered>, epoch: u64, leased: bool, number: u64) -> Self {
+    pub fn new(registered: Arc<RegistrationRecord>, epoch: u64, leased: bool, number: u64) -> Self {
         let place = format!("{}.{number}", registered.registration.data_name);
         Shared {
             place,

@@ -2,7 +2,7 @@
 
 use estimand_api::instant::to_rfc3339;
 use estimand_api::names::NodeName;
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_api::write::{Content, Order, Write};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use estimand_dialects::Answer;
 
 /// One run, as far as its values tell of it.
 pub struct Origin<'a> {
-    pub registered: &'a Registered,
+    pub registered: &'a RegistrationRecord,
     pub node: &'a NodeName,
     pub order: Order,
     /// The number of the run since the agent's start.

@@ -5,7 +5,7 @@ use crate::cores::Cores;
 use crate::keys::Keys;
 use crate::place::Place;
 use crate::report::Report;
-use crate::served::Served;
+use crate::served::BindingTarget;
 
 /// The means of most parts.
 const KEYS: Keys = Keys { names: 5_000, nodes: 100 };
@@ -17,7 +17,7 @@ pub struct Bench {
     pub keys: Keys,
     pub report: Report,
     /// The service on SQLite, with all values in it; filled by the first part that needs it.
-    pub served: Option<Served>,
+    pub served: Option<BindingTarget>,
 }
 
 impl Bench {
@@ -41,12 +41,12 @@ impl Bench {
     }
 
     /// A new, empty service on SQLite.
-    pub fn start_service(&self) -> anyhow::Result<Served> {
-        Served::start(self.cores, self.keys, Some(&self.place.path("service")), None)
+    pub fn start_service(&self) -> anyhow::Result<BindingTarget> {
+        BindingTarget::start(self.cores, self.keys, Some(&self.place.path("service")), None)
     }
 
     /// The filled service on SQLite.
-    pub fn filled(&mut self) -> anyhow::Result<&Served> {
+    pub fn filled(&mut self) -> anyhow::Result<&BindingTarget> {
         if self.served.is_none() {
             let served = self.start_service()?;
             served.fill()?;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use estimand_api::access::Token;
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::{Assignment, Delivery, Desired, Facts, Heartbeat};
-use estimand_api::slot::{Doing, Status};
+use estimand_api::node::{Assignment, Delivery, DesiredState, Facts, Heartbeat};
+use estimand_api::slot::{SlotActivity, Status};
 use estimand_api::write::{Content, Order, Write};
 use estimand_client::{Client, Credentials, DesiredQuery, Error, Options};
 use tokio::sync::{Notify, watch};
@@ -260,7 +260,7 @@ impl Simulated {
     }
 
     /// Gives a value for each slot that is new, and reports the new state at once.
-    async fn follow(&self, desired: &Desired) {
+    async fn follow(&self, desired: &DesiredState) {
         let was_new = lock(&self.follows).revision == 0;
         let writes: Vec<Write> = desired.slots.iter().filter_map(|slot| self.take(slot)).collect();
         {
@@ -309,7 +309,7 @@ impl Simulated {
         }
         let now = now_us();
         let mut status = Status::new(name.clone(), registered.version);
-        status.doing = Doing::Idle;
+        status.doing = SlotActivity::Idle;
         (status.last_duration_ms, status.last_exit) = (Some(1.234), Some("exit 0".to_owned()));
         (status.last_cpu_ms, status.last_memory) = (Some(0.567), Some(1 << 21));
         follows.slots.insert(name.clone(), status);

@@ -33,13 +33,13 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// A running service.
-pub struct Served {
+pub struct BindingTarget {
     pub process: Estimand,
     pub keys: Keys,
     cores: Cores,
 }
 
-impl Served {
+impl BindingTarget {
     /// Starts an empty one.
     pub fn start(
         cores: Cores,
@@ -55,7 +55,7 @@ impl Served {
             builder = builder.store(url);
         }
         let process = builder.try_start().map_err(anyhow::Error::msg)?;
-        Ok(Served { process, keys, cores })
+        Ok(BindingTarget { process, keys, cores })
     }
 
     /// Writes every value once, in batches; returns how many rows a second that were.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::slot::{Doing, Instance};
+use estimand_api::slot::{Instance, SlotActivity};
 use estimand_client::Options;
 
 use super::instances::reason;
@@ -62,8 +62,8 @@ pub async fn instances(session: &Session, name: &DataName, node: Option<&NodeNam
 fn told(instance: &Instance) -> Option<String> {
     let status = &instance.status;
     let otherwise = || match status.doing {
-        Doing::Pending => "its agent has not told of it yet".to_owned(),
-        Doing::Running => "it runs, and has not answered yet".to_owned(),
+        SlotActivity::Pending => "its agent has not told of it yet".to_owned(),
+        SlotActivity::Running => "it runs, and has not answered yet".to_owned(),
         _ if status.runs == 0 => "it has not run yet".to_owned(),
         _ => format!("nothing is wrong after {}", words::count_u64(status.runs, "run")),
     };

@@ -2,7 +2,7 @@
 
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
-use estimand_api::value::Served;
+use estimand_api::value::BindingTarget;
 use estimand_client::Query;
 
 use super::{Session, found};
@@ -21,7 +21,7 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
                     Failure::Missing(message).hint(format!("--force binds `{name}` to it all the same"))
                 );
             }
-            let served = Served { to: to.clone(), field: args.field.clone() };
+            let served = BindingTarget { to: to.clone(), field: args.field.clone() };
             session.client.bind(name, &served, from).await?
         }
         None => session.client.roll_back(name, from).await?,

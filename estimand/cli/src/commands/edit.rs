@@ -1,7 +1,7 @@
 //! `edit`, `pause`, `resume` and `rename`: changes of a registration that keep everything else of it.
 
 use estimand_api::fields::nearest;
-use estimand_api::registration::{FIELDS, Kind, Mode, Registered, TIMING_FIELDS};
+use estimand_api::registration::{FIELDS, Kind, Mode, RegistrationRecord, TIMING_FIELDS};
 use estimand_client::Options;
 use serde_json::{Map, Value, json};
 
@@ -105,17 +105,22 @@ pub async fn rename(session: &mut Session, args: &RenameArgs) -> Result<(), Fail
 
 async fn send(
     session: &Session,
-    before: &Registered,
+    before: &RegistrationRecord,
     mut patch: Map<String, Value>,
     version: Option<u64>,
-) -> Result<Registered, Failure> {
+) -> Result<RegistrationRecord, Failure> {
     // The names of secrets are a list, which is sent whole: made from what was read.
     let version = version.or_else(|| patch.contains_key("secrets").then_some(before.version));
     patch.extend(version.map(|version| ("version".to_owned(), json!(version))));
     Ok(session.client.patch_registration(&before.registration.data_name, patch).await?)
 }
 
-fn report(session: &mut Session, before: &Registered, after: &Registered, done: &str) -> Result<(), Failure> {
+fn report(
+    session: &mut Session,
+    before: &RegistrationRecord,
+    after: &RegistrationRecord,
+    done: &str,
+) -> Result<(), Failure> {
     if session.out.json {
         return Ok(session.out.pretty(&Value::Object(after.to_map()))?);
     }
@@ -132,7 +137,7 @@ fn report(session: &mut Session, before: &Registered, after: &Registered, done: 
 /// The merge patch that the options say.
 fn patch(
     args: &EditArgs,
-    before: &Registered,
+    before: &RegistrationRecord,
     upload: Option<&UploadFile>,
 ) -> Result<Map<String, Value>, Failure> {
     let mut patch = args.fields.0.to_map().map_err(Failure::from)?;
@@ -155,7 +160,7 @@ fn patch(
 fn add_local(
     patch: &mut Map<String, Value>,
     args: &EditArgs,
-    before: &Registered,
+    before: &RegistrationRecord,
     upload: Option<&UploadFile>,
 ) -> Result<(), Failure> {
     let mut whole = patch.clone();
@@ -178,7 +183,7 @@ fn add_local(
 }
 
 /// Takes a field out, or a member of one.
-fn unset(patch: &mut Map<String, Value>, given: &str, before: &Registered) -> Result<(), Failure> {
+fn unset(patch: &mut Map<String, Value>, given: &str, before: &RegistrationRecord) -> Result<(), Failure> {
     let (field, member) =
         given.split_once('.').map_or((given, None), |(field, member)| (field, Some(member)));
     let known = || FIELDS.iter().filter(|field| !REQUIRED.contains(&field.name));

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
-use estimand_api::slot::{Doing, Instance, Status};
+use estimand_api::slot::{Instance, SlotActivity, Status};
 
 use super::{Session, found};
 use crate::arguments::nodes::InstancesArgs;
@@ -96,14 +96,14 @@ fn name_cell(instance: &Instance) -> Cell {
 fn doing(instance: &Instance) -> Cell {
     let tone = match instance.status.doing {
         _ if instance.node_state == NodeState::Lost => return Cell::toned("lost", Tone::Bad),
-        Doing::Refused => Tone::Bad,
-        Doing::BackingOff | Doing::Unleased => Tone::Warning,
-        Doing::Pending
-        | Doing::Idle
-        | Doing::Waiting
-        | Doing::Running
-        | Doing::Unavailable
-        | Doing::Stopping => Tone::Plain,
+        SlotActivity::Refused => Tone::Bad,
+        SlotActivity::BackingOff | SlotActivity::Unleased => Tone::Warning,
+        SlotActivity::Pending
+        | SlotActivity::Idle
+        | SlotActivity::Waiting
+        | SlotActivity::Running
+        | SlotActivity::Unavailable
+        | SlotActivity::Stopping => Tone::Plain,
     };
     Cell::toned(instance.status.doing.as_str(), tone)
 }
@@ -133,10 +133,10 @@ pub fn reason(instance: &Instance) -> Option<(String, Tone)> {
     } else if status.failing > 0 {
         let because = status.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         format!("failed {} in a row{because}", words::count_u64(status.failing, "time"))
-    } else if status.doing == Doing::Unleased {
+    } else if status.doing == SlotActivity::Unleased {
         "it may run only once in the cluster, and waits for the manager to be heard of again".to_owned()
     } else if let Some(note) = &status.note {
-        let tone = if status.doing == Doing::Unavailable { Tone::Plain } else { Tone::Warning };
+        let tone = if status.doing == SlotActivity::Unavailable { Tone::Plain } else { Tone::Warning };
         return Some((note.clone(), tone));
     } else if let Some(older) = older(status) {
         older
@@ -150,7 +150,7 @@ pub fn reason(instance: &Instance) -> Option<(String, Tone)> {
 
 /// It was started and goes on, and has given no value yet.
 pub fn is_waited_for(status: &Status) -> bool {
-    let goes_on = status.doing == Doing::Running && status.last_exit.is_none();
+    let goes_on = status.doing == SlotActivity::Running && status.last_exit.is_none();
     goes_on && status.last_start.is_some() && status.last_good.is_none()
 }
 

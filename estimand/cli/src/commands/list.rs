@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NamePattern};
-use estimand_api::registration::{Registered, Replicas, Timing};
-use estimand_api::slot::{Doing, Instance};
+use estimand_api::registration::{RegistrationRecord, Replicas, Timing};
+use estimand_api::slot::{Instance, SlotActivity};
 use estimand_client::Options;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ const MAX_REASONS: usize = 3;
 const MAX_NODES: usize = 5;
 
 /// The instances of each data name.
-type Running = BTreeMap<DataName, Vec<Instance>>;
+type InstancesByName = BTreeMap<DataName, Vec<Instance>>;
 
 pub async fn list(session: &mut Session, args: &ListArgs) -> Result<(), Failure> {
     let all = session.client.registrations().await?;
@@ -58,9 +58,10 @@ pub async fn list(session: &mut Session, args: &ListArgs) -> Result<(), Failure>
 }
 
 /// Those that are asked for. A name that is not registered, or a pattern that matches nothing, is missing.
-fn named(all: Vec<Registered>, asked: &[NamePattern]) -> Result<Vec<Registered>, Failure> {
-    let matches =
-        |pattern: &NamePattern, one: &Registered| pattern.matches(one.registration.data_name.as_str());
+fn named(all: Vec<RegistrationRecord>, asked: &[NamePattern]) -> Result<Vec<RegistrationRecord>, Failure> {
+    let matches = |pattern: &NamePattern, one: &RegistrationRecord| {
+        pattern.matches(one.registration.data_name.as_str())
+    };
     match asked.iter().find(|pattern| !all.iter().any(|one| matches(pattern, one))) {
         Some(pattern) if pattern.name().is_some() => {
             Err(Failure::Missing(format!("`{pattern}` is not registered")))
@@ -68,18 +69,18 @@ fn named(all: Vec<Registered>, asked: &[NamePattern]) -> Result<Vec<Registered>,
         Some(pattern) => Err(Failure::Missing(format!("no registered name matches `{pattern}`"))),
         None if asked.is_empty() => Ok(all),
         None => {
-            let wanted = |one: &Registered| asked.iter().any(|pattern| matches(pattern, one));
+            let wanted = |one: &RegistrationRecord| asked.iter().any(|pattern| matches(pattern, one));
             Ok(all.into_iter().filter(wanted).collect())
         }
     }
 }
 
-fn instances_of<'r>(one: &Registered, running: &'r Running) -> &'r [Instance] {
+fn instances_of<'r>(one: &RegistrationRecord, running: &'r InstancesByName) -> &'r [Instance] {
     running.get(&one.registration.data_name).map_or(&[][..], Vec::as_slice)
 }
 
-fn by_name(instances: Vec<Instance>) -> Running {
-    let mut running = Running::new();
+fn by_name(instances: Vec<Instance>) -> InstancesByName {
+    let mut running = InstancesByName::new();
     for instance in instances {
         running.entry(instance.status.data_name.clone()).or_default().push(instance);
     }
@@ -87,14 +88,18 @@ fn by_name(instances: Vec<Instance>) -> Running {
 }
 
 /// The instances, if there is a manager that knows them. It is asked once: the list is of use without it.
-async fn running(session: &Session) -> Option<Running> {
+async fn running(session: &Session) -> Option<InstancesByName> {
     let deadline = Duration::from_secs(5);
     let options =
         Options { read_timeout: deadline, total_timeout: deadline, attempts: 1, ..Options::default() };
     session.client_with(&options).ok()?.instances(None, None).await.ok().map(by_name)
 }
 
-fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<Utc>) -> Table {
+fn table(
+    registrations: &[RegistrationRecord],
+    running: Option<&InstancesByName>,
+    now: DateTime<Utc>,
+) -> Table {
     let header = ["NAME", "KIND", "MODE", "EVERY", "NODES", "VERSION", "UPDATED", "CMD"];
     let Some(running) = running else {
         let mut table = Table::new(header, 7);
@@ -120,7 +125,7 @@ fn table(registrations: &[Registered], running: Option<&Running>, now: DateTime<
     table
 }
 
-fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
+fn row(one: &RegistrationRecord, now: DateTime<Utc>) -> [Cell; 8] {
     let registration = &one.registration;
     [
         Cell::from(registration.data_name.as_str()),
@@ -135,13 +140,13 @@ fn row(one: &Registered, now: DateTime<Utc>) -> [Cell; 8] {
 }
 
 /// `4/5`: how many run well of those that there are, or of those that there should be.
-fn well(one: &Registered, instances: &[Instance], trouble: bool) -> Cell {
+fn well(one: &RegistrationRecord, instances: &[Instance], trouble: bool) -> Cell {
     if one.registration.paused {
         return Cell::toned("paused", Tone::Warning);
     }
     let calendar = matches!(one.registration.timing, Timing::Cron(_));
     // Where there is nothing to measure nothing is amiss.
-    let here = || instances.iter().filter(|instance| instance.status.doing != Doing::Unavailable);
+    let here = || instances.iter().filter(|instance| instance.status.doing != SlotActivity::Unavailable);
     if !instances.is_empty() && here().next().is_none() && !trouble {
         return Cell::from("n/a");
     }
@@ -162,14 +167,14 @@ fn well(one: &Registered, instances: &[Instance], trouble: bool) -> Cell {
 /// It has had a good run and no trouble since. The first moment of a calendar may be far away.
 fn is_well(instance: &Instance, calendar: bool) -> bool {
     let status = &instance.status;
-    let waits = calendar && status.runs == 0 && status.doing != Doing::Pending;
+    let waits = calendar && status.runs == 0 && status.doing != SlotActivity::Pending;
     instance.trouble().is_none() && (status.last_good.is_some() || waits)
 }
 
 /// A remark on an instance that has given no value yet, which is no trouble.
 fn remark_of(instance: &Instance) -> Option<String> {
     let status = &instance.status;
-    let is_told = status.last_good.is_none() && status.doing != Doing::Unavailable;
+    let is_told = status.last_good.is_none() && status.doing != SlotActivity::Unavailable;
     let note = status.note.clone().filter(|_| is_told);
     note.filter(|_| instance.trouble().is_none())
 }
@@ -227,12 +232,12 @@ mod tests {
     use super::*;
     use crate::output::Style;
 
-    fn registered(name: &str, more: &str) -> Registered {
+    fn registered(name: &str, more: &str) -> RegistrationRecord {
         let body = format!(
             r#"{{"dataName": "{name}", "cmd": "./{name}", "max-Time": 5, "version": 3,
                 "createdAt": "2026-01-31T12:00:00Z", "updatedAt": "2026-01-31T12:00:00Z"{more}}}"#
         );
-        Registered::from_map(serde_json::from_str(&body).unwrap()).unwrap()
+        RegistrationRecord::from_map(serde_json::from_str(&body).unwrap()).unwrap()
     }
 
     fn shown(style: Style) -> String {
@@ -242,7 +247,7 @@ mod tests {
             registered("load", r#", "kind": "processor", "replicas": 2, "inputs": ["cpu"]"#),
             registered("new", ""),
         ];
-        let mut running = Running::new();
+        let mut running = InstancesByName::new();
         for instance in samples::instances() {
             running.entry(instance.status.data_name.clone()).or_default().push(instance);
         }
@@ -259,7 +264,7 @@ mod tests {
         let mut new = samples::instance("a", "n");
         (new.status.runs, new.status.last_good) = (0, None);
         assert!(!is_well(&new, false) && is_well(&new, true));
-        new.status.doing = Doing::Pending;
+        new.status.doing = SlotActivity::Pending;
         assert!(!is_well(&new, true));
         (new.status.runs, new.status.failing) = (1, 1);
         assert!(!is_well(&new, false) && !is_well(&new, true));
@@ -294,7 +299,7 @@ mod tests {
         assert_eq!(troubles(&lost), ["n0, n1, n2, n3, n4 and 2 more: its node is lost"]);
         let refused = |node: String| {
             let mut instance = samples::instance("a", &node);
-            instance.status.doing = Doing::Refused;
+            instance.status.doing = SlotActivity::Refused;
             instance.status.last_error = Some(format!("no {node}"));
             instance
         };

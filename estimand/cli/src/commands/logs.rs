@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::NodeName;
-use estimand_api::slot::{Doing, Instance, Status};
+use estimand_api::slot::{Instance, SlotActivity, Status};
 use tokio::time::sleep;
 
 use super::Session;
@@ -86,12 +86,12 @@ fn last_run(status: &Status, now: DateTime<Utc>) -> String {
     let ago = |at: &DateTime<Utc>| format!("{} ago", words::age(*at, now));
     let took = || status.last_duration_ms.map(|ms| format!(", took {}", words::took(ms))).unwrap_or_default();
     match (&status.last_start, &status.last_exit) {
-        (None, _) if status.doing == Doing::Running => "its first run goes on".to_owned(),
+        (None, _) if status.doing == SlotActivity::Running => "its first run goes on".to_owned(),
         (None, _) => "it has not run yet".to_owned(),
         (Some(start), None) if started_nothing(status) => {
             format!("the last attempt, {}, started no process", ago(start))
         }
-        (Some(start), None) if status.doing == Doing::Running => match &status.last_good {
+        (Some(start), None) if status.doing == SlotActivity::Running => match &status.last_good {
             None => format!("it began {} and has not answered yet", ago(start)),
             Some(value) => format!("it began {} and goes on; its last value came {}", ago(start), ago(value)),
         },
@@ -102,7 +102,10 @@ fn last_run(status: &Status, now: DateTime<Utc>) -> String {
 
 /// Nothing has ended, and nothing goes on either: a stream goes on although a line of it was wrong.
 fn started_nothing(status: &Status) -> bool {
-    let between = matches!(status.doing, Doing::Refused | Doing::BackingOff | Doing::Idle | Doing::Waiting);
+    let between = matches!(
+        status.doing,
+        SlotActivity::Refused | SlotActivity::BackingOff | SlotActivity::Idle | SlotActivity::Waiting
+    );
     between && status.last_error.is_some()
 }
 
@@ -234,7 +237,7 @@ mod tests {
         (hostile.status.failing, hostile.status.last_error) = (1, Some("\u{1b}[2J".to_owned()));
         assert_eq!(log(&hostile, *NOW).len(), 3);
         let mut stream = samples::instance("events", "node-1");
-        stream.status.doing = Doing::Running;
+        stream.status.doing = SlotActivity::Running;
         stream.status.last_exit = None;
         stream.status.last_duration_ms = None;
         stream.status.unenforced = vec!["limits.memory".to_owned()];
@@ -245,11 +248,11 @@ mod tests {
     #[test]
     fn an_instance_that_was_not_started_does_not_go_on() {
         let mut refused = samples::instance("a", "n");
-        (refused.status.doing, refused.status.last_exit) = (Doing::Refused, None);
+        (refused.status.doing, refused.status.last_exit) = (SlotActivity::Refused, None);
         refused.status.last_error = Some("`a` is not run".to_owned());
         let shown = text(&log(&refused, *NOW));
         assert!(shown.contains("the last attempt, 2.1s ago, started no process\n"), "{shown}");
-        refused.status.doing = Doing::Running;
+        refused.status.doing = SlotActivity::Running;
         assert!(
             text(&log(&refused, *NOW))
                 .contains("it began 2.1s ago and goes on; its last value came 2.0s ago\n")

@@ -1,7 +1,7 @@
 //! `register`: sends registrations and prints the outcome of each.
 
 use estimand_api::names::DataName;
-use estimand_api::registration::{Mode, Registered, TIMING_FIELDS};
+use estimand_api::registration::{Mode, RegistrationRecord, TIMING_FIELDS};
 use estimand_client::Client;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
     for Input { registration, map } in inputs {
         let name = registration.data_name.clone();
         let sent = send(&session.client, map, &name, args.replace).await;
-        let Sent { registered, done, dropped } =
+        let SendOutcome { registered, done, dropped } =
             sent.map_err(|failure| explain(failure, args.replace, answers.len()))?;
         if !dropped.is_empty() {
             remark(&format!(
@@ -57,8 +57,8 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
 }
 
 /// The outcome for one registration.
-struct Sent {
-    registered: Registered,
+struct SendOutcome {
+    registered: RegistrationRecord,
     done: &'static str,
     /// The fields that the one before it had and this one has not.
     dropped: Vec<String>,
@@ -70,19 +70,19 @@ async fn send(
     map: Map<String, Value>,
     name: &DataName,
     replace: bool,
-) -> Result<Sent, Failure> {
+) -> Result<SendOutcome, Failure> {
     if replace {
         let before = found(client.registration(name).await)?;
         if let Some(registered) = found(client.replace_map(map.clone()).await)? {
             let dropped = before.map_or_else(Vec::new, |before| dropped(&before, &registered));
-            return Ok(Sent { registered, done: "replaced", dropped });
+            return Ok(SendOutcome { registered, done: "replaced", dropped });
         }
     }
-    Ok(Sent { registered: client.register_map(map).await?, done: "registered", dropped: Vec::new() })
+    Ok(SendOutcome { registered: client.register_map(map).await?, done: "registered", dropped: Vec::new() })
 }
 
 /// What a replacement does not have any more. When it runs is always said, in one way or another.
-fn dropped(before: &Registered, after: &Registered) -> Vec<String> {
+fn dropped(before: &RegistrationRecord, after: &RegistrationRecord) -> Vec<String> {
     let lost = differences(&before.to_map(), &after.to_map()).into_iter();
     let lost = lost.filter(|one| one.after.is_none()).map(|one| one.field);
     lost.filter(|field| !TIMING_FIELDS.contains(&field.as_str())).collect()

@@ -1,7 +1,7 @@
 //! `show`: all that is known about one data name, whichever part knows it.
 
 use chrono::{DateTime, Utc};
-use estimand_api::registration::{FIELDS, Registered};
+use estimand_api::registration::{FIELDS, RegistrationRecord};
 use estimand_client::Query;
 use serde_json::{Value as Json, json};
 
@@ -54,7 +54,7 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
     Ok(())
 }
 
-fn facts(registered: &Registered, now: DateTime<Utc>) -> Vec<(String, Cell)> {
+fn facts(registered: &RegistrationRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     // The data name is the title.
     let fields = FIELDS.iter().filter(|field| field.name != "dataName");
     let shown = fields.filter_map(|field| field.shown(&registered.registration));

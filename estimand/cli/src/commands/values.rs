@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::json::{self, kind_of};
 use estimand_api::names::{DataName, NamePattern};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::value::{Deleted, Outcome, Value};
+use estimand_api::value::{DeletionReceipt, Outcome, Value};
 use estimand_api::write::{Content, Write};
 use estimand_client::Query;
 use serde_json::Value as Json;
@@ -210,7 +210,7 @@ fn facts(value: &Value, now: DateTime<Utc>) -> Vec<(String, Cell)> {
 
 pub async fn delete(session: &mut Session, args: &DeleteArgs) -> Result<(), Failure> {
     let of_node = args.node.as_ref().map(|node| format!(" for the node `{node}`")).unwrap_or_default();
-    let mut all = Deleted { deleted: 0, revision: 0 };
+    let mut all = DeletionReceipt { deleted: 0, revision: 0 };
     for name in &args.names {
         let answer = session.client.delete(name, args.node.as_ref()).await?;
         (all.deleted, all.revision) = (all.deleted + answer.deleted, answer.revision);

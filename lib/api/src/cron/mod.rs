@@ -113,9 +113,9 @@ crate::described!(CronExpr, [], described());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct CronExpr(Arc<Parsed>);
+pub struct CronExpr(Arc<ParsedExpression>);
 
-struct Parsed {
+struct ParsedExpression {
     text: String,
     zone: Tz,
     hours: HourRule,
@@ -179,12 +179,12 @@ impl CronExpr {
         );
         let calendar = calendar.ok_or_else(|| CronError::NeverFires(text.clone()))?;
         let hours = if hour.starts_with('*') { HourRule::EachInstant } else { HourRule::OncePerWallTime };
-        Ok(CronExpr(Arc::new(Parsed { text, zone, hours, calendar })))
+        Ok(CronExpr(Arc::new(ParsedExpression { text, zone, hours, calendar })))
     }
 
     /// The first instant after `after` at which it fires; none once the calendar has ended.
     pub fn next_fire(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let Parsed { zone, hours, calendar, .. } = &*self.0;
+        let ParsedExpression { zone, hours, calendar, .. } = &*self.0;
         let next = fire::next(*zone, *hours, calendar, after.timestamp())?;
         DateTime::from_timestamp(next, 0)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Registration, Submitted};
+use super::{Registration, SubmittedRegistration};
 use crate::fields::{self, Fields};
 use crate::json::{kind_of, parse_object};
 use crate::names::DataName;
@@ -24,7 +24,7 @@ const REMOVE_EXPECTED: &str = "an array of data names, each once";
 #[derive(Debug, Default, PartialEq)]
 pub struct Batch {
     /// Each is registered, or replaces what is there.
-    pub registrations: Vec<Submitted>,
+    pub registrations: Vec<SubmittedRegistration>,
     pub remove: Vec<DataName>,
     /// The set to which belongs what is registered or replaced.
     pub config_set: Option<DataName>,
@@ -100,7 +100,7 @@ impl Batch {
     }
 }
 
-fn read_registrations(value: &Value) -> Result<Vec<Submitted>, Vec<FieldError>> {
+fn read_registrations(value: &Value) -> Result<Vec<SubmittedRegistration>, Vec<FieldError>> {
     let Value::Array(items) = value else {
         let error = FieldError::new("registrations", format!("is {}, not an array", kind_of(value)));
         return Err(vec![error.expected(REGISTRATIONS_EXPECTED)]);

@@ -45,7 +45,7 @@ pub use parts::{History, Limits};
 pub use patch::{MERGE_PATCH_MEDIA_TYPE, RegistrationPatch};
 pub use rules::TIMING_FIELDS;
 pub use sha256::{SHA256_EXPECTED, Sha256};
-pub use upload::{MAX_UPLOAD_BYTES, Upload, UploadSignature, Uploaded};
+pub use upload::{MAX_UPLOAD_BYTES, Upload, UploadReceipt, UploadSignature};
 
 use rules::RULES;
 
@@ -194,7 +194,7 @@ pub struct Registration {
 
 /// A registration as the registry holds it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Registered {
+pub struct RegistrationRecord {
     pub registration: Registration,
     /// Grows with every change of this data name's registration, also across a deletion.
     pub version: u64,
@@ -239,7 +239,7 @@ impl Action {
 
 /// A registration as it was sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Submitted {
+pub struct SubmittedRegistration {
     pub registration: Registration,
     /// The version it was made from, as a GET gave it: then the replacement is refused if there is a newer one.
     pub version: Option<u64>,
@@ -250,12 +250,12 @@ impl Registration {
     ///
     /// The answer of a GET may be sent back: `version` then guards against overwriting another client's change,
     /// `createdAt` and `updatedAt` are the registry's own and must only be instants.
-    pub fn parse(body: &[u8]) -> Result<Submitted, Problem> {
+    pub fn parse(body: &[u8]) -> Result<SubmittedRegistration, Problem> {
         Self::from_map(parse_object(body)?)
     }
 
     /// The same from an object that is parsed already.
-    pub fn from_map(map: Map<String, Value>) -> Result<Submitted, Problem> {
+    pub fn from_map(map: Map<String, Value>) -> Result<SubmittedRegistration, Problem> {
         let mut fields = Fields::new(map);
         let mut registration = Registration::blank();
         declaration::read(FIELDS, &mut fields, &mut registration);
@@ -269,7 +269,7 @@ impl Registration {
             });
         }
         fields.end_body()?;
-        Ok(Submitted { registration, version })
+        Ok(SubmittedRegistration { registration, version })
     }
 
     /// A registration before anything of it has been read: the defaults, and placeholders of the required fields.
@@ -328,11 +328,11 @@ impl fmt::Debug for Registration {
     }
 }
 
-impl Registered {
+impl RegistrationRecord {
     /// The same without the values of its secrets.
     #[must_use]
-    pub fn redacted(&self) -> Registered {
-        Registered { registration: self.registration.redacted(), ..self.clone() }
+    pub fn redacted(&self) -> RegistrationRecord {
+        RegistrationRecord { registration: self.registration.redacted(), ..self.clone() }
     }
 
     pub fn to_map(&self) -> Map<String, Value> {
@@ -350,8 +350,8 @@ impl Registered {
             DateTime::parse_from_rfc3339(text).map(|at| at.with_timezone(&Utc)).unwrap_or_default()
         };
         let (created_at, updated_at) = (at("createdAt"), at("updatedAt"));
-        let Submitted { registration, version } = Registration::from_map(map)?;
-        Ok(Registered { registration, version: version.unwrap_or(1), created_at, updated_at })
+        let SubmittedRegistration { registration, version } = Registration::from_map(map)?;
+        Ok(RegistrationRecord { registration, version: version.unwrap_or(1), created_at, updated_at })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Submitted;
-use super::{Registered, Registration};
+use super::SubmittedRegistration;
+use super::{Registration, RegistrationRecord};
 use crate::fields::whole;
 use crate::json::parse_object;
 use crate::problem::{FieldError, Problem};
@@ -46,7 +46,7 @@ impl RegistrationPatch {
     }
 
     /// The registration with the changes, checked. The values of secrets are withheld in it, so that they are kept.
-    pub fn apply(&self, to: &Registered) -> Result<Registration, Problem> {
+    pub fn apply(&self, to: &RegistrationRecord) -> Result<Registration, Problem> {
         let name = &to.registration.data_name;
         if let Some(other) = self.changes.get("dataName").filter(|other| **other != json!(name)) {
             let error = FieldError::new("dataName", "is another name than that of the path").given(other);
@@ -56,7 +56,7 @@ impl RegistrationPatch {
         let mut merged = Value::Object(to.registration.redacted().to_map());
         merge(&mut merged, Value::Object(self.changes.clone()));
         let Value::Object(merged) = merged else { return Err(Problem::internal()) };
-        let Submitted { registration, .. } = Registration::from_map(merged)?;
+        let SubmittedRegistration { registration, .. } = Registration::from_map(merged)?;
         Ok(registration)
     }
 }
@@ -110,9 +110,9 @@ mod tests {
         }
     }
 
-    fn registered(more: &str) -> Registered {
+    fn registered(more: &str) -> RegistrationRecord {
         let body = format!(r#"{{"dataName":"a","cmd":"x","max-Time":5,"version":3{more}}}"#);
-        Registered::from_map(serde_json::from_str(&body).unwrap()).unwrap()
+        RegistrationRecord::from_map(serde_json::from_str(&body).unwrap()).unwrap()
     }
 
     #[test]

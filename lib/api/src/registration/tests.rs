@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 /// Parses a body whose valid part is the paper's three fields and whose `extra` fields replace or join them.
-fn parse(extra: Value) -> Result<Submitted, Problem> {
+fn parse(extra: Value) -> Result<SubmittedRegistration, Problem> {
     let mut map = Map::new();
     map.insert("dataName".to_owned(), json!("cpu"));
     map.insert("cmd".to_owned(), json!("/bin/true"));
@@ -42,16 +42,16 @@ fn a_rendered_registration_can_be_sent_back() {
         "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64},
     });
     let registration = parse(full).unwrap().registration;
-    let registered = Registered {
+    let registered = RegistrationRecord {
         registration: registration.clone(),
         version: 3,
         created_at: DateTime::from_timestamp_micros(1_700_000_000_000_000).unwrap(),
         updated_at: DateTime::from_timestamp_micros(1_700_000_000_000_001).unwrap(),
     };
     let shown = registered.to_map();
-    assert_eq!(Registered::from_map(shown.clone()).unwrap(), registered);
+    assert_eq!(RegistrationRecord::from_map(shown.clone()).unwrap(), registered);
     let again = Registration::parse(Value::Object(shown).to_string().as_bytes()).unwrap();
-    assert_eq!(again, Submitted { registration, version: Some(3) });
+    assert_eq!(again, SubmittedRegistration { registration, version: Some(3) });
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub struct UploadSignature(pub [u8; 64]);
 
 /// The answer to an upload.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct Uploaded {
+pub struct UploadReceipt {
     pub sha256: Sha256,
     pub bytes: u64,
 }

@@ -21,8 +21,8 @@ pub(super) fn explain(body: &[u8]) -> Problem {
         Err(problem) => return problem,
     };
     match read(map, String::new()) {
-        Err(Refused::Wrong(errors)) => Problem::invalid(errors),
-        Err(Refused::TooLarge(detail)) => Problem::too_large(detail),
+        Err(WriteFault::Wrong(errors)) => Problem::invalid(errors),
+        Err(WriteFault::TooLarge(detail)) => Problem::too_large(detail),
         Ok(()) => as_written(body)
             .unwrap_or_else(|| Problem::invalid_field(FieldError::new("body", "is not a write of a value"))),
     }
@@ -40,7 +40,7 @@ fn as_written(write: &[u8]) -> Option<Problem> {
 }
 
 /// Why a write is refused.
-enum Refused {
+enum WriteFault {
     Wrong(Vec<FieldError>),
     TooLarge(String),
 }
@@ -64,13 +64,15 @@ pub(super) fn explain_batch(body: &[u8]) -> Problem {
             Value::Object(map) => read(map, format!("[{place}].")),
             other => {
                 let error = FieldError::new(format!("[{place}]"), format!("is {}", kind_of(&other)));
-                Err(Refused::Wrong(vec![error.expected("a write of a value")]))
+                Err(WriteFault::Wrong(vec![error.expected("a write of a value")]))
             }
         };
         match refused {
             Ok(()) => {}
-            Err(Refused::TooLarge(detail)) => return Problem::too_large(format!("item [{place}]: {detail}")),
-            Err(Refused::Wrong(wrong)) => errors.extend(wrong),
+            Err(WriteFault::TooLarge(detail)) => {
+                return Problem::too_large(format!("item [{place}]: {detail}"));
+            }
+            Err(WriteFault::Wrong(wrong)) => errors.extend(wrong),
         }
         if errors.len() >= 100 {
             break;
@@ -87,7 +89,7 @@ pub(super) fn explain_batch(body: &[u8]) -> Problem {
 }
 
 /// Reads a write field by field, and returns its errors.
-fn read(map: Map<String, Value>, prefix: String) -> Result<(), Refused> {
+fn read(map: Map<String, Value>, prefix: String) -> Result<(), WriteFault> {
     let mut too_large = None;
     let has_value = map.contains_key("dataValue");
     if let Some(value) = map.get("dataValue") {
@@ -131,8 +133,8 @@ fn read(map: Map<String, Value>, prefix: String) -> Result<(), Refused> {
         let _ = fields.error("dataValue", "is missing").expected.insert("any JSON".to_owned());
     }
     match (fields.end(), too_large) {
-        (_, Some(detail)) => Err(Refused::TooLarge(detail)),
-        (errors, None) if !errors.is_empty() => Err(Refused::Wrong(errors)),
+        (_, Some(detail)) => Err(WriteFault::TooLarge(detail)),
+        (errors, None) if !errors.is_empty() => Err(WriteFault::Wrong(errors)),
         _ => Ok(()),
     }
 }

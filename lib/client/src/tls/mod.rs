@@ -20,7 +20,7 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use url::Url;
 
-use crate::listener::{self, OnlyTrusted};
+use crate::listener::{self, ListenerCheck};
 use crate::{Error, Options};
 use verify::{By, Known};
 
@@ -106,7 +106,7 @@ impl Http {
             let shown = headers.contains_key(reqwest::header::AUTHORIZATION);
             let builder = plain(options, headers);
             return Ok(Http::Fixed(finish(match listener::address_of(base).filter(|_| shown) {
-                Some(address) => builder.connector_layer(OnlyTrusted(address)),
+                Some(address) => builder.connector_layer(ListenerCheck(address)),
                 None => builder,
             })?));
         }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio as Io};
 
 use super::protocol::{MAX_REQUEST, ProgramSource, Reply, Request, Start};
-use super::socket::Incoming;
+use super::socket::ReceivedPacket;
 use super::*;
 
 fn answers(socket: &OwnedFd, how_many: usize) -> Vec<Reply> {
@@ -14,7 +14,7 @@ fn answers(socket: &OwnedFd, how_many: usize) -> Vec<Reply> {
     while answers.len() < how_many {
         assert!(Instant::now() < deadline, "only {answers:?}");
         match socket::receive(socket, &mut buffer, &mut Vec::new()) {
-            Ok(Incoming::Packet(length)) => {
+            Ok(ReceivedPacket::Packet(length)) => {
                 let mut packet = &buffer[..length];
                 while !packet.is_empty() {
                     answers.push(Reply::decode(&mut packet).unwrap());

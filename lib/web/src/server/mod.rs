@@ -24,7 +24,7 @@ use crate::site::Site;
 use entrance::Entrance;
 use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::stop::Stop;
-use estimand_runtime::tasks::{Tasks, Unfinished};
+use estimand_runtime::tasks::{Tasks, UnfinishedTasks};
 
 pub use tls::{PeerIdentity, Tls, TlsOptions};
 
@@ -83,7 +83,7 @@ pub enum ServerError {
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
     #[error(transparent)]
-    Tasks(#[from] Unfinished),
+    Tasks(#[from] UnfinishedTasks),
 }
 
 /// An address that is bound, and belongs to this process. Connections queue up.

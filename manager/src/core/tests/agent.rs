@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Heartbeat, HeartbeatAnswer};
-use estimand_api::slot::{Doing, Status};
+use estimand_api::slot::{SlotActivity, Status};
 
 use crate::core::{AgentError, Millis};
 
@@ -18,7 +18,7 @@ pub struct Assignment {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Desired {
+pub struct DesiredState {
     pub revision: u64,
     pub slots: Vec<Assignment>,
 }
@@ -37,8 +37,8 @@ pub struct Agent {
     pub boot: u64,
     /// When it is up again, if it is down; `Millis::MAX` for never.
     pub down_until: Option<Millis>,
-    pub disk: Desired,
-    applying: Option<(Millis, Desired)>,
+    pub disk: DesiredState,
+    applying: Option<(Millis, DesiredState)>,
     /// It ended everything when it was told that another agent is the node, and asks anew.
     pub emptied: bool,
     pub applied: u64,
@@ -63,7 +63,7 @@ impl Agent {
             labels,
             boot: 1,
             down_until: None,
-            disk: Desired::default(),
+            disk: DesiredState::default(),
             applying: None,
             emptied: false,
             applied: 0,
@@ -133,7 +133,7 @@ impl Agent {
     }
 
     /// Takes a desired state, unless it is older than the one that it follows.
-    pub fn told(&mut self, desired: Desired, now: Millis) {
+    pub fn told(&mut self, desired: DesiredState, now: Millis) {
         let latest = self.applying.as_ref().map_or(self.applied, |(_, desired)| desired.revision);
         if desired.revision > latest || (self.emptied && desired.revision == latest) {
             let at = self.applying.as_ref().map_or(now + self.apply_ms, |(at, _)| *at);
@@ -145,7 +145,7 @@ impl Agent {
         let in_desired = |name: &DataName| self.disk.slots.iter().any(|told| told.name == *name);
         let stopping = self.running.keys().map(|(name, _)| name.clone()).filter(|name| !in_desired(name));
         let statuses = self.running.keys().map(|(name, version)| {
-            let doing = if self.refuses.contains(name) { Doing::Refused } else { Doing::Idle };
+            let doing = if self.refuses.contains(name) { SlotActivity::Refused } else { SlotActivity::Idle };
             Status { doing, runs: 1, ..Status::new(name.clone(), *version) }
         });
         Heartbeat {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::registration::{Registered, Registration};
+use estimand_api::registration::{Registration, RegistrationRecord};
 use serde_json::json;
 
 use super::Cluster;
@@ -29,7 +29,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// On so many nodes; 0 is all of them.
-fn registered(name: &str, replicas: u32, selector: &str, version: u64) -> Registered {
+fn registered(name: &str, replicas: u32, selector: &str, version: u64) -> RegistrationRecord {
     let mut body = json!({"dataName": name, "cmd": "/bin/true", "max-Time": 1, "kind": "processor"});
     body["replicas"] = if replicas == 0 { json!("all") } else { json!(replicas) };
     if !selector.is_empty() {
@@ -37,7 +37,7 @@ fn registered(name: &str, replicas: u32, selector: &str, version: u64) -> Regist
     }
     let submitted = Registration::parse(body.to_string().as_bytes()).unwrap();
     let (created_at, updated_at) = Default::default();
-    Registered { registration: submitted.registration, version, created_at, updated_at }
+    RegistrationRecord { registration: submitted.registration, version, created_at, updated_at }
 }
 
 impl Cluster {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::{Heartbeat, NodeState};
-use estimand_api::slot::{Doing, Status};
+use estimand_api::slot::{SlotActivity, Status};
 
 use super::fixture::{Fixture, LEASE_MS, LOST_MS};
 use super::{labels, name, node, registered};
@@ -274,7 +274,7 @@ fn a_cordon_keeps_away_what_is_new_and_moves_nothing() {
 #[test]
 fn an_instance_that_its_node_refuses_moves_to_one_that_may_run_it() {
     let refused = |beat: &mut Heartbeat| {
-        beat.statuses = vec![Status { doing: Doing::Refused, ..Status::new(name(0), 1) }];
+        beat.statuses = vec![Status { doing: SlotActivity::Refused, ..Status::new(name(0), 1) }];
     };
     let mut fixture = Fixture::new();
     fixture.register(&[(0, 1, 1)]).beats(&[0, 1]);
@@ -300,7 +300,7 @@ fn an_instance_that_its_node_refuses_moves_to_one_that_may_run_it() {
 #[test]
 fn an_instance_goes_to_the_node_that_has_its_program_and_if_none_has_each_says_why() {
     let status = |index: usize, reason: &str| Status {
-        doing: Doing::Idle,
+        doing: SlotActivity::Idle,
         runs: 1,
         failures: 1,
         failing: 1,
@@ -334,7 +334,7 @@ fn an_instance_goes_to_the_node_that_has_its_program_and_if_none_has_each_says_w
 #[test]
 fn an_old_version_that_is_refused_says_nothing_of_the_new_one() {
     let refused = |beat: &mut Heartbeat| {
-        beat.statuses = vec![Status { doing: Doing::Refused, ..Status::new(name(0), 1) }];
+        beat.statuses = vec![Status { doing: SlotActivity::Refused, ..Status::new(name(0), 1) }];
     };
     let mut fixture = Fixture::new();
     fixture.register(&[(0, 1, 1)]).beats(&[0]);
@@ -366,18 +366,20 @@ fn statuses_are_kept_of_what_belongs_there_or_still_ends() {
     let mut fixture = Fixture::new();
     fixture.register(&[(0, 0, 1)]).beats(&[0]);
     let status = |index, doing| Status { doing, ..Status::new(name(index), 1) };
-    let statuses = vec![status(0, Doing::Idle), status(1, Doing::Idle)];
+    let statuses = vec![status(0, SlotActivity::Idle), status(1, SlotActivity::Idle)];
     fixture.beat(0, |beat| (beat.full, beat.statuses) = (true, statuses)).unwrap();
     let views = |fixture: &Fixture| {
         let views = fixture.cluster.instance_views(None, None).into_iter();
         views.map(|view| (view.status.data_name, view.registered, view.status.doing)).collect::<Vec<_>>()
     };
-    assert_eq!(views(&fixture), [(name(0), Some(1), Doing::Idle)]);
+    assert_eq!(views(&fixture), [(name(0), Some(1), SlotActivity::Idle)]);
     fixture.register(&[]);
     fixture
-        .beat(0, |beat| (beat.stopping, beat.statuses) = (vec![name(0)], vec![status(0, Doing::Stopping)]))
+        .beat(0, |beat| {
+            (beat.stopping, beat.statuses) = (vec![name(0)], vec![status(0, SlotActivity::Stopping)]);
+        })
         .unwrap();
-    assert_eq!(views(&fixture), [(name(0), None, Doing::Stopping)]);
+    assert_eq!(views(&fixture), [(name(0), None, SlotActivity::Stopping)]);
     assert_eq!(fixture.cluster.remaining_nodes(&name(0)).waiting, [node(0)]);
     fixture.beats(&[0]);
     assert_eq!(

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Heartbeat, HeartbeatAnswer};
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 
-use super::agent::{Agent, Assignment, Desired};
+use super::agent::{Agent, Assignment, DesiredState};
 use crate::core::{AgentError, Cluster, ClusterChanges, Millis, Settings, Step, StoredNode, StoredPlacement};
 
 pub const TICK: Millis = 10;
@@ -80,7 +80,7 @@ enum Message {
     Beat { from: usize, sent: Millis, beat: Box<Heartbeat> },
     Answer { to: usize, boot: u64, sent: Millis, answer: Result<HeartbeatAnswer, AgentError> },
     Poll { from: usize, boot: u64, revision: u64 },
-    Desired { to: usize, boot: u64, desired: Desired },
+    Desired { to: usize, boot: u64, desired: DesiredState },
 }
 
 pub struct World {
@@ -89,7 +89,7 @@ pub struct World {
     pub calm: bool,
     pub store: Store,
     pub store_fails_until: Millis,
-    pub registry: BTreeMap<DataName, Arc<Registered>>,
+    pub registry: BTreeMap<DataName, Arc<RegistrationRecord>>,
     pub leader: Option<Manager>,
     pub leads_at: Millis,
     pub old: Vec<Manager>,
@@ -304,7 +304,7 @@ impl World {
                     epoch: slot.epoch,
                     leased: slot.leased,
                 });
-                let desired = Desired { revision: latest, slots: slots.collect() };
+                let desired = DesiredState { revision: latest, slots: slots.collect() };
                 Message::Desired { to: from, boot, desired }
             }
         };

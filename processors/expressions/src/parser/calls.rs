@@ -1,6 +1,6 @@
 //! Names that are called: macros, special forms and plain functions, each with its number of arguments.
 
-use super::{Parsed, Parser, special};
+use super::{ParseResult, Parser, special};
 use crate::{
     error::{Fault, nearest, quoted},
     functions::{self, Form, Signature},
@@ -9,7 +9,7 @@ use crate::{
 
 impl Parser {
     /// `name(…)`
-    pub(super) fn call(&mut self, at: u32, name: &str) -> Parsed {
+    pub(super) fn call(&mut self, at: u32, name: &str) -> ParseResult {
         self.expect("(")?;
         match name {
             "has" => return self.has(at),
@@ -43,7 +43,7 @@ impl Parser {
     }
 
     /// `receiver.name(…)`
-    pub(super) fn method(&mut self, at: u32, name: &str, receiver: Node) -> Parsed {
+    pub(super) fn method(&mut self, at: u32, name: &str, receiver: Node) -> ParseResult {
         self.expect("(")?;
         if let Some(what) = super::macros::find(name) {
             return self.each(at, what, receiver);
@@ -62,7 +62,7 @@ impl Parser {
     }
 
     /// `before` is how many of the arguments stand before the name.
-    fn function(&mut self, at: u32, signature: &Signature, before: usize, args: Vec<Node>) -> Parsed {
+    fn function(&mut self, at: u32, signature: &Signature, before: usize, args: Vec<Node>) -> ParseResult {
         let Signature { name, least, most, .. } = *signature;
         if args.len() < least || args.len() > most {
             let wanted = match least - before {

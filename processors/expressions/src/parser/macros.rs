@@ -1,6 +1,6 @@
 //! Comprehensions and `has`: forms that bind variables, or read their argument as it is written.
 
-use super::{Parsed, Parser};
+use super::{ParseResult, Parser};
 use crate::{
     error::Fault,
     syntax::{Each, Macro, Node, NodeKind, Step, highest, highest_step},
@@ -22,7 +22,7 @@ pub fn find(name: &str) -> Option<Macro> {
 
 impl Parser {
     /// `x.map(v, …)`, behind the opening bracket.
-    pub(super) fn each(&mut self, at: u32, what: Macro, over: Node) -> Parsed {
+    pub(super) fn each(&mut self, at: u32, what: Macro, over: Node) -> ParseResult {
         let slot = self.locals.len();
         let pairs = self.variables(what)?;
         let (filter, body) = self.bodies(at, what)?;
@@ -33,7 +33,7 @@ impl Parser {
     }
 
     /// The variables; whether there are two.
-    fn variables(&mut self, what: Macro) -> Parsed<bool> {
+    fn variables(&mut self, what: Macro) -> ParseResult<bool> {
         let first = self.variable()?;
         self.expect(",")?;
         let pairs = match what {
@@ -58,7 +58,7 @@ impl Parser {
     }
 
     /// The expression that is evaluated for each element, with a condition before it if there are two.
-    fn bodies(&mut self, at: u32, what: Macro) -> Parsed<(Option<Node>, Node)> {
+    fn bodies(&mut self, at: u32, what: Macro) -> ParseResult<(Option<Node>, Node)> {
         let mut bodies = self.separated(")", Self::expression)?;
         let filtered = matches!(what, Macro::Map | Macro::TransformList | Macro::TransformMap);
         match (bodies.pop(), bodies.pop(), bodies.pop()) {
@@ -84,7 +84,7 @@ impl Parser {
     }
 
     /// `has(x.y)`, behind the opening bracket.
-    pub(super) fn has(&mut self, at: u32) -> Parsed {
+    pub(super) fn has(&mut self, at: u32) -> ParseResult {
         let wrong = "`has` asks for a field: has(x.y)";
         let mut args = self.separated(")", Self::expression)?;
         let (Some(node), true) = (args.pop(), args.is_empty()) else {

@@ -19,7 +19,7 @@ use crate::{
 /// Longer is no expression but a mistake.
 pub const MOST_SOURCE: usize = 4 * 1024;
 
-type Parsed<T = Node> = Result<T, Box<Fault>>;
+type ParseResult<T = Node> = Result<T, Box<Fault>>;
 
 /// An expression that was read.
 pub struct ParsedExpression {
@@ -29,7 +29,7 @@ pub struct ParsedExpression {
     pub kept: usize,
 }
 
-pub fn parse(source: &str) -> Parsed<ParsedExpression> {
+pub fn parse(source: &str) -> ParseResult<ParsedExpression> {
     if source.len() > MOST_SOURCE {
         let message = format!("the expression has {} bytes; at most {MOST_SOURCE} are read", source.len());
         return Err(Fault::too_much(0, message));
@@ -64,7 +64,7 @@ const PRODUCT: u8 = 5;
 impl Parser {
     /// A whole expression: the top, or what is in brackets. From here on down to [`Parser::primary`] functions are
     /// kept small, because they are what is on the stack when brackets are in brackets.
-    fn expression(&mut self) -> Parsed {
+    fn expression(&mut self) -> ParseResult {
         self.enter()?;
         let mut node = self.operators()?;
         if matches!(self.peek(), Token::Sign("?")) {
@@ -75,7 +75,7 @@ impl Parser {
     }
 
     /// `a ? b : c ? d : e`, as long as it goes on.
-    fn choice(&mut self, first: Node) -> Parsed {
+    fn choice(&mut self, first: Node) -> ParseResult {
         let at = first.at;
         let mut cases = Vec::new();
         let mut condition = first;
@@ -92,7 +92,7 @@ impl Parser {
 
     /// Values with operators between them. A chain that waits for its right side is on a list, not on the
     /// stack: five precedences in each of many brackets would be deep.
-    fn operators(&mut self) -> Parsed {
+    fn operators(&mut self) -> ParseResult {
         let mut open: Vec<OpenChain> = Vec::new();
         let mut node = self.prefixed()?;
         loop {
@@ -116,7 +116,7 @@ impl Parser {
         }
     }
 
-    fn chain(&self, binds: u8, first: Node, rest: Vec<Link>) -> Parsed {
+    fn chain(&self, binds: u8, first: Node, rest: Vec<Link>) -> ParseResult {
         let below = highest(rest.iter().map(|link| &link.node)).max(first.height);
         let at = rest.first().map_or(first.at, |link| link.at);
         let kind = match binds {
@@ -148,7 +148,7 @@ impl Parser {
         })
     }
 
-    fn prefixed(&mut self) -> Parsed {
+    fn prefixed(&mut self) -> ParseResult {
         match self.peek() {
             Token::Sign("!" | "-") => self.prefix(),
             _ => self.postfixed(),
@@ -156,7 +156,7 @@ impl Parser {
     }
 
     /// `!x` and `-x`.
-    fn prefix(&mut self) -> Parsed {
+    fn prefix(&mut self) -> ParseResult {
         let (at, negated) = (self.at(), !self.take("!"));
         self.next += usize::from(negated);
         self.enter()?;
@@ -170,7 +170,7 @@ impl Parser {
     }
 
     /// Goes one level deeper. After an error nothing is read any more, so the level need not be restored.
-    fn enter(&mut self) -> Parsed<()> {
+    fn enter(&mut self) -> ParseResult<()> {
         // The expression itself is no level.
         if self.nesting > MOST_NESTING {
             return Err(self.too_deep());
@@ -179,7 +179,7 @@ impl Parser {
         Ok(())
     }
 
-    fn node(&self, at: u32, below: u8, kind: NodeKind) -> Parsed {
+    fn node(&self, at: u32, below: u8, kind: NodeKind) -> ParseResult {
         if below >= MOST_HEIGHT {
             return Err(self.too_deep());
         }
@@ -211,7 +211,7 @@ impl Parser {
         found
     }
 
-    fn expect(&mut self, sign: &str) -> Parsed<()> {
+    fn expect(&mut self, sign: &str) -> ParseResult<()> {
         if self.take(sign) { Ok(()) } else { Err(self.unexpected(&format!("`{sign}`"))) }
     }
 

@@ -1,6 +1,6 @@
 //! Operands: literals, names, brackets, and the fields, indices and calls that follow them.
 
-use super::{Parsed, Parser};
+use super::{ParseResult, Parser};
 use crate::{
     error::{Fault, quoted},
     syntax::{Node, NodeKind, Step, highest, highest_step},
@@ -36,7 +36,7 @@ type Name = (u32, Box<str>);
 
 impl Parser {
     /// A value, with what follows it.
-    pub(super) fn postfixed(&mut self) -> Parsed {
+    pub(super) fn postfixed(&mut self) -> ParseResult {
         let node = self.primary()?;
         match self.peek() {
             Token::Sign("." | "[" | "{") => self.followed(node),
@@ -45,7 +45,7 @@ impl Parser {
     }
 
     /// The `.field`, `[index]` and `.function(…)` after a value.
-    fn followed(&mut self, mut node: Node) -> Parsed {
+    fn followed(&mut self, mut node: Node) -> ParseResult {
         loop {
             let (steps, call) = self.steps()?;
             node = self.path(node, steps)?;
@@ -57,7 +57,7 @@ impl Parser {
     }
 
     /// Fields and indices, up to the name of a function that is called.
-    fn steps(&mut self) -> Parsed<(Vec<Step>, Option<Name>)> {
+    fn steps(&mut self) -> ParseResult<(Vec<Step>, Option<Name>)> {
         let mut steps = Vec::new();
         loop {
             if self.take("[") {
@@ -81,7 +81,7 @@ impl Parser {
         }
     }
 
-    fn path(&self, base: Node, steps: Vec<Step>) -> Parsed {
+    fn path(&self, base: Node, steps: Vec<Step>) -> ParseResult {
         if steps.is_empty() {
             return Ok(base);
         }
@@ -90,7 +90,7 @@ impl Parser {
     }
 
     /// The name after a dot. Words that mean something elsewhere are names there.
-    fn field(&mut self) -> Parsed<Name> {
+    fn field(&mut self) -> ParseResult<Name> {
         let at = self.at();
         match self.peek().clone() {
             Token::Name(name) => {
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn primary(&mut self) -> ParseResult {
         match self.peek() {
             Token::Name(_) => self.named(),
             Token::Sign("(") => self.bracketed(),
@@ -115,7 +115,7 @@ impl Parser {
         }
     }
 
-    fn literal(&mut self) -> Parsed {
+    fn literal(&mut self) -> ParseResult {
         let at = self.at();
         let kind = match self.peek().clone() {
             Token::Number(number) => NodeKind::Number(number),
@@ -127,21 +127,21 @@ impl Parser {
         self.node(at, 0, kind)
     }
 
-    fn bracketed(&mut self) -> Parsed {
+    fn bracketed(&mut self) -> ParseResult {
         self.next += 1;
         let inner = self.expression()?;
         self.expect(")")?;
         Ok(inner)
     }
 
-    fn list(&mut self) -> Parsed {
+    fn list(&mut self) -> ParseResult {
         let at = self.at();
         self.next += 1;
         let items = self.separated("]", Self::expression)?;
         self.node(at, highest(&items), NodeKind::List(items.into()))
     }
 
-    fn map(&mut self) -> Parsed {
+    fn map(&mut self) -> ParseResult {
         let at = self.at();
         self.next += 1;
         let entries = self.separated("}", Self::entry)?;
@@ -149,13 +149,13 @@ impl Parser {
         self.node(at, below, NodeKind::Map(entries.into()))
     }
 
-    fn entry(&mut self) -> Parsed<(Node, Node)> {
+    fn entry(&mut self) -> ParseResult<(Node, Node)> {
         let key = self.key()?;
         self.expect(":")?;
         Ok((key, self.expression()?))
     }
 
-    fn key(&mut self) -> Parsed {
+    fn key(&mut self) -> ParseResult {
         let named = matches!(self.peek(), Token::Name(_)) && matches!(self.peek_after(1), Token::Sign(":"));
         let (at, known) = (self.at(), self.reads.references.len());
         let key = self.expression()?;
@@ -173,8 +173,8 @@ impl Parser {
     pub(super) fn separated<T>(
         &mut self,
         end: &str,
-        each: impl Fn(&mut Self) -> Parsed<T>,
-    ) -> Parsed<Vec<T>> {
+        each: impl Fn(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<Vec<T>> {
         let mut items = Vec::new();
         while !self.take(end) {
             items.push(each(self)?);
@@ -186,7 +186,7 @@ impl Parser {
         Ok(items)
     }
 
-    fn named(&mut self) -> Parsed {
+    fn named(&mut self) -> ParseResult {
         let at = self.at();
         let Token::Name(name) = self.peek().clone() else { return Err(self.unexpected("a name")) };
         self.next += 1;
@@ -199,7 +199,7 @@ impl Parser {
     }
 
     /// The meaning of a name that is not called: a literal, a variable, a parameter, or else an input.
-    fn resolved(&mut self, at: u32, name: &str) -> Parsed {
+    fn resolved(&mut self, at: u32, name: &str) -> ParseResult {
         let kind = match name {
             "true" => NodeKind::Bool(true),
             "false" => NodeKind::Bool(false),
@@ -222,7 +222,7 @@ impl Parser {
     }
 
     /// `params.name` or `params["name"]`.
-    fn param(&mut self, at: u32) -> Parsed {
+    fn param(&mut self, at: u32) -> ParseResult {
         let name = match (self.peek().clone(), self.peek_after(1).clone(), self.peek_after(2).clone()) {
             (Token::Sign("."), Token::Name(name), _) => {
                 self.next += 2;
@@ -239,7 +239,7 @@ impl Parser {
     }
 
     /// A name that can be a variable of a comprehension.
-    pub(super) fn variable(&mut self) -> Parsed<Box<str>> {
+    pub(super) fn variable(&mut self) -> ParseResult<Box<str>> {
         let at = self.at();
         match self.peek().clone() {
             Token::Name(name) => {

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Parsed, Parser};
+use super::{ParseResult, Parser};
 use crate::{
     error::{Fault, named, quoted},
     functions::SPECIAL,
@@ -55,7 +55,7 @@ pub fn statistic(name: &str) -> Option<Statistic> {
 }
 
 /// How far back an aggregate looks, with its text; none if the name is meant as the plain function.
-pub fn window_text(name: &str, args: &[Node]) -> Parsed<Option<(Duration, Box<str>)>> {
+pub fn window_text(name: &str, args: &[Node]) -> ParseResult<Option<(Duration, Box<str>)>> {
     let plain = crate::functions::find(name).is_some();
     match args {
         [_, Node { kind: NodeKind::Text(text), at, .. }] => match duration(text) {
@@ -103,7 +103,7 @@ fn duration(text: &str) -> Option<Duration> {
 
 impl Parser {
     /// `input("a-b")`, behind the opening bracket.
-    pub(super) fn quoted_input(&mut self, at: u32) -> Parsed {
+    pub(super) fn quoted_input(&mut self, at: u32) -> ParseResult {
         match self.peek().clone() {
             Token::Text(name) if !name.is_empty() => {
                 self.next += 1;
@@ -115,7 +115,7 @@ impl Parser {
         }
     }
 
-    pub(super) fn question(&mut self, at: u32, what: Question) -> Parsed {
+    pub(super) fn question(&mut self, at: u32, what: Question) -> ParseResult {
         let name = match what {
             Question::Age => "age",
             Question::State => "state",
@@ -126,7 +126,7 @@ impl Parser {
         self.node(at, below, NodeKind::Ask(what, Box::new(subject)))
     }
 
-    pub(super) fn over(&mut self, at: u32, what: Over) -> Parsed {
+    pub(super) fn over(&mut self, at: u32, what: Over) -> ParseResult {
         let name = match what {
             Over::Total => "total",
             Over::Average => "average",
@@ -157,7 +157,7 @@ impl Parser {
         what: Statistic,
         args: Vec<Node>,
         (window, text): (Duration, Box<str>),
-    ) -> Parsed {
+    ) -> ParseResult {
         let (subject, below) = self.subject(at, args)?;
         let part = part(&subject.steps);
         let past = self.reads.past.entry(subject.input.to_string()).or_default();
@@ -165,7 +165,7 @@ impl Parser {
         self.node(at, below, NodeKind::Window(Box::new(Window { what, subject, part, window, text })))
     }
 
-    fn one_subject(&mut self, at: u32, name: &str) -> Parsed<(Subject, u8)> {
+    fn one_subject(&mut self, at: u32, name: &str) -> ParseResult<(Subject, u8)> {
         let args = self.separated(")", Self::expression)?;
         if args.len() != 1 {
             return Err(Fault::syntax(at, format!("`{name}` takes one argument, not {}", args.len())));
@@ -174,7 +174,7 @@ impl Parser {
     }
 
     /// The input and the path that an argument is; and how high its indices are.
-    fn subject(&mut self, at: u32, args: Vec<Node>) -> Parsed<(Subject, u8)> {
+    fn subject(&mut self, at: u32, args: Vec<Node>) -> ParseResult<(Subject, u8)> {
         let place = args.first().map_or(at, |node| node.at);
         let (base, steps) = match args.into_iter().next().map(|node| node.kind) {
             Some(NodeKind::Path(base, steps)) => (base.kind, steps),

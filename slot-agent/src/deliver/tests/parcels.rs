@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::value::BatchWritten;
+use estimand_api::value::BatchReceipt;
 use estimand_client::Error;
 use tokio::time::Instant;
 
@@ -44,7 +44,7 @@ fn an_answer_says_what_to_do() {
 
 #[test]
 fn writes_that_were_older_are_told_of_unless_they_were_delivered_before() {
-    let done = || BatchWritten { created: 0, replaced: 1, superseded: 1, older: vec![1, 9], revision: 1 };
+    let done = || BatchReceipt { created: 0, replaced: 1, superseded: 1, older: vec![1, 9], revision: 1 };
     let batch = || [writes("a", 1..=1), writes("b", 2..=2)].concat();
     let older = |parcel: &mut Parcel| {
         parcel.settle(&Ok(done())).older.iter().map(ToString::to_string).collect::<Vec<_>>()

@@ -27,7 +27,7 @@ pub enum Pace {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum SlotActivity {
     Idle,
     Waiting,
     Running,
@@ -45,7 +45,7 @@ enum Then {
 pub struct ModelSlot {
     pace: Pace,
     takes_turn: bool,
-    pub doing: Doing,
+    pub doing: SlotActivity,
     /// When it fell due or last started.
     pub anchor: u64,
     ended: u64,
@@ -86,7 +86,7 @@ impl ModelSlot {
         match self.pace {
             Pace::Staggered { interval, offset } => mono % interval == offset % interval && mono >= self.from,
             Pace::Aligned { interval } => is_multiple(wall, interval) && mono >= self.anchor + half(interval),
-            Pace::Gap { gap } => self.doing == Doing::Idle && mono >= self.ended + gap,
+            Pace::Gap { gap } => self.doing == SlotActivity::Idle && mono >= self.ended + gap,
             Pace::Calendar { period } => is_multiple(wall, period) && wall > self.through,
         }
     }
@@ -95,15 +95,15 @@ impl ModelSlot {
         self.tick_now = false;
         if self.then != Then::Anew && self.has_tick(mono, wall) {
             match self.doing {
-                Doing::Idle => self.wait(mono),
-                Doing::Waiting | Doing::Running => self.tick_now = true,
+                SlotActivity::Idle => self.wait(mono),
+                SlotActivity::Waiting | SlotActivity::Running => self.tick_now = true,
             }
         }
         self.through = self.through.max(wall);
     }
 
     fn wait(&mut self, mono: u64) {
-        self.doing = Doing::Waiting;
+        self.doing = SlotActivity::Waiting;
         self.anchor = mono;
     }
 
@@ -163,8 +163,8 @@ impl Model {
                     });
                     slot.tick_now = false;
                     match slot.doing {
-                        Doing::Idle if passed => slot.wait(mono),
-                        Doing::Idle => {}
+                        SlotActivity::Idle if passed => slot.wait(mono),
+                        SlotActivity::Idle => {}
                         _ => slot.tick_now = slot.then != Then::Anew && slot.has_tick(mono, wall),
                     }
                 }
@@ -180,7 +180,7 @@ impl Model {
                         if is_multiple(at, period) {
                             slot.let_tick_pass();
                             match slot.doing {
-                                Doing::Idle => slot.wait(mono),
+                                SlotActivity::Idle => slot.wait(mono),
                                 _ => slot.tick_now = true,
                             }
                         }
@@ -228,7 +228,7 @@ impl Model {
         let mut slot = ModelSlot {
             pace,
             takes_turn,
-            doing: Doing::Waiting,
+            doing: SlotActivity::Waiting,
             anchor: self.mono,
             ended: 0,
             from: 0,
@@ -248,8 +248,8 @@ impl Model {
     pub fn run_soon(&mut self, key: u64) {
         let mono = self.mono;
         match self.slots.get_mut(&key) {
-            Some(slot) if slot.doing == Doing::Idle => slot.due_out_of_turn(mono),
-            Some(slot) if slot.doing == Doing::Running && slot.then == Then::GoOn => {
+            Some(slot) if slot.doing == SlotActivity::Idle => slot.due_out_of_turn(mono),
+            Some(slot) if slot.doing == SlotActivity::Running && slot.then == Then::GoOn => {
                 slot.then = Then::RunSoon;
             }
             _ => {}
@@ -257,7 +257,7 @@ impl Model {
     }
 
     pub fn remove(&mut self, key: u64) {
-        let is_running = self.slots.get(&key).is_some_and(|slot| slot.doing == Doing::Running);
+        let is_running = self.slots.get(&key).is_some_and(|slot| slot.doing == SlotActivity::Running);
         match self.slots.get_mut(&key) {
             Some(slot) if is_running => slot.then = Then::Go,
             _ => drop(self.slots.remove(&key)),
@@ -266,13 +266,15 @@ impl Model {
 
     pub fn ended(&mut self, key: u64) {
         let mono = self.mono;
-        let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.doing == Doing::Running) else { return };
+        let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.doing == SlotActivity::Running) else {
+            return;
+        };
         slot.was_long = slot.is_aged(mono);
         slot.ended = mono;
         slot.in_long_turn = false;
         match std::mem::replace(&mut slot.then, Then::GoOn) {
             Then::GoOn => {
-                slot.doing = Doing::Idle;
+                slot.doing = SlotActivity::Idle;
                 if std::mem::take(&mut slot.tick_now) {
                     slot.wait(mono);
                 }
@@ -297,7 +299,9 @@ impl Model {
         let mut aged: Vec<(u64, u64)> = self
             .slots
             .iter()
-            .filter(|(_, slot)| slot.doing == Doing::Running && !slot.in_long_turn && slot.is_aged(mono))
+            .filter(|(_, slot)| {
+                slot.doing == SlotActivity::Running && !slot.in_long_turn && slot.is_aged(mono)
+            })
             .map(|(key, slot)| (slot.anchor, *key))
             .collect();
         aged.sort_unstable();
@@ -308,7 +312,7 @@ impl Model {
         let mut waiting: Vec<(u64, u64, u64)> = self
             .slots
             .iter()
-            .filter(|(_, slot)| slot.doing == Doing::Waiting)
+            .filter(|(_, slot)| slot.doing == SlotActivity::Waiting)
             .map(|(key, slot)| (slot.anchor, slot.last_start, *key))
             .collect();
         waiting.sort_unstable();
@@ -328,7 +332,7 @@ impl Model {
                 slot.last_start = starts;
                 slot.anchor = mono;
                 slot.in_long_turn = wants_long && slot.takes_turn;
-                slot.doing = if slot.takes_turn { Doing::Running } else { Doing::Idle };
+                slot.doing = if slot.takes_turn { SlotActivity::Running } else { SlotActivity::Idle };
                 slot.ended = mono;
             });
             started.push((key, due));
@@ -337,12 +341,12 @@ impl Model {
     }
 
     pub fn held(&self, long: bool) -> usize {
-        self.slots.values().filter(|s| s.doing == Doing::Running && s.in_long_turn == long).count()
+        self.slots.values().filter(|s| s.doing == SlotActivity::Running && s.in_long_turn == long).count()
     }
 
     /// True if a slot waits although a turn is left.
     pub fn someone_waits_in_vain(&self) -> bool {
-        self.slots.values().filter(|slot| slot.doing == Doing::Waiting).any(|slot| {
+        self.slots.values().filter(|slot| slot.doing == SlotActivity::Waiting).any(|slot| {
             match slot.was_long && self.long_turns > 0 {
                 _ if !slot.takes_turn => true,
                 true => self.held(true) < self.long_turns,

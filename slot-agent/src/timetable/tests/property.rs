@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::model::{Doing, Model, Pace, QUANTUM};
+use super::model::{Model, Pace, QUANTUM, SlotActivity};
 use super::*;
 
 const KEYS: u64 = 6;
@@ -94,9 +94,9 @@ impl Pair {
             assert_eq!(view.is_some(), slot.is_some(), "{key}");
             let (Some(view), Some(slot)) = (view, slot) else { continue };
             match (view.state, slot.doing) {
-                (State::Idle { .. }, Doing::Idle) => {}
-                (State::Waiting { since_us }, Doing::Waiting) => assert_eq!(since_us, slot.anchor),
-                (State::Running { since_us }, Doing::Running) => assert_eq!(since_us, slot.anchor),
+                (State::Idle { .. }, SlotActivity::Idle) => {}
+                (State::Waiting { since_us }, SlotActivity::Waiting) => assert_eq!(since_us, slot.anchor),
+                (State::Running { since_us }, SlotActivity::Running) => assert_eq!(since_us, slot.anchor),
                 other => panic!("{key}: {other:?} at {:?}", self.now()),
             }
             if !slot.is_removed() {

@@ -17,7 +17,7 @@ use crate::keys::{BATCH_ROWS, Keys, Row, WriteBatch, WriteOne};
 use crate::place;
 use crate::raw::server::{RawServer, create};
 use crate::report::rounded;
-use crate::served::{BATCH_CONNECTIONS, Served, side};
+use crate::served::{BATCH_CONNECTIONS, BindingTarget, side};
 
 const KEYS: Keys = Keys { names: 500, nodes: 100 };
 
@@ -34,7 +34,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 fn measure_one(bench: &mut Bench, kind: Kind, name: &str) -> anyhow::Result<()> {
     let server = Server::start_own(kind);
     let url = create(&server, KEYS);
-    let served = Served::start(bench.cores, KEYS, None, Some(&server.fresh_url()))?;
+    let served = BindingTarget::start(bench.cores, KEYS, None, Some(&server.fresh_url()))?;
     bench.report.part(&format!("{name}, {} values", rounded(KEYS.count() as f64)));
     let filled = served.fill()?;
     bench.report.figure("filling, in batches of 1,000 over 4 connections", filled, "rows/s");

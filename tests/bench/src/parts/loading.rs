@@ -10,7 +10,7 @@ use crate::contest::Spread;
 use crate::keys::EachName;
 use crate::load::Load;
 use crate::report::rounded;
-use crate::served::Served;
+use crate::served::BindingTarget;
 
 const RESTARTS: usize = 3;
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
@@ -41,7 +41,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn memory(bench: &mut Bench, served: &Served, what: &str, empty: u64) {
+fn memory(bench: &mut Bench, served: &BindingTarget, what: &str, empty: u64) {
     let now = served.process.rss_bytes();
     bench.report.figure(what, now as f64 / MEBIBYTE, "MiB");
     let more = now.saturating_sub(empty) as f64 / served.keys.count() as f64;

@@ -85,7 +85,7 @@ fn all_of_a_name(bench: &mut Bench, what: &str, keys: Keys, is_written: bool) ->
 }
 
 /// Writes values of the first name, at a steady pace, until told to stop.
-fn write_on(served: &crate::served::Served, writing: &AtomicBool) -> anyhow::Result<()> {
+fn write_on(served: &crate::served::BindingTarget, writing: &AtomicBool) -> anyhow::Result<()> {
     let (http, began) = (served.process.http(), Instant::now());
     for number in 1.. {
         if !writing.load(Ordering::Relaxed) {

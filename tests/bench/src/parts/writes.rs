@@ -39,6 +39,6 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 }
 
 /// How many commits there were, and how many changes in them.
-pub fn commits(served: &crate::served::Served) -> anyhow::Result<(f64, f64)> {
+pub fn commits(served: &crate::served::BindingTarget) -> anyhow::Result<(f64, f64)> {
     Ok((served.figure("estimand_commits_total")?, served.figure("estimand_changes_total")?))
 }

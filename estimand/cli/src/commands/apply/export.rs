@@ -4,7 +4,7 @@
 //! value that is kept.
 
 use estimand_api::names::DataName;
-use estimand_api::registration::Registered;
+use estimand_api::registration::RegistrationRecord;
 use estimand_api::value::Binding;
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ pub async fn export(session: &mut Session, args: &ExportArgs) -> Result<(), Fail
     Ok(())
 }
 
-fn registration(registered: &Registered) -> Value {
+fn registration(registered: &RegistrationRecord) -> Value {
     let map = registered.redacted().to_map();
     Value::Object(map.into_iter().filter(|(field, _)| !OWN_FIELDS.contains(&field.as_str())).collect())
 }

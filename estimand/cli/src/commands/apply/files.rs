@@ -14,7 +14,7 @@ use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Registration;
-use estimand_api::value::Served;
+use estimand_api::value::BindingTarget;
 use serde_json::{Map, Value, json};
 
 use crate::commands::{read_input, registration_local::read_secret};
@@ -31,7 +31,7 @@ const SECRET_EXPECTED: &str =
 pub struct Wishes {
     /// As they are sent, with the values of secrets.
     pub registrations: BTreeMap<DataName, (Map<String, Value>, Origin)>,
-    pub bindings: BTreeMap<DataName, (Served, Origin)>,
+    pub bindings: BTreeMap<DataName, (BindingTarget, Origin)>,
 }
 
 /// The place of a wish.
@@ -52,7 +52,7 @@ impl std::fmt::Display for Origin {
 
 /// Reads files, folders and (`-`) standard input.
 pub fn read(paths: &[PathBuf], recursive: bool) -> Result<Wishes, Failure> {
-    let mut reading = Reading::default();
+    let mut reading = FileReader::default();
     for path in paths {
         if path == Path::new("-") {
             let bytes = read_input("standard input", io::stdin())?;
@@ -98,12 +98,12 @@ fn find(folder: &Path, recursive: bool, found: &mut Vec<PathBuf>) -> Result<(), 
 }
 
 #[derive(Default)]
-struct Reading {
+struct FileReader {
     wishes: Wishes,
     errors: Vec<String>,
 }
 
-impl Reading {
+impl FileReader {
     /// Reads one file; relative paths in it begin at `folder`.
     fn file(&mut self, name: &str, folder: &Path, bytes: &[u8]) {
         let documents = match documents(bytes, name.ends_with(".json")) {
@@ -184,7 +184,7 @@ fn documents(bytes: &[u8], is_json: bool) -> Result<Vec<Document>, (Option<usize
     }
 }
 
-fn binding(map: Map<String, Value>) -> Result<(DataName, Served), Vec<FieldError>> {
+fn binding(map: Map<String, Value>) -> Result<(DataName, BindingTarget), Vec<FieldError>> {
     let mut fields = Fields::new(map);
     let name = fields.required("dataName", DataName::EXPECTED, fields::data_name);
     let to = fields.required("to", DataName::EXPECTED, fields::data_name);
@@ -194,7 +194,7 @@ fn binding(map: Map<String, Value>) -> Result<(DataName, Served), Vec<FieldError
         None
     });
     match (fields.end(), name, to) {
-        (errors, Some(name), Some(to)) if errors.is_empty() => Ok((name, Served { to, field })),
+        (errors, Some(name), Some(to)) if errors.is_empty() => Ok((name, BindingTarget { to, field })),
         (errors, ..) => Err(errors),
     }
 }
@@ -261,8 +261,8 @@ fn resolve(reference: &Map<String, Value>, folder: &Path) -> Result<String, Stri
 mod tests {
     use super::*;
 
-    fn reading(text: &str, folder: &Path) -> Reading {
-        let mut reading = Reading::default();
+    fn reading(text: &str, folder: &Path) -> FileReader {
+        let mut reading = FileReader::default();
         reading.file("f.yaml", folder, text.as_bytes());
         reading
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::names::DataName;
-use estimand_api::registration::{BatchAction, BatchOutcome, Registered};
-use estimand_api::value::{Binding, Served};
+use estimand_api::registration::{BatchAction, BatchOutcome, RegistrationRecord};
+use estimand_api::value::{Binding, BindingTarget};
 use serde_json::{Map, Value, json};
 
 use super::files::Wishes;
@@ -14,16 +14,16 @@ use crate::commands::differences::{Difference, differences};
 /// What is there.
 #[derive(Debug, Default)]
 pub struct Present {
-    pub registrations: BTreeMap<DataName, Registered>,
-    pub bindings: BTreeMap<DataName, Served>,
+    pub registrations: BTreeMap<DataName, RegistrationRecord>,
+    pub bindings: BTreeMap<DataName, BindingTarget>,
 }
 
 /// A binding that becomes another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rebinding {
     pub name: DataName,
-    pub before: Option<Served>,
-    pub after: Served,
+    pub before: Option<BindingTarget>,
+    pub after: BindingTarget,
 }
 
 /// The changes of a configuration.
@@ -39,13 +39,13 @@ pub struct Plan {
 }
 
 impl Present {
-    pub fn new(registrations: Vec<Registered>, bindings: Vec<Binding>) -> Self {
-        let name = |one: &Registered| one.registration.data_name.clone();
+    pub fn new(registrations: Vec<RegistrationRecord>, bindings: Vec<Binding>) -> Self {
+        let name = |one: &RegistrationRecord| one.registration.data_name.clone();
         Present {
             registrations: registrations.into_iter().map(|one| (name(&one), one)).collect(),
             bindings: bindings
                 .into_iter()
-                .map(|one| (one.data_name, Served { to: one.to, field: one.field }))
+                .map(|one| (one.data_name, BindingTarget { to: one.to, field: one.field }))
                 .collect(),
         }
     }
@@ -66,8 +66,9 @@ impl Plan {
                 }),
             }
         }
-        let of_set =
-            |one: &Registered| one.registration.config_set.as_ref() == pruned_set && pruned_set.is_some();
+        let of_set = |one: &RegistrationRecord| {
+            one.registration.config_set.as_ref() == pruned_set && pruned_set.is_some()
+        };
         let extra = present
             .registrations
             .iter()

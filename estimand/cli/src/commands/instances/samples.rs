@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
-use estimand_api::slot::{Doing, Instance, NextVersion, Status};
+use estimand_api::slot::{Instance, NextVersion, SlotActivity, Status};
 
 /// When it is.
 pub static NOW: LazyLock<DateTime<Utc>> = LazyLock::new(|| "2026-01-31T12:00:05Z".parse().unwrap());
@@ -15,7 +15,7 @@ pub static NOW: LazyLock<DateTime<Utc>> = LazyLock::new(|| "2026-01-31T12:00:05Z
 /// One that runs well.
 pub fn instance(name: &str, node: &str) -> Instance {
     let status = Status {
-        doing: Doing::Idle,
+        doing: SlotActivity::Idle,
         runs: 120,
         overruns: 1,
         last_start: Some(*NOW - TimeDelta::milliseconds(2_100)),
@@ -37,14 +37,14 @@ pub fn instance(name: &str, node: &str) -> Instance {
 pub fn instances() -> Vec<Instance> {
     let mut all = vec![instance("cpu", "node-1"), instance("cpu", "node-2")];
     let mut failing = instance("disk", "node-1");
-    failing.status.doing = Doing::Running;
+    failing.status.doing = SlotActivity::Running;
     (failing.status.failures, failing.status.failing, failing.status.timeouts) = (40, 12, 4);
     failing.status.last_exit = Some("exit 1".to_owned());
     failing.status.last_error = Some("exit 1: df: /mnt/data: Transport endpoint is not connected".to_owned());
     failing.status.stderr_tail = "df: /mnt/data: Transport endpoint is not connected\n".to_owned();
     let mut refused = instance("disk", "node-2");
     refused.status = Status {
-        doing: Doing::Refused,
+        doing: SlotActivity::Refused,
         last_error: Some("`./disk` does not lie in a folder that is allowed here".to_owned()),
         ..Status::new(refused.status.data_name, 3)
     };

@@ -9,23 +9,10 @@ use estimand_api::names::DataName;
 use estimand_api::value::{BindingTarget, SwapAction};
 
 use super::Rejection;
+use super::binding_change::{BindingChange, Rebound};
 use super::group::Group;
 use super::log::Change;
-use super::operations::Rebound;
 use super::snapshot::Bound;
-
-/// A change of a binding, for its history.
-#[derive(Debug)]
-pub struct BindingChange {
-    pub name: DataName,
-    pub action: SwapAction,
-    /// The target from then on, or until then.
-    pub served: BindingTarget,
-    /// The target before that.
-    pub before: Option<BindingTarget>,
-    pub revision: u64,
-    pub by: String,
-}
 
 impl Group {
     pub fn bind(

@@ -14,7 +14,7 @@ use estimand_api::value::{BatchReceipt, DeletionReceipt, Outcome, StateReceipt, 
 use estimand_api::write::{Content, Order, Write};
 
 use super::Rejection;
-use super::bindings::BindingChange;
+use super::binding_change::BindingChange;
 use super::entry::{Entry, Facts, Marks};
 use super::epochs::GivenEpochs;
 use super::log::Change;

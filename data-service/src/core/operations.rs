@@ -5,8 +5,8 @@ use estimand_api::value::{BatchReceipt, BindingTarget, DeletionReceipt, StateRec
 use estimand_api::write::Write;
 
 use super::Rejection;
+use super::binding_change::Rebound;
 use super::group::{Group, Retention};
-use super::snapshot::Bound;
 
 /// Something to do. It may be applied several times, to groups of which only one is stored.
 pub trait Operation: Send + 'static {
@@ -62,13 +62,6 @@ impl Operation for MarkNode {
     fn apply(&self, group: &mut Group, _: &Retention) -> Result<StateReceipt, Rejection> {
         Ok(group.mark_node(&self.node, self.lost))
     }
-}
-
-/// A binding as it is now, and the former target of the name if that is another one.
-#[derive(Debug, Clone)]
-pub struct Rebound {
-    pub bound: Bound,
-    pub before: Option<BindingTarget>,
 }
 
 /// Binds a name. With `from`, only if the name serves that until then.

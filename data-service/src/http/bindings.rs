@@ -19,8 +19,9 @@ use estimand_store::{SwapRow, actor};
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use crate::DataService;
+use crate::core::binding_change::Rebound;
 use crate::core::entry::Entry;
-use crate::core::operations::{self, Operation, Rebound};
+use crate::core::operations::{self, Operation};
 use crate::core::snapshot::{Bound, Snapshot};
 use crate::http::history::{DEFAULT_LIMIT, limit};
 use crate::http::write::{SMALL, json};

@@ -17,7 +17,7 @@ use estimand_store::{
     HistoryRowRef, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
-use crate::core::bindings::BindingChange;
+use crate::core::binding_change::BindingChange;
 use crate::core::entry::{Entry, Facts, Marks};
 use crate::core::group::{Group, Retention};
 use crate::core::snapshot::{Bound, Snapshot};

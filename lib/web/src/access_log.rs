@@ -3,13 +3,13 @@
 //! A failure of the service is a warning; a rejected request, and a change in the role Operate, is information;
 //! everything else is for debugging. A line below the level of the log is never put together.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::{Method, StatusCode};
 use tracing::Level;
 
+use crate::log_text::logged;
 use crate::request_id;
 use crate::role::{Principal, Role};
 
@@ -28,17 +28,6 @@ macro_rules! line {
             "request"
         )
     };
-}
-
-/// How much of a path or a method stands in the log; the longest that means something is shorter.
-const MAX_PATH_CHARS: usize = 512;
-
-/// As much of a path or a method as a log has use for: anybody can send one of 60 KB.
-pub(crate) fn logged(path: &str) -> Cow<'_, str> {
-    match path.char_indices().nth(MAX_PATH_CHARS) {
-        None => Cow::Borrowed(path),
-        Some((end, _)) => format!("{}… ({} bytes)", &path[..end], path.len()).into(),
-    }
 }
 
 /// Writes the line of one request that was answered.
@@ -69,17 +58,6 @@ fn level(role: Role, method: &Method, status: StatusCode) -> Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_path_does_not_fill_the_log() {
-        assert_eq!(logged("/api/data"), "/api/data");
-        let long = format!("/{}", "ä".repeat(30_000));
-        let shown = logged(&long);
-        assert!(
-            shown.starts_with("/ää") && shown.ends_with("… (60001 bytes)") && shown.len() < 1_100,
-            "{shown}"
-        );
-    }
 
     #[test]
     fn levels() {

@@ -22,13 +22,14 @@ use crate::access_log;
 use crate::browser;
 use crate::busy_body;
 use crate::failure::{self, Failure};
+use crate::log_text::logged;
+use crate::policy::Policy;
 use crate::query::Query;
 use crate::request_id;
 use crate::response_budget;
 use crate::revocation;
-use crate::role::{Policy, Principal, Role};
+use crate::role::{Principal, Role};
 use crate::route_figures::WorkerFigures;
-use crate::routes::Entry;
 
 /// The gate of one route in one worker.
 pub(crate) struct Gate {
@@ -42,8 +43,13 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// The gate of a route.
-    pub(crate) fn new(entry: &Entry, policy: Arc<dyn Policy>, figures: Arc<WorkerFigures>) -> Self {
-        Gate { role: entry.role, policy: Some(policy), takes_query: entry.takes_query(), figures }
+    pub(crate) fn new(
+        role: Role,
+        takes_query: bool,
+        policy: Arc<dyn Policy>,
+        figures: Arc<WorkerFigures>,
+    ) -> Self {
+        Gate { role, policy: Some(policy), takes_query, figures }
     }
 
     /// The gate of unknown paths and methods.
@@ -130,8 +136,8 @@ where
         Ok(response) => response,
         Err(panic) => {
             let request_id = request_id::of(req);
-            let method = access_log::logged(req.method().as_str());
-            let (path, panic) = (access_log::logged(req.path()), panic_text(&*panic));
+            let method = logged(req.method().as_str());
+            let (path, panic) = (logged(req.path()), panic_text(&*panic));
             tracing::error!(%method, %path, request_id, panic, "a handler panicked");
             HttpResponse::from_error(Failure::from(Problem::internal()))
         }

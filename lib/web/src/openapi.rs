@@ -6,19 +6,28 @@
 use estimand_api::problem::MEDIA_TYPE;
 use estimand_api::schema::LITERAL;
 use serde_json::{Value, json};
-use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Paths};
-use utoipa::openapi::schema::Components;
 use utoipa::openapi::{Info, OpenApi, RefOr};
 
 use crate::builtin;
-use crate::role::Role;
+use crate::route_description::{ROLE_EXTENSION, extend};
 use crate::routes::{Entry, Routes};
 
 const JSON: &str = "application/json";
-const ROLE_EXTENSION: &str = "x-role";
 
-pub(crate) fn describe(routes: &Routes) -> OpenApi {
+impl Routes {
+    /// The description of these routes and of those that every service has.
+    pub fn openapi(&self) -> OpenApi {
+        describe(self)
+    }
+
+    /// The same as the document that `/openapi.json` serves.
+    pub fn openapi_json(&self) -> String {
+        render(&self.openapi())
+    }
+}
+
+fn describe(routes: &Routes) -> OpenApi {
     let builtin = builtin::routes(routes.service());
     let mut paths = Paths::new();
     for entry in routes.entries.iter().chain(&builtin.entries) {
@@ -55,7 +64,7 @@ fn with_problems(mut operation: Operation) -> Operation {
     operation
 }
 
-pub(crate) fn render(document: &OpenApi) -> String {
+fn render(document: &OpenApi) -> String {
     let rendered = serde_json::to_value(document).and_then(|mut document| {
         settle(&mut document);
         secure(&mut document);
@@ -148,20 +157,4 @@ fn never_null(schema: &mut Value) {
             _ => {}
         }
     }
-}
-
-pub(crate) fn annotate(operation: &mut Operation, role: Role, tags: Vec<&str>) {
-    operation.tags.get_or_insert_default().extend(tags.into_iter().map(str::to_owned));
-    let role = Extensions::from_iter([(ROLE_EXTENSION, role.name())]);
-    operation.extensions.get_or_insert_default().merge(role);
-}
-
-pub(crate) fn extend(components: &mut Components, more: Components) {
-    components.schemas.extend(more.schemas);
-    components.responses.extend(more.responses);
-    components.parameters.extend(more.parameters);
-    components.examples.extend(more.examples);
-    components.request_bodies.extend(more.request_bodies);
-    components.headers.extend(more.headers);
-    components.security_schemes.extend(more.security_schemes);
 }

@@ -11,16 +11,13 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::problem::Problem;
 use futures_util::FutureExt;
-use futures_util::future::{Either, LocalBoxFuture, select};
+use futures_util::future::{Either, select};
 
-use crate::access_log::logged;
 use crate::failure::Failure;
-use crate::role::{Policy, Role};
-
-/// Ends with the reason when a request that was admitted would be rejected.
-pub type Revocation = LocalBoxFuture<'static, Problem>;
+use crate::log_text::logged;
+use crate::policy::{Policy, Revocation};
+use crate::role::Role;
 
 /// The response to an admitted request, for as long as it would be admitted.
 pub(crate) async fn until_revoked(

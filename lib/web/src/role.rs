@@ -1,13 +1,12 @@
-//! Roles: every route declares one, and one policy decides whether a request fulfils it.
+//! Roles, of which every route declares one, and principals, the callers that were found to have it.
 //!
-//! Only the policy admits requests. The handlers check the node of a principal that is bound to one, because only
-//! they know the node that a request is about. The policy implemented here trusts every caller that can connect; the
-//! one that knows tokens is another crate's.
+//! The handlers check the node of a principal that is bound to one, because only they know the node that a request is
+//! about.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::future::{Ready, ready};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
@@ -15,9 +14,8 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
 
-use crate::access_log::logged;
 use crate::failure::Failure;
-use crate::revocation::Revocation;
+use crate::log_text::logged;
 
 /// The permission that a route requires of its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,16 +59,6 @@ impl Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// Decides whether a request may go on. Runs before the handler, on every request: it must not block.
-pub trait Policy: Send + Sync {
-    fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
-
-    /// Ends when a request that is admitted now would be rejected. Asked for long-running responses.
-    fn revocation(&self, _role: Role, _req: &HttpRequest) -> Revocation {
-        Box::pin(std::future::pending())
     }
 }
 
@@ -195,16 +183,5 @@ impl FromRequest for Principal {
             tracing::error!(path = %logged(req.path()), "a handler asks who is calling, but its role does not tell");
             Failure::from(Problem::internal())
         }))
-    }
-}
-
-/// Allows everything to every caller: for tests of services without access control.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenPolicy;
-
-impl Policy for OpenPolicy {
-    fn check(&self, _: Role, req: &HttpRequest) -> Result<Principal, Problem> {
-        let from = address_of(req).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        Ok(Principal::peer(from).as_agent(true))
     }
 }

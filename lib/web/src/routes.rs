@@ -11,26 +11,13 @@ use actix_web::dev::Handler;
 use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 use actix_web::{FromRequest, Responder, Route};
+use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
-use utoipa::openapi::{OpenApi, RefOr};
 
 use crate::gate::{self, Gate};
-use crate::openapi;
 use crate::role::Role;
-
-/// The documentation of a route: the `__path_…` type that `#[utoipa::path]` makes beside a handler.
-///
-/// Tags and the schemas of bodies come along, so that neither has to be listed a second time.
-pub trait RouteDescription:
-    utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
-{
-}
-
-impl<D> RouteDescription for D where
-    D: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences
-{
-}
+use crate::route_description::{RouteDescription, annotate, extend};
 
 /// Makes the route of one worker: its handler behind the gate that is given.
 type Door = Arc<dyn Fn(Method, Rc<Gate>) -> Route + Send + Sync>;
@@ -94,7 +81,7 @@ impl Routes {
     {
         let door: Door = Arc::new(move |method, gate| gate::route(Some(method), gate, handler.clone()));
         let mut operation = D::operation();
-        openapi::annotate(&mut operation, role, <D as utoipa::__dev::Tags<'_>>::tags());
+        annotate(&mut operation, role, <D as utoipa::__dev::Tags<'_>>::tags());
         for documented_method in D::methods() {
             self.push(Entry {
                 service: self.service,
@@ -115,7 +102,7 @@ impl Routes {
     /// Describes further components, beyond the schemas that the routes themselves name.
     pub fn schemas<T: utoipa::OpenApi>(mut self) -> Self {
         if let Some(components) = T::openapi().components {
-            openapi::extend(&mut self.components, components);
+            extend(&mut self.components, components);
         }
         self
     }
@@ -138,18 +125,8 @@ impl Routes {
             self.push(entry);
         }
         self.shares.extend(other.shares);
-        openapi::extend(&mut self.components, other.components);
+        extend(&mut self.components, other.components);
         self
-    }
-
-    /// The description of these routes and of those that every service has.
-    pub fn openapi(&self) -> OpenApi {
-        openapi::describe(self)
-    }
-
-    /// The same as the document that `/openapi.json` serves.
-    pub fn openapi_json(&self) -> String {
-        openapi::render(&self.openapi())
     }
 
     pub(crate) fn service(&self) -> &'static str {

@@ -21,8 +21,8 @@ use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
 use crate::failure::Failure;
 use crate::gate::{self, Gate};
+use crate::policy::Policy;
 use crate::response_budget::ResponseBudget;
-use crate::role::Policy;
 use crate::route_figures::{self, RouteFigures};
 use crate::routes::{Entry, Routes, Share};
 
@@ -32,13 +32,13 @@ pub struct Site {
     metrics: Metrics,
     readiness: Readiness,
     shares: Vec<Share>,
-    paths: Vec<StaticFile>,
+    paths: Vec<SitePath>,
     /// Requests that no route answered.
     unrouted: Arc<RouteFigures>,
 }
 
 /// One path with all of its methods.
-struct StaticFile {
+struct SitePath {
     path: String,
     allow: HeaderValue,
     methods: Vec<(Entry, Arc<RouteFigures>)>,
@@ -95,15 +95,20 @@ impl Site {
         config.default_service(gate::route(None, unrouted, unknown_path));
     }
 
-    fn gates(&self, served: &StaticFile) -> Vec<Rc<Gate>> {
+    fn gates(&self, served: &SitePath) -> Vec<Rc<Gate>> {
         let gate = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
-            Rc::new(Gate::new(entry, Arc::clone(&self.policy), figures.for_worker()))
+            Rc::new(Gate::new(
+                entry.role,
+                entry.takes_query(),
+                Arc::clone(&self.policy),
+                figures.for_worker(),
+            ))
         };
         served.methods.iter().map(gate).collect()
     }
 }
 
-impl StaticFile {
+impl SitePath {
     fn resource(&self, path: &str, gates: &[Rc<Gate>], unrouted: &Rc<Gate>) -> actix_web::Resource {
         let mut resource = web::resource(path);
         for ((entry, _), gate) in self.methods.iter().zip(gates) {
@@ -116,13 +121,13 @@ impl StaticFile {
 }
 
 /// Gathers the methods of each path, in the order in which the paths first occur.
-fn by_path(entries: Vec<Entry>) -> Vec<StaticFile> {
-    let mut paths: Vec<StaticFile> = Vec::new();
+fn by_path(entries: Vec<Entry>) -> Vec<SitePath> {
+    let mut paths: Vec<SitePath> = Vec::new();
     for entry in entries {
         let figures = Arc::new(RouteFigures::new(entry.service, entry.method.as_str(), &entry.path));
         match paths.iter_mut().find(|served| served.path == entry.path) {
             Some(served) => served.methods.push((entry, figures)),
-            None => paths.push(StaticFile {
+            None => paths.push(SitePath {
                 path: entry.path.clone(),
                 allow: HeaderValue::from_static(""),
                 methods: vec![(entry, figures)],

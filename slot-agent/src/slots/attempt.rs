@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use estimand_api::registration::{Mode, Registration};
+use estimand_api::registration::Registration;
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_dialects::{self as dialects, Answer, Output};
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::explanation::explanation;
 use super::verdict::{self, Verdict};
 use super::version::Shared;
-use super::{Context, builtin, plan};
+use super::{Context, plan};
 use crate::allow::ProgramError;
 use crate::environment::{self, Surroundings};
 use crate::program::Program;
@@ -36,12 +36,9 @@ pub struct Attempt {
     pub verdict: Verdict,
 }
 
-/// Runs it once.
+/// Starts its program once.
 pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     let registration = &shared.registered.registration;
-    if registration.mode == Mode::Builtin {
-        return builtin::attempt(context, shared).await;
-    }
     let argv = shared.argv.clone();
     let started_at = context.clock.now_micros();
     let over = |captured, verdict| Attempt {

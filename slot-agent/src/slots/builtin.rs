@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use estimand_api::names::NodeName;
 use estimand_api::value::MAX_VALUE_BYTES;
-use estimand_collectors::{self as collectors, Collector, Failure, Reading};
+use estimand_collectors::{self as collectors, Failure, Reading};
 use estimand_dialects::{Answer, Reading as Read};
 use estimand_exec::Privileges;
 use serde_json::Value;
@@ -16,11 +16,8 @@ use tokio::time::timeout;
 
 use super::attempt::Attempt;
 use super::verdict::{self, Verdict};
-use super::version::Shared;
+use super::version::{CollectorInstance, Shared};
 use super::{Context, plan};
-
-/// A collector, once the first run has made it.
-pub type CollectorInstance = Option<Box<dyn Collector>>;
 
 /// Runs it once.
 pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {

@@ -7,7 +7,8 @@ use estimand_api::registration::{Mode, RegistrationRecord};
 use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport, RunValue};
 
 use super::Context;
-use super::attempt::{Attempt, attempt, exit_text};
+use super::attempt::{Attempt, exit_text};
+use super::run_once::run_once;
 use super::unsupported::not_supported;
 use super::verdict::Verdict;
 use super::version::Shared;
@@ -35,7 +36,7 @@ pub fn runnable(assigned: &AssignedRegistration) -> Result<&Arc<RegistrationReco
 
 /// Runs it, and keeps the report small enough to be sent.
 pub async fn run(context: Arc<Context>, shared: Arc<Shared>) -> RunReport {
-    let done = attempt(&context, &shared).await;
+    let done = run_once(&context, &shared).await;
     shared.close_cell(&context.launcher).await;
     report(&context, done)
 }

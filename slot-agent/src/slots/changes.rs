@@ -1,4 +1,4 @@
-//! EndMode the slots follow what they are told: versions come, are ended, and are gone.
+//! How the slots follow what they are told: versions come, are ended, and are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{Slots, TaskResult, by_hand, plan};
 use crate::link::SlotCommand;
 use crate::timetable::Key;
 
-/// EndMode long the end of all slots may take.
+/// How long the end of all slots may take.
 const END_WITHIN: Duration = Duration::from_secs(8);
 /// The most runs by hand that wait in one slot.
 const MAX_BY_HAND: usize = 8;

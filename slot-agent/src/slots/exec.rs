@@ -7,7 +7,8 @@ use estimand_api::names::NodeName;
 use estimand_api::write::Order;
 
 use super::Context;
-use super::attempt::{Attempt, attempt, exit_text, stderr_shown};
+use super::attempt::{Attempt, exit_text, stderr_shown};
+use super::run_once::run_once;
 use super::verdict::Verdict;
 use super::version::Shared;
 use super::writes::{self, Origin};
@@ -98,7 +99,7 @@ pub struct PreviousValues {
 
 /// Runs it once and hands over what it gave.
 pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: PreviousValues) -> RunResult {
-    let Attempt { started_at, ended_at, captured, verdict, .. } = attempt(&context, &shared).await;
+    let Attempt { started_at, ended_at, captured, verdict, .. } = run_once(&context, &shared).await;
     let exit = captured.as_ref().map(|captured| exit_text(captured.outcome.exit));
     let origin = Origin {
         registered: &shared.registered,

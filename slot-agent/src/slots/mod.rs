@@ -15,6 +15,7 @@ mod explanation;
 mod formula;
 mod lines;
 mod plan;
+mod run_once;
 mod slot;
 mod starts;
 mod stream;
@@ -58,7 +59,7 @@ use version::EndMode;
 
 /// Leased slots are ended so long before the lease ends.
 const LEASE_MARGIN: Duration = Duration::from_millis(400);
-/// EndMode often statuses are looked at although nothing has happened.
+/// How often statuses are looked at although nothing has happened.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_STREAM_EVENTS: usize = 256;
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::DataName;
 use estimand_api::value::MAX_VALUE_BYTES;
 use estimand_api::write::Order;
 use estimand_dialects::{self as dialects, Answer};
@@ -334,21 +334,6 @@ pub fn without_process(now: i64, outcome: Outcome) -> RunResult {
         stderr: String::new(),
         goes_on: false,
     }
-}
-
-/// The nodes whose values a stream's failure marks are told by its slot, which knows them.
-pub fn failed(context: &Context, shared: &Shared, nodes: &[NodeName]) {
-    let now = context.clock.now_micros();
-    let origin = Origin {
-        registered: &shared.registered,
-        node: &context.node,
-        order: Order { epoch: shared.epoch(), sequence: context.sequencer.next() },
-        run: 0,
-        started_at: now,
-        ended_at: now,
-        exit: None,
-    };
-    context.outbox.put(writes::failed(&origin, nodes));
 }
 
 async fn read_some(pipe: &mut Option<Receiver>, chunk: &mut [u8]) -> usize {

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::slot::SlotActivity;
+use estimand_api::write::Order;
 
 use super::exec::{Outcome, RunResult};
-use super::{Slots, stream};
+use super::version::Shared;
+use super::writes::{self, Origin};
+use super::{Context, Slots};
 use crate::timetable::Key;
 
 /// A message of a stream to its slot.
@@ -65,7 +68,7 @@ impl Slots {
                 proved = slot.record(key, &ended);
                 // A formula tells of the very nodes that it failed for.
                 if failed && tells && streams {
-                    stream::failed(&self.context, &shared, &nodes);
+                    mark_failed(&self.context, &shared, &nodes);
                 }
             }
             StreamUpdate::Ended { began, outcome, stderr, exit, pause } => {
@@ -85,7 +88,7 @@ impl Slots {
                     slot.status.restarts += 1;
                     slot.status.doing =
                         if refused { SlotActivity::Refused } else { SlotActivity::BackingOff };
-                    stream::failed(&self.context, &shared, &nodes);
+                    mark_failed(&self.context, &shared, &nodes);
                 }
                 news = true;
                 tracing::debug!(%name, ?pause, "a stream ended and is started again");
@@ -96,4 +99,19 @@ impl Slots {
         }
         self.post(&name, news || proved);
     }
+}
+
+/// The nodes whose values a stream's failure marks are told by its slot, which knows them.
+fn mark_failed(context: &Context, shared: &Shared, nodes: &[NodeName]) {
+    let now = context.clock.now_micros();
+    let origin = Origin {
+        registered: &shared.registered,
+        node: &context.node,
+        order: Order { epoch: shared.epoch(), sequence: context.sequencer.next() },
+        run: 0,
+        started_at: now,
+        ended_at: now,
+        exit: None,
+    };
+    context.outbox.put(writes::failed(&origin, nodes));
 }

@@ -8,14 +8,17 @@ use estimand_api::names::NodeName;
 use estimand_api::registration;
 use estimand_api::registration::{Mode, RegistrationRecord};
 use estimand_api::slot::FAILING_AFTER;
+use estimand_collectors::Collector;
 use estimand_runtime::Stop;
 use estimand_runtime::stop::{self, StopTrigger};
 use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
 
-use super::builtin::CollectorInstance;
 use crate::derive::is_derived;
 use crate::timetable::Key;
 use estimand_exec::{Cell, Launcher};
+
+/// A collector, once the first run has made it.
+pub type CollectorInstance = Option<Box<dyn Collector>>;
 
 /// The common part of all runs of a version.
 pub struct Shared {
@@ -39,7 +42,7 @@ pub struct Shared {
     pub collector: Arc<Mutex<CollectorInstance>>,
     /// True while an older version serves, whose values a failure of this one does not mark.
     quiet: AtomicBool,
-    /// EndMode often a formula was evaluated, and the nodes that it gave values for.
+    /// How often a formula was evaluated, and the nodes that it gave values for.
     rounds: AtomicU64,
     gave: std::sync::Mutex<BTreeSet<NodeName>>,
 }
@@ -145,7 +148,7 @@ impl Shared {
     }
 }
 
-/// EndMode processes are ended.
+/// How processes are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndMode {
     /// They are asked to, and have a moment.

@@ -108,7 +108,7 @@ impl Home {
 
     /// The folder in which a slot's executable runs, and which is its own to keep things in.
     pub fn slot_folder(&self, data_name: &str) -> io::Result<PathBuf> {
-        let folder = self.slots().join(data_name);
+        let folder = self.folder_of(data_name);
         match fs::create_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => close(&folder, 0o700)?,
@@ -120,6 +120,11 @@ impl Home {
             rustix::fs::chown(&folder, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         Ok(folder)
+    }
+
+    /// Where that folder is, or will be.
+    pub fn folder_of(&self, data_name: &str) -> PathBuf {
+        self.slots().join(data_name)
     }
 
     /// Where the folders of slots are.

@@ -20,6 +20,7 @@ mod link;
 mod power;
 mod program;
 mod reserve;
+mod slot_folder;
 mod slots;
 mod timetable;
 mod uploads;

@@ -67,7 +67,7 @@ fn everything_optional_comes_back(target: &Target) {
         "kind": "processor", "mode": "exec", "format": "nodes", "timeout": 2.5, "nodes": "gpu,zone=a",
         "replicas": 3, "inputs": [input], "params": {"x": "ä\n", "n": 1.5, "b": true}, "env": {"LANG": "C"},
         "history": {"keep": "1h", "max": 1000},
-        "limits": {"memory": 268435456, "cpu": 0.5, "processes": 20, "openFiles": 100},
+        "limits": {"memory": 268435456, "cpu": 0.5, "processes": 20, "openFiles": 100, "disk": 1048576},
     });
     target.register(&full);
     let one = get(target, &name).expect_status(200).json();

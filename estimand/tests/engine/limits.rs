@@ -1,7 +1,9 @@
 //! The limits of a registration hold for every process that its runs start.
 
+use std::fs;
+
 use estimand_testkit::disk::Disk;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::plane::{Agent, Plane};
 
@@ -64,5 +66,50 @@ fn no_run_begins_on_a_disk_without_a_reserve() {
     plane.until_value("where", "renewed", |value| {
         value["collectedAt"].as_str() > freed["collectedAt"].as_str()
     });
+    plane.end();
+}
+
+/// A slot may take so much of its disk, and the others go on beside it.
+#[test]
+fn a_slot_that_fills_its_folder_is_ended_and_its_folder_emptied() {
+    let disk = Disk::in_memory("256m");
+    let at = disk.path();
+    let plane = Plane::with_agent("limits-disk", Agent::Within, &["--slots-dir", &at.display().to_string()]);
+    let folder = |name: &str| {
+        let agents = fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().path().join(name));
+        agents.into_iter().find(|folder| folder.is_dir()).unwrap_or_else(|| panic!("{name} has a folder"))
+    };
+    // Deep down, and in a folder that is closed.
+    let fill = "mkdir -p a/b/c; exec 3> a/b/c/endless; chmod 0 a/b/c
+                while head -c 1048576 /dev/zero >&3; do sleep 0.02; done";
+    let endless = json!([plane.script("endless-script", fill)]);
+    let stream =
+        json!([plane.script("stream-script", "echo 1; head -c 3000000 /dev/zero > kept; sleep 600")]);
+    let left = json!([plane.script("left-script", "head -c 3000000 /dev/zero > $$; echo 1")]);
+    let limit = |limit: &str, more: Value| {
+        let mut registration = json!({"limits": {"disk": limit}, "max-Time": 3600});
+        registration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        registration
+    };
+    plane.register_cmd("free", left.clone(), json!({"max-Time": 3600}));
+    plane.register_cmd("enough", left.clone(), limit("4MiB", json!({})));
+    plane.register_cmd("left", left, limit("1MiB", json!({})));
+    plane.register_cmd("stream", stream, limit("1MiB", json!({"mode": "stream"})));
+    plane.register("beside", &["print:1"], json!({}));
+    plane.register_cmd("endless", endless, limit("16MiB", json!({"timeout": 60})));
+
+    let slot = plane.until_error("endless", "MiB of disk, and may take 16.0 MiB (limits.disk)");
+    assert!(slot["lastDurationMs"].as_f64() < Some(50_000.0), "ended before its timeout: {slot}");
+    plane.until_error("left", "it took 2.9 MiB of disk, and may take 1.0 MiB (limits.disk)");
+    plane.until_error("stream", "it took 2.9 MiB of disk, and may take 1.0 MiB (limits.disk)");
+    plane.until_is("enough", 1);
+    plane.until_is("free", 1);
+    let seen = plane.until_value("beside", "there", |_| true);
+    plane.until_value("beside", "renewed", |value| value["collectedAt"] != seen["collectedAt"]);
+    assert_eq!(plane.read("left"), None, "a run that leaves too much gives no value");
+
+    for (name, files) in [("endless", 0), ("left", 0), ("enough", 1), ("free", 1)] {
+        assert_eq!(fs::read_dir(folder(name)).unwrap().count(), files, "{name}");
+    }
     plane.end();
 }

@@ -8,6 +8,7 @@ use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_dialects::{self as dialects, Answer, Output};
 use tokio::time::Instant;
 
+use super::disk::RunDisk;
 use super::explanation::explanation;
 use super::verdict::{self, Verdict};
 use super::version::Shared;
@@ -64,15 +65,25 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         max_stdout: dialects::of(registration.format).most_output(),
         max_stderr: MAX_STDERR_BYTES,
     };
+    let disk = RunDisk::new(context, shared);
+    let ends = async {
+        tokio::select! {
+            () = shared.ends().requested() => {}
+            () = disk.exceeded() => {}
+        }
+    };
     let captured = tokio::select! {
-        captured = exec::capture(&context.launcher, spec, &capture, shared.ends().requested()) => captured,
+        captured = exec::capture(&context.launcher, spec, &capture, ends) => captured,
         // Dropping the capture ends its processes without asking.
         () = shared.ends_at_once().requested() => return over(None, Verdict::Stopped),
     };
     match captured {
         Ok(captured) => {
             let advice = context.denial_advice(&captured.stderr_tail);
-            let verdict = judge(&captured, registration, timeout).advised(advice);
+            let verdict = match disk.settle().await {
+                Some(reason) => Verdict::Failed(reason),
+                None => judge(&captured, registration, timeout).advised(advice),
+            };
             over(Some(captured), verdict)
         }
         Err(error) => over(None, Verdict::Failed(not_started(context, &error))),

@@ -10,6 +10,7 @@ mod builtin;
 mod by_hand;
 mod changes;
 mod denial;
+mod disk;
 mod exec;
 mod explanation;
 mod formula;

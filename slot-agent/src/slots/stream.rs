@@ -4,6 +4,7 @@
 //!
 //! One that speaks faster than is taken is not read for a while: then its pipe is full and it waits.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::Context;
 use super::attempt::{
     GRACE, MAX_STDERR_BYTES, because, exit_text, not_started, over_limit, run_spec, stderr_shown,
 };
+use super::disk::RunDisk;
 use super::exec::{Outcome, RunResult};
 use super::lines::{Line, Lines};
 use super::plan;
@@ -56,7 +58,12 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
         let over = match start(&context, &shared, cell).await {
             Ok(run) => {
                 slot.tell(StreamUpdate::Started).await;
-                Process::new(&context, &shared, run, &slot).follow().await
+                let disk = RunDisk::new(&context, &shared);
+                let over = Process::new(&context, &shared, run, &slot).follow(&disk).await;
+                match disk.settle().await {
+                    Some(reason) => StreamEnd { outcome: Outcome::Failed(reason), ..over },
+                    None => over,
+                }
             }
             Err(over) => over,
         };
@@ -148,7 +155,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    async fn follow(mut self) -> StreamEnd {
+    async fn follow(mut self, disk: &RunDisk) -> StreamEnd {
         let (stdout, mut stdin) = (self.run.stdout(), self.run.stdin());
         self.errors = self.run.stderr();
         let silence = plan::timeout_us(&self.shared.registered.registration).map(Duration::from_micros);
@@ -156,10 +163,12 @@ impl<'a> Process<'a> {
         let mut lines = Lines::new(stdout, MAX_VALUE_BYTES + 4096);
         let mut quiet_since = Instant::now();
         let mut chunk = vec![0; BYTES_A_TOKEN];
+        let mut exceeded = pin!(disk.exceeded());
         loop {
             let silent_at = silence.map(|silence| quiet_since + silence);
             tokio::select! {
                 () = self.shared.ends().requested() => return self.end("its slot ends").await,
+                () = &mut exceeded => return self.end("it took too much disk").await,
                 line = lines.next() => match line {
                     Ok(Line::Whole(line)) => {
                         quiet_since = Instant::now();

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_unsupported_registration_is_refused_by_name_and_without_its_values() {
-        let body = br#"{"dataName":"a","cmd":"x","max-Time":1,"version":7,"limits":{"disk":"secret"}}"#;
+        let body = br#"{"dataName":"a","cmd":"x","max-Time":1,"version":7,"limits":{"magic":"secret"}}"#;
         let assigned = AssignedRegistration::from_map(parse_object(body).unwrap());
         let AssignedRegistration::Unsupported(unsupported) = assigned else { panic!("{assigned:?}") };
         let mut slot = Slot::new(unsupported.data_name.clone().unwrap());
@@ -86,7 +86,7 @@ mod tests {
         slot.look(|_| None, true);
         assert_eq!((slot.status.doing, slot.status.version), (SlotActivity::Refused, 7));
         let reason = slot.status.last_error.clone().unwrap();
-        assert!(reason.contains("`limits.disk` is not a known field"), "{reason}");
+        assert!(reason.contains("`limits.magic` is not a known field"), "{reason}");
         assert!(!reason.contains("secret"), "{reason}");
         slot.support();
         slot.look(|_| None, true);

@@ -125,7 +125,7 @@ impl Shared {
         drop(known);
         let mut place = self.cell.write().await;
         if place.is_none() {
-            let registration::Limits { memory, cpu, processes, open_files } =
+            let registration::Limits { memory, cpu, processes, open_files, disk: _ } =
                 self.registered.registration.limits;
             let limits = estimand_exec::Limits { memory, cpu, processes, open_files };
             *place = Some(launcher.open_cell(&self.place, &limits).await);

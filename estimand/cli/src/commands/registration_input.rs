@@ -151,14 +151,14 @@ mod tests {
         check(
             "cap --schedule @daily --inputs cpu,memory --format nodes --timeout 2s --nodes zone=a,gpu --replicas 3 \
              --param n=5 --param id=007 --env A=b=c --history 1h --history-max 10 \
-             --limit memory=256MiB --limit cpu=0.5 --limit open-files=64",
+             --limit memory=256MiB --limit cpu=0.5 --limit open-files=64 --limit disk=1GiB",
             &["cap"],
             &json!({
                 "dataName": "cap", "schedule": "@daily", "kind": "processor", "inputs": ["cpu", "memory"],
                 "format": "nodes", "timeout": 2, "nodes": "zone=a,gpu", "replicas": 3, "cmd": "cap",
                 "params": { "n": 5, "id": "007" }, "env": { "A": "b=c" },
                 "history": { "keep": "1h", "max": 10 },
-                "limits": { "memory": 268_435_456, "cpu": 0.5, "openFiles": 64 },
+                "limits": { "memory": 268_435_456, "cpu": 0.5, "openFiles": 64, "disk": 1_073_741_824 },
             }),
         );
         check(

@@ -374,7 +374,7 @@ pub const FIELDS: &[Field<Registration>] = &[
     },
     Field {
         name: "limits",
-        expected: "an object of memory, cpu, processes, openFiles",
+        expected: "an object of memory, cpu, processes, openFiles, disk",
         description: "The resources that a run may use",
         schema: Limits::schema,
         read: |it, r| r.limits = Limits::read(it),
@@ -385,7 +385,7 @@ pub const FIELDS: &[Field<Registration>] = &[
             WHAT,
             Input::Pairs(|key, text| (key.replace("open-files", "openFiles"), scalar(text))),
         )
-        .note("e.g. memory=256MiB, cpu=0.5, processes=20, open-files=100; may be repeated")],
+        .note("e.g. memory=256MiB, cpu=0.5, processes=20, open-files=100, disk=100MiB; may be repeated")],
         ..Field::PLAIN
     },
     Field {

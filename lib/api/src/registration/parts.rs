@@ -30,6 +30,8 @@ pub struct Limits {
     pub cpu: Option<f64>,
     pub processes: Option<u64>,
     pub open_files: Option<u64>,
+    /// Bytes of disk in the slot's folder.
+    pub disk: Option<u64>,
 }
 
 /// The fields of a history.
@@ -60,13 +62,7 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         name: "memory",
         expected: "bytes of at least 1 MiB, or \"256MiB\"",
         description: "Bytes of memory: 1 MiB to 1 PiB",
-        schema: || {
-            json!({ "oneOf": [
-                { "type": "integer", "minimum": LEAST_MEMORY, "maximum": MOST_MEMORY },
-                { "type": "string", "pattern": "^[0-9]{1,16} ?(B|KiB|Ki|MiB|Mi|GiB|Gi|KB|MB|GB)?$" },
-                { "type": "null" },
-            ] })
-        },
+        schema: bytes_schema,
         read: |it, limits| limits.memory = it.optional(read_bytes),
         write: |limits| limits.memory.map(|bytes| json!(bytes)),
         ..Field::PLAIN
@@ -103,11 +99,20 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         write: |limits| limits.open_files.map(|count| json!(count)),
         ..Field::PLAIN
     },
+    Field {
+        name: "disk",
+        expected: "bytes of at least 1 MiB, or \"100MiB\"",
+        description: "Bytes of disk in the slot's folder, which is emptied when it has more: 1 MiB to 1 PiB",
+        schema: bytes_schema,
+        read: |it, limits| limits.disk = it.optional(read_bytes),
+        write: |limits| limits.disk.map(|bytes| json!(bytes)),
+        ..Field::PLAIN
+    },
 ];
 
 const LEAST_KEEP_MICROS: u64 = 1_000_000;
-const LEAST_MEMORY: u64 = 1 << 20;
-const MOST_MEMORY: u64 = 1 << 50;
+const LEAST_BYTES: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 50;
 
 impl History {
     /// Reads `{"keep": …, "max": …}`, or a duration alone.
@@ -186,9 +191,17 @@ impl Limits {
     }
 }
 
+fn bytes_schema() -> Value {
+    json!({ "oneOf": [
+        { "type": "integer", "minimum": LEAST_BYTES, "maximum": MOST_BYTES },
+        { "type": "string", "pattern": "^[0-9]{1,16} ?(B|KiB|Ki|MiB|Mi|GiB|Gi|KB|MB|GB)?$" },
+        { "type": "null" },
+    ] })
+}
+
 fn read_bytes(value: &Value) -> Result<u64, String> {
     let Value::String(text) = value else {
-        return fields::whole(value, LEAST_MEMORY, MOST_MEMORY);
+        return fields::whole(value, LEAST_BYTES, MOST_BYTES);
     };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match &text[digits.len()..] {
@@ -203,7 +216,7 @@ fn read_bytes(value: &Value) -> Result<u64, String> {
     };
     let number: u64 = digits.trim().parse().map_err(|_| "is not a whole number with a unit".to_owned())?;
     match number.checked_mul(unit) {
-        Some(bytes) if (LEAST_MEMORY..=MOST_MEMORY).contains(&bytes) => Ok(bytes),
+        Some(bytes) if (LEAST_BYTES..=MOST_BYTES).contains(&bytes) => Ok(bytes),
         _ => Err("is out of range".to_owned()),
     }
 }

@@ -39,7 +39,7 @@ fn a_rendered_registration_can_be_sent_back() {
         "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes",
         "max-Time": 0.25, "timeout": "1.5s", "nodes": "zone=a,gpu", "replicas": 2, "inputs": ["a", "b"],
         "params": {"x": 1, "y": "z"}, "env": {"LANG": "C", "T": "hush"}, "secrets": ["T"], "sha256": "0f".repeat(32), "history": {"keep": "1h", "max": 7},
-        "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64},
+        "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64, "disk": "1GiB"},
     });
     let registration = parse(full).unwrap().registration;
     let registered = RegistrationRecord {

@@ -161,6 +161,20 @@ fn a_large_task_is_not_kept_out_for_ever() {
 }
 
 #[test]
+fn a_node_is_kept_no_longer_than_it_is_waited_for() {
+    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
+    let small = request(&mut cluster, 1000, Policy::Queue);
+    let large = request(&mut cluster, 4000, Policy::Queue);
+    queue.push(TaskNumber(0), 0, 0, &small);
+    place_waiting(&mut cluster, &mut queue, 0, 0);
+    queue.push(TaskNumber(1), 0, 0, &large);
+    queue.push(TaskNumber(2), PATIENCE, 0, &small);
+    assert!(place_waiting(&mut cluster, &mut queue, PATIENCE, 0).is_empty(), "the node is kept");
+    assert!(queue.remove(TaskNumber(1)), "it is cancelled");
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, PATIENCE, 0)), [(2, "n0")]);
+}
+
+#[test]
 fn a_task_that_fits_nowhere_is_told_why() {
     let mut cluster = cluster(&[2, 8]);
     let (mut check, mut nodes) = (Vec::new(), LabelMap::new());

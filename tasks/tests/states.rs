@@ -103,6 +103,27 @@ fn a_lost_node_s_task_goes_on_there_or_elsewhere_and_never_both() {
 }
 
 #[test]
+fn what_comes_late_of_an_earlier_attempt_changes_nothing() {
+    let rules = rules(1, OnLoss::Restart);
+    let second = [place(1), end(1, Ending::Exit(1)), place(2), Event::Start { attempt: 2 }];
+    let expected = after(rules, &second);
+    let late = [
+        Event::Accept { attempt: 1 },
+        Event::Start { attempt: 1 },
+        end(1, Ending::Exit(0)),
+        Event::NodeLost { attempt: 1 },
+        Event::LeaseOver { attempt: 1 },
+    ];
+    for event in late {
+        let mut progress = expected.clone();
+        assert_eq!(progress.apply(&rules, 500_000, event.clone(), Actor::Scheduler), Ok(None), "{event:?}");
+        assert_eq!(progress, expected);
+    }
+    let unknown = expected.clone().apply(&rules, 500_000, Event::Start { attempt: 3 }, Actor::Scheduler);
+    assert_eq!(unknown, Err(Refused::Unknown { given: 3, current: 2 }));
+}
+
+#[test]
 fn the_wire_has_the_paper_s_words() {
     let text = serde_json::to_string(&[State::Accepted, State::Preparing]).unwrap();
     assert_eq!(text, r#"["ACCEPTED","PREPARING"]"#);

@@ -64,7 +64,7 @@ fn check_entries(folder: &Path, limit: u64, most_entries: usize) -> Result<(), E
     let top = open_top(folder)?;
     let device = rustix::fs::fstat(&top)?.st_dev;
     let (took, linked) = (0, BTreeSet::new());
-    Walk { limit, device, took, entries_left: most_entries, linked }.folder(top, 0)
+    Walk { limit, device, took, entries_left: most_entries, linked }.folder(&top, 0)
 }
 
 struct Walk {
@@ -77,25 +77,25 @@ struct Walk {
 }
 
 impl Walk {
-    fn folder(&mut self, folder: OwnedFd, depth: usize) -> Result<(), Excess> {
+    fn folder(&mut self, folder: &OwnedFd, depth: usize) -> Result<(), Excess> {
         if depth > MAX_DEPTH {
             return Err(Excess::Depth);
         }
-        for entry in Dir::read_from(&folder)? {
+        for entry in Dir::read_from(folder)? {
             let Some(entry) = present(entry)? else { break };
             let name = entry.file_name();
             if is_itself(name) {
                 continue;
             }
-            let Some(stat) = present(rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))? else {
+            let Some(stat) = present(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))? else {
                 continue;
             };
             self.count(&stat)?;
             if is_folder(&stat)
                 && stat.st_dev == self.device
-                && let Some(inner) = present(open(&folder, name))?
+                && let Some(inner) = present(open(folder, name))?
             {
-                self.folder(inner, depth + 1)?;
+                self.folder(&inner, depth + 1)?;
             }
         }
         Ok(())

@@ -65,7 +65,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         max_stdout: dialects::of(registration.format).most_output(),
         max_stderr: MAX_STDERR_BYTES,
     };
-    let disk = RunDisk::new(context, shared);
+    let folder = context.home.folder_of(registration.data_name.as_str());
+    let disk = RunDisk::new(folder, registration.limits.disk);
     let ends = async {
         tokio::select! {
             () = shared.ends().requested() => {}

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::Context;
-use super::version::Shared;
 use crate::slot_folder::{self, Excess};
 
 /// Between two looks at a folder,
@@ -28,13 +26,8 @@ pub struct RunDisk {
 }
 
 impl RunDisk {
-    pub fn new(context: &Context, shared: &Shared) -> Self {
-        let registration = &shared.registered.registration;
-        RunDisk {
-            folder: context.home.folder_of(registration.data_name.as_str()),
-            limit: registration.limits.disk,
-            excess: OnceLock::new(),
-        }
+    pub fn new(folder: PathBuf, limit: Option<u64>) -> Self {
+        RunDisk { folder, limit, excess: OnceLock::new() }
     }
 
     /// Returns when the run has taken more than it may; else never.

@@ -49,6 +49,7 @@ const BYTES_A_TOKEN: usize = 16 * 1024;
 /// Supervises the process until the version is ended.
 pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events: mpsc::Sender<StreamEvent>) {
     let slot = StreamReporter { name: shared.registered.registration.data_name.clone(), key, events };
+    let limit = shared.registered.registration.limits.disk;
     let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
     while !shared.ends().is_requested() {
         let (began, began_at) = (Instant::now(), context.clock.now_micros());
@@ -58,7 +59,7 @@ pub async fn stream(context: Arc<Context>, shared: Arc<Shared>, key: Key, events
         let over = match start(&context, &shared, cell).await {
             Ok(run) => {
                 slot.tell(StreamUpdate::Started).await;
-                let disk = RunDisk::new(&context, &shared);
+                let disk = RunDisk::new(context.home.folder_of(slot.name.as_str()), limit);
                 let over = Process::new(&context, &shared, run, &slot).follow(&disk).await;
                 match disk.settle().await {
                     Some(reason) => StreamEnd { outcome: Outcome::Failed(reason), ..over },

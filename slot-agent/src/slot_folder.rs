@@ -266,7 +266,7 @@ mod tests {
             "{over}"
         );
 
-        fs::set_permissions(folder.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder.join("a/b"), fs::Permissions::from_mode(0o0)).unwrap();
         empty(&folder, soon()).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert_eq!(fs::metadata(&outside).unwrap().len(), 4 * MIB, "links are removed, not followed");

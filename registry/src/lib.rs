@@ -114,7 +114,7 @@ impl Registry {
         let poking = Arc::clone(&shared);
         tasks.spawn("registry-managers", move |stop| {
             let shared = Arc::clone(&poking);
-            async move { shared.managers.run(&shared.registrations, &stop).await }
+            async move { shared.managers.run(&shared.registrations, &shared.histories, &stop).await }
         });
         let audit = Worker::start(store, "registry-audit");
         Registry(Arc::new(Inner { shared, writer, audit }))

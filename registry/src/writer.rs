@@ -152,6 +152,8 @@ impl Request<RegistryState> for Change {
             return Ok(Decision::Nothing((outcomes, None)));
         }
         Ok(Decision::change(edits, |state: &RegistryState, edits| {
+            // Before the managers are told: they wait for it.
+            let histories = state.tell_histories(edits);
             for edit in edits {
                 log(edit);
                 // Here rather than in the handler, which ends when its client goes away. Managers are told of a
@@ -160,7 +162,7 @@ impl Request<RegistryState> for Change {
                     state.shared.managers.poke(&edit.name);
                 }
             }
-            (outcomes, state.tell_histories(edits))
+            (outcomes, histories)
         }))
     }
 }

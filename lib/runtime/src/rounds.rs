@@ -38,6 +38,11 @@ impl Rounds {
         Ticket(ticket)
     }
 
+    /// The ticket of the last caller.
+    pub fn last(&self) -> Ticket {
+        Ticket(*self.asked.borrow())
+    }
+
     /// Waits until a round has ended that began after `ticket` was drawn.
     pub async fn done(&self, Ticket(ticket): Ticket) {
         // The sender is borrowed here, so that it cannot be gone.
@@ -51,7 +56,7 @@ impl Rounds {
 
     /// For the task: a round begins, and counts for all callers that have asked so far.
     pub fn begin(&self) -> Ticket {
-        Ticket(*self.asked.borrow())
+        self.last()
     }
 
     /// For the task: the round of this ticket has ended.

@@ -2,7 +2,7 @@
 //!
 //! A round sends the whole present list, not the changes, so a request for a round that is lost costs nothing. The list
 //! is sent again now and then in any case, in case the data service has lost it. Only this task sends it, so no older
-//! list arrives last. A change waits a little for it, so that a value written right after a registration is kept.
+//! list arrives last. A change and the managers wait a little for it, so that the first values of a registration are kept.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -49,6 +49,11 @@ impl Histories {
         if self.data_service.get().is_some() {
             let _ = timeout(TELL_WITHIN, self.rounds.tried(ticket)).await;
         }
+    }
+
+    /// Waits for all rounds that were asked for until now, in the same way.
+    pub async fn all_tried(&self) {
+        self.tried(self.rounds.last()).await;
     }
 
     /// The task.

@@ -24,6 +24,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, SetOnce};
 use tokio::time::timeout;
 
+use super::histories::Histories;
 use crate::core::{Registrations, StoredRegistration};
 
 /// How long a poke may take; the manager answers it after it has looked once.
@@ -94,10 +95,15 @@ impl Managers {
     }
 
     /// The task: tells every manager the changes that wait for it.
-    pub async fn run(&self, registrations: &ArcSwapOption<Registrations>, stop: &Stop) {
+    pub async fn run(
+        &self,
+        registrations: &ArcSwapOption<Registrations>,
+        histories: &Histories,
+        stop: &Stop,
+    ) {
         let told = async {
             let all = self.all.wait().await;
-            join_all(all.iter().map(|manager| manager.follow(registrations))).await;
+            join_all(all.iter().map(|manager| manager.follow(registrations, histories))).await;
         };
         tokio::select! {
             () = stop.requested() => {}
@@ -144,13 +150,15 @@ impl Manager {
     }
 
     /// Tells of one name after the other, for ever.
-    async fn follow(&self, registrations: &ArcSwapOption<Registrations>) {
+    async fn follow(&self, registrations: &ArcSwapOption<Registrations>, histories: &Histories) {
         loop {
             let next = self.waiting().pop_first();
             let Some(name) = next else {
                 self.poked.notified().await;
                 continue;
             };
+            // Or an agent may write its first values before they are kept.
+            histories.all_tried().await;
             // The registration is sent as it is now. A name that is gone meanwhile is told of by its deletion.
             let Some(registration) = current(registrations, &name) else { continue };
             let told = timeout(POKE_WITHIN, self.client.tell_manager(&registration)).await;

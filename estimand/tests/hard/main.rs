@@ -11,7 +11,6 @@ mod figures;
 
 mod clients;
 mod clock;
-mod connections;
 mod databases;
 mod descriptors;
 mod disk;

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::rt::net::{ActixStream, Ready, TcpStream};
@@ -44,6 +45,16 @@ impl AcceptedStream {
         match connection.downcast_ref::<TlsStream<AcceptedStream>>() {
             Some(encrypted) => Some(encrypted.get_ref().0),
             None => connection.downcast_ref(),
+        }
+    }
+}
+
+impl Drop for AcceptedStream {
+    /// The kernel would remember each that this side ends for a minute, and a crowd that comes again at once would fill
+    /// its table.
+    fn drop(&mut self) {
+        if self.ticket.is_closed() {
+            let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
         }
     }
 }

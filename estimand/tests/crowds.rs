@@ -1,38 +1,56 @@
 //! Crowds that keep as many connections as the services may have open files, and come again when they are cut off.
+//!
+//! A program of its own, one test after the other: a crowd takes all the processor that it gets, which is no part of any
+//! other story.
+#![allow(clippy::unwrap_used)]
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::http::Http;
+use estimand_testkit::http::{Http, Response};
 use estimand_testkit::netns::Network;
 use estimand_testkit::plane::Plane;
 use estimand_testkit::process::{Builder, Estimand, binary, free_port};
 use estimand_testkit::processes;
 use estimand_testkit::wait::{self, PATIENCE};
 use rustix::process::Uid;
-use serde_json::json;
-
-use crate::{pass, put};
+use serde_json::{Value, json};
 
 /// Few, so that the crowd is small.
 const FILES: usize = 1024;
 const CROWD: usize = FILES + 200;
 /// For one request among the crowd. Without room for it, it would wait until the crowd goes.
 const SOON: Duration = Duration::from_secs(5);
-const ROUNDS: i64 = 20;
+const ROUNDS: i64 = 8;
 /// How soon whoever was cut off comes again.
-const COMES_AGAIN: Duration = Duration::from_millis(50);
+const COMES_AGAIN: Duration = Duration::from_millis(200);
 /// A user who has nothing to do with the services.
 const OTHER: u32 = 65_533;
 
 const WATCH: &str = "GET /api/data/watch?dataName=* HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const ANSWERED: &str = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const NOTHING: &str = "";
+
+static CROWDS: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    CROWDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets time pass, which is how a crowd comes again.
+fn pass(span: Duration) {
+    let began = Instant::now();
+    wait::until(span + PATIENCE, "time to pass", || (began.elapsed() >= span).then_some(()));
+}
+
+fn put(http: &Http, name: &str, value: impl Into<Value>) -> Response {
+    http.send_json("PUT", "/api/data", &json!({"dataName": name, "nodeName": "n", "dataValue": value.into()}))
+}
 
 /// Keeps its connections until it is dropped, and opens each again that is closed.
 struct Crowd {
@@ -145,6 +163,7 @@ fn check_all_goes_on(up: &Estimand, crowd: &Crowd, what: &str) {
 
 #[test]
 fn silent_connections_in_the_number_of_descriptors_stop_nobody() {
+    let _alone = alone();
     let (up, _plane) = plane_with_a_slot();
     let crowd = Crowd::gather(up.http().authority(), NOTHING, None);
     check_all_goes_on(&up, &crowd, "connections that say nothing");
@@ -152,6 +171,7 @@ fn silent_connections_in_the_number_of_descriptors_stop_nobody() {
 
 #[test]
 fn answered_connections_in_the_number_of_descriptors_stop_nobody() {
+    let _alone = alone();
     let (up, _plane) = plane_with_a_slot();
     let crowd = Crowd::gather(up.http().authority(), ANSWERED, None);
     check_all_goes_on(&up, &crowd, "connections that are kept after an answer");
@@ -159,6 +179,7 @@ fn answered_connections_in_the_number_of_descriptors_stop_nobody() {
 
 #[test]
 fn watchers_in_the_number_of_descriptors_stop_no_other_user() {
+    let _alone = alone();
     let (up, _plane) = plane_with_a_slot();
     let http = up.http();
     let mut watch = http.sse("/api/data/watch?dataName=seen", &[]);
@@ -171,6 +192,7 @@ fn watchers_in_the_number_of_descriptors_stop_no_other_user() {
 
 #[test]
 fn watchers_from_one_address_leave_room_for_another_address() {
+    let _alone = alone();
     let network = Network::new();
     let host = network.host("other");
     let up = with_few_files(&["--no-agent", "--insecure"]).listen_host(network.address()).start();

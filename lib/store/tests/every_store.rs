@@ -6,10 +6,10 @@ mod common;
 use std::sync::Barrier;
 use std::thread;
 
-use common::{Place, all, entry, owned, put, registration, removed, value};
+use common::{Place, all, entry, history, owned, put, query, registration, removed, value};
 use estimand_store::{
-    BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryDelete, HistoryQuery, HistoryRowRef,
-    Key, MAX_HISTORY_BYTES, RetentionRef, RetentionRow, SwapRef, Upload,
+    BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryQuery, Key, RetentionRef,
+    RetentionRow, SwapRef, Upload,
 };
 
 on_every_store!(
@@ -19,10 +19,6 @@ on_every_store!(
     groups_of_any_size_are_written_whole,
     large_values_go_through,
     keys_differ_in_case_and_are_loaded_in_pages,
-    history_is_read_and_pruned,
-    history_begins_once,
-    of_a_large_history_the_newest_part_that_fits_is_read,
-    history_of_an_attempt_is_erased,
     bindings_and_retention_are_kept,
     every_swap_is_kept_once,
     a_file_is_stored_once_and_kept_while_a_registration_names_it,
@@ -57,25 +53,6 @@ fn a_file_is_stored_once_and_kept_while_a_registration_names_it(place: &Place) {
     assert_eq!(connection.sweep_uploads(150).unwrap(), 0);
     let there = [&named, &loose, &fresh].map(|digest| connection.load_upload(digest).unwrap().is_some());
     assert_eq!(there, [true, false, true]);
-}
-
-fn history<'a>(data_name: &'a str, node_name: &'a str, revision: i64) -> HistoryRowRef<'a> {
-    HistoryRowRef {
-        data_name,
-        node_name,
-        revision,
-        data_value: "1",
-        collected_at: revision * 10,
-        received_at: revision * 10 + 1,
-    }
-}
-
-fn query(data_name: &str) -> HistoryQuery {
-    HistoryQuery { data_name: data_name.to_owned(), node_name: None, since: None, until: None, limit: 1_000 }
-}
-
-fn revisions(connection: &mut Connection, query: &HistoryQuery) -> Vec<i64> {
-    connection.read_history(query).unwrap().rows.iter().map(|row| row.revision).collect()
 }
 
 fn registrations_are_kept_with_every_change(place: &Place) {
@@ -211,91 +188,6 @@ fn keys_differ_in_case_and_are_loaded_in_pages(place: &Place) {
         all(&mut connection).into_iter().map(|row| format!("{}/{}", row.data_name, row.node_name)).collect();
     assert_eq!(found.len(), 4 * nodes.len());
     assert!(found.is_sorted(), "ids are ordered byte by byte, and none comes twice");
-}
-
-fn history_is_read_and_pruned(place: &Place) {
-    let mut connection = place.open();
-    let claim = connection.claim("data", 0).unwrap();
-    let rows = (1..=10).map(|n| history("a", if n % 2 == 0 { "even" } else { "odd" }, n));
-    let group =
-        Group { revision: 11, history: rows.chain([history("b", "odd", 11)]).collect(), ..Group::default() };
-    connection.commit(&claim, &group).unwrap();
-
-    let even = HistoryQuery { node_name: Some("even".to_owned()), ..query("a") };
-    assert_eq!(revisions(&mut connection, &query("a")), (1..=10).collect::<Vec<_>>());
-    assert_eq!(revisions(&mut connection, &even), [2, 4, 6, 8, 10]);
-    assert_eq!(revisions(&mut connection, &HistoryQuery { limit: 2, ..even.clone() }), [8, 10]);
-    let between = HistoryQuery { since: Some(30), until: Some(60), ..query("a") };
-    assert_eq!(revisions(&mut connection, &between), [3, 4, 5]);
-
-    connection.prune_history("a", Some(30)).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), (3..=10).collect::<Vec<_>>());
-    connection.prune_history_count("a", "even", 2).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), [3, 5, 7, 8, 9, 10]);
-    connection.prune_history_count("a", "even", 2).unwrap();
-    connection.prune_history_count("a", "odd", 0).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), [8, 10]);
-
-    let group = Group {
-        revision: 12,
-        history_deletes: vec![HistoryDelete::Node { data_name: "a", node_name: "even" }],
-        history: vec![history("a", "even", 12), history("a", "odd", 12)],
-        ..Group::default()
-    };
-    connection.commit(&claim, &group).unwrap();
-    assert_eq!(revisions(&mut connection, &even), [12], "a delete comes before what is written");
-    let group = Group { revision: 13, history_deletes: vec![HistoryDelete::Name("a")], ..Group::default() };
-    connection.commit(&claim, &group).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), [0; 0]);
-    connection.prune_history("b", None).unwrap();
-    assert_eq!(revisions(&mut connection, &query("b")), [0; 0]);
-}
-
-fn history_begins_once(place: &Place) {
-    let mut connection = place.open();
-    let claim = connection.claim("data", 0).unwrap();
-    let kept = vec![history("a", "n", 3)];
-    connection.commit(&claim, &Group { revision: 3, history: kept, ..Group::default() }).unwrap();
-    let begins = |revision| Group {
-        revision,
-        history_begins: vec![history("a", "n", 3), history("a", "m", 2), history("b", "n", 4)],
-        ..Group::default()
-    };
-    connection.commit(&claim, &Group { history: vec![history("b", "n", 5)], ..begins(5) }).unwrap();
-    connection.commit(&claim, &begins(6)).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), [2, 3]);
-    assert_eq!(revisions(&mut connection, &query("b")), [4, 5]);
-}
-
-fn of_a_large_history_the_newest_part_that_fits_is_read(place: &Place) {
-    let mut connection = place.open();
-    let claim = connection.claim("data", 0).unwrap();
-    let large = "x".repeat(MAX_HISTORY_BYTES as usize / 32);
-    for n in 1..=35 {
-        let kept = vec![HistoryRowRef { data_value: &large, ..history("large", "n", n) }];
-        connection.commit(&claim, &Group { revision: n, history: kept, ..Group::default() }).unwrap();
-    }
-    let all = HistoryQuery { limit: 100_000, ..query("large") };
-    let read = connection.read_history(&all).unwrap();
-    let revisions: Vec<i64> = read.rows.iter().map(|row| row.revision).collect();
-    assert_eq!((revisions, read.is_cut), ((4..=35).collect(), true));
-    let read = connection.read_history(&HistoryQuery { since: Some(40), ..all }).unwrap();
-    assert_eq!((read.rows.len(), read.is_cut), (32, false));
-}
-
-fn history_of_an_attempt_is_erased(place: &Place) {
-    let mut connection = place.open();
-    let claim = connection.claim("data", 0).unwrap();
-    let first = vec![history("a", "n", 1), history("a", "n", 2), history("a", "n", 3)];
-    connection.commit(&claim, &Group { revision: 3, history: first, ..Group::default() }).unwrap();
-    // The same change once more, under the same revisions, as after an attempt of unknown outcome.
-    let other = vec![history("a", "m", 9)];
-    connection.commit(&claim, &Group { revision: 9, history: other, ..Group::default() }).unwrap();
-    let again = vec![history("a", "n", 2), history("b", "n", 3)];
-    let group = Group { revision: 3, erase_history_from: Some(2), history: again, ..Group::default() };
-    connection.commit(&claim, &group).unwrap();
-    assert_eq!(revisions(&mut connection, &query("a")), [1, 2, 9], "another node's is left alone");
-    assert_eq!(revisions(&mut connection, &query("b")), [3]);
 }
 
 fn bindings_and_retention_are_kept(place: &Place) {

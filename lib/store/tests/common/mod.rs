@@ -2,7 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use estimand_store::{
-    Connection, DataRow, DataRowRef, HistoryEntry, RegistrationChange, RegistrationRow, StoreUrl,
+    Connection, DataRow, DataRowRef, HistoryEntry, HistoryQuery, HistoryRowRef, RegistrationChange,
+    RegistrationRow, StoreUrl,
 };
 use estimand_testkit::databases::{self, Server};
 use tempfile::TempDir;
@@ -121,4 +122,23 @@ pub fn entry(name: &str, version: i64, action: &str) -> HistoryEntry {
         actor: "somebody".to_owned(),
         spec: "{}".to_owned(),
     }
+}
+
+pub fn history<'a>(data_name: &'a str, node_name: &'a str, revision: i64) -> HistoryRowRef<'a> {
+    HistoryRowRef {
+        data_name,
+        node_name,
+        revision,
+        data_value: "1",
+        collected_at: revision * 10,
+        received_at: revision * 10 + 1,
+    }
+}
+
+pub fn query(data_name: &str) -> HistoryQuery {
+    HistoryQuery { data_name: data_name.to_owned(), node_name: None, since: None, until: None, limit: 1_000 }
+}
+
+pub fn revisions(connection: &mut Connection, query: &HistoryQuery) -> Vec<i64> {
+    connection.read_history(query).unwrap().rows.iter().map(|row| row.revision).collect()
 }

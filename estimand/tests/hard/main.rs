@@ -25,6 +25,7 @@ mod readers;
 mod soak;
 mod windows;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::{Http, Response};
@@ -53,6 +54,13 @@ fn side_by_side(stories: &[(&str, fn())]) {
         let failed: Vec<_> = ended.filter_map(|(name, end)| end.is_err().then_some(name)).collect();
         assert!(failed.is_empty(), "failed, as said above: {failed:?}");
     });
+}
+
+static PROCESSOR: Mutex<()> = Mutex::new(());
+
+/// Held by stories that take all of the processor that they get, and those whose load would starve beside them.
+fn with_the_processor() -> MutexGuard<'static, ()> {
+    PROCESSOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets time pass, where that is what a story is about.

@@ -135,6 +135,7 @@ async fn write_until(
 
 #[test]
 fn more_writes_than_can_be_stored_harm_no_reader_and_lose_nothing() {
+    let _alone = crate::with_the_processor();
     let server = databases::postgres();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into());
     let store =

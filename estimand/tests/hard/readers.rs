@@ -86,6 +86,7 @@ fn flood(service: &Estimand, what: &str, paths: &[&str]) -> Vec<TcpStream> {
 
 #[test]
 fn readers_who_do_not_read_take_no_memory_and_are_cut_off() {
+    let _alone = crate::with_the_processor();
     let service = full_service();
     let http = service.http();
     let paths = ["/api/data?dataName=*", "/api/data?dataName=*&state=fresh", "/api/data?dataName=name_1"];
@@ -111,6 +112,7 @@ fn readers_who_do_not_read_take_no_memory_and_are_cut_off() {
 
 #[test]
 fn watchers_who_do_not_read_take_no_memory() {
+    let _alone = crate::with_the_processor();
     let service = full_service();
     let paths = [
         "/api/data/watch?dataName=*",

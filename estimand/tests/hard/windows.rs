@@ -27,6 +27,7 @@ fn write_all(plane: &Plane, round: u64) {
 
 #[test]
 fn windows_keep_the_numbers_that_they_look_at() {
+    let _alone = crate::with_the_processor();
     let place = Place::new("windows");
     let services = Together::start(&place);
     let agent = place.agent("n0", services.url());

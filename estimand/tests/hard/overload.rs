@@ -34,6 +34,9 @@ const MOST_GROWTH: u64 = (256 + 64) << 20;
 /// A connection's own buffers, its task, and a socket.
 const CONNECTION_BYTES: u64 = 64 << 10;
 
+/// A service waits some five seconds for a request; a load that has no processor for as long is cut off.
+const SENT_WITHIN: Duration = Duration::from_secs(4);
+
 #[derive(Default)]
 struct Counts {
     stored: AtomicU64,
@@ -95,30 +98,26 @@ async fn write_until(
     counts: &Counts,
     end: tokio::time::Instant,
 ) -> std::io::Result<()> {
+    let mut free_since = Instant::now();
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
     while tokio::time::Instant::now() < end {
         let number = sent.fetch_add(1, Ordering::AcqRel) + 1;
         let body = format!(r#"{{"dataName":"w{place}","nodeName":"n","dataValue":"{number} {filler}"}}"#);
         let head =
             format!("PUT /api/data HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
-        stream.get_mut().write_all(head.as_bytes()).await?;
-        stream.get_mut().write_all(body.as_bytes()).await?;
-        let (mut line, mut status, mut length, mut retry) = (String::new(), 0, 0, false);
-        loop {
-            line.clear();
-            if stream.read_line(&mut line).await? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            let lower = line.trim().to_ascii_lowercase();
-            match lower.split_once(": ") {
-                _ if lower.starts_with("http/1.1 ") => status = lower[9..12].parse().unwrap(),
-                Some(("content-length", text)) => length = text.parse().unwrap(),
-                Some(("retry-after", _)) => retry = true,
-                _ if lower.is_empty() => break,
-                _ => {}
-            }
+        let mut sent_after = None;
+        let answer = async {
+            stream.get_mut().write_all(head.as_bytes()).await?;
+            stream.get_mut().write_all(body.as_bytes()).await?;
+            sent_after = Some(free_since.elapsed());
+            read_answer(&mut stream).await
         }
-        stream.read_exact(&mut vec![0; length]).await?;
+        .await;
+        let (status, retry) = answer.map_err(|error| {
+            let late = sent_after.unwrap_or_else(|| free_since.elapsed()) > SENT_WITHIN;
+            if late { std::io::ErrorKind::TimedOut.into() } else { error }
+        })?;
+        free_since = Instant::now();
         match status {
             200 | 201 => {
                 acknowledged.store(number, Ordering::Release);
@@ -131,6 +130,27 @@ async fn write_until(
         }
     }
     Ok(())
+}
+
+/// The status of a response, and whether it says when to come again.
+async fn read_answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool)> {
+    let (mut line, mut status, mut length, mut retry) = (String::new(), 0, 0, false);
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let lower = line.trim().to_ascii_lowercase();
+        match lower.split_once(": ") {
+            _ if lower.starts_with("http/1.1 ") => status = lower[9..12].parse().unwrap(),
+            Some(("content-length", text)) => length = text.parse().unwrap(),
+            Some(("retry-after", _)) => retry = true,
+            _ if lower.is_empty() => break,
+            _ => {}
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).await?;
+    Ok((status, retry))
 }
 
 #[test]

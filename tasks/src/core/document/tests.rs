@@ -22,13 +22,13 @@ fn amount(document: &Document, name: &str) -> u64 {
 fn the_paper_s_table_is_accepted_as_it_stands() {
     let document = parse(&json!({
         "id": "42", "priority": 3, "status": "ACCEPTED", "image": "tensorflow/tensorflow:1.15",
-        "directory": "/work", "volume": "/data/mnist:/work/data:ro", "command": "python train.py --epochs 3",
+        "directory": "/job", "volume": "/data/mnist:/job/data:ro", "command": "python train.py --epochs 3",
         "environment": "EPOCHS=3\nTF_CPP_MIN_LOG_LEVEL=2",
     }));
     let document = document.unwrap();
     assert_eq!(document.command.as_ref().unwrap().argv(), ["python", "train.py", "--epochs", "3"]);
     assert_eq!(document.environment["EPOCHS"], "3");
-    assert_eq!((document.volumes[0].target.as_str(), document.volumes[0].read_only), ("/work/data", true));
+    assert_eq!((document.volumes[0].target.as_str(), document.volumes[0].read_only), ("/job/data", true));
     assert_eq!((document.status, document.priority), (Some(State::Accepted), 3));
 }
 

@@ -31,7 +31,7 @@ impl Reserve {
         })
     }
 
-    /// What it amounts to on a file system of this size.
+    /// Its bytes on a file system of this size.
     fn of(self, size: u64) -> u64 {
         match self {
             Reserve::Standard => MOST_BYTES.min(size / SHARE),

@@ -121,7 +121,7 @@ fn resume_from(req: &HttpRequest) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// What a watcher is to be sent.
+/// The part of a watch that its client is to be sent.
 enum News {
     None,
     /// It is put where the next bytes are taken from.

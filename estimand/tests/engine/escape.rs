@@ -1,4 +1,4 @@
-//! What a run starts ends with its registration, wherever it moved to.
+//! Processes of a run end with its registration, wherever they moved to.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

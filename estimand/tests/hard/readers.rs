@@ -18,7 +18,7 @@ const NODES: usize = 100;
 const VALUE_BYTES: usize = 60 << 10;
 /// All values, once.
 const KNOWN_BYTES: u64 = (NAMES * NODES * VALUE_BYTES) as u64;
-/// What large responses may take together (invariant 8 of ARCHITECTURE.md), and what allocators add to it.
+/// The memory that large responses may take together (invariant 8 of ARCHITECTURE.md), and what allocators add to it.
 const MOST_GROWTH: u64 = (128 + 64) << 20;
 const IDLE: usize = 24;
 
@@ -56,7 +56,7 @@ fn connections(http: &Http) -> f64 {
 /// Asks for each of the paths again and again while all values are replaced, and takes nothing. Returns the connections.
 fn flood(service: &Estimand, what: &str, paths: &[&str]) -> Vec<TcpStream> {
     let http = service.http();
-    // What is known, once more as it is read by name, belongs to the values.
+    // The values as they are, and once more as they are read by name, belong to the values.
     (0..NAMES).for_each(|name| drop(http.get(&format!("/api/data?dataName=name_{name}")).expect_status(200)));
     let before = processes::rss_bytes(service.pid());
     let (mut idle, mut most) = (Vec::new(), before);
@@ -93,7 +93,7 @@ fn readers_who_do_not_read_take_no_memory_and_are_cut_off() {
     let mut idle = flood(&service, "readers", &paths);
     let asked = Instant::now();
 
-    // Who is slow, but takes a little now and then, gets all of it.
+    // A reader that is slow, but takes a little now and then, gets all of it.
     let whole = wait::until_ok(PATIENCE, "room for one more", || match http.get("/api/data?dataName=*") {
         answer if answer.status == 200 => Ok(answer.body.len()),
         answer => Err(answer.to_string()),

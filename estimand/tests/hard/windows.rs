@@ -62,7 +62,7 @@ fn windows_keep_the_numbers_that_they_look_at() {
     assert!(grown < MOST_GROWTH, "{} MiB more than before", mebibytes(grown));
     let mean = rounds as f64 / 2.0;
     plane.until_value("mean_of_it", "n0", "that of all", |value| value["dataValue"] == mean);
-    // What has to be kept whole is too much, and says so.
+    // Values that have to be kept whole are too much, and the instance says so.
     plane.until_instance("too_much", "n0", "to say the bound", |instance| {
         instance["lastError"]
             .as_str()

@@ -89,7 +89,7 @@ impl Ledger {
             .collect()
     }
 
-    /// What is free of each resource of a node all through a window.
+    /// The amounts of a node that are free all through a window.
     pub fn free(&self, node: NodeId, window: Window) -> Amounts {
         let Some(node) = self.nodes.get(node.index()) else { return Amounts::default() };
         let free = |number: usize| node.free(number, window);

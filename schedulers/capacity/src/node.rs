@@ -15,7 +15,7 @@ use crate::window::{Tick, Window};
 pub enum Standing {
     #[default]
     Up,
-    /// What runs there goes on, nothing new is claimed.
+    /// Its tasks go on, nothing new is claimed.
     Cordoned,
     /// It has nothing to give until it is heard of again.
     Lost,
@@ -43,7 +43,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// What it has of a resource now; nothing while it is lost.
+    /// The amount of a resource that it has now; nothing while it is lost.
     pub fn capacity(&self, resource: usize) -> u64 {
         match self.standing {
             Standing::Lost => 0,
@@ -55,7 +55,7 @@ impl Node {
         self.used.get(resource).map_or(0, |steps| steps.most(window))
     }
 
-    /// What is free of a resource all through a window.
+    /// The amount of a resource that is free all through a window.
     pub fn free(&self, resource: usize, window: Window) -> u64 {
         let used = u64::try_from(self.most_used(resource, window)).unwrap_or(u64::MAX);
         self.capacity(resource).saturating_sub(used)

@@ -1,4 +1,4 @@
-//! What a change of capacity, or time that has passed, has done to promises.
+//! The effect on promises of a change of capacity, or of time that has passed.
 
 use serde::Serialize;
 
@@ -42,6 +42,6 @@ pub struct Passed {
     pub expired: Vec<PromiseId>,
     /// They run on past their end; each has the present tick, too.
     pub overrunning: Vec<PromiseId>,
-    /// What the overruns did to what was promised.
+    /// The effect of the overruns on promises.
     pub replan: Replan,
 }

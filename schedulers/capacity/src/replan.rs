@@ -41,7 +41,7 @@ impl Ledger {
         replan
     }
 
-    /// What is promised before what runs, and the least value before more.
+    /// Promises before running tasks, and the least value before more.
     fn least_first(&self, node: NodeId) -> Vec<PromiseId> {
         let mut ids: Vec<PromiseId> = self.nodes[node.index()].promises.iter().copied().collect();
         ids.sort_by_key(|id| (self.promises[id].stage, self.promises[id].value, Reverse(*id)));

@@ -1,4 +1,4 @@
-//! What a class of nodes has and uses of each resource. Sums are as wide as they have to be.
+//! The amounts that a class of nodes has and uses. Sums are as wide as they have to be.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Ledger {
         classes.into_iter()
     }
 
-    /// What the nodes of a class have and use at a tick, which is not over.
+    /// The amounts that the nodes of a class have and use at a tick, which is not over.
     pub fn usage(&self, class: &str, at: Tick) -> BTreeMap<Resource, Usage> {
         let mut usage: BTreeMap<Resource, Usage> = BTreeMap::new();
         for node in self.of_names().filter(|node| node.class == class && node.standing != Standing::Lost) {

@@ -58,7 +58,7 @@ impl Window {
         self.start < other.end && other.start < self.end
     }
 
-    /// What of it is not over at `now`.
+    /// The part of it that is not over at `now`.
     pub(crate) fn from(self, now: Tick) -> Option<Window> {
         Window::new(self.start.max(now), self.end).ok()
     }

@@ -48,7 +48,7 @@ fn amounts(of: [u64; 2]) -> Amounts {
     RESOURCES.iter().zip(of).map(|(name, amount)| (Resource::parse(name).unwrap(), amount)).collect()
 }
 
-/// What is used of each node and resource at each tick, counted one by one.
+/// The use of each node and resource at each tick, counted one by one.
 fn counted(ledger: &Ledger) -> BTreeMap<(usize, usize, u64), u64> {
     let mut used = BTreeMap::new();
     for (_, promise) in ledger.promises() {
@@ -94,7 +94,7 @@ fn check(ledger: &Ledger) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a re-planning may do, whatever it does.
+/// The bounds of a re-planning, whatever it does.
 fn check_replan(
     before: &BTreeMap<PromiseId, Promise>,
     ledger: &Ledger,
@@ -115,7 +115,7 @@ fn check_replan(
             prop_assert_eq!(class(was_claim.node.index()), class(claim.node.index()));
         }
     }
-    // What broke has no free place left, nor one that less valuable promises could make.
+    // A broken promise has no free place left, nor one that less valuable promises could make.
     for id in &replan.broken {
         let [claim] = before[id].claims.as_slice() else { continue };
         for (node, _) in

@@ -301,7 +301,7 @@ impl Simulation<'_> {
 
     fn lose(&mut self, now: Millis, node: NodeId) -> Result<(), SimulationError> {
         let name = self.name(node);
-        // What ran there is out of the ledger.
+        // Its tasks are out of the ledger.
         self.cluster.ledger.lose(&name)?;
         (self.log)(&Entry::NodeLost { at: now, node: name });
         for task in self.nodes[node.index()].clear(now) {

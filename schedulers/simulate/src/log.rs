@@ -24,7 +24,7 @@ pub enum Entry {
     Transition {
         task: TaskNumber,
         transition: Transition,
-        /// What a placement was decided by.
+        /// The grounds of a placement.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         why: Option<Why>,
     },

@@ -1,4 +1,4 @@
-//! What simulations say, for people and for programs.
+//! The results of simulations, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -64,7 +64,7 @@ fn one_node_shares_its_processor() {
     let (outcome, _) = run(&setup(1, 1, Policy::Random), &trace);
     assert_eq!(outcome.responses, [2_000, 3_000]);
     assert!((outcome.utilization - 1.0).abs() < 1e-9);
-    // What asks for processors gets them, and waits until they are free.
+    // A task that asks for processors gets them, and waits until they are free.
     let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(0, 2_000, 1_000)], losses: Vec::new() };
     let (outcome, _) = run(&setup(1, 1, Policy::Queue), &trace);
     assert_eq!((outcome.responses, outcome.waits), (vec![1_000, 3_000], vec![0, 1_000]));

@@ -108,7 +108,7 @@ impl Parcel {
         let Some(piece) = self.pieces.pop_front() else { return PieceResult::default() };
         match judge(answer, &piece) {
             Verdict::Delivered => {
-                // What is delivered twice is older the second time, and nothing is wrong with it.
+                // A value that is delivered twice is older the second time, and nothing is wrong with it.
                 let counted = answer.as_ref().ok().filter(|_| !self.may_be_stored);
                 let older = counted.into_iter().flat_map(|done| &done.older);
                 let older = older.filter_map(|place| Some(piece.get(*place)?.data_name.clone())).collect();

@@ -64,7 +64,7 @@ impl Fact {
 pub struct Table {
     facts: HashMap<DataName, BTreeMap<NodeName, Fact>>,
     looked_at: BTreeMap<DataName, Past>,
-    /// What all pasts take.
+    /// The bytes that all pasts take.
     bytes: PastBytes,
 }
 

@@ -10,7 +10,7 @@ use super::pressure::NodePressure;
 
 /// The resource whose unit is a thousandth of a processor.
 pub const CPU: &str = "cpu";
-/// What a node without a declared number of processors counts as.
+/// The processors of a node that declares no number of them.
 const ONE_PROCESSOR: u64 = 1000;
 
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ pub const MAX_ALTERNATIVES: usize = 3;
 pub struct Decision {
     pub task: TaskNumber,
     pub node: NodeId,
-    /// What the ledger holds for it.
+    /// Its claims in the ledger.
     pub promise: PromiseId,
     /// The processor time in thousandths that it is expected to take there.
     pub cpu: u64,

@@ -1,4 +1,4 @@
-//! What a task asks of the node that it will run on. Tasks with equal requests fit or wait alike.
+//! The request of a task to the node that it will run on. Tasks with equal requests fit or wait alike.
 
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window};
@@ -6,7 +6,7 @@ use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window
 use super::cluster::CPU;
 use super::policy::Policy;
 
-/// What a task that asks for no processor time is expected to take: all of one.
+/// The processor time that a task is expected to take if it asks for none: all of one.
 const ONE_PROCESSOR: u64 = 1000;
 
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What follows when a task has ended or its node is lost: rules that the task's document gives.
+//! The consequences when a task has ended or its node is lost: rules that the task's document gives.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl Retries {
     }
 }
 
-/// What becomes of a task whose node is lost, once nothing of it can run there any more.
+/// The fate of a task whose node is lost, once nothing of it can run there any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLoss {

@@ -200,7 +200,7 @@ impl Progress {
         Ok(Some(Progress { state: State::Placed, attempt, node, not_before: None, ..self.clone() }))
     }
 
-    /// What an event about an attempt does, if that attempt is under way.
+    /// The effect of an event about an attempt, if that attempt is under way.
     fn if_current(
         &self,
         attempt: u32,

@@ -108,7 +108,7 @@ fn doing(instance: &Instance) -> Cell {
     Cell::toned(instance.status.doing.as_str(), tone)
 }
 
-/// What is said of values that were older than what the data service has.
+/// The words for values that were older than those that the data service has.
 fn older(status: &Status) -> Option<String> {
     let were = if status.superseded == 1 { "was" } else { "were" };
     let writes = words::count_u64(status.superseded, "write");

@@ -61,7 +61,7 @@ struct Table {
     said: Option<Instant>,
 }
 
-/// What is known of one connection.
+/// One connection, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct Connection {
     all: Connections,

@@ -1,4 +1,4 @@
-//! Whose a connection is: an address of the network, or a user of this machine.
+//! The owner of a connection: an address of the network, or a user of this machine.
 //!
 //! On a loopback address all users of the machine share one, so the kernel's table is asked for the owner of the other end.
 //! An IPv6 address stands for the network of 2^64 of which one host has all.
@@ -11,7 +11,7 @@ use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 
 use super::Connection;
 
-/// Whom a connection counts for.
+/// The one that a connection counts for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Peer {
     Address(IpAddr),

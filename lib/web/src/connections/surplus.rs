@@ -1,4 +1,4 @@
-//! Which connections are given up when there are too many: a pure choice.
+//! The choice of connections that are given up when there are too many: pure.
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;

@@ -59,7 +59,7 @@ impl Entrance {
         let workers = workers.unwrap_or_else(|| available_parallelism().map_or(2, Into::into));
         let server = Server::build()
             .workers(workers)
-            // What is accepted while a worker is late takes descriptors, too, and is entered only then.
+            // A connection that is accepted while a worker is late takes a descriptor, too, and is entered only then.
             .max_concurrent_connections(most.div_ceil(workers))
             .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs().max(1))
             .disable_signals();

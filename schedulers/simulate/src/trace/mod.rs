@@ -1,4 +1,4 @@
-//! What a simulation is run on: tasks and losses of nodes, each with its time. Read from the standard workload format
+//! The input of a simulation: tasks and losses of nodes, each with its time. Read from the standard workload format
 //! (`swf`), or from JSON lines (`lines`).
 
 use estimand_capacity::Amounts;

@@ -3,8 +3,8 @@
 //!
 //! After a creation or a replacement they are poked in the background, each at its own pace, so that one that
 //! hangs delays no other. The changes that wait for a manager are kept by name, hence once, and are bounded; they are
-//! dropped when the manager fails, because the next change that it is told of makes it read everything. After
-//! a deletion the caller waits until the manager that leads confirms that the slots are gone, and gets a hint if
+//! dropped when the manager gives no answer, because the next change that it is told of makes it read everything. One
+//! that stands by answers at once and is told of all: it may lead in a moment. After a deletion the caller waits until the manager that leads confirms that the slots are gone, and gets a hint if
 //! that is not certain. Nothing here changes registrations, and a manager that is away never fails a change.
 
 use std::collections::BTreeSet;
@@ -163,8 +163,8 @@ impl Manager {
             let Some(registration) = current(registrations, &name) else { continue };
             let told = timeout(POKE_WITHIN, self.client.tell_manager(&registration)).await;
             match self.answer(told.ok()) {
-                Answer::Confirmed(_) | Answer::Rejected(_) => {}
-                Answer::StandsBy | Answer::Missing => self.waiting().clear(),
+                Answer::Confirmed(_) | Answer::Rejected(_) | Answer::StandsBy => {}
+                Answer::Missing => self.waiting().clear(),
             }
         }
     }

@@ -4,8 +4,9 @@
 //! After a creation or a replacement they are poked in the background, each at its own pace, so that one that
 //! hangs delays no other. The changes that wait for a manager are kept by name, hence once, and are bounded; they are
 //! dropped when the manager gives no answer, because the next change that it is told of makes it read everything. One
-//! that stands by answers at once and is told of all: it may lead in a moment. After a deletion the caller waits until the manager that leads confirms that the slots are gone, and gets a hint if
-//! that is not certain. Nothing here changes registrations, and a manager that is away never fails a change.
+//! that stands by answers at once and is told of all: it may lead in a moment. After a deletion the caller waits
+//! until the manager that leads confirms that the slots are gone, and gets a hint if that is not certain. Nothing
+//! here changes registrations, and a manager that is away never fails a change.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -34,6 +34,8 @@ const MOST_GROWTH: u64 = (256 + 64) << 20;
 /// A connection's own buffers, its task, and a socket.
 const CONNECTION_BYTES: u64 = 64 << 10;
 
+/// A load that gets little of the processor goes on for so many times as long until something was refused.
+const PATIENCE: u32 = 10;
 /// A service waits some five seconds for a request; a load that has no processor for as long is cut off.
 const SENT_WITHIN: Duration = Duration::from_secs(4);
 
@@ -44,6 +46,20 @@ struct Counts {
     /// Not sent in time, by this machine.
     late: AtomicU64,
     broken: AtomicU64,
+}
+
+/// A load goes on until its end, and beyond it until it is an overload if it is to be one.
+#[derive(Clone, Copy)]
+struct Span {
+    end: Instant,
+    latest: Instant,
+}
+
+impl Span {
+    fn goes_on(&self, counts: &Counts) -> bool {
+        let now = Instant::now();
+        now < self.end || (now < self.latest && counts.refused.load(Ordering::Relaxed) == 0)
+    }
 }
 
 /// The number that each writer had acknowledged last, and sent last.
@@ -63,18 +79,17 @@ fn spans(short: u64, long: u64) -> Duration {
 }
 
 /// So many writers, each on a connection of its own, each sending the next as soon as it is answered.
-fn offer(address: SocketAddr, marks: &Arc<Marks>, writers: usize, span: Duration) -> Counts {
+fn offer(address: SocketAddr, marks: &Arc<Marks>, writers: usize, span: Span) -> Counts {
     let counts = Arc::new(Counts::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let end = tokio::time::Instant::now() + span;
         let filler: Arc<str> = "x".repeat(VALUE_BYTES).into();
         let tasks: Vec<_> = (0..writers)
             .map(|place| {
                 let (counts, marks, filler) = (Arc::clone(&counts), Arc::clone(marks), Arc::clone(&filler));
                 tokio::spawn(async move {
-                    while tokio::time::Instant::now() < end {
-                        let wrote = write_until(address, place, &marks[place], &filler, &counts, end).await;
+                    while span.goes_on(&counts) {
+                        let wrote = write_until(address, place, &marks[place], &filler, &counts, span).await;
                         let Err(error) = wrote else { break };
                         let late = error.kind() == std::io::ErrorKind::TimedOut;
                         let count = if late { &counts.late } else { &counts.broken };
@@ -96,11 +111,11 @@ async fn write_until(
     (acknowledged, sent): &(AtomicU64, AtomicU64),
     filler: &str,
     counts: &Counts,
-    end: tokio::time::Instant,
+    span: Span,
 ) -> std::io::Result<()> {
     let mut free_since = Instant::now();
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
-    while tokio::time::Instant::now() < end {
+    while span.goes_on(counts) {
         let number = sent.fetch_add(1, Ordering::AcqRel) + 1;
         let body = format!(r#"{{"dataName":"w{place}","nodeName":"n","dataValue":"{number} {filler}"}}"#);
         let head =
@@ -168,8 +183,9 @@ fn more_writes_than_can_be_stored_harm_no_reader_and_lose_nothing() {
     proxy.set_latency(LATENCY);
     let marks: Arc<Marks> = Arc::new((0..FAR_TOO_MANY).map(|_| (0.into(), 0.into())).collect());
 
-    let measured = |writers, span| {
+    let measured = |writers, lasts: Duration, patience: u32| {
         let (done, began) = (AtomicBool::new(false), Instant::now());
+        let span = Span { end: began + lasts, latest: began + lasts * patience };
         std::thread::scope(|scope| {
             let reader =
                 scope.spawn(|| Times::of_reads(&Http::new(up.base_url()), "/api/data/known/n", 100, &done));
@@ -182,12 +198,12 @@ fn more_writes_than_can_be_stored_harm_no_reader_and_lose_nothing() {
             (load.join().unwrap(), began.elapsed().as_secs_f64(), reader.join().unwrap())
         })
     };
-    let (sustained, took, before) = measured(SUSTAINED, spans(3, 20));
+    let (sustained, took, before) = measured(SUSTAINED, spans(3, 20), 1);
     let rate = sustained.stored.into_inner() as f64 / took;
     println!("sustainable {rate:.0}/s; {before}");
     let memory = up.rss_bytes();
     for writers in [TOO_MANY, FAR_TOO_MANY] {
-        let (counts, took, now) = measured(writers, spans(6, 60));
+        let (counts, took, now) = measured(writers, spans(6, 60), PATIENCE);
         let Counts { stored, refused, late, broken } = counts;
         let [stored, refused, late, broken] = [stored, refused, late, broken].map(AtomicU64::into_inner);
         let offered = (stored + refused + late + broken) as f64 / took;

@@ -1,6 +1,7 @@
 //! A secret reaches the executable that needs it, and nobody else: looked for in everything that can be read.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use estimand_testkit::process::{self, Estimand};
 use estimand_testkit::processes;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::plane::NODE;
 
+const SCRIPT: &str = "uses-it";
 /// It occurs nowhere else.
 const SECRET: &str = "hush-4711-only-for-the-collector";
 
@@ -21,6 +23,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        // Before anything runs it: a file that runs cannot be written.
+        let path = folder.path().join(SCRIPT);
+        let script = "#!/bin/sh\nsleep 0.05\nprintf %s \"$KEY\" | cksum | tr ' ' -\n";
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let builder = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
             process::estimand().args(args).env("ESTIMAND_LOG", "debug")
@@ -35,12 +42,7 @@ impl World {
 
     /// A script that says whether the secret is what it should be, and holds still for a moment.
     fn script(&self) -> String {
-        let path = self.folder.path().join("uses-it");
-        let script = "#!/bin/sh\nsleep 0.05\nprintf %s \"$KEY\" | cksum | tr ' ' -\n";
-        fs::write(&path, script).unwrap();
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path.display().to_string()
+        self.folder.path().join(SCRIPT).display().to_string()
     }
 
     fn put(&self, method: &str, body: &Value) -> Value {
@@ -195,7 +197,6 @@ fn a_parameter_that_becomes_a_secret_was_one_all_the_time() {
 /// On disk it is in the store and in the agent's folder; both are closed to others.
 #[test]
 fn where_a_secret_is_kept_is_closed_to_others() {
-    use std::os::unix::fs::PermissionsExt as _;
     let world = World::new();
     world.put(
         "POST",

@@ -146,6 +146,11 @@ impl Cell {
         self.groups.is_some()
     }
 
+    /// True if the kernel kills for its limit on memory.
+    pub fn limits_memory(&self) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.memory.is_some())
+    }
+
     /// Lets a new run fork after the last one was killed.
     pub fn thaw(&mut self) -> io::Result<()> {
         if let Some(groups) = &self.groups

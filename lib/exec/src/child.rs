@@ -1,14 +1,20 @@
-//! From `fork` to `execve`: the first process of a run.
+//! From `clone` to `execve`: the first process of a run.
 //!
-//! The launcher has one thread and little memory, so a copy of it is cheap and finds no lock held. The child prepares
-//! itself step by step with system calls alone, gives up the privileges that it may not keep, and executes its program.
-//! The launcher does not wait for that: a program on a network mount that hangs delays only its own child. A step
-//! that fails is written to the status pipe, which closes when the program is executed.
+//! The child shares the launcher's memory, so nothing is copied for it. The launcher does not wait for it, as it would
+//! after `vfork`: a program on a network mount that hangs delays only its own child. The child's stack and its
+//! [`Setup`] stay as they are until it has executed its program or is dead, which the end of its status pipe shows.
+//!
+//! It prepares itself step by step with system calls alone, gives up the privileges that it may not keep, and executes
+//! its program. It allocates nothing and writes only to its own stack. Its calls go straight to the kernel: the C
+//! library's would leave their errors in the `errno` that it shares with the launcher. A step that fails is written to
+//! the status pipe, which closes when the program is executed.
+//!
+//! Some children get a copy of the launcher's memory instead, see [`Memory`].
 
 use std::convert::Infallible;
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -16,12 +22,14 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
+use syscalls::{Sysno, syscall};
 
 use super::failure::{Failure, Step};
 use super::privileges::PrivilegeDrop;
 use super::protocol::{ProgramSource, Start};
+use super::stack::Stack;
 
-/// What a child says of itself on its status pipe.
+/// A message of a child on its status pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Remark {
     /// Just before it executes its program: the most memory that it has held, in KiB.
@@ -29,7 +37,7 @@ enum Remark {
     Failed(Failure),
 }
 
-/// What a child said until it executed its program or gave up.
+/// The remarks of a child until it executed its program or gave up.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Report {
     /// The memory that it held before it executed its program, in bytes.
@@ -43,62 +51,102 @@ const MAX_REMARK: usize = 12;
 /// A child makes two remarks at most.
 const MAX_REPORT: usize = 2 * MAX_REMARK;
 
-/// Everything that a child needs, made before the fork. Descriptors are the launcher's.
-pub(super) struct Setup<'a> {
-    pub start: &'a Start,
-    /// The files to write to in order to join the cell.
-    pub joins: &'a [CString],
-    pub limits: &'a [(Resource, Rlimit)],
-    /// `None`: it keeps all privileges.
-    pub privileges: Option<&'a PrivilegeDrop>,
-    pub launcher: Pid,
-    /// Closed by the child before anything that may take long, or the agent could not see the launcher's end.
-    pub socket: BorrowedFd<'a>,
-    /// Where a failure is written; it closes when the program is executed.
-    pub status: BorrowedFd<'a>,
-    /// `None`: the launcher's own, which is `/dev/null`.
-    pub stdin: Option<BorrowedFd<'a>>,
-    pub stdout: BorrowedFd<'a>,
-    pub stderr: BorrowedFd<'a>,
-    /// The program's open file, unless the file at its path is executed.
-    pub program: Option<BorrowedFd<'a>>,
+/// The memory of a child until it executes its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// The launcher's own.
+    Shared,
+    /// A copy of the launcher's: for a child that the kernel may kill for a limit on memory before it has executed
+    /// anything, because it kills all processes that share that memory; and for one that becomes another user, because
+    /// the kernel may open its memory to that user.
+    Copied,
 }
 
-impl Setup<'_> {
-    /// Makes the child and returns its process id.
-    pub fn fork(&self) -> io::Result<Pid> {
-        let (arguments, variables) = (pointers(&self.start.arguments), pointers(&self.start.variables));
-        // SAFETY: this process has one thread, so no lock is held and nothing is half done in the copy, which makes
-        // system calls alone and ends in this function.
-        match unsafe { libc::fork() } {
-            0 => {
-                let Err(failure) = self.execute(&arguments, &variables);
-                self.remark(Remark::Failed(failure));
-                // SAFETY: the child ends without running anything of the launcher's.
-                unsafe { libc::_exit(127) }
-            }
-            pid => Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error),
-        }
+/// A child that has not executed its program yet, as far as is known.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// Its remarks. It hangs up when the program is executed.
+    pub status: OwnedFd,
+    stack: Stack,
+    _setup: Box<Setup>,
+}
+
+/// Everything that a child needs, made before it is. The descriptors are the launcher's, of which it has copies.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub start: Start,
+    /// The files to write to in order to join the cell.
+    pub joins: Vec<CString>,
+    pub limits: Vec<(Resource, Rlimit)>,
+    /// `None`: it keeps all privileges.
+    pub privileges: Option<PrivilegeDrop>,
+    pub launcher: Pid,
+    /// Closed by the child before anything that may take long, or the agent could not see the launcher's end.
+    pub socket: RawFd,
+    /// Where a failure is written; it closes when the program is executed.
+    pub report: RawFd,
+    /// `None`: the launcher's own, which is `/dev/null`.
+    pub stdin: Option<RawFd>,
+    pub stdout: RawFd,
+    pub stderr: RawFd,
+    /// The program's open file, unless the file at its path is executed.
+    pub program: Option<RawFd>,
+    /// Lists as `execve` takes them, made of the strings of `start`.
+    pub arguments: Vec<*const c_char>,
+    pub variables: Vec<*const c_char>,
+}
+
+impl Child {
+    /// Makes the child and returns its process id with it.
+    pub fn spawn(setup: Setup, memory: Memory, stack: Stack, status: OwnedFd) -> io::Result<(Pid, Child)> {
+        let setup = Box::new(setup);
+        let shared = match memory {
+            Memory::Shared if SYSTEM_CALLS_ARE_DIRECT => libc::CLONE_VM,
+            Memory::Shared | Memory::Copied => 0,
+        };
+        let given = ptr::from_ref(&*setup).cast_mut().cast();
+        // SAFETY: stack and setup are this child's alone, and stay where and as they are until it has executed its
+        // program or is dead, when `Child` is taken apart. `run_child` only reads the setup.
+        let pid = unsafe { libc::clone(run_child, stack.top(), shared | libc::SIGCHLD, given) };
+        let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
+        Ok((pid, Child { status, stack, _setup: setup }))
     }
 
+    /// The stack, for another child. Only for a child that has executed its program or is dead.
+    pub fn into_stack(self) -> Stack {
+        self.stack
+    }
+}
+
+/// True where `rustix` calls the kernel itself, and does not leave errors in the C library's `errno`.
+const SYSTEM_CALLS_ARE_DIRECT: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
+/// The child. It has copies of the launcher's descriptors, its signal dispositions, which are all default, and its
+/// mask, which blocks all, so nothing runs in between.
+extern "C" fn run_child(setup: *mut c_void) -> c_int {
+    // SAFETY: `spawn` passes a setup that stays as it is while this child can read it.
+    let setup = unsafe { &*setup.cast::<Setup>() };
+    let Err(failure) = setup.execute();
+    setup.remark(Remark::Failed(failure));
+    // The process ends with it; nothing of the launcher's is run.
+    127
+}
+
+impl Setup {
     /// Everything up to the program itself; returns only if a step failed.
-    fn execute(
-        &self,
-        arguments: &[*const c_char],
-        variables: &[*const c_char],
-    ) -> Result<Infallible, Failure> {
-        // SAFETY: this is the child's copy, which nothing uses any more.
-        unsafe { libc::close(self.socket.as_raw_fd()) };
+    fn execute(&self) -> Result<Infallible, Failure> {
+        // SAFETY: this is the child's copy of the descriptor, which nothing uses any more.
+        unsafe { rustix::io::close(self.socket) };
         rustix::process::setsid().map_err(Failure::at(Step::Session))?;
         self.die_with_launcher().map_err(Failure::at(Step::Session))?;
         self.join_cell().map_err(Failure::at(Step::Cell))?;
-        for (resource, limit) in self.limits {
+        for (resource, limit) in &self.limits {
             rustix::process::setrlimit(*resource, *limit).map_err(Failure::at(Step::Limits))?;
         }
         let change_directory = || rustix::process::chdir(&*self.start.directory);
         let changed = change_directory();
         self.take_descriptors().map_err(Failure::at(Step::Descriptors))?;
-        if let Some(privileges) = self.privileges {
+        if let Some(privileges) = &self.privileges {
             privileges.give_up()?;
             // The kernel forgot it when the user changed.
             self.die_with_launcher().map_err(Failure::at(Step::Session))?;
@@ -107,23 +155,28 @@ impl Setup<'_> {
             // The user's own directory may be closed to the agent.
             change_directory().map_err(Failure::at(Step::Directory))?;
         }
-        unblock_signals().map_err(Failure::at(Step::Session))?;
-        // The lists end in null and their strings in NUL, and all of them outlive the call, if it returns at all.
-        let (arguments, variables) = (arguments.as_ptr(), variables.as_ptr());
+        unblock_signals().map_err(failure_at(Step::Session))?;
         self.remark(Remark::Memory(memory_held()));
-        match self.program {
-            // SAFETY: see above.
-            None => unsafe { libc::execve(self.start.program.as_ptr(), arguments, variables) },
+        Err(failure_at(Step::Execute)(self.execute_program()))
+    }
+
+    /// Returns only if it failed.
+    fn execute_program(&self) -> syscalls::Errno {
+        let (arguments, variables) = (self.arguments.as_ptr(), self.variables.as_ptr());
+        let result = match self.program {
+            // SAFETY: the lists end in null and their strings in NUL, and all of them outlive the call, if it returns.
+            None => unsafe { syscall!(Sysno::execve, self.start.program.as_ptr(), arguments, variables) },
             Some(program) => {
                 if self.start.source == ProgramSource::Script {
                     // The kernel has the interpreter open `/dev/fd/N`.
-                    let _ = rustix::io::fcntl_setfd(program, FdFlags::empty());
+                    let _ = rustix::io::fcntl_setfd(own(program), FdFlags::empty());
                 }
-                // SAFETY: see above.
-                unsafe { libc::fexecve(program.as_raw_fd(), arguments, variables) }
+                let (nothing, itself) = (c"".as_ptr(), libc::AT_EMPTY_PATH);
+                // SAFETY: as above, and the descriptor is this child's copy.
+                unsafe { syscall!(Sysno::execveat, program, nothing, arguments, variables, itself) }
             }
         };
-        Err(Failure::at(Step::Execute)(io::Error::last_os_error()))
+        result.err().unwrap_or(syscalls::Errno::EIO)
     }
 
     /// Has the kernel kill this process when the launcher dies.
@@ -135,7 +188,7 @@ impl Setup<'_> {
 
     /// Moves this process into each of the cell's groups.
     fn join_cell(&self) -> Result<(), Errno> {
-        for group in self.joins {
+        for group in &self.joins {
             let file = rustix::fs::open(group.as_c_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
             // "0" stands for the process that writes it.
             rustix::io::write(&file, b"0")?;
@@ -146,23 +199,33 @@ impl Setup<'_> {
     /// The launcher's descriptors from 3 on are all close-on-exec; these copies are not.
     fn take_descriptors(&self) -> Result<(), Errno> {
         if let Some(stdin) = self.stdin {
-            rustix::stdio::dup2_stdin(stdin)?;
+            rustix::stdio::dup2_stdin(own(stdin))?;
         }
-        rustix::stdio::dup2_stdout(self.stdout)?;
-        rustix::stdio::dup2_stderr(self.stderr)
+        rustix::stdio::dup2_stdout(own(self.stdout))?;
+        rustix::stdio::dup2_stderr(own(self.stderr))
     }
 
     fn remark(&self, remark: Remark) {
         let mut bytes = [0_u8; MAX_REMARK];
         if let Ok(bytes) = postcard::to_slice(&remark, &mut bytes) {
-            let _ = rustix::io::write(self.status, bytes);
+            let _ = rustix::io::write(own(self.report), bytes);
         }
     }
 }
 
+/// The child's copy of a descriptor, which it keeps open until it executes its program.
+fn own(descriptor: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the launcher had it open when it made the child, and the child closes none but its socket.
+    unsafe { BorrowedFd::borrow_raw(descriptor) }
+}
+
+fn failure_at(step: Step) -> impl FnOnce(syscalls::Errno) -> Failure {
+    move |error| Failure { step, errno: error.into_raw() }
+}
+
 /// The most memory that this process has held, in KiB, as the kernel will count it into that of the program.
 fn memory_held() -> u64 {
-    // SAFETY: rusage is plain data, valid when zeroed, and the pointer is to this frame.
+    // SAFETY: rusage is plain data, valid when zeroed, and the pointer is to this frame. The call cannot fail.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
@@ -204,25 +267,17 @@ fn report_of(mut bytes: &[u8]) -> Report {
     report
 }
 
-/// A list as `execve` takes it.
-fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+/// A list as `execve` takes it. The strings are to outlive it.
+pub(super) fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Straight to the kernel: the C library never unblocks the two signals that it keeps to itself.
-fn unblock_signals() -> io::Result<()> {
-    let none = 0_u64;
+/// The C library would never unblock the two signals that it keeps to itself.
+fn unblock_signals() -> Result<(), syscalls::Errno> {
+    let (none, old) = (0_u64, ptr::null_mut::<u64>());
     // SAFETY: the kernel's set of signals is 64 bits, and the old one is not asked for.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const none,
-            ptr::null_mut::<u64>(),
-            size_of_val(&none),
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    unsafe { syscall!(Sysno::rt_sigprocmask, libc::SIG_SETMASK, &raw const none, old, size_of_val(&none)) }
+        .map(drop)
 }
 
 #[cfg(test)]

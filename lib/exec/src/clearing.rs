@@ -72,9 +72,9 @@ impl State {
         }
     }
 
-    /// When [`State::tick`] has something to do, unless something happens before.
-    pub fn next_tick(&self) -> Option<Instant> {
-        let runs = self.runs.values().filter(|run| run.outcome.is_some() || run.status.is_some());
+    /// When [`State::go_on`] has something to do, unless something happens before.
+    pub fn goes_on_at(&self) -> Option<Instant> {
+        let runs = self.runs.values().filter(|run| run.outcome.is_some() || run.child.is_some());
         let runs = runs.map(|run| run.look_again);
         let now = Instant::now();
         let closing = self.cells.values().any(|cell| cell.closing).then_some(now + FIRST_PAUSE);
@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Goes on with the runs and cells that are being ended.
-    pub fn tick(&mut self, now: Instant) {
+    pub fn go_on(&mut self, now: Instant) {
         self.confirm_due(now);
         self.look_at_memory(now);
         self.end_leases(now);
@@ -152,7 +152,7 @@ impl State {
     }
 
     fn confirm_due(&mut self, now: Instant) {
-        let waiting = self.runs.iter().filter(|(_, run)| run.status.is_some() && run.look_again <= now);
+        let waiting = self.runs.iter().filter(|(_, run)| run.child.is_some() && run.look_again <= now);
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.confirm(id);
             self.look_again(id, now);

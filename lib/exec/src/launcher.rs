@@ -14,12 +14,14 @@ use rustix::process::{Pid, Rlimit, Signal};
 
 use super::capabilities::Capabilities;
 use super::cell::{Cell, Containment};
+use super::child::Child;
 use super::failure::Failure;
 use super::peak_memory::PeakMemory;
 use super::poll::Poll;
 use super::privileges::{self, PrivilegeDrop, Privileges};
 use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
 use super::socket::{self, ReceivedPacket};
+use super::stack::Stack;
 use super::sweeps::{FIRST_PAUSE, Sweeps};
 use super::{CgroupMode, ExceededLimit, Exit, RunOutcome};
 use super::{cgroup, orphans};
@@ -43,6 +45,8 @@ pub(super) struct State {
     pub(super) runs: HashMap<u64, Run>,
     pub(super) mains: HashMap<i32, u64>,
     pub(super) cells: HashMap<u64, Cell>,
+    /// For further children.
+    pub(super) stacks: Vec<Stack>,
     /// Requests are received into it.
     buffer: Vec<u8>,
     replies: VecDeque<Vec<u8>>,
@@ -58,8 +62,8 @@ pub(super) struct State {
 pub(super) struct Run {
     pub pid: i32,
     pub cell: u64,
-    /// The status pipe, until the program is known to be executed.
-    pub status: Option<OwnedFd>,
+    /// Until its program is known to be executed.
+    pub child: Option<Child>,
     pub began: Instant,
     pub failure: Option<Failure>,
     pub memory: PeakMemory,
@@ -87,6 +91,7 @@ impl State {
             runs: HashMap::new(),
             mains: HashMap::new(),
             cells: HashMap::new(),
+            stacks: Vec::new(),
             buffer: vec![0; MAX_REQUEST],
             replies: VecDeque::new(),
             waits_for_socket: false,
@@ -150,7 +155,7 @@ impl State {
 
     fn handle(&mut self, request: Request, descriptors: &[OwnedFd]) {
         match request {
-            Request::Start(start) => self.start(&start, descriptors),
+            Request::Start(start) => self.start(start, descriptors),
             Request::Lease { until } => {
                 for run in self.runs.values_mut().filter(|run| run.until.is_some()) {
                     run.until = Some(until.instant());
@@ -247,7 +252,8 @@ impl State {
     fn main_ended(&mut self, id: u64, status: i32, usage: &libc::rusage) {
         self.confirm(id);
         let Some(run) = self.runs.get_mut(&id) else { return };
-        run.status = None;
+        // It is dead, whatever its status pipe says.
+        run.child = None;
         if let Some(failure) = run.failure {
             let cell = run.cell;
             self.runs.remove(&id);

@@ -39,6 +39,7 @@ mod run;
 mod shared;
 mod socket;
 mod spec;
+mod stack;
 mod starting;
 mod strays;
 mod supervisor;

@@ -1,9 +1,9 @@
 //! The most memory that a process of a run held.
 //!
 //! The kernel reports it with the end of the main process, and counts in what that held before it executed its program,
-//! which is a copy of the launcher; the child says how much that was. A run that held more is reported to the letter. Of a
-//! smaller one the kernel's mark of its program alone is read from time to time while it lives. One that ended before
-//! the first look, and held less than the launcher, is not told.
+//! which is the launcher's memory or a copy of it; the child says how much that was. A run that held more is reported
+//! to the letter. Of a smaller one the kernel's mark of its program alone is read from time to time while it lives. One
+//! that ended before the first look, and held less than the launcher, is not told.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::orphans;
 /// After the first look, the pause before the next; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The kernel counts roughly: so much more than the copy is surely the program's own.
+/// The kernel counts roughly: so much more than what it began with is surely the program's own.
 const ROUGHNESS: u64 = 256 * 1024;
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl PeakMemory {
         self.next_look = (!told_anyway).then_some((now + pause, pause));
     }
 
-    /// What is reported, given the mark that the kernel left with the end.
+    /// The figure that is reported, given the mark that the kernel left with the end.
     pub fn of_run(&self, mark: u64) -> Option<u64> {
         if self.is_own(mark) { Some(mark) } else { self.seen }
     }
@@ -82,7 +82,7 @@ mod tests {
     fn what_the_launcher_held_is_not_the_programs() {
         let now = Instant::now();
         let mut memory = PeakMemory::default();
-        assert_eq!(memory.of_run(50 * MIB), None, "nothing is known of the copy");
+        assert_eq!(memory.of_run(50 * MIB), None, "nothing is known of the memory that it began with");
         memory.inherits(Some(8 * MIB));
         assert_eq!((memory.of_run(8 * MIB), memory.of_run(50 * MIB)), (None, Some(50 * MIB)));
         memory.saw(Some(MIB), now);

@@ -7,7 +7,7 @@
 //! The bounding set stays as it is. Emptied, it would add nothing to that, and the kernel would refuse to execute
 //! any program that has capabilities in its file (`ping`, `check_icmp`), which without them often works.
 //!
-//! The launcher's memory, and the copy that a child has of it, can be read only by processes with more capabilities.
+//! The launcher's memory, which a child shares or has a copy of, can be read only by processes with more capabilities.
 
 use std::io;
 
@@ -118,13 +118,13 @@ pub(super) fn reduce_inheritance(privileges: &Privileges) {
 }
 
 /// The privileges that a child gives up, ready to be applied without allocating.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PrivilegeDrop {
     user: Option<User>,
     keep: Capabilities,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct User {
     uid: Uid,
     gid: Gid,
@@ -135,6 +135,10 @@ impl PrivilegeDrop {
     /// True if runs have the launcher's own user.
     pub fn is_own_user(&self) -> bool {
         self.user.as_ref().is_none_or(|user| user.uid == rustix::process::geteuid())
+    }
+
+    pub fn changes_user(&self) -> bool {
+        self.user.is_some()
     }
 
     /// Gives them up for ever. Only for a process with one thread: each of these calls changes just its thread.

@@ -179,14 +179,14 @@ impl Process {
                 let _ = rustix::io::read(&self.signals, &mut seen);
                 self.state.reap();
             }
-            self.state.tick(Instant::now());
+            self.state.go_on(Instant::now());
             self.state.flush();
         }
         Ok(())
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let timeout = self.state.next_tick().map(|at| {
+        let timeout = self.state.goes_on_at().map(|at| {
             // Rounded up to the kernel's milliseconds, or it would wake too early and again.
             let millis = at.saturating_duration_since(Instant::now()).as_nanos().div_ceil(1_000_000);
             Timespec { tv_sec: (millis / 1000) as i64, tv_nsec: (millis % 1000) as i64 * 1_000_000 }

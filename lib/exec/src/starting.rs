@@ -1,6 +1,6 @@
 //! The start of a run in the launcher, and whether its program was executed.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -8,38 +8,43 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::cell::Cell;
-use super::child::{Setup, read_report};
+use super::child::{Child, Memory, Setup, pointers, read_report};
 use super::failure::{Failure, Step};
 use super::launcher::{Run, State};
 use super::orphans;
 use super::peak_memory::PeakMemory;
+use super::privileges::PrivilegeDrop;
 use super::protocol::{Deadline, ProgramSource, Reply, Start};
+use super::stack::Stack;
 use super::sweeps::{CONFIRM_AFTER, FIRST_PAUSE};
 
 /// How many processes others may come to have before a run without a cgroup cannot fork.
 const SPARE_PROCESSES: u64 = 1024;
+/// How many stacks are kept for further children.
+const SPARE_STACKS: usize = 16;
 
 impl State {
-    pub(super) fn start(&mut self, start: &Start, descriptors: &[OwnedFd]) {
-        let (pid, status) = match self.spawn(start, descriptors) {
-            Ok(child) => child,
-            Err(failure) => return self.reply(&Reply::Failed { run: start.run, failure }),
+    pub(super) fn start(&mut self, start: Start, descriptors: &[OwnedFd]) {
+        let (id, cell, until) = (start.run, start.cell, start.until);
+        let (pid, child) = match self.spawn(start, descriptors) {
+            Ok(made) => made,
+            Err(failure) => return self.reply(&Reply::Failed { run: id, failure }),
         };
         let now = Instant::now();
         self.childless = false;
         self.sweeps.something_ran(now);
-        self.mains.insert(pid.as_raw_pid(), start.run);
+        self.mains.insert(pid.as_raw_pid(), id);
         self.runs.insert(
-            start.run,
+            id,
             Run {
                 pid: pid.as_raw_pid(),
-                cell: start.cell,
-                status: Some(status),
+                cell,
+                child: Some(child),
                 began: now,
                 failure: None,
                 memory: PeakMemory::default(),
                 outcome: None,
-                until: start.until.map(Deadline::instant),
+                until: until.map(Deadline::instant),
                 condemned: false,
                 exceeded: None,
                 look_again: now + CONFIRM_AFTER,
@@ -48,8 +53,8 @@ impl State {
         );
     }
 
-    /// Makes the child; returns its process id and its status pipe.
-    fn spawn(&mut self, start: &Start, descriptors: &[OwnedFd]) -> Result<(Pid, OwnedFd), Failure> {
+    /// Makes the child; returns its process id with it.
+    fn spawn(&mut self, start: Start, descriptors: &[OwnedFd]) -> Result<(Pid, Child), Failure> {
         let refused = |errno: Errno| Failure::at(Step::Request)(errno);
         let cell = self.cells.get_mut(&start.cell).filter(|cell| !cell.closing);
         let cell = cell.ok_or_else(|| refused(Errno::NOENT))?;
@@ -71,22 +76,28 @@ impl State {
         cell.thaw().map_err(Failure::at(Step::Cell))?;
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         let (status, report) = rustix::pipe::pipe_with(flags).map_err(Failure::at(Step::Fork))?;
+        let changes_user = self.privileges.as_ref().is_some_and(PrivilegeDrop::changes_user);
+        let memory = if changes_user || cell.limits_memory() { Memory::Copied } else { Memory::Shared };
+        let stack = self.stacks.pop().map_or_else(Stack::new, Ok).map_err(Failure::at(Step::Fork))?;
+        let run = start.run;
         let setup = Setup {
-            start,
-            joins: &cell.joins,
-            limits: &limits(cell, &self.open_files),
-            privileges: self.privileges.as_ref(),
+            joins: cell.joins.clone(),
+            limits: limits(cell, &self.open_files),
+            privileges: self.privileges.clone(),
             launcher: self.pid,
-            socket: self.socket.as_fd(),
-            status: report.as_fd(),
-            stdin: stdin.map(AsFd::as_fd),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            program: program.map(AsFd::as_fd),
+            socket: self.socket.as_raw_fd(),
+            report: report.as_raw_fd(),
+            stdin: stdin.map(AsRawFd::as_raw_fd),
+            stdout: stdout.as_raw_fd(),
+            stderr: stderr.as_raw_fd(),
+            program: program.map(AsRawFd::as_raw_fd),
+            arguments: pointers(&start.arguments),
+            variables: pointers(&start.variables),
+            start,
         };
-        let pid = setup.fork().map_err(Failure::at(Step::Fork))?;
-        cell.run = Some(start.run);
-        Ok((pid, status))
+        let made = Child::spawn(setup, memory, stack, status).map_err(Failure::at(Step::Fork))?;
+        cell.run = Some(run);
+        Ok(made)
     }
 
     /// Reads the status of a child: it has executed its program, or reports a failure. This is looked up when a run
@@ -94,15 +105,19 @@ impl State {
     /// when they have it.
     pub(super) fn confirm(&mut self, id: u64) {
         let Some(run) = self.runs.get_mut(&id) else { return };
-        let Some(status) = &run.status else { return };
+        let Some(child) = &run.child else { return };
         // An error means that it has done neither yet.
-        let Ok(report) = read_report(status.as_fd()) else { return };
-        run.status = None;
+        let Ok(report) = read_report(child.status.as_fd()) else { return };
+        self.stacks.extend(run.child.take().map(Child::into_stack));
+        self.stacks.truncate(SPARE_STACKS);
         run.failure = report.failure;
         run.memory.inherits(report.memory);
         if run.failure.is_none() {
             let pid = run.pid;
-            run.memory.look(pid, Instant::now());
+            // One that has ended shows nothing any more.
+            if self.mains.contains_key(&pid) {
+                run.memory.look(pid, Instant::now());
+            }
             self.reply(&Reply::Started { run: id, pid });
         }
     }

@@ -25,7 +25,7 @@ async fn output_and_exit_are_reported() {
     }
 }
 
-/// The process that executes a program is a copy of the launcher, whose memory does not count.
+/// The process that executes a program has the launcher's memory until then, which does not count.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_of_a_run_is_that_of_its_programs() {
     const MIB: u64 = 1 << 20;
@@ -154,6 +154,51 @@ async fn a_failed_start_names_its_cause() {
         // The cell is as good as new after all of these.
         assert_eq!(world.capture(world.shell("exit 7", &cell), &ample()).await.outcome.exit, Exit::Code(7));
         world.launcher.close_cell(cell).await;
+        world.end().await;
+    }
+}
+
+/// Children share memory with the launcher and with each other until their programs are executed.
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_at_the_same_time_each_get_their_own_answer() {
+    const EACH: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+    let plain = plain.to_str().unwrap();
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let missing = async {
+            let cell = world.cell().await;
+            for number in 0..EACH {
+                let program = format!("/nowhere/{number}");
+                let error = world.sh_error(world.spec(&program, vec!["x".into()], &cell)).await;
+                assert_eq!(error.to_string(), format!("there is no program {program}"));
+            }
+            world.launcher.close_cell(cell).await;
+        };
+        let not_executable = async {
+            let cell = world.cell().await;
+            for _ in 0..EACH {
+                let error = world.sh_error(world.spec(plain, vec!["x".into()], &cell)).await;
+                assert!(matches!(error, SpawnError::NotExecutable(_)), "{error:?}");
+            }
+            world.launcher.close_cell(cell).await;
+        };
+        let printing = |word: &'static str| {
+            let world = &world;
+            async move {
+                let cell = world.cell().await;
+                for number in 0..EACH {
+                    let text = format!("{word}-{number}");
+                    let argv = ["echo".to_owned(), text.clone()].to_vec();
+                    let captured = world.capture(world.spec("/bin/echo", argv, &cell), &ample()).await;
+                    assert_eq!(super::text(&captured.stdout), format!("{text}\n"));
+                }
+                world.launcher.close_cell(cell).await;
+            }
+        };
+        tokio::join!(missing, not_executable, printing("a"), printing("b"));
         world.end().await;
     }
 }

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use estimand_testkit::http::{Http, Response};
+use estimand_testkit::http::Http;
 use estimand_testkit::netns::Network;
-use estimand_testkit::plane::Plane;
+use estimand_testkit::plane::{Plane, put};
 use estimand_testkit::process::{Builder, Estimand, binary, free_port};
 use estimand_testkit::processes;
-use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::wait::{self, PATIENCE, pass};
 use rustix::process::Uid;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Few, so that the crowd is small.
 const FILES: usize = 1024;
@@ -40,16 +40,6 @@ static CROWDS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     CROWDS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Lets time pass, which is how a crowd comes again.
-fn pass(span: Duration) {
-    let began = Instant::now();
-    wait::until(span + PATIENCE, "time to pass", || (began.elapsed() >= span).then_some(()));
-}
-
-fn put(http: &Http, name: &str, value: impl Into<Value>) -> Response {
-    http.send_json("PUT", "/api/data", &json!({"dataName": name, "nodeName": "n", "dataValue": value.into()}))
 }
 
 /// Keeps its connections until it is dropped, and opens each again that is closed.

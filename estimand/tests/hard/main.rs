@@ -26,11 +26,10 @@ mod soak;
 mod windows;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::wait::{self, PATIENCE};
-use serde_json::{Value, json};
+use estimand_testkit::plane::put;
+use estimand_testkit::wait::{self, PATIENCE, pass};
 
 fn is_long() -> bool {
     std::env::var_os("ESTIMAND_LONG").is_some()
@@ -61,16 +60,6 @@ static PROCESSOR: Mutex<()> = Mutex::new(());
 /// Held by stories that take all of the processor that they get, and those whose load would starve beside them.
 fn with_the_processor() -> MutexGuard<'static, ()> {
     PROCESSOR.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Lets time pass, where that is what a story is about.
-fn pass(span: Duration) {
-    let began = Instant::now();
-    wait::until(span + PATIENCE, "time to pass", || (began.elapsed() >= span).then_some(()));
-}
-
-fn put(http: &Http, name: &str, value: impl Into<Value>) -> Response {
-    http.send_json("PUT", "/api/data", &json!({"dataName": name, "nodeName": "n", "dataValue": value.into()}))
 }
 
 /// Refused in a way that tells a client what to do.

@@ -9,17 +9,12 @@ mod second;
 mod stores;
 mod strangers;
 
-use estimand_testkit::http::{Http, Response};
+use estimand_testkit::plane::put;
 use estimand_testkit::process::Builder;
-use serde_json::{Value, json};
 
 /// The long form takes the number of rounds that a release deserves.
 fn long_or<T>(long: T, short: T) -> T {
     if std::env::var_os("ESTIMAND_LONG").is_some() { long } else { short }
-}
-
-fn put(http: &Http, name: &str, value: impl Into<Value>) -> Response {
-    http.send_json("PUT", "/api/data", &json!({"dataName": name, "nodeName": "n", "dataValue": value.into()}))
 }
 
 /// The words of a process that did not come up, which it must not.

@@ -4,7 +4,7 @@ mod services;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::{Http, Response};
 use crate::process::Estimand;
@@ -182,6 +182,13 @@ impl Plane {
     pub fn last_number(&self, name: &str, node: &str) -> u64 {
         self.history(name, node).expect("the history is served").last().map_or(0, |(number, _)| *number)
     }
+}
+
+/// Writes a value of the node `n`.
+#[track_caller]
+pub fn put(data: &Http, name: &str, value: impl Into<Value>) -> Response {
+    let write = json!({ "dataName": name, "nodeName": "n", "dataValue": value.into() });
+    data.send_json("PUT", "/api/data", &write)
 }
 
 pub fn text(value: &Value) -> String {

@@ -33,6 +33,12 @@ pub fn until_ok<T, E: Display>(deadline: Duration, what: &str, probe: impl FnMut
     }
 }
 
+/// Lets time pass, where that is what a test is about.
+pub fn pass(span: Duration) {
+    let began = Instant::now();
+    until(span + PATIENCE, "time to pass", || (began.elapsed() >= span).then_some(()));
+}
+
 /// Calls `probe` until it succeeds, and at `deadline` returns its last failure.
 pub fn poll<T, E>(deadline: Duration, mut probe: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let end = Instant::now() + deadline;

@@ -74,50 +74,44 @@ const LENGTH: &str = "length(data_value) + 0 * revision";
 const READING: &str = "reading history";
 const PRUNING: &str = "pruning history";
 
+/// Loads a selection of the newest rows that a query asks for.
+macro_rules! newest {
+    ($connection:ident, $query:ident, $most:expr, $selection:expr) => {{
+        let found = t_history::table
+            .filter(t_history::data_name.eq(&$query.data_name))
+            .filter(t_history::collected_at.ge($query.since.unwrap_or(i64::MIN)))
+            .filter(t_history::collected_at.lt($query.until.unwrap_or(i64::MAX)))
+            .order(t_history::revision.desc())
+            .limit($most)
+            .select($selection);
+        match &$query.node_name {
+            Some(node) => found.filter(t_history::node_name.eq(node)).load($connection),
+            None => found.load($connection),
+        }
+    }};
+}
+
 impl Connection {
     /// The newest `limit` rows that fit, and of those no more than [`MAX_BYTES`].
     pub fn read_history(&mut self, query: &HistoryQuery) -> Result<PastRows, Error> {
-        let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
         let limit = match query.limit {
             ..=ALWAYS_FIT => query.limit,
             more => self.fitting(query, more)?,
         };
-        let mut rows: Vec<HistoryRow> = self.read(READING, |backend| {
-            on!(backend, connection => {
-                let found = t_history::table
-                    .filter(t_history::data_name.eq(&query.data_name))
-                    .filter(t_history::collected_at.ge(since))
-                    .filter(t_history::collected_at.lt(until))
-                    .order(t_history::revision.desc())
-                    .limit(limit);
-                match &query.node_name {
-                    Some(node) => found.filter(t_history::node_name.eq(node)).load(connection),
-                    None => found.load(connection),
-                }
-            })
-        })?;
+        let mut rows: Vec<HistoryRow> = self.read(
+            READING,
+            |backend| on!(backend, connection => newest!(connection, query, limit, t_history::all_columns)),
+        )?;
         rows.reverse();
         Ok(PastRows { is_cut: limit < query.limit, rows })
     }
 
     /// How many of the newest rows fit into [`MAX_BYTES`]: `most` if all do.
     fn fitting(&mut self, query: &HistoryQuery, most: i64) -> Result<i64, Error> {
-        let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
-        let lengths: Vec<i64> = self.read(READING, |backend| {
-            on!(backend, connection => {
-                let found = t_history::table
-                    .filter(t_history::data_name.eq(&query.data_name))
-                    .filter(t_history::collected_at.ge(since))
-                    .filter(t_history::collected_at.lt(until))
-                    .order(t_history::revision.desc())
-                    .limit(most)
-                    .select(sql::<BigInt>(LENGTH));
-                match &query.node_name {
-                    Some(node) => found.filter(t_history::node_name.eq(node)).load(connection),
-                    None => found.load(connection),
-                }
-            })
-        })?;
+        let lengths: Vec<i64> = self.read(
+            READING,
+            |backend| on!(backend, connection => newest!(connection, query, most, sql::<BigInt>(LENGTH))),
+        )?;
         let mut bytes = 0;
         let fits = |length: &&i64| {
             bytes += **length;

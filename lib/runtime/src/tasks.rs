@@ -85,25 +85,11 @@ impl Tasks {
                     pauses.reset();
                 }
                 let wait = pauses.pause();
-                tasks.record(name, &*panic, Some(wait));
+                tasks.record(name, &*panic, wait);
                 tokio::select! {
                     () = stop.requested() => return,
                     () = tokio::time::sleep(wait) => {}
                 }
-            }
-        });
-    }
-
-    /// Starts a task that runs once; a panic is logged and kept in [`Tasks::panics`].
-    pub fn spawn_once<F, Fut>(&self, name: &'static str, work: F)
-    where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        let (tasks, stop) = (self.clone(), self.0.trigger.listener());
-        self.keep(name, async move {
-            if let Err(panic) = AssertUnwindSafe(async { work(stop).await }).catch_unwind().await {
-                tasks.record(name, &*panic, None);
             }
         });
     }
@@ -172,12 +158,9 @@ impl Tasks {
         running.push(NamedTask { name, handle });
     }
 
-    fn record(&self, task: &'static str, panic: &(dyn Any + Send), again_in: Option<Duration>) {
+    fn record(&self, task: &'static str, panic: &(dyn Any + Send), pause: Duration) {
         let last = panic_text(panic);
-        match again_in {
-            Some(pause) => tracing::error!(task, panic = last, ?pause, "a task panicked; it starts again"),
-            None => tracing::error!(task, panic = last, "a task panicked"),
-        }
+        tracing::error!(task, panic = last, ?pause, "a task panicked; it starts again");
         let mut panics = lock(&self.0.panics);
         match panics.iter_mut().find(|known| known.task == task) {
             Some(known) => {
@@ -230,6 +213,10 @@ mod tests {
         }
         assert_eq!(tasks.panics()[0].count, 3);
         assert_eq!(tasks.panics()[0].last, "run 2 fails");
+        let mut text = String::new();
+        tasks.write_figures(&mut text);
+        let counted = format!("estimand_task_panics_total{{task=\"{}\"}} 3\n", tasks.panics()[0].task);
+        assert!(text.contains(&counted), "{text}");
         tasks.stop_all(Duration::from_secs(1)).await.unwrap();
     }
 
@@ -240,16 +227,5 @@ mod tests {
         tasks.spawn("deaf", |_| std::future::pending());
         let error = tasks.stop_all(Duration::from_secs(5)).await.unwrap_err();
         assert_eq!(error.names, ["deaf"]);
-    }
-
-    #[tokio::test]
-    async fn a_one_shot_panic_is_kept_and_not_repeated() {
-        let tasks = Tasks::new();
-        tasks.spawn_once("once", |_| async { panic!("broken {}", 1) });
-        tasks.stop_all(Duration::from_secs(5)).await.unwrap();
-        assert_eq!(tasks.panics(), [Panics { task: "once", count: 1, last: "broken 1".to_owned() }]);
-        let mut text = String::new();
-        tasks.write_figures(&mut text);
-        assert!(text.contains("estimand_task_panics_total{task=\"once\"} 1\n"), "{text}");
     }
 }

@@ -90,10 +90,6 @@ impl<'a> Value<'a> {
         if let Value::Number(number) = self { Some(*number) } else { None }
     }
 
-    pub fn as_text(&self) -> Option<&str> {
-        if let Value::Text(text) = self { Some(text) } else { None }
-    }
-
     /// The field of a map.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
         if let Value::Map(map) = self { map.get(key) } else { None }

@@ -51,13 +51,14 @@ impl Gauge {
     }
 }
 
-/// How often which size occurred, in fixed buckets.
+/// Durations are kept in nanoseconds and rendered in seconds.
+const NANOS: f64 = 1e9;
+
+/// The numbers of durations in fixed buckets.
 #[derive(Debug)]
 pub struct Histogram {
-    /// The upper ends of the buckets, ascending, in the unit in which observations are kept.
+    /// The upper ends of the buckets, ascending.
     bounds: Box<[u64]>,
-    /// How many of those units make one unit as rendered.
-    units_each: f64,
     /// One cell a bucket, and one for observations above the last.
     cells: Box<[AtomicU64]>,
     sum: AtomicU64,
@@ -72,39 +73,26 @@ pub struct HistogramReading {
 }
 
 impl Histogram {
-    /// Of durations, rendered in seconds.
     pub fn of_durations(bounds: &[Duration]) -> Self {
-        Self::new(bounds.iter().copied().map(nanos).collect(), 1e9)
-    }
-
-    /// Of amounts, rendered as they are.
-    pub fn of_amounts(bounds: &[u64]) -> Self {
-        Self::new(bounds.into(), 1.0)
-    }
-
-    fn new(bounds: Box<[u64]>, units_each: f64) -> Self {
+        let bounds: Box<[u64]> = bounds.iter().copied().map(nanos).collect();
         debug_assert!(bounds.is_sorted_by(|low, high| low < high), "the bounds of a histogram must ascend");
         let cells = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Histogram { bounds, units_each, cells, sum: AtomicU64::new(0) }
+        Histogram { bounds, cells, sum: AtomicU64::new(0) }
     }
 
     pub fn observe_duration(&self, duration: Duration) {
-        self.observe(nanos(duration));
-    }
-
-    /// For a histogram of amounts: one amount.
-    pub fn observe(&self, amount: u64) {
+        let nanos = nanos(duration);
         // Most observations fall into the first few buckets, so looking from the low end is fastest.
-        let cell = self.bounds.iter().position(|bound| amount <= *bound).unwrap_or(self.bounds.len());
+        let cell = self.bounds.iter().position(|bound| nanos <= *bound).unwrap_or(self.bounds.len());
         self.cells[cell].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(amount, Ordering::Relaxed);
+        self.sum.fetch_add(nanos, Ordering::Relaxed);
     }
 
     pub fn read(&self) -> HistogramReading {
         HistogramReading {
-            bounds: self.bounds.iter().map(|bound| *bound as f64 / self.units_each).collect(),
+            bounds: self.bounds.iter().map(|bound| *bound as f64 / NANOS).collect(),
             counts: self.cells.iter().map(|cell| cell.load(Ordering::Relaxed)).collect(),
-            sum: self.sum.load(Ordering::Relaxed) as f64 / self.units_each,
+            sum: self.sum.load(Ordering::Relaxed) as f64 / NANOS,
         }
     }
 }

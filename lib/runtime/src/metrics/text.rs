@@ -122,6 +122,8 @@ fn escape(text: &mut String, raw: &str, quotes: bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::metrics::Histogram;
 
@@ -142,9 +144,9 @@ mod tests {
 
     #[test]
     fn buckets_add_up() {
-        let histogram = Histogram::of_amounts(&[1, 10]);
-        for amount in [1, 5, 6, 100] {
-            histogram.observe(amount);
+        let histogram = Histogram::of_durations(&[1, 10].map(Duration::from_secs));
+        for seconds in [1, 5, 6, 100] {
+            histogram.observe_duration(Duration::from_secs(seconds));
         }
         let mut text = String::new();
         Exposition::new(&mut text).histogram("h", &[("l", "v")], &histogram.read());

@@ -1,23 +1,26 @@
-//! Instances: the reports of an agent about its slots and runs, and the view of them that readers get.
+//! Instances: the reports of an agent about its slots, and the view of them that readers get. [`RunReport`] is that of
+//! a run by hand.
+
+mod run_report;
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+pub use run_report::{MAX_REPORT_OUTPUT_BYTES, RunOutcome, RunReport, RunValue};
+
 use crate::names::{DataName, NodeName};
 use crate::node_state::NodeState;
-use crate::schema::{literal, of, optional};
+use crate::schema::{literal, of};
 
 /// The most of a run's stderr that a status carries: its end.
 pub const MAX_STATUS_STDERR_BYTES: usize = 4 * 1024;
-/// The most of a run's output that the report of a run by hand carries.
-pub const MAX_REPORT_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// What a slot does just now.
+/// The activity of a slot just now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlotActivity {
@@ -111,7 +114,7 @@ pub struct Status {
     /// Why the last run failed, or why none is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// What there is to say of the last run although it is no failure: records that were left out, inputs that it
+    /// A remark about the last run that is no failure: records that were left out, inputs that it
     /// waits for, why it gave no value, what it was denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -127,7 +130,7 @@ pub struct Status {
     /// A newer version that has not had a good run yet, while the old one goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextVersion>,
-    /// What the registration asks for and this machine cannot enforce.
+    /// The limits of the registration that this machine cannot enforce.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unenforced: Vec<String>,
 }
@@ -176,7 +179,7 @@ pub const MAX_STATUS_TEXT_BYTES: usize = 4 * 1024;
 const MAX_STATUS_TAIL_BYTES: usize = 3 * MAX_STATUS_STDERR_BYTES;
 /// How a run ended, in a few words.
 const MAX_STATUS_EXIT_BYTES: usize = 256;
-/// What a machine cannot enforce: a line for each limit and some more.
+/// Lines about limits that a machine cannot enforce: one for each limit and some more.
 const MAX_UNENFORCED: usize = 16;
 
 impl Status {
@@ -333,81 +336,3 @@ fn in_runs(times: u64, runs: u64) -> String {
         times => format!("{times} times in a row"),
     }
 }
-
-/// Everything about one run that somebody asked for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunReport {
-    /// The argument vector that was run.
-    pub argv: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<String>,
-    pub duration_ms: f64,
-    pub cpu_ms: f64,
-    /// In bytes; 0 if it held less than can be told.
-    pub max_memory: u64,
-    /// As much as is reported; bytes that are no text are shown as replacement characters.
-    pub stdout: String,
-    pub stdout_bytes: u64,
-    pub stderr: String,
-    /// What its output means: the values by node. They are not stored.
-    pub values: Vec<RunValue>,
-    /// What there is to say of it although it is no failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    /// Why it gives no value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunValue {
-    pub node_name: NodeName,
-    pub data_value: Value,
-}
-
-/// The end of a run that somebody asked for: everything about it, or the reason that the agent made none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", try_from = "EitherOutcome")]
-pub enum RunOutcome {
-    Report(RunReport),
-    Refused(String),
-}
-
-/// As it is read: fields that are not known are ignored, which an enum would not do.
-#[derive(Deserialize)]
-struct EitherOutcome {
-    report: Option<RunReport>,
-    refused: Option<String>,
-}
-
-impl TryFrom<EitherOutcome> for RunOutcome {
-    type Error = &'static str;
-
-    fn try_from(either: EitherOutcome) -> Result<Self, &'static str> {
-        match (either.report, either.refused) {
-            (Some(report), None) => Ok(RunOutcome::Report(report)),
-            (None, Some(reason)) => Ok(RunOutcome::Refused(reason)),
-            (Some(_), Some(_)) => Err("does not go with `refused`"),
-            (None, None) => Err("is missing"),
-        }
-    }
-}
-
-crate::described!(
-    RunOutcome,
-    [RunReport],
-    json!({
-        "type": "object",
-        "properties": {
-            "report": optional::<RunReport>("Everything about the run"),
-            "refused": { "description": "Why there was no run", "type": ["string", "null"] },
-        },
-        "allOf": [{ "oneOf": [
-            { "required": ["report"], "properties": { "report": { "type": "object" }, "refused": { "type": "null" } } },
-            { "required": ["refused"], "properties": { "refused": { "type": "string" }, "report": { "type": "null" } } },
-        ] }],
-        "examples": [{ "refused": "not allowed" }],
-    })
-);

@@ -21,48 +21,33 @@ use crate::selector::Selector;
 #[derive(Debug)]
 pub enum RegistrationInput {}
 
-crate::described!(
-    RegistrationInput,
-    [
-        Command,
-        CronExpr,
-        DataName,
-        Format,
-        History,
-        Kind,
-        Mode,
-        Phase,
-        Selector,
-        Sha256,
-        Upload,
-        UploadSignature,
-        ValueRange,
-        ValueSchema,
-        ValueUnit
-    ],
-    object(Map::new())
-);
-crate::described!(
-    Registration,
-    [
-        Command,
-        CronExpr,
-        DataName,
-        Format,
-        History,
-        Kind,
-        Mode,
-        Phase,
-        Selector,
-        Sha256,
-        Upload,
-        UploadSignature,
-        ValueRange,
-        ValueSchema,
-        ValueUnit
-    ],
-    object(stored())
-);
+macro_rules! described_with_parts {
+    ($name:ident, $schema:expr) => {
+        crate::described!(
+            $name,
+            [
+                Command,
+                CronExpr,
+                DataName,
+                Format,
+                History,
+                Kind,
+                Mode,
+                Phase,
+                Selector,
+                Sha256,
+                Upload,
+                UploadSignature,
+                ValueRange,
+                ValueSchema,
+                ValueUnit
+            ],
+            $schema
+        );
+    };
+}
+described_with_parts!(RegistrationInput, object(Map::new()));
+described_with_parts!(Registration, object(stored()));
 
 fn object(more: Map<String, Value>) -> Value {
     let mut fields = declaration::properties(FIELDS);

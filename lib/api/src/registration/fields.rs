@@ -241,17 +241,7 @@ pub const FIELDS: &[Field<Registration>] = &[
                 { "const": "all" }, { "type": "integer", "minimum": 1, "maximum": 10_000 }, { "type": "null" },
             ] })
         },
-        read: |it, r| {
-            // Without a process of its own it speaks for the node on which it is.
-            let at_the_node = matches!(r.mode, Mode::Expr | Mode::Builtin);
-            let default = match r.kind {
-                // Several that answer for the same nodes would overwrite each other's values.
-                _ if r.format == Format::Nodes => Replicas::Count(1),
-                Kind::Processor if !at_the_node => Replicas::Count(1),
-                Kind::Collector | Kind::Processor => Replicas::All,
-            };
-            r.replicas = it.optional(read_replicas).unwrap_or(default);
-        },
+        read: |it, r| r.replicas = it.optional(read_replicas).unwrap_or(default_replicas(r)),
         write: |r| match r.replicas {
             Replicas::All => Some(json!("all")),
             Replicas::Count(count) => Some(json!(count)),
@@ -399,17 +389,3 @@ pub const FIELDS: &[Field<Registration>] = &[
         ..Field::PLAIN
     },
 ];
-
-const SPAN: Input = Input::Text(|text| Span::parse(text).map(|span| json!(span)).map_err(|e| e.to_string()));
-
-/// Sets a field that was given and right; otherwise it keeps its default.
-fn set<T>(place: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *place = given;
-    }
-}
-
-/// The value of a field that does not have its default.
-fn unless_default<T: Default + PartialEq + serde::Serialize>(value: &T) -> Option<Value> {
-    (*value != T::default()).then(|| json!(value))
-}

@@ -73,7 +73,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// A run a tick.
+    /// A run at each due time.
     #[default]
     Exec,
     /// One long-lived process that prints a value a line.

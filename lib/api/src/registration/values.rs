@@ -5,8 +5,11 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
-use super::{MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Replicas};
+use super::{
+    Format, Kind, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Registration, Replicas,
+};
 use crate::command::{Command, MAX_COMMAND_BYTES};
+use crate::declaration::Input;
 use crate::duration::Span;
 use crate::fields::{self, Fields};
 use crate::json::kind_of;
@@ -84,6 +87,18 @@ pub(super) fn read_replicas(value: &Value) -> Result<Replicas, String> {
         Value::String(word) if word == "all" => Ok(Replicas::All),
         Value::Number(_) => fields::whole(value, 1, 10_000).map(|count| Replicas::Count(count as u32)),
         _ => Err("is neither".to_owned()),
+    }
+}
+
+/// The number of nodes of a registration that does not say it.
+pub(super) fn default_replicas(registration: &Registration) -> Replicas {
+    // Without a process of its own it speaks for the node on which it is.
+    let at_the_node = matches!(registration.mode, Mode::Expr | Mode::Builtin);
+    match registration.kind {
+        // Several that answer for the same nodes would overwrite each other's values.
+        _ if registration.format == Format::Nodes => Replicas::Count(1),
+        Kind::Processor if !at_the_node => Replicas::Count(1),
+        Kind::Collector | Kind::Processor => Replicas::All,
     }
 }
 
@@ -189,4 +204,20 @@ pub(super) fn range_text(text: &str) -> Result<Value, String> {
 /// A unit, or JSON of several.
 pub(super) fn unit_text(text: &str) -> Result<Value, String> {
     if text.starts_with('{') { json_text(text) } else { Ok(Value::from(text)) }
+}
+
+/// An option's text that is a duration.
+pub(super) const SPAN: Input =
+    Input::Text(|text| Span::parse(text).map(|span| json!(span)).map_err(|e| e.to_string()));
+
+/// Sets a field that was given and right; otherwise it keeps its default.
+pub(super) fn set<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
+    }
+}
+
+/// The value of a field that does not have its default.
+pub(super) fn unless_default<T: Default + PartialEq + serde::Serialize>(value: &T) -> Option<Value> {
+    (*value != T::default()).then(|| json!(value))
 }

@@ -11,6 +11,7 @@ use super::Cluster;
 mod agent;
 mod convergence;
 mod fixture;
+mod leases;
 mod rules;
 mod run_counts;
 mod scale;
@@ -22,6 +23,11 @@ fn name(index: usize) -> DataName {
 
 fn node(index: usize) -> NodeName {
     NodeName::parse(&format!("node-{index}")).unwrap()
+}
+
+/// The other one of two.
+fn other(of: &NodeName) -> usize {
+    usize::from(*of == node(0))
 }
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

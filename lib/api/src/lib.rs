@@ -20,6 +20,7 @@ pub mod labels;
 pub mod names;
 pub mod node;
 mod node_state;
+pub mod notice;
 pub mod order;
 pub mod pointer;
 pub mod problem;

@@ -11,6 +11,7 @@ use crate::{Client, Error, Repeat};
 use estimand_api::labels::LabelChanges;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{DesiredState, Heartbeat, HeartbeatAnswer, Node};
+use estimand_api::notice::{Placement, Termination};
 use estimand_api::slot::{Instance, RunOutcome, RunReport};
 
 /// The question of an agent for its desired state.
@@ -79,13 +80,13 @@ impl Client {
     }
 
     /// Tells the manager that a registration is new or changed.
-    pub async fn tell_manager(&self, registration: &Map<String, Value>) -> Result<Value, Error> {
+    pub async fn tell_manager(&self, registration: &Map<String, Value>) -> Result<Placement, Error> {
         let answer = self.post(&["api", "mng"], registration).await?;
         self.read(&answer)
     }
 
     /// Tells the manager that a registration is gone; the answer comes when its slots are.
-    pub async fn tell_manager_gone(&self, name: &DataName) -> Result<Value, Error> {
+    pub async fn tell_manager_gone(&self, name: &DataName) -> Result<Termination, Error> {
         let url = self.url(&["api", "mng", name.as_str()], &[]);
         let answer = self.send(Method::DELETE, url, None, Repeat::Safe).await?;
         self.read(&answer)

@@ -9,10 +9,10 @@ use std::time::Duration;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::notice::{Placement, Termination};
 use estimand_api::problem::Problem;
 use estimand_api::registration::{MAX_REGISTRATION_BYTES, Registration};
 use estimand_web::{Body, Failure, path_name};
-use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::Manager;
@@ -24,27 +24,6 @@ use super::problems;
 const PLACED_WITHIN: Duration = Duration::from_secs(5);
 /// How long the notice of a deletion waits.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-
-/// Where an instance of a registration belongs now.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Placed)]
-pub struct Placement {
-    data_name: DataName,
-    nodes: BTreeSet<NodeName>,
-}
-
-/// Where a data name's slots have ended.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Ended)]
-pub struct Termination {
-    data_name: DataName,
-    /// Their agents say that the slots are gone, with all their processes.
-    ended: BTreeSet<NodeName>,
-    /// Lost nodes, and those whose agents did not say so in time.
-    unreachable: BTreeSet<NodeName>,
-}
 
 /// Tells the manager that a registration is new, or another than before.
 #[utoipa::path(

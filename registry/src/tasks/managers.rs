@@ -14,7 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::notice::Termination;
 use estimand_api::problem::kind;
 use estimand_client::{Client, Error, Options};
 use estimand_runtime::Stop;
@@ -64,8 +65,8 @@ struct Manager {
 }
 
 /// The answer of a manager.
-enum Answer {
-    Confirmed(Value),
+enum Answer<T> {
+    Confirmed(T),
     StandsBy,
     /// It understood and rejected the request with this status.
     Rejected(u16),
@@ -119,10 +120,9 @@ impl Managers {
             self.all.get()?.iter().map(|manager| manager.ask_gone(name)).collect();
         while let Some(answer) = asked.next().await {
             match answer {
-                Answer::Confirmed(answer) => match unconfirmed(&answer) {
-                    Some(nodes) => return (!nodes.is_empty()).then(|| still_on(name, &nodes)),
-                    None => tracing::warn!(%name, %answer, "a manager's answer to a deletion cannot be read"),
-                },
+                Answer::Confirmed(Termination { unreachable, .. }) => {
+                    return (!unreachable.is_empty()).then(|| still_on(name, &unreachable));
+                }
                 Answer::Rejected(409) => return Some(registered_anew(name)),
                 Answer::StandsBy | Answer::Rejected(_) | Answer::Missing => {}
             }
@@ -170,14 +170,14 @@ impl Manager {
         }
     }
 
-    async fn ask_gone(&self, name: &DataName) -> Answer {
+    async fn ask_gone(&self, name: &DataName) -> Answer<Termination> {
         let told = timeout(GONE_WITHIN, self.client.tell_manager_gone(name)).await;
         self.answer(told.ok())
     }
 
     /// Takes in how an attempt ended, none if it took too long. Of failures in a row the first one is logged,
     /// and their end.
-    fn answer(&self, told: Option<Result<Value, Error>>) -> Answer {
+    fn answer<T>(&self, told: Option<Result<T, Error>>) -> Answer<T> {
         let (answer, cause) = match told {
             Some(Ok(answer)) => (Answer::Confirmed(answer), None),
             Some(Err(Error::Problem(problem))) if problem.kind == kind::STANDING_BY => {
@@ -211,14 +211,9 @@ fn current(registrations: &ArcSwapOption<Registrations>, name: &DataName) -> Opt
     Some(entry.registered.redacted().to_map())
 }
 
-/// The nodes that did not confirm the end of a slot; none if this is no answer to that.
-fn unconfirmed(answer: &Value) -> Option<Vec<&str>> {
-    answer.get("unreachable")?.as_array()?.iter().map(Value::as_str).collect()
-}
-
-fn still_on(name: &DataName, nodes: &[&str]) -> String {
-    let (named, more) = nodes.split_at(nodes.len().min(MAX_NAMED));
-    let more = match more.len() {
+fn still_on(name: &DataName, nodes: &BTreeSet<NodeName>) -> String {
+    let named: Vec<&str> = nodes.iter().take(MAX_NAMED).map(NodeName::as_str).collect();
+    let more = match nodes.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -242,7 +237,6 @@ fn registered_anew(name: &DataName) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
     use tokio::net::TcpListener;
     use tokio::time::Instant;
 
@@ -290,18 +284,8 @@ mod tests {
 
     #[test]
     fn a_hint_names_some_of_many_nodes() {
-        let many: Vec<String> = (0..50).map(|place| format!("node-{place}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let many = (10..60).map(|place| NodeName::parse(&format!("node-{place}")).unwrap()).collect();
         let hint = still_on(&name("a"), &many);
-        assert!(hint.contains("node-18, node-19 and 30 more, from where"), "{hint}");
-    }
-
-    #[test]
-    fn an_answer_that_does_not_say_which_nodes_confirmed_says_nothing() {
-        assert_eq!(unconfirmed(&json!({ "unreachable": ["a"] })), Some(vec!["a"]));
-        assert_eq!(unconfirmed(&json!({ "unreachable": [] })), Some(vec![]));
-        for other in [json!({}), json!(null), json!({ "unreachable": "a" }), json!({ "unreachable": [1] })] {
-            assert_eq!(unconfirmed(&other), None, "{other}");
-        }
+        assert!(hint.contains("node-28, node-29 and 30 more, from where"), "{hint}");
     }
 }

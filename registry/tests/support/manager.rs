@@ -52,6 +52,7 @@ async fn gone(req: HttpRequest, shared: ThinData<Shared>) -> Result<HttpResponse
 
 impl Shared {
     async fn answer(&self, told: Value) -> Result<HttpResponse, Failure> {
+        let name = told.get("dataName").unwrap_or(&told).clone();
         self.told.lock().unwrap().push(told);
         let unreachable = match &self.conduct {
             Conduct::Leads(unreachable) => unreachable.clone(),
@@ -65,7 +66,9 @@ impl Shared {
             }
             Conduct::Contradicts => return Err(Problem::conflict("it is registered").into()),
         };
-        Ok(HttpResponse::Ok().json(json!({ "ended": [], "unreachable": unreachable })))
+        Ok(HttpResponse::Ok().json(json!({
+            "dataName": name, "nodes": [], "ended": [], "unreachable": unreachable,
+        })))
     }
 }
 

@@ -27,25 +27,9 @@ pub struct RunResult {
     pub goes_on: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// The nodes that it gave a value for, none if it had nothing to say; and what there is to say of the run.
-    Good(BTreeSet<NodeName>, Option<String>),
-    /// It ended well and gave no value; what there is to say of that.
-    Silent(String),
-    /// There is nothing here that it could measure.
-    NotHere(String),
-    /// Its program is not on this node.
-    Missing(String),
-    Failed(String),
-    Quarantined {
-        reason: String,
-        value: String,
-    },
-    TimedOut(String),
-    Refused(String),
-    Stopped,
-}
+/// A verdict whose answer is on its way to the data service: the nodes that have a value by it, none if it had nothing
+/// to say.
+pub type Outcome = Verdict<BTreeSet<NodeName>>;
 
 impl Outcome {
     /// The outcome of a verdict, and the answer to be delivered.
@@ -62,30 +46,6 @@ impl Outcome {
             Verdict::Stopped => Outcome::Stopped,
         };
         (outcome, Answer::Nothing)
-    }
-
-    pub fn is_good(&self) -> bool {
-        matches!(self, Outcome::Good(..) | Outcome::Silent(_) | Outcome::NotHere(_))
-    }
-
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Outcome::Missing(reason)
-            | Outcome::Failed(reason)
-            | Outcome::TimedOut(reason)
-            | Outcome::Refused(reason)
-            | Outcome::Quarantined { reason, .. } => Some(reason),
-            Outcome::Good(..) | Outcome::Silent(_) | Outcome::NotHere(_) | Outcome::Stopped => None,
-        }
-    }
-
-    /// A remark on a run that is no failure.
-    pub fn note(&self) -> Option<&str> {
-        match self {
-            Outcome::Good(_, note) => note.as_deref(),
-            Outcome::NotHere(what) => Some(what),
-            _ => None,
-        }
     }
 }
 

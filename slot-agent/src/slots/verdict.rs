@@ -6,9 +6,9 @@ use estimand_dialects::{Answer, Reading};
 
 /// The verdict on a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// With what there is to say of it all the same.
-    Good(Answer, Option<String>),
+pub enum Verdict<A = Answer> {
+    /// Its answer, and what there is to say of it all the same.
+    Good(A, Option<String>),
     /// It ended well and gave no value; what there is to say of that.
     Silent(String),
     /// There is nothing here that it could measure.
@@ -27,6 +27,32 @@ pub enum Verdict {
     Refused(String),
     /// It was ended because its slot ends.
     Stopped,
+}
+
+impl<A> Verdict<A> {
+    pub fn is_good(&self) -> bool {
+        matches!(self, Verdict::Good(..) | Verdict::Silent(_) | Verdict::NotHere(_))
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Verdict::Missing(reason)
+            | Verdict::Failed(reason)
+            | Verdict::TimedOut(reason)
+            | Verdict::Refused(reason)
+            | Verdict::Quarantined { reason, .. } => Some(reason),
+            Verdict::Good(..) | Verdict::Silent(_) | Verdict::NotHere(_) | Verdict::Stopped => None,
+        }
+    }
+
+    /// A remark on a run that is no failure.
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Verdict::Good(_, note) => note.as_deref(),
+            Verdict::NotHere(what) => Some(what),
+            _ => None,
+        }
+    }
 }
 
 impl Verdict {

@@ -18,7 +18,7 @@ mod leadership;
 mod metrics;
 mod storage;
 mod tasks;
-mod ticks;
+mod uptime;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

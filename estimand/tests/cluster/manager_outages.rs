@@ -26,7 +26,7 @@ fn slots_keep_their_time_without_a_manager() {
     plane.wait_fresh("doomed", &["n1", "n2"]);
     let on = plane.wait_placed("only", &["n1", "n2"]);
 
-    let (before, begun) = (ticks(plane, "n1").unwrap(), Instant::now());
+    let (before, begun) = (due_times(plane, "n1").unwrap(), Instant::now());
     services.manager.kill9();
     let answer = plane.unregister("doomed");
     assert!(answer.header("estimand-hint").is_some(), "it is said that nobody confirmed the end: {answer}");
@@ -43,10 +43,10 @@ fn slots_keep_their_time_without_a_manager() {
 
     services.manager.restart_on_same_port();
     plane.wait_fresh("late", &["n1", "n2"]);
-    // Each tick was a run, or one that was left out because the run before it still went on.
-    wait::until_ok(PATIENCE, "as many ticks as were due since the manager was killed", || {
+    // Each due time was a run, or one that was left out because the run before it still went on.
+    wait::until_ok(PATIENCE, "as many due times as there were since the manager was killed", || {
         let due = begun.elapsed().as_secs_f64() / INTERVAL.as_secs_f64();
-        let since = (ticks(plane, "n1")? - before) as f64;
+        let since = (due_times(plane, "n1")? - before) as f64;
         if (since - due).abs() <= 4.0 { Ok(()) } else { Err(format!("{since} instead of {due}")) }
     });
     wait::until_ok(PATIENCE, "the deletion to take effect", || {
@@ -98,7 +98,7 @@ fn a_manager_that_is_soon_back_ends_nothing() {
 }
 
 /// How often the pulse was due on the node, as far as the manager has heard.
-fn ticks(plane: &Plane, node: &str) -> Result<i64, String> {
+fn due_times(plane: &Plane, node: &str) -> Result<i64, String> {
     let instances = plane.instances()?;
     let pulse = instances.iter().find(|one| one["dataName"] == "pulse" && one["nodeName"] == node);
     let Some(pulse) = pulse else { return Err("nothing is known of it".to_owned()) };

@@ -19,11 +19,11 @@ const GOOD: usize = 50;
 const WATCHED: u64 = 30;
 const WATCHED_WITHOUT_CGROUPS: u64 = 15;
 const WARM: u64 = 5;
-/// How many ticks of all good ones may come to nothing: none does on a machine that has the time, and on one that also
-/// compiles some do now and then. A slot that is starved loses about as many as it is watched for seconds, and a single
-/// second in which nobody is served costs each of them one.
+/// How many due times of all good ones may come to nothing: none does on a machine that has the time, and on one that
+/// also compiles some do now and then. A slot that is starved loses about as many as it is watched for seconds, and a
+/// single second in which nobody is served costs each of them one.
 const MOST_MISSED: u64 = 45;
-/// Between two values of a good one; a missed tick makes it 2 s.
+/// Between two values of a good one; a missed due time makes it 2 s.
 const MOST_BETWEEN: TimeDelta = TimeDelta::seconds(4);
 const TICK_AND_A_HALF: TimeDelta = TimeDelta::milliseconds(1_500);
 /// The memory that the agent may have gained while it was flooded: far less than one of the floods.
@@ -138,10 +138,10 @@ fn live_with_all_of_them(agent: Agent, watched: u64) {
     assert!(grown <= MOST_GROWTH, "{warm} bytes, and then {grown} more");
     let mut gaps = BTreeMap::new();
     let missed: u64 = (0..GOOD).map(|number| check_good(&plane, number, &mut gaps)).sum();
-    println!("{missed} ticks of {GOOD} good ones were missed, of {MOST_MISSED} that may be: {gaps:?}");
+    println!("{missed} due times of {GOOD} good ones were missed, of {MOST_MISSED} that may be: {gaps:?}");
     assert!(
         missed <= MOST_MISSED,
-        "{missed} ticks of the good ones were missed, most of all before {gaps:?}"
+        "{missed} due times of the good ones were missed, most of all before {gaps:?}"
     );
     for bad in &bad {
         check_value(&plane, bad);
@@ -243,8 +243,8 @@ fn count(plane: &Plane) -> u64 {
     plane.read(&good(0)).unwrap()["dataValue"].as_u64().unwrap()
 }
 
-/// It never ran twice at once, nothing that it gave was lost, and it was never forgotten. Returns how many ticks came
-/// to nothing, and counts the gaps by the second in which they ended.
+/// It never ran twice at once, nothing that it gave was lost, and it was never forgotten. Returns how many due times
+/// came to nothing, and counts the gaps by the second in which they ended.
 fn check_good(plane: &Plane, number: usize, gaps: &mut BTreeMap<String, u64>) -> u64 {
     let (past, slot) = (plane.history(&good(number)), plane.instance(&good(number)).unwrap());
     let counted = |value: &Value| value["dataValue"].as_u64().unwrap();

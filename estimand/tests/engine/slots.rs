@@ -128,8 +128,8 @@ fn a_run_has_its_time_and_no_more() {
     assert!((200.0..1_200.0).contains(&took), "{took} ms for one that SIGTERM ends: {slot}");
     // Its own timeout lets it overrun, and what it skips is counted.
     plane.until_is("longer", "in-time");
-    let slot =
-        plane.until_instance("longer", "to have skipped ticks", |slot| slot["overruns"].as_u64() >= Some(4));
+    let slot = plane
+        .until_instance("longer", "to have skipped due times", |slot| slot["overruns"].as_u64() >= Some(4));
     assert_eq!((&slot["failures"], &slot["timeouts"]), (&json!(0), &json!(0)), "{slot}");
     plane.end();
 }

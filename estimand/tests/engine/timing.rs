@@ -58,7 +58,7 @@ fn a_calendar_waits_for_its_time_unless_it_begins_at_once() {
     };
     register(&plane, "waiting", &waiting, json!({"schedule": "0 0 29 2 *"}));
     register(&plane, "eager", &eager, json!({"schedule": "0 0 29 2 *", "atOnce": true}));
-    // What is registered later has run, so the first one had its chance.
+    // A later registration has run, so the first one had its chance.
     register(&plane, "after", &after, json!({"max-Time": 60}));
     plane.until_is("eager", 1);
     plane.until_is("after", 1);
@@ -83,8 +83,8 @@ fn a_slot_runs_once_at_a_time() {
     let words = [format!("alone:{alone}"), format!("count:{count}"), "sleep:50ms".to_owned()];
     plane.register("once", &words.each_ref().map(String::as_str), json!({"max-Time": 0.01, "timeout": 5}));
     plane.until_value("once", "at its tenth run", |value| value["dataValue"].as_u64() >= Some(10));
-    let slot =
-        plane.until_instance("once", "to have skipped ticks", |slot| slot["overruns"].as_u64() >= Some(10));
+    let slot = plane
+        .until_instance("once", "to have skipped due times", |slot| slot["overruns"].as_u64() >= Some(10));
     assert_eq!(slot["failures"], 0, "{slot}");
     assert_eq!(std::fs::read_to_string(format!("{alone}.twice")).unwrap_or_default(), "");
     plane.end();

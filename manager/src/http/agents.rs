@@ -24,7 +24,7 @@ use crate::Manager;
 use crate::core::AgentError;
 use crate::desired::{JoinedPieces, Slot, answer};
 use crate::leadership::{Leadership, LeadershipError, LeadershipState};
-use crate::ticks;
+use crate::uptime;
 
 use super::input::{self, MAX_REPORT_BYTES};
 use super::problems;
@@ -59,7 +59,7 @@ pub async fn heartbeat(
     let wall_us = manager.shared().clock.now_micros();
     let bound = who.bound_labels(&beat.labels).clone();
     let answer = leadership.answer(|state| {
-        let answer = state.cluster.heartbeat(&node, beat, wall_us, ticks::now())?;
+        let answer = state.cluster.heartbeat(&node, beat, wall_us, uptime::now())?;
         state.cluster.bind_labels(&node, &bound);
         Ok::<_, AgentError>(answer)
     })??;

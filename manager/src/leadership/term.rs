@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use estimand_store::Lead;
 use tokio::sync::watch;
 
-use crate::ticks::{Millis, now, sleep_until};
+use crate::uptime::{Millis, now, sleep_until};
 
 /// Why a term is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

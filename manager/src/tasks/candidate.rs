@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::stops::Stops;
 use crate::leadership::{EndReason, LeadershipTerm};
-use crate::ticks::{Millis, millis, now};
+use crate::uptime::{Millis, millis, now};
 
 const ROLE: &str = "manager";
 /// How long an orderly stop waits for the database to hear that the leadership is free.

@@ -87,7 +87,7 @@ impl Work for DataServiceUpkeep {
     }
 }
 
-/// What the data service was told last, and when.
+/// The last message to the data service, and its time.
 struct LastAnnouncement<T>(Option<(T, Instant)>);
 
 impl<T> Default for LastAnnouncement<T> {

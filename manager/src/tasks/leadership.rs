@@ -10,7 +10,7 @@ use super::Candidate;
 use super::stops::Stops;
 use crate::core::Cluster;
 use crate::leadership::{EndReason, Leadership, LeadershipTerm};
-use crate::{Peers, Shared, ticks};
+use crate::{Peers, Shared, uptime};
 
 /// How long a new leader may take to read the stored state.
 const LOAD_WITHIN: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ impl Shared {
         };
         let mut settings = self.settings.cluster.clone();
         settings.takeover_ms += term.overlap_ms();
-        let cluster = Cluster::new(settings, term.epoch(), nodes, placements, ticks::now());
+        let cluster = Cluster::new(settings, term.epoch(), nodes, placements, uptime::now());
         let leadership = Arc::new(Leadership::new(Arc::clone(term), cluster));
         self.leadership.send_replace(Some(Arc::clone(&leadership)));
         term.ended().await;

@@ -17,7 +17,7 @@ use super::LeaderWork;
 use crate::core::Step;
 use crate::leadership::{EndReason, Leadership};
 use crate::storage::rows_of;
-use crate::ticks::{Millis, now};
+use crate::uptime::{Millis, now};
 use crate::{Peers, Shared};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

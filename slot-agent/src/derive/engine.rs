@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// The time has come to look at a formula although nothing has changed.
-    pub fn tick(&mut self, key: u64) {
+    pub fn fall_due(&mut self, key: u64) {
         if let Some(entry) = self.formulas.get_mut(&key) {
             entry.due = Due::All;
         }

@@ -54,7 +54,7 @@ enum Message {
         valid_for: i64,
         sink: Arc<dyn Sink>,
     },
-    Tick {
+    FallDue {
         key: u64,
     },
     Remove {
@@ -92,8 +92,8 @@ impl Derive {
     }
 
     /// Time has passed, which may be enough to change what it gives.
-    pub async fn tick(&self, key: u64) {
-        let _ = self.messages.send(Message::Tick { key }).await;
+    pub async fn fall_due(&self, key: u64) {
+        let _ = self.messages.send(Message::FallDue { key }).await;
     }
 
     /// When this returns nothing of it is handed over any more.
@@ -203,8 +203,8 @@ impl Task {
                 self.engine.put(key, *formula, valid_for);
                 self.sinks.insert(key, sink);
             }
-            Message::Tick { key } => {
-                self.engine.tick(key);
+            Message::FallDue { key } => {
+                self.engine.fall_due(key);
                 settled = true;
             }
             Message::Remove { key, done } => {
@@ -224,7 +224,7 @@ impl Task {
             },
             Message::Refused { reason, .. } => {
                 tracing::error!(%reason, "what formulas read cannot be watched");
-                // Tried again when something is put or ticks.
+                // Tried again when something is put or falls due.
                 self.watched = WatchedInputs::default();
             }
             Message::Recalled { input, part, past } => self.engine.recall(&input, &part, past),

@@ -165,7 +165,7 @@ fn nothing_is_computed_from_what_is_not_fresh_unless_that_is_looked_at() {
     bench.tell("x", "n1", json!(8));
     assert_eq!(bench.values(), ["1 n1 8", "2 n1 8"]);
     bench.at(211.5);
-    bench.engine.tick(1);
+    bench.engine.fall_due(1);
     assert_eq!(bench.round()[0].1.failures.len(), 1);
 }
 

@@ -49,7 +49,7 @@ pub async fn formula(
     loop {
         tokio::select! {
             () = shared.ends().requested() => break,
-            () = shared.ask.notified() => context.derive.tick(key.0).await,
+            () = shared.ask.notified() => context.derive.fall_due(key.0).await,
         }
     }
     context.derive.remove(key.0).await;

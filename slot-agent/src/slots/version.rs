@@ -164,7 +164,7 @@ pub struct Version {
     pub running: bool,
     /// Runs without a good one among them, counted from the last good one.
     pub failing: u64,
-    /// Ticks that it still leaves out, because it failed so often.
+    /// Due times that it still leaves out, because it failed so often.
     pub breaks: u64,
     pub last_error: Option<String>,
 }
@@ -174,8 +174,8 @@ impl Version {
         self.shared.registered.version
     }
 
-    /// True if it leaves out a tick. A version on trial that fails holds the slot while it runs, and the one that
-    /// serves needs its time: so it is tried less and less often, down to every 32nd tick.
+    /// True if it leaves out a due time. A version on trial that fails holds the slot while it runs, and the one that
+    /// serves needs its time: so it is tried less and less often, down to every 32nd due time.
     pub fn takes_a_break(&mut self) -> bool {
         if self.breaks > 0 {
             self.breaks -= 1;

@@ -1,7 +1,7 @@
-//! When the next tick of a plan is: arithmetic, without state.
+//! The next due time of a plan: arithmetic, without state.
 //!
-//! A tick lies on the clock that its plan goes by: staggered intervals and gaps on the monotonic one, where
-//! nobody can set it, aligned intervals and crontabs on the wall clock. All ticks of an interval are points of
+//! A due time lies on the clock that its plan goes by: staggered intervals and gaps on the monotonic one, where
+//! nobody can set it, aligned intervals and crontabs on the wall clock. All due times of an interval are points of
 //! one grid, so no lateness adds up. A run that the grid did not cause (the first one) moves the grid no more
 //! than a late one does; the points less than half an interval after it are left out.
 
@@ -52,25 +52,25 @@ pub struct Plan {
     pub takes_turn: bool,
 }
 
-/// A tick on the clock that it belongs to.
+/// A due time, on the clock that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tick {
+pub(super) enum DueTime {
     Mono(u64),
     Wall(i64),
 }
 
-impl Tick {
+impl DueTime {
     /// When it falls due by the monotonic clock, as the wall clock goes now.
     pub(super) fn due(self, now: Now) -> u64 {
         match self {
-            Tick::Mono(at) => at,
-            Tick::Wall(at) => now.mono_at(at),
+            DueTime::Mono(at) => at,
+            DueTime::Wall(at) => now.mono_at(at),
         }
     }
 }
 
 impl Plan {
-    /// True if its ticks move when the wall clock is set.
+    /// True if its due times move when the wall clock is set.
     pub(super) fn is_on_wall_clock(&self) -> bool {
         match self.cadence {
             Cadence::Every { .. } => self.phase == Phase::Aligned,
@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// True if both have the same ticks.
+    /// True if both have the same due times.
     pub(super) fn keeps_pace_of(&self, other: &Plan) -> bool {
         let is_grid = matches!(self.cadence, Cadence::Every { .. });
         self.cadence == other.cadence && (!is_grid || self.phase == other.phase)
@@ -87,23 +87,23 @@ impl Plan {
 
     /// The first point of the grid that is at least half an interval after `anchor_us` and not before
     /// `floor_us`; none if it has no grid. Both are of the monotonic clock, and may be past.
-    pub(super) fn grid_tick(&self, anchor_us: u64, floor_us: u64, now: Now) -> Option<Tick> {
+    pub(super) fn grid_time(&self, anchor_us: u64, floor_us: u64, now: Now) -> Option<DueTime> {
         let least = anchor_us.saturating_add(self.interval()?.div_ceil(2));
-        self.grid_tick_from(least.max(floor_us), now)
+        self.grid_time_from(least.max(floor_us), now)
     }
 
-    fn grid_tick_from(&self, least_us: u64, now: Now) -> Option<Tick> {
+    fn grid_time_from(&self, least_us: u64, now: Now) -> Option<DueTime> {
         let interval = self.interval()?;
         Some(match self.phase {
             Phase::Staggered { hash } => {
                 let offset = hash % interval;
                 let steps = least_us.saturating_sub(offset).div_ceil(interval);
-                Tick::Mono(steps.saturating_mul(interval).saturating_add(offset))
+                DueTime::Mono(steps.saturating_mul(interval).saturating_add(offset))
             }
             Phase::Aligned => {
                 let (least, interval) = (now.wall_at(least_us), interval as i64);
                 let past = least.rem_euclid(interval);
-                Tick::Wall(if past == 0 { least } else { least.saturating_add(interval - past) })
+                DueTime::Wall(if past == 0 { least } else { least.saturating_add(interval - past) })
             }
         })
     }
@@ -114,37 +114,37 @@ impl Plan {
     }
 
     /// The first time of its calendar after an instant of the wall clock; none if it has no calendar.
-    pub(super) fn calendar_tick(&self, after_wall_us: i64) -> Option<Tick> {
+    pub(super) fn calendar_time(&self, after_wall_us: i64) -> Option<DueTime> {
         let Cadence::Cron(expr) = &self.cadence else { return None };
-        next_fire(expr, after_wall_us).map(Tick::Wall)
+        next_fire(expr, after_wall_us).map(DueTime::Wall)
     }
 
-    /// How many ticks, from `next` on, lie before the instant, and which one is the first that does not.
-    pub(super) fn skip(&self, next: Tick, instant: Now) -> (u64, Option<Tick>) {
+    /// How many due times, from `next` on, lie before the instant, and which one is the first that does not.
+    pub(super) fn skip(&self, next: DueTime, instant: Now) -> (u64, Option<DueTime>) {
         match (self.interval(), next) {
-            (Some(interval), Tick::Mono(at)) => {
+            (Some(interval), DueTime::Mono(at)) => {
                 let count = instant.mono_us.saturating_sub(at).div_ceil(interval);
-                (count, Some(Tick::Mono(at.saturating_add(count.saturating_mul(interval)))))
+                (count, Some(DueTime::Mono(at.saturating_add(count.saturating_mul(interval)))))
             }
-            (Some(interval), Tick::Wall(at)) => {
+            (Some(interval), DueTime::Wall(at)) => {
                 let behind = u64::try_from(instant.wall_us.saturating_sub(at)).unwrap_or(0);
                 let count = behind.div_ceil(interval);
-                (count, Some(Tick::Wall(at.saturating_add_unsigned(count.saturating_mul(interval)))))
+                (count, Some(DueTime::Wall(at.saturating_add_unsigned(count.saturating_mul(interval)))))
             }
-            (None, Tick::Wall(at)) => self.skip_calendar(at, instant.wall_us),
-            (None, Tick::Mono(_)) => (0, Some(next)),
+            (None, DueTime::Wall(at)) => self.skip_calendar(at, instant.wall_us),
+            (None, DueTime::Mono(_)) => (0, Some(next)),
         }
     }
 
-    fn skip_calendar(&self, first: i64, wall_us: i64) -> (u64, Option<Tick>) {
-        let mut next = Some(Tick::Wall(first));
+    fn skip_calendar(&self, first: i64, wall_us: i64) -> (u64, Option<DueTime>) {
+        let mut next = Some(DueTime::Wall(first));
         let mut count = 0;
-        while let Some(Tick::Wall(at)) = next
+        while let Some(DueTime::Wall(at)) = next
             && at < wall_us
         {
             count += 1;
             let after = if count < MAX_CRON_COUNT { at } else { wall_us.saturating_sub(1) };
-            next = self.calendar_tick(after);
+            next = self.calendar_time(after);
         }
         (count, next)
     }

@@ -4,7 +4,7 @@
 //! remembers how far it stood from the monotonic one, and how far it has ever got, so that a step can be told
 //! from the passing of time and a small step back from a correction that must be believed.
 
-/// How far the wall clock may drift from the monotonic one before ticks on it are computed again.
+/// How far the wall clock may drift from the monotonic one before due times on it are computed again.
 const TOLERATED_DRIFT_US: i64 = 100_000;
 /// Up to this far behind what it has shown before, the wall clock is taken to catch up; beyond it was wrong
 /// before.

@@ -1,9 +1,9 @@
-//! One slot of a timetable: what it is doing, its next tick, and its counts.
+//! One slot of a timetable: what it is doing, its next due time, and its counts.
 //!
-//! A slot knows nothing of the others: whether it is its turn is for `turns` to say. Ticks that pass while it
+//! A slot knows nothing of the others: whether it is its turn is for `turns` to say. Due times that pass while it
 //! waits or runs are counted when it is next touched, not when they pass, so a slot that hangs costs nothing.
 
-use super::cadence::{Cadence, Phase, Plan, Tick};
+use super::cadence::{Cadence, DueTime, Phase, Plan};
 use super::clock::{Now, Step};
 use super::turns::{LONG_US, Lane, Place};
 use super::view::{Key, State, View};
@@ -16,9 +16,9 @@ pub(super) struct Slot {
     anchor_us: u64,
     /// When its last run ended.
     ended_us: u64,
-    /// The next tick: of an idle slot the one that it will run for, else the first that is neither run for nor
+    /// The next due time: of an idle slot the one that it will run for, else the first that is neither run for nor
     /// counted yet. None for a gap that has not begun, and for a calendar that has ended.
-    next: Option<Tick>,
+    next: Option<DueTime>,
     /// The next step when the run ends.
     then: NextStep,
     /// The number of its last start among all starts.
@@ -70,7 +70,7 @@ impl Slot {
             runs: 0,
         };
         if slot.plan.waits_for_calendar() {
-            slot.next = slot.plan.calendar_tick(now.wall_us);
+            slot.next = slot.plan.calendar_time(now.wall_us);
             slot.set_timer(now);
         } else {
             slot.become_due(now);
@@ -106,26 +106,26 @@ impl Slot {
         (self.stage == Stage::Running).then_some(self.anchor_us)
     }
 
-    /// Its tick has come.
+    /// Its due time has come.
     pub(super) fn fall_due(&mut self, now: Now) {
         let Stage::Idle { due_us: Some(due) } = self.stage else { return };
         self.stage = Stage::Waiting;
         self.anchor_us = due;
         self.next = match (&self.plan.cadence, self.next) {
-            (Cadence::Every { .. }, _) => self.plan.grid_tick(due, due, now),
-            (Cadence::Cron(_), Some(Tick::Wall(at))) => self.plan.calendar_tick(at),
+            (Cadence::Every { .. }, _) => self.plan.grid_time(due, due, now),
+            (Cadence::Cron(_), Some(DueTime::Wall(at))) => self.plan.calendar_time(at),
             _ => None,
         };
     }
 
-    /// Is due now, tick or no tick.
+    /// Is due now, whatever its due times are.
     fn become_due(&mut self, now: Now) {
         self.stage = Stage::Waiting;
         self.anchor_us = now.mono_us;
         self.next = match self.plan.cadence {
-            Cadence::Every { .. } => self.plan.grid_tick(now.mono_us, now.mono_us, now),
+            Cadence::Every { .. } => self.plan.grid_time(now.mono_us, now.mono_us, now),
             Cadence::Gap { .. } => None,
-            Cadence::Cron(_) => self.next.or_else(|| self.plan.calendar_tick(now.wall_us)),
+            Cadence::Cron(_) => self.next.or_else(|| self.plan.calendar_time(now.wall_us)),
         };
     }
 
@@ -140,7 +140,7 @@ impl Slot {
 
     /// It is its turn.
     pub(super) fn begin(&mut self, now: Now, number: u64) {
-        // A tick of this very instant comes while it still waits.
+        // A due time of this very instant comes while it still waits.
         self.count_before(Now {
             mono_us: now.mono_us.saturating_add(1),
             wall_us: now.wall_us.saturating_add(1),
@@ -150,11 +150,11 @@ impl Slot {
         self.stage = Stage::Running;
         self.anchor_us = now.mono_us;
         if self.plan.phase == Phase::Aligned
-            && let (Some(Tick::Wall(next)), Some(Tick::Wall(far_enough))) =
-                (self.next, self.plan.grid_tick(now.mono_us, now.mono_us, now))
+            && let (Some(DueTime::Wall(next)), Some(DueTime::Wall(far_enough))) =
+                (self.next, self.plan.grid_time(now.mono_us, now.mono_us, now))
         {
             // It started late. A point of the grid so soon after is left out.
-            self.next = Some(Tick::Wall(next.max(far_enough)));
+            self.next = Some(DueTime::Wall(next.max(far_enough)));
         }
         if !self.plan.takes_turn {
             self.go_idle(now);
@@ -182,13 +182,13 @@ impl Slot {
     fn go_idle(&mut self, now: Now) {
         self.ended_us = now.mono_us;
         if let Cadence::Gap { gap_us } = self.plan.cadence {
-            self.next = Some(Tick::Mono(now.mono_us.saturating_add(gap_us)));
+            self.next = Some(DueTime::Mono(now.mono_us.saturating_add(gap_us)));
         }
         self.set_timer(now);
     }
 
     fn set_timer(&mut self, now: Now) {
-        let due = self.next.map(|tick| tick.due(now).max(now.mono_us));
+        let due = self.next.map(|time| time.due(now).max(now.mono_us));
         self.stage = Stage::Idle { due_us: due };
     }
 
@@ -213,12 +213,12 @@ impl Slot {
         let had_calendar = matches!(self.plan.cadence, Cadence::Cron(_));
         self.plan = plan;
         self.next = match self.plan.cadence {
-            Cadence::Every { .. } => self.plan.grid_tick(self.anchor_us, now.mono_us, now),
+            Cadence::Every { .. } => self.plan.grid_time(self.anchor_us, now.mono_us, now),
             Cadence::Gap { gap_us } => {
-                self.is_idle().then(|| Tick::Mono(self.ended_us.saturating_add(gap_us)))
+                self.is_idle().then(|| DueTime::Mono(self.ended_us.saturating_add(gap_us)))
             }
-            Cadence::Cron(_) if had_calendar => self.plan.calendar_tick(latest_wall_us),
-            Cadence::Cron(_) => self.plan.calendar_tick(now.wall_us),
+            Cadence::Cron(_) if had_calendar => self.plan.calendar_time(latest_wall_us),
+            Cadence::Cron(_) => self.plan.calendar_time(now.wall_us),
         };
         if self.is_idle() {
             self.set_timer(now);
@@ -241,12 +241,13 @@ impl Slot {
         self.count_before(step.before);
         match self.plan.cadence {
             Cadence::Every { .. } => {
-                // Ticks that an idle slot was stepped over count as come; a slot that waits or runs has enough to do.
+                // Due times that an idle slot was stepped over count as come; a slot that waits or runs has enough to
+                // do.
                 let from_wall_us =
                     if self.is_idle() { step.before.wall_us.min(now.wall_us) } else { now.wall_us };
-                self.next = self.plan.grid_tick(self.anchor_us, now.mono_at(from_wall_us), now);
+                self.next = self.plan.grid_time(self.anchor_us, now.mono_at(from_wall_us), now);
             }
-            Cadence::Cron(_) if step.is_new_truth => self.next = self.plan.calendar_tick(now.wall_us),
+            Cadence::Cron(_) if step.is_new_truth => self.next = self.plan.calendar_time(now.wall_us),
             Cadence::Cron(_) | Cadence::Gap { .. } => {}
         }
         if self.is_idle() {
@@ -254,14 +255,14 @@ impl Slot {
         }
     }
 
-    /// Counts the ticks that passed before the instant while it waited or ran.
+    /// Counts the due times that passed before the instant while it waited or ran.
     fn count_before(&mut self, instant: Now) {
         let (count, next) = self.passed_before(instant);
         self.overruns = self.overruns.saturating_add(count);
         self.next = next;
     }
 
-    fn passed_before(&self, instant: Now) -> (u64, Option<Tick>) {
+    fn passed_before(&self, instant: Now) -> (u64, Option<DueTime>) {
         match self.next {
             Some(next) if !self.is_idle() => self.plan.skip(next, instant),
             next => (0, next),

@@ -43,7 +43,7 @@ impl Timetable {
     }
 
     /// Adds a slot, whose first run is due as its plan says, or gives it another plan, which counts at once: no run is
-    /// lost or doubled, and an unchanged cadence keeps its next tick.
+    /// lost or doubled, and an unchanged cadence keeps its next due time.
     pub fn put(&mut self, key: Key, plan: Plan, now: Now) {
         self.look(now);
         let latest_wall_us = self.wall_clock.latest(now);

@@ -24,7 +24,7 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     pub state: State,
-    /// Ticks that were skipped, because the slot still ran or waited or because nobody looked at the clock.
+    /// Due times that were skipped, because the slot still ran or waited or because nobody looked at the clock.
     pub overruns: u64,
     pub runs: u64,
 }

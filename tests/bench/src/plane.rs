@@ -167,7 +167,7 @@ impl Beat {
         Ok(runs)
     }
 
-    /// Ticks that passed while a slot still ran or waited.
+    /// Due times that passed while a slot still ran or waited.
     pub fn overruns(&self) -> u64 {
         self.instances.iter().map(|instance| instance.status.overruns).sum()
     }

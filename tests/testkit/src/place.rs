@@ -88,7 +88,7 @@ impl Place {
         })
     }
 
-    /// Must not run twice in the cluster; a run a tick, which says for the node `everyone` where it ran.
+    /// Must not run twice in the cluster; a run at each due time, which says for the node `everyone` where it ran.
     pub fn single_for_everyone(&self, name: &str) -> Value {
         let mark = self.mark_of(name);
         json!({

@@ -79,7 +79,7 @@ fn after_a_stop_of_the_process_there_is_one_run_and_no_burst() {
     bench.stop_for(10_250 * MS);
     bench.pass(S);
     for key in [1, 2, 3, 5] {
-        // The ticks at 2 to 11 s: one run, nine skipped. An aligned one keeps its distance also from a late
+        // The due times at 2 to 11 s: one run, nine skipped. An aligned one keeps its distance also from a late
         // start.
         assert_eq!((key, bench.starts(key)), (key, vec![0, S, 11_250_001, 12 * S]));
         assert_eq!((key, bench.counts(key)), (key, (4, 9)));

@@ -52,7 +52,7 @@ fn aligned_slots_follow_the_wall_clock_through_any_step() {
         assert_eq!(after_noon(&bench, 1), expected, "step {step}");
         assert_eq!(bench.view(1).overruns, 0);
     };
-    // It is 25 s now. Forth within the interval, over one tick, over many.
+    // It is 25 s now. Forth within the interval, over one due time, over many.
     check(3_000_000, &[30.0, 40.0]);
     check(4_900_000, &[30.0, 40.0]);
     // The multiple that was passed over, 30 s, is too close to the last start, which is at 26 s now.
@@ -65,7 +65,7 @@ fn aligned_slots_follow_the_wall_clock_through_any_step() {
     check(-8_000_000, &[20.0, 30.0]);
     check(-60 * MINUTE, &[-3_570.0, -3_560.0]);
     check(-60 * MINUTE + 4_000_000, &[-3_570.0, -3_560.0]);
-    // Drift, which counts from the next tick on, and just a step.
+    // Drift, which counts from the next due time on, and just a step.
     check(99_000, &[30.099, 40.0]);
     check(101_000, &[30.0, 40.0]);
 }

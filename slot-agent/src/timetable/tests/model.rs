@@ -1,5 +1,5 @@
 //! A timetable, written again without any cleverness: time goes by in steps of [`QUANTUM`], and at each of
-//! them every slot is asked whether it has a tick right there. Nothing is computed ahead, and nothing is sorted
+//! them every slot is asked whether it has a due time right there. Nothing is computed ahead, and nothing is sorted
 //! into queues.
 
 use std::collections::BTreeMap;
@@ -49,11 +49,11 @@ pub struct ModelSlot {
     /// When it fell due or last started.
     pub anchor: u64,
     ended: u64,
-    /// Points of a staggered grid before this are none of its ticks.
+    /// Points of a staggered grid before this are none of its due times.
     from: u64,
     /// Up to here the times of its calendar are dealt with.
     through: i64,
-    /// A tick of this instant that a run would make an overrun, unless the run ends right now.
+    /// A due time of this instant that a run would make an overrun, unless the run ends right now.
     tick_now: bool,
     then: Then,
     last_start: u64,

@@ -1,8 +1,8 @@
 //! How late runs start, how soon their values can be read, and what an agent takes for that.
 //!
 //! Collectors print the clock as the last thing they do; everything is on one machine and goes by one clock.
-//! A run's lateness has two halves: from its tick to its turn as the agent reports it, and from then until the
-//! program itself reads the clock. The tick of a stream's value is not reported; it is either a full second of the
+//! A run's lateness has two halves: from its due time to its turn as the agent reports it, and from then until the
+//! program itself reads the clock. The due time of a stream's value is not reported; it is either a full second of the
 //! clock, or lies on the slot's own grid, which is found from the earliest value of all.
 
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ fn hundred(bench: &mut Bench) -> anyhow::Result<()> {
     report.figure("  of its launcher", millis(launcher.own), "ms/s");
     report.figure("  of what it runs", millis(launcher.children), "ms/s");
     report.timing("from the end of a run until its value is readable", &until_readable(&seen)?);
-    report.figure("ticks that were left out", beat.overruns() as f64, "");
+    report.figure("due times that were left out", beat.overruns() as f64, "");
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn hundred(bench: &mut Bench) -> anyhow::Result<()> {
 fn thousand(bench: &mut Bench) -> anyhow::Result<()> {
     const SLOTS: usize = 1_000;
     const INTERVAL_S: u64 = 10;
-    /// The first tick of a slot is at least half an interval and at most one and a half after its first run.
+    /// The first due time of a slot is at least half an interval and at most one and a half after its first run.
     const WATCHED: Duration = Duration::from_secs(INTERVAL_S * 3 / 2);
     bench.report.part_alone("an agent with 1,000 collectors at 10 s");
     let collectors = (0..SLOTS).map(|slot| collector(slot, INTERVAL_S));
@@ -72,13 +72,13 @@ fn thousand(bench: &mut Bench) -> anyhow::Result<()> {
     let seen = bench.cores.on_load_core(|| watch(&plane.http(), WATCHED))?;
     let beat = plane.next_beat(&agent.node, now_us())?;
     beat.runs()?;
-    let (from_tick, to_turn) = starts(&beat.instances, &seen)?;
-    ensure!(from_tick.count() > 0, "of no start it is known when the program ran");
+    let (from_due, to_turn) = starts(&beat.instances, &seen)?;
+    ensure!(from_due.count() > 0, "of no start it is known when the program ran");
     let report = &mut bench.report;
-    report.timing("from a tick until the program reads the clock", &from_tick);
-    report.timing("  of which from the tick until its turn", &to_turn);
+    report.timing("from a due time until the program reads the clock", &from_due);
+    report.timing("  of which from the due time until its turn", &to_turn);
     report.timing("from the end of a run until its value is readable", &until_readable(&seen)?);
-    report.figure("ticks that were left out", beat.overruns() as f64, "");
+    report.figure("due times that were left out", beat.overruns() as f64, "");
     Ok(())
 }
 
@@ -93,8 +93,8 @@ fn streams(bench: &mut Bench, phase: &str) -> anyhow::Result<()> {
         _ => against_the_earliest(&seen),
     };
     let what = match phase {
-        "aligned" => "all at full seconds: from the tick until the value is there",
-        _ => "spread: from the tick until the value is there",
+        "aligned" => "all at full seconds: from the due time until the value is there",
+        _ => "spread: from the due time until the value is there",
     };
     bench.report.timing(what, &collected);
     bench.report.timing("  until it is readable", &readable);
@@ -146,13 +146,13 @@ fn printed_ns(value: &estimand_api::value::Value) -> anyhow::Result<i64> {
     printed.as_i64().with_context(|| format!("{} said {printed} instead of the time", value.data_name))
 }
 
-/// From the tick of each slot's last start until the program read the clock, and until its turn.
+/// From the due time of each slot's last start until the program read the clock, and until its turn.
 fn starts(instances: &[Instance], seen: &[Seen]) -> anyhow::Result<(Histogram, Histogram)> {
     let mut printed_us: HashMap<&str, Vec<i64>> = HashMap::new();
     for Seen { value, .. } in seen {
         printed_us.entry(value.data_name.as_str()).or_default().push(printed_ns(value)? / 1_000);
     }
-    let (mut from_tick, mut to_turn) = (Histogram::default(), Histogram::default());
+    let (mut from_due, mut to_turn) = (Histogram::default(), Histogram::default());
     for Instance { status, .. } in instances {
         let (Some(start), Some(waited_ms)) = (status.last_start, status.last_wait_ms) else { continue };
         let start_us = start.timestamp_micros();
@@ -161,12 +161,12 @@ fn starts(instances: &[Instance], seen: &[Seen]) -> anyhow::Result<(Histogram, H
         let Some(ran_us) = ran.next() else { continue };
         let waited = Duration::from_secs_f64(waited_ms / 1e3);
         to_turn.record(waited);
-        from_tick.record(waited + nanos(ran_us * 1_000));
+        from_due.record(waited + nanos(ran_us * 1_000));
     }
-    Ok((from_tick, to_turn))
+    Ok((from_due, to_turn))
 }
 
-/// The ticks are the full seconds of the clock.
+/// The due times are the full seconds of the clock.
 fn against_the_clock(seen: &[Seen]) -> (Histogram, Histogram) {
     let late = |at_ns: i64| nanos(at_ns % (STREAM_S * 1_000_000_000));
     histograms(seen, |seen| (late(collected_ns(seen)), late(seen.at_ns)))
@@ -187,7 +187,7 @@ fn against_the_earliest(seen: &[Seen]) -> (Histogram, Histogram) {
     })
 }
 
-/// How far it is from the nearest tick of a grid.
+/// How far it is from the nearest point of a grid.
 fn off_the_grid(tick_ns: i64, at_ns: i64) -> i64 {
     const INTERVAL_NS: i64 = STREAM_S * 1_000_000_000;
     (at_ns - tick_ns + INTERVAL_NS / 2).rem_euclid(INTERVAL_NS) - INTERVAL_NS / 2

@@ -64,7 +64,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
         parts.routes(&guard)?,
-        guard.access.policy(),
+        guard.access.admission(),
         parts.metrics.clone(),
         parts.readiness.clone(),
     );

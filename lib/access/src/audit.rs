@@ -17,7 +17,7 @@ use crate::{Access, tokens, unreachable};
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
-/// Who changed what, the newest first.
+/// The changes, each with its author; the newest first.
 #[utoipa::path(
     get,
     path = "/api/audit",
@@ -81,19 +81,19 @@ fn other(row: AuditRow) -> AuditEntry {
     entry(row.at, &row.actor, &row.kind, row.subject, row.action, detail)
 }
 
-/// `who` is a name, an address, or both with an `@` between them.
+/// `actor` is a name, an address, or both with an `@` between them.
 fn entry(
     at: i64,
-    who: &str,
+    actor: &str,
     kind: &str,
     subject: String,
     action: String,
     detail: Option<Value>,
 ) -> AuditEntry {
-    let (by, from) = match who.rsplit_once('@') {
+    let (by, from) = match actor.rsplit_once('@') {
         Some((by, from)) => (Some(by), Some(from)),
-        None if who.parse::<std::net::IpAddr>().is_ok() => (None, Some(who)),
-        None => (Some(who), None),
+        None if actor.parse::<std::net::IpAddr>().is_ok() => (None, Some(actor)),
+        None => (Some(actor), None),
     };
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let kind = kind.to_owned();

@@ -26,16 +26,16 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     )
 )]
 pub async fn create(
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_BODY_BYTES>,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
     let new = NewToken::from_map(parse_object(&body.0)?)?;
     // This comes first: without an authority that can be read, nobody could join with the token.
     let pin = (new.role == Grant::Join).then(|| access.signer()?.pin()).transpose()?;
-    let (token, row) = access.create(&new, &who.to_string()).await?;
-    tracing::info!(name = row.name, role = row.role, by = %who, "a token was made");
-    let view = shown(&access, &row)?;
+    let (token, row) = access.create(&new, &caller.to_string()).await?;
+    tracing::info!(name = row.name, role = row.role, by = %caller, "a token was made");
+    let view = view(&access, &row)?;
     let mut response = HttpResponse::Created();
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     Ok(response.json(IssuedToken { token: token.expose().to_owned(), pin, view }))
@@ -75,15 +75,15 @@ pub async fn list(access: ThinData<Access>) -> Result<HttpResponse, Failure> {
 )]
 pub async fn revoke(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
-    let which = segment(&req, "name");
-    let row = access.revoke(which, &who.to_string(), &who.name()).await?;
-    tracing::info!(name = row.name, by = %who, "a token was revoked");
-    Ok(HttpResponse::Ok().json(shown(&access, &row)?))
+    let token = segment(&req, "name");
+    let row = access.revoke(token, &caller.to_string(), &caller.name()).await?;
+    tracing::info!(name = row.name, by = %caller, "a token was revoked");
+    Ok(HttpResponse::Ok().json(view(&access, &row)?))
 }
 
-fn shown(access: &Access, row: &estimand_store::TokenRow) -> Result<TokenView, Problem> {
+fn view(access: &Access, row: &estimand_store::TokenRow) -> Result<TokenView, Problem> {
     tokens::view(row, access.0.clock.now_micros()).ok_or_else(Problem::internal)
 }

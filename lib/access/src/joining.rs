@@ -25,7 +25,7 @@ use estimand_store::TokenRow;
 use estimand_web::{Body, Failure, Principal, Role, path_node};
 
 use crate::tokens::{Credential, CredentialKind, Tokens};
-use crate::{Access, digest, policy, tokens, unreachable};
+use crate::{Access, admission, digest, tokens, unreachable};
 
 const MAX_BODY_BYTES: usize = 32 * 1024;
 
@@ -114,7 +114,7 @@ estimand_api::described!(
 )]
 pub async fn certificate(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_BODY_BYTES>,
     access: ThinData<Access>,
 ) -> Result<HttpResponse, Failure> {
@@ -125,11 +125,11 @@ pub async fn certificate(
     fields.end_body()?;
     let Some(request) = request else { return Err(Problem::internal().into()) };
     // A signature needs a credential, also where everything else is open.
-    let credential = policy::credential_of(&access.0, Role::Join, &req)?.ok_or_else(|| {
+    let credential = admission::credential_of(&access.0, Role::Join, &req)?.ok_or_else(|| {
         unauthorized("a certificate is given for a join token: `Authorization: Bearer TOKEN`")
     })?;
-    let joined = access.join(&node, &request, &credential, &who.to_string()).await?;
-    tracing::info!(%node, by = %who, "a certificate was signed");
+    let joined = access.join(&node, &request, &credential, &caller.to_string()).await?;
+    tracing::info!(%node, by = %caller, "a certificate was signed");
     let mut response = HttpResponse::Created();
     response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     Ok(response.json(joined))
@@ -163,7 +163,7 @@ impl Access {
         let key = digest::hex(&signed.certificate.key);
         let token = match credential.kind {
             CredentialKind::Token(token) if credential.grant == Grant::Join => {
-                Some(tokens.to_join_with(&token, &key, now).ok_or_else(policy::unknown_token)?)
+                Some(tokens.to_join_with(&token, &key, now).ok_or_else(admission::unknown_token)?)
             }
             CredentialKind::Certificate(own)
                 if credential.grant == Grant::Node && own != signed.certificate.key =>

@@ -1,4 +1,4 @@
-//! Access control. Tokens are kept by their digests; the policy looks each one up in memory, so that no request waits
+//! Access control. Tokens are kept by their digests; admission looks each one up in memory, so that no request waits
 //! for a database; each change is stored with its entry in the audit trail.
 //!
 //! Every service has an [`Access`] of its own on the database that they share. One that serves the registry also
@@ -6,14 +6,14 @@
 //! holder knows a token, with one exception: the operator's first token is kept in the data folder, for the users who
 //! may read that.
 //!
-//! The policy here admits a request to a route. The data service decides which nodes' values a node may write.
+//! Admission lets a request go on to a route. The data service decides which nodes' values a node may write.
 
+mod admission;
 mod audit;
 mod digest;
 mod http;
 mod joining;
 mod operator_token;
-mod policy;
 mod tokens;
 
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
 use estimand_runtime::{Clock, Next, PartReady, Readiness, Rounds, Tasks, Work};
 use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
-use estimand_web::{LabelGrant, Policy, Role, Routes, ServedPart};
+use estimand_web::{Admission, LabelGrant, Role, Routes, ServedPart};
 use tokio::sync::watch;
 
+pub use admission::Openness;
 pub use joining::Signer;
-pub use policy::Openness;
 use tokens::{Credential, CredentialKind, Tokens};
 
 /// The time between two looks for changes by other services.
@@ -122,8 +122,8 @@ impl Access {
     }
 
     /// Decides about every request.
-    pub fn policy(&self) -> Arc<dyn Policy> {
-        Arc::new(policy::TokenPolicy::new(self.clone()))
+    pub fn admission(&self) -> Arc<dyn Admission> {
+        Arc::new(admission::TokenAdmission::new(self.clone()))
     }
 
     /// The part that makes, lists and revokes tokens.
@@ -193,15 +193,15 @@ impl Access {
         Ok((token, row))
     }
 
-    async fn revoke(&self, which: &str, by: &str, own_name: &str) -> Result<TokenRow, Problem> {
+    async fn revoke(&self, name_or_id: &str, by: &str, own_name: &str) -> Result<TokenRow, Problem> {
         let _turn = self.0.turn.lock().await;
         self.load().await.map_err(|error| unreachable(&error))?;
         let now = self.0.clock.now_micros();
         let tokens = self.0.tokens.load_full();
-        let key = which.strip_prefix(KEY_DIGEST).and_then(digest::from_hex);
+        let key = name_or_id.strip_prefix(KEY_DIGEST).and_then(digest::from_hex);
         let row = match key {
             Some(key) => tokens.revoked_key(&key, by, now),
-            None => tokens.revoked(which, own_name, now)?,
+            None => tokens.revoked(name_or_id, own_name, now)?,
         };
         self.store(vec![(row.clone(), "revoked")], by).await.map_err(|error| unreachable(&error))?;
         Ok(row)

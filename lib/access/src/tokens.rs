@@ -34,7 +34,7 @@ pub struct Credential {
     pub expires_at: Option<i64>,
     /// A join token that a node has joined with.
     pub is_used: bool,
-    /// What it says of the labels of its node.
+    /// The labels of its node.
     pub labels: LabelGrant,
 }
 
@@ -151,8 +151,8 @@ impl Tokens {
         }
     }
 
-    pub fn live(&self, which: &str, now: i64) -> Option<&TokenRow> {
-        let named = |row: &&TokenRow| row.name == which || row.id == which;
+    pub fn live(&self, name_or_id: &str, now: i64) -> Option<&TokenRow> {
+        let named = |row: &&TokenRow| row.name == name_or_id || row.id == name_or_id;
         self.rows().iter().filter(named).find(|row| state(row, now) == TokenState::Live)
     }
 
@@ -185,8 +185,8 @@ impl Tokens {
     }
 
     /// The row of a token as it is when it is revoked. A token cannot revoke itself.
-    pub fn revoked(&self, which: &str, own_name: &str, now: i64) -> Result<TokenRow, Problem> {
-        let row = self.live(which, now).ok_or_else(|| no_such_token(which))?;
+    pub fn revoked(&self, name_or_id: &str, own_name: &str, now: i64) -> Result<TokenRow, Problem> {
+        let row = self.live(name_or_id, now).ok_or_else(|| no_such_token(name_or_id))?;
         if row.name == own_name {
             let detail =
                 "a token does not revoke itself: make another one with the role operate, and use that";

@@ -41,13 +41,6 @@ pub enum LabelSource {
     Operator,
 }
 
-impl LabelSource {
-    /// True if the node cannot say otherwise.
-    pub fn is_bound(self) -> bool {
-        matches!(self, LabelSource::Credential | LabelSource::Operator)
-    }
-}
-
 /// Changes to the labels that operators have set on a node: a value sets one, none takes one away.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelChanges(pub BTreeMap<String, Option<String>>);

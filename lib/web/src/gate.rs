@@ -1,6 +1,6 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
-//! In: the policy, a check that a route without query parameters is given none, and a place among the requests in
+//! In: admission, a check that a route without query parameters is given none, and a place among the requests in
 //! flight. Back: errors take their final shape, the request's name goes into the headers, the outcome is counted and
 //! logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
 //! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
@@ -19,11 +19,11 @@ use estimand_runtime::panic_text;
 use futures_util::FutureExt;
 
 use crate::access_log;
+use crate::admission::Admission;
 use crate::browser;
 use crate::busy_body;
 use crate::failure::{self, Failure};
 use crate::log_text::logged;
-use crate::policy::Policy;
 use crate::query::Query;
 use crate::request_id;
 use crate::response_budget;
@@ -35,7 +35,7 @@ use crate::route_figures::WorkerFigures;
 pub(crate) struct Gate {
     role: Role,
     /// None where there is nothing to protect: unknown paths and methods.
-    policy: Option<Arc<dyn Policy>>,
+    admission: Option<Arc<dyn Admission>>,
     /// The route declares query parameters; any other rejects a query.
     takes_query: bool,
     figures: Arc<WorkerFigures>,
@@ -46,15 +46,15 @@ impl Gate {
     pub(crate) fn new(
         role: Role,
         takes_query: bool,
-        policy: Arc<dyn Policy>,
+        admission: Arc<dyn Admission>,
         figures: Arc<WorkerFigures>,
     ) -> Self {
-        Gate { role, policy: Some(policy), takes_query, figures }
+        Gate { role, admission: Some(admission), takes_query, figures }
     }
 
     /// The gate of unknown paths and methods.
     pub(crate) fn unrouted(figures: Arc<WorkerFigures>) -> Self {
-        Gate { role: Role::Open, policy: None, takes_query: true, figures }
+        Gate { role: Role::Open, admission: None, takes_query: true, figures }
     }
 
     async fn pass<F, Args>(&self, handler: &F, request: ServiceRequest) -> ServiceResponse
@@ -69,8 +69,10 @@ impl Gate {
         let (response, principal) = match self.admit(&req) {
             Ok(principal) => {
                 let answering = answer(handler, &req, payload);
-                let response = match &self.policy {
-                    Some(policy) => revocation::until_revoked(answering, &**policy, self.role, &req).await,
+                let response = match &self.admission {
+                    Some(admission) => {
+                        revocation::until_revoked(answering, &**admission, self.role, &req).await
+                    }
                     None => answering.await,
                 };
                 (response, principal)
@@ -85,9 +87,9 @@ impl Gate {
     }
 
     fn admit(&self, req: &HttpRequest) -> Result<Option<Principal>, Problem> {
-        let Some(policy) = &self.policy else { return Ok(None) };
+        let Some(admission) = &self.admission else { return Ok(None) };
         browser::check_origin(req)?;
-        let principal = policy.check(self.role, req)?;
+        let principal = admission.check(self.role, req)?;
         if !self.takes_query {
             Query::parse(req.query_string(), &[])?;
         }

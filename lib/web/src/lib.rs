@@ -13,6 +13,7 @@
 #![allow(clippy::result_large_err)]
 
 mod access_log;
+mod admission;
 pub mod body;
 mod body_budget;
 mod browser;
@@ -24,7 +25,6 @@ mod gate;
 mod log_text;
 mod openapi;
 mod path;
-mod policy;
 pub mod query;
 pub mod request_id;
 mod response_budget;
@@ -37,12 +37,12 @@ mod served_part;
 pub mod server;
 pub mod site;
 
+pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
 pub use browser::host_of;
 pub use builtin::exposition;
 pub use failure::Failure;
 pub use path::{path_name, path_node, segment};
-pub use policy::{OpenPolicy, Policy, Revocation};
 pub use query::Query;
 pub use response_budget::{ResponseBudget, ResponseReservation, Slices};
 pub use role::{LabelGrant, Principal, Role};

@@ -1,7 +1,7 @@
 //! A long-running response (an endless stream, a read that waits) ends when the caller's token is revoked or expires.
 //!
 //! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for,
-//! and each stream, listens to the policy as long as it lasts. Only GETs are cut off: the outcome of a change that is
+//! and each stream, listens to admission as long as it lasts. Only GETs are cut off: the outcome of a change that is
 //! under way would be unknown.
 
 use std::pin::{Pin, pin};
@@ -14,15 +14,15 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
+use crate::admission::{Admission, Revocation};
 use crate::failure::Failure;
 use crate::log_text::logged;
-use crate::policy::{Policy, Revocation};
 use crate::role::Role;
 
 /// The response to an admitted request, for as long as it would be admitted.
 pub(crate) async fn until_revoked(
     answering: impl Future<Output = HttpResponse>,
-    policy: &dyn Policy,
+    admission: &dyn Admission,
     role: Role,
     req: &HttpRequest,
 ) -> HttpResponse {
@@ -32,14 +32,14 @@ pub(crate) async fn until_revoked(
     let mut answering = pin!(answering);
     let response = match futures_util::poll!(answering.as_mut()) {
         Poll::Ready(response) => response,
-        Poll::Pending => match select(answering, policy.revocation(role, req)).await {
+        Poll::Pending => match select(answering, admission.revocation(role, req)).await {
             Either::Left((response, _)) => response,
             Either::Right((problem, _)) => return HttpResponse::from_error(Failure::from(problem)),
         },
     };
     match response.body().size() {
         BodySize::Stream => response.map_body(|_, body| {
-            let (revocation, path) = (policy.revocation(role, req), req.path().to_owned());
+            let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
             BoxBody::new(RevocableBody { body, revocation, path })
         }),
         _ => response,

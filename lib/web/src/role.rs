@@ -75,7 +75,7 @@ pub struct Principal {
     is_agent: bool,
 }
 
-/// What a credential says of the labels of its node.
+/// The statement of a credential about the labels of its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LabelGrant {
     /// These and no others are bound to the node.

@@ -1,5 +1,5 @@
 //! The content of one address: a service's routes, those that every service has, and the answers to everything
-//! else, wired to one policy, one set of figures and one readiness.
+//! else, wired to one admission, one set of figures and one readiness.
 //!
 //! A path is tried as documented first and with a slash at its end after all of those, so that accepting the
 //! slash costs the ordinary spelling nothing. An unknown path is a 404, a known path with another method a
@@ -17,18 +17,18 @@ use estimand_api::problem::{Problem, kind};
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Metrics, Readiness};
 
+use crate::admission::Admission;
 use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
 use crate::failure::Failure;
 use crate::gate::{self, Gate};
-use crate::policy::Policy;
 use crate::response_budget::ResponseBudget;
 use crate::route_figures::{self, RouteFigures};
 use crate::routes::{Entry, Routes, Share};
 
 /// Everything that answers under one address. Shared by all workers.
 pub struct Site {
-    policy: Arc<dyn Policy>,
+    admission: Arc<dyn Admission>,
     metrics: Metrics,
     readiness: Readiness,
     shares: Vec<Share>,
@@ -51,7 +51,12 @@ impl fmt::Debug for Site {
 }
 
 impl Site {
-    pub fn new(routes: Routes, policy: Arc<dyn Policy>, metrics: Metrics, readiness: Readiness) -> Arc<Self> {
+    pub fn new(
+        routes: Routes,
+        admission: Arc<dyn Admission>,
+        metrics: Metrics,
+        readiness: Readiness,
+    ) -> Arc<Self> {
         let service = routes.service();
         let description = Description(Bytes::from(routes.openapi_json()));
         let routes = routes
@@ -66,7 +71,7 @@ impl Site {
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);
         let figures: Vec<_> = routed.chain([&unrouted]).map(Arc::clone).collect();
         metrics.source(Box::new(move |text| route_figures::write(&mut Exposition::new(text), &figures)));
-        Arc::new(Site { policy, metrics, readiness, shares: routes.shares, paths, unrouted })
+        Arc::new(Site { admission, metrics, readiness, shares: routes.shares, paths, unrouted })
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -100,7 +105,7 @@ impl Site {
             Rc::new(Gate::new(
                 entry.role,
                 entry.takes_query(),
-                Arc::clone(&self.policy),
+                Arc::clone(&self.admission),
                 figures.for_worker(),
             ))
         };

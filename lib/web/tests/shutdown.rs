@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use estimand_runtime::Metrics;
 use estimand_runtime::Readiness;
 use estimand_web::server::ServerError;
-use estimand_web::{OpenPolicy, Routes, Server, ServerOptions, Site};
+use estimand_web::{OpenAdmission, Routes, Server, ServerOptions, Site};
 use support::{Running, read_to_end, read_until};
 use tokio::io::AsyncWriteExt;
 
@@ -78,8 +78,8 @@ async fn a_task_that_does_not_listen_is_named() {
 #[tokio::test]
 async fn an_address_that_others_can_reach_needs_to_be_asked_for() {
     let site = || {
-        let policy = Arc::new(OpenPolicy);
-        Site::new(Routes::new("test"), policy, Metrics::new(), Readiness::new())
+        let admission = Arc::new(OpenAdmission);
+        Site::new(Routes::new("test"), admission, Metrics::new(), Readiness::new())
     };
     let mut options = ServerOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)));
     let error = Server::bind(&options, site()).unwrap_err();

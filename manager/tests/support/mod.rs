@@ -19,7 +19,7 @@ use estimand_runtime::{Readiness, Stop, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
 use estimand_web::server::ServerError;
-use estimand_web::{OpenPolicy, Routes, ServedPart, Server, ServerOptions, Site};
+use estimand_web::{OpenAdmission, Routes, ServedPart, Server, ServerOptions, Site};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -50,7 +50,7 @@ impl Serving {
         let (trigger, stop) = stop::pair();
         let (tasks, readiness) = (Tasks::new(), Readiness::new());
         let routes = make(&tasks, &readiness, stop.clone());
-        let site = Site::new(routes, Arc::new(OpenPolicy), Metrics::new(), readiness);
+        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
         let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
         let server = Server::bind(&options, site).unwrap();
         let address = server.address();

@@ -18,7 +18,7 @@ use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_testkit::http::{Http, Response};
 use estimand_testkit::wait;
 use estimand_web::server::ServerError;
-use estimand_web::{Body, OpenPolicy, Role, Routes, ServedPart, Server, ServerOptions, Site};
+use estimand_web::{Body, OpenAdmission, Role, Routes, ServedPart, Server, ServerOptions, Site};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -49,7 +49,7 @@ impl Serving {
         let (trigger, stop) = stop::pair();
         let tasks = Tasks::new();
         let routes = make(&tasks, &readiness);
-        let site = Site::new(routes, Arc::new(OpenPolicy), Metrics::new(), readiness);
+        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
         let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
         let server = Server::bind(&options, site).unwrap();
         let address = server.address();

@@ -15,7 +15,9 @@ use estimand_runtime::Metrics;
 use estimand_runtime::stop::{self, StopTrigger};
 use estimand_runtime::{Readiness, Stop, Tasks};
 use estimand_web::server::ServerError;
-use estimand_web::{Body, Failure, OpenPolicy, Principal, Query, Role, Routes, Server, ServerOptions, Site};
+use estimand_web::{
+    Body, Failure, OpenAdmission, Principal, Query, Role, Routes, Server, ServerOptions, Site,
+};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -100,7 +102,8 @@ impl Running {
     pub fn start() -> Self {
         let (trigger, stop) = stop::pair();
         let (readiness, tasks) = (Readiness::new(), Tasks::new());
-        let site = Site::new(routes(stop.clone()), Arc::new(OpenPolicy), Metrics::new(), readiness.clone());
+        let site =
+            Site::new(routes(stop.clone()), Arc::new(OpenAdmission), Metrics::new(), readiness.clone());
         let mut options = ServerOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.workers = Some(1);
         let server = Server::bind(&options, site).unwrap();

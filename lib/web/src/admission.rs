@@ -1,5 +1,5 @@
-//! The policy: it alone admits requests, by the roles that their routes declare. The one implemented here trusts every
-//! caller that can connect; the one that knows tokens is another crate's.
+//! Admission: it alone decides whether a request goes on, by the role that its route declares. The one implemented here
+//! trusts every caller that can connect; the one that knows tokens is another crate's.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,7 +13,7 @@ use crate::role::{Principal, Role, address_of};
 pub type Revocation = LocalBoxFuture<'static, Problem>;
 
 /// Decides whether a request may go on. Runs before the handler, on every request: it must not block.
-pub trait Policy: Send + Sync {
+pub trait Admission: Send + Sync {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem>;
 
     /// Ends when a request that is admitted now would be rejected. Asked for long-running responses.
@@ -24,9 +24,9 @@ pub trait Policy: Send + Sync {
 
 /// Allows everything to every caller: for tests of services without access control.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OpenPolicy;
+pub struct OpenAdmission;
 
-impl Policy for OpenPolicy {
+impl Admission for OpenAdmission {
     fn check(&self, _: Role, req: &HttpRequest) -> Result<Principal, Problem> {
         let from = address_of(req).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         Ok(Principal::peer(from).as_agent(true))

@@ -10,7 +10,7 @@ use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::Problem;
 use estimand_web::role::address_of;
-use estimand_web::{PeerIdentity, Policy, Principal, Revocation, Role, host_of};
+use estimand_web::{Admission, PeerIdentity, Principal, Revocation, Role, host_of};
 use tokio::time::timeout;
 
 use crate::Access;
@@ -40,15 +40,15 @@ impl Openness {
     }
 }
 
-pub struct TokenPolicy(Access);
+pub struct TokenAdmission(Access);
 
-impl TokenPolicy {
+impl TokenAdmission {
     pub fn new(access: Access) -> Self {
-        TokenPolicy(access)
+        TokenAdmission(access)
     }
 }
 
-impl Policy for TokenPolicy {
+impl Admission for TokenAdmission {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem> {
         let from = address_of(req);
         let open = self.0.0.openness.admits(Role::Node);

@@ -145,7 +145,7 @@ impl Registry {
     ) -> Result<Vec<Outcome>, Problem> {
         self.registrations()?;
         let request = ChangeRequest { asks, protection, by: by.to_string() };
-        let (outcomes, histories) = self.0.writer.submit(request).await.map_err(problems::of_write)?;
+        let (outcomes, histories) = self.0.writer.submit(request).await.map_err(problems::of_submit)?;
         if let Some(ticket) = histories {
             self.0.shared.histories.tried(ticket).await;
         }

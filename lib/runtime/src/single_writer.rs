@@ -97,7 +97,7 @@ pub enum StorageError {
 
 /// The reason why a request brought no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteError<Rejection> {
+pub enum SubmitError<Rejection> {
     Rejected(Rejection),
     /// Nothing was loaded yet, or the storage does not answer: nothing was done.
     Unreachable,
@@ -155,17 +155,17 @@ impl<S: State> Writer<S> {
     }
 
     /// Has a request decided, and waits until its outcome is durable.
-    pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
+    pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, SubmitError<S::Rejection>> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(PendingRequest { request, reply });
         self.0.try_send(job).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => WriteError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
+            mpsc::error::TrySendError::Full(_) => SubmitError::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => SubmitError::Stopping,
         })?;
         match timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(answer)) => answer,
             // The task has ended, or panicked with this in its hands, or takes too long.
-            Ok(Err(_)) | Err(_) => Err(WriteError::OutcomeUnknown),
+            Ok(Err(_)) | Err(_) => Err(SubmitError::OutcomeUnknown),
         }
     }
 }
@@ -173,14 +173,14 @@ impl<S: State> Writer<S> {
 /// A request and its caller.
 struct PendingRequest<R, Reply, Rejection> {
     request: R,
-    reply: oneshot::Sender<Result<Reply, WriteError<Rejection>>>,
+    reply: oneshot::Sender<Result<Reply, SubmitError<Rejection>>>,
 }
 
 /// A pending request of any type.
 trait Job<S: State>: Send {
     /// True if the caller has gone away or waited too long. It was told nothing certain: not to begin is right then.
     fn is_abandoned(&self) -> bool;
-    fn refuse(self: Box<Self>, error: WriteError<S::Rejection>);
+    fn refuse(self: Box<Self>, error: SubmitError<S::Rejection>);
     fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()>;
 }
 
@@ -190,7 +190,7 @@ impl<S: State, R: Request<S>> Job<S> for PendingRequest<R, R::Reply, S::Rejectio
     }
 
     // A caller that has gone away needs no answer.
-    fn refuse(self: Box<Self>, error: WriteError<S::Rejection>) {
+    fn refuse(self: Box<Self>, error: SubmitError<S::Rejection>) {
         let _ = self.reply.send(Err(error));
     }
 
@@ -261,7 +261,7 @@ impl<S: State> WriterTask<S> {
                     job = timeout_at(end, self.inbox.recv()) => job,
                 };
                 match job {
-                    Ok(Some(job)) => job.refuse(WriteError::Unreachable),
+                    Ok(Some(job)) => job.refuse(SubmitError::Unreachable),
                     Ok(None) => return false,
                     Err(_) => break,
                 }
@@ -288,11 +288,11 @@ impl<S: State> WriterTask<S> {
         }
     }
 
-    async fn perform<R: Request<S>>(&mut self, request: R) -> Result<R::Reply, WriteError<S::Rejection>> {
+    async fn perform<R: Request<S>>(&mut self, request: R) -> Result<R::Reply, SubmitError<S::Rejection>> {
         if self.certainty == Certainty::Over {
-            return Err(WriteError::TakenOver);
+            return Err(SubmitError::TakenOver);
         }
-        match request.decide(&self.state).map_err(WriteError::Rejected)? {
+        match request.decide(&self.state).map_err(SubmitError::Rejected)? {
             Decision::Nothing(reply) => Ok(reply),
             Decision::Change(change, reply) => {
                 self.store(&change).await?;
@@ -301,7 +301,7 @@ impl<S: State> WriterTask<S> {
         }
     }
 
-    async fn store(&mut self, change: &S::Change) -> Result<(), WriteError<S::Rejection>> {
+    async fn store(&mut self, change: &S::Change) -> Result<(), SubmitError<S::Rejection>> {
         // Until the answer is there; a panic before that must not leave a wrong certainty.
         self.certainty = Certainty::Unknown;
         match self.state.store(change).await {
@@ -312,7 +312,7 @@ impl<S: State> WriterTask<S> {
             }
             Err(error @ StorageError::TakenOver(_)) => {
                 self.end(&error);
-                Err(WriteError::TakenOver)
+                Err(SubmitError::TakenOver)
             }
             Err(StorageError::Unknown(cause)) => {
                 tracing::warn!(cause, "a change of {} broke off; finding out", S::NAME);
@@ -321,13 +321,13 @@ impl<S: State> WriterTask<S> {
             Err(StorageError::NotStored(cause)) => {
                 tracing::error!(cause, "a change of {} could not be stored", S::NAME);
                 self.certainty = Certainty::Known;
-                Err(WriteError::NotStored)
+                Err(SubmitError::NotStored)
             }
         }
     }
 
     /// Asks the storage whether a change took effect.
-    async fn find_out(&mut self, change: &S::Change) -> Result<(), WriteError<S::Rejection>> {
+    async fn find_out(&mut self, change: &S::Change) -> Result<(), SubmitError<S::Rejection>> {
         let end = Instant::now() + FIND_OUT_WITHIN;
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while self.certainty == Certainty::Unknown && Instant::now() < end {
@@ -339,9 +339,9 @@ impl<S: State> WriterTask<S> {
         }
         match self.certainty {
             Certainty::Known if self.state.took_effect(change) => Ok(()),
-            Certainty::Known => Err(WriteError::Broken),
+            Certainty::Known => Err(SubmitError::Broken),
             // After the take-over, a stored change cannot be told from one that was not stored.
-            Certainty::Over | Certainty::Unknown => Err(WriteError::OutcomeUnknown),
+            Certainty::Over | Certainty::Unknown => Err(SubmitError::OutcomeUnknown),
         }
     }
 

@@ -95,18 +95,18 @@ async fn a_change_is_stored_then_published_and_every_outcome_is_told_apart() {
     let writer = Writer::start(&tasks, "tally", tally, ready, on_taken_over);
     for (by, expected) in [
         (0, Ok(5)),
-        (13, Err(WriteError::Rejected("thirteen"))),
+        (13, Err(SubmitError::Rejected("thirteen"))),
         (1, Ok(6)),
         (1, Ok(7)),
-        (1, Err(WriteError::Broken)),
-        (1, Err(WriteError::NotStored)),
+        (1, Err(SubmitError::Broken)),
+        (1, Err(SubmitError::NotStored)),
         (0, Ok(7)),
-        (1, Err(WriteError::TakenOver)),
-        (0, Err(WriteError::TakenOver)),
+        (1, Err(SubmitError::TakenOver)),
+        (0, Err(SubmitError::TakenOver)),
     ] {
         assert_eq!(writer.submit(Raise(by)).await, expected, "by {by}");
     }
     assert!(over.load(Ordering::SeqCst));
     tasks.stop_all(Duration::from_secs(1)).await.unwrap();
-    assert_eq!(writer.submit(Raise(0)).await, Err(WriteError::Stopping));
+    assert_eq!(writer.submit(Raise(0)).await, Err(SubmitError::Stopping));
 }

@@ -9,7 +9,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{
     Action, Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, SubmittedRegistration,
 };
-use estimand_runtime::single_writer::WriteError;
+use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query};
 
 use super::change::add_hint;
@@ -42,7 +42,7 @@ use crate::core::edit::{self, Ask, Occasion, Outcome, Protection};
 )]
 pub async fn batch(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_BATCH_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
@@ -57,8 +57,8 @@ pub async fn batch(
     };
     let asks = asks(batch);
     let outcomes = match dry_run {
-        true => foresee(&registry, asks, &protection, &who)?,
-        false => registry.change(asks, protection, &who).await?,
+        true => foresee(&registry, asks, &protection, &caller)?,
+        false => registry.change(asks, protection, &caller).await?,
     };
     let mut response = HttpResponse::Ok();
     if !dry_run {
@@ -107,13 +107,13 @@ fn foresee(
     registry: &Registry,
     asks: Vec<Ask>,
     protection: &Protection,
-    who: &Principal,
+    caller: &Principal,
 ) -> Result<Vec<Outcome>, Problem> {
-    let (by, versions) = (who.to_string(), HashMap::new());
+    let (by, versions) = (caller.to_string(), HashMap::new());
     let now = crate::storage::rows::instant(registry.0.shared.clock.now_micros());
     let occasion = Occasion { now, by: &by, versions: &versions };
     let decided = edit::decide(&*registry.registrations()?, asks, protection, occasion);
-    decided.map_err(|rejection| problems::of_write(WriteError::Rejected(rejection)))
+    decided.map_err(|rejection| problems::of_submit(SubmitError::Rejected(rejection)))
 }
 
 fn report(outcome: &Outcome) -> BatchOutcome {

@@ -40,7 +40,7 @@ const OWN_FIELDS: [&str; 3] = ["version", "createdAt", "updatedAt"];
     )
 )]
 pub async fn post(
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
@@ -48,7 +48,7 @@ pub async fn post(
     let location = format!("/api/registry/{}", registration.data_name);
     registry.check(&registration).await?;
     registry.check_unbound(&[&registration.data_name]).await?;
-    let registered = registry.register(Ask::Create(registration), &who).await?;
+    let registered = registry.register(Ask::Create(registration), &caller).await?;
     let mut response = HttpResponse::Created();
     response.insert_header((LOCATION, location));
     answer(response, &registered)
@@ -75,7 +75,7 @@ pub async fn post(
 )]
 pub async fn put(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
@@ -84,7 +84,7 @@ pub async fn put(
     precondition::check(&*registry.registrations()?, &registration.data_name, asked)?;
     registry.check(&registration).await?;
     let ask = Ask::Replace { registration, version: version.or(asked) };
-    let registered = registry.register(ask, &who).await?;
+    let registered = registry.register(ask, &caller).await?;
     answer(HttpResponse::Ok(), &registered)
 }
 
@@ -112,13 +112,13 @@ pub async fn put(
 )]
 pub async fn delete(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["force"])?;
     let (name, force) = (path_name(&req)?, flags::read("force", query.get("force"))?);
     let protection = registry.protection(force).await;
-    registry.change(vec![Ask::Remove(name.clone())], protection, &who).await?;
+    registry.change(vec![Ask::Remove(name.clone())], protection, &caller).await?;
     let mut response = HttpResponse::NoContent();
     add_hint(&mut response, registry.ended(&[&name]).await);
     Ok(response.finish())

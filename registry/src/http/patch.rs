@@ -11,7 +11,7 @@ use estimand_api::registration::{
     MAX_REGISTRATION_BYTES, MERGE_PATCH_MEDIA_TYPE, Registration, RegistrationPatch, RegistrationRecord,
 };
 use estimand_api::schema::of;
-use estimand_runtime::single_writer::WriteError;
+use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::change::{add_hint, answer};
@@ -54,7 +54,7 @@ const SMALL: usize = 4 * 1024;
 )]
 pub async fn patch(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_REGISTRATION_BYTES>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
@@ -75,7 +75,7 @@ pub async fn patch(
         let registration = patch.apply(&current)?;
         registry.check(&registration).await?;
         let ask = Ask::Replace { registration, version: Some(asked.unwrap_or(current.version)) };
-        match registry.register(ask, &who).await {
+        match registry.register(ask, &caller).await {
             Ok(registered) => return answer(HttpResponse::Ok(), &registered),
             Err(problem) if problem.status == 409 && asked.is_none() && attempts < MAX_ATTEMPTS => {
                 // If somebody else was faster, the patch is merged into what is there now.
@@ -90,7 +90,7 @@ pub async fn patch(
 }
 
 fn current(registry: &Registry, name: &DataName) -> Result<RegistrationRecord, Problem> {
-    let rejected = |rejection| Err(problems::of_write(WriteError::Rejected(rejection)));
+    let rejected = |rejection| Err(problems::of_submit(SubmitError::Rejected(rejection)));
     match registry.registrations()?.get(name.as_str()) {
         Some(StoredRegistration::Readable(entry)) => Ok(entry.registered.clone()),
         Some(StoredRegistration::Unreadable(_)) => rejected(Rejection::Unreadable(name.clone())),
@@ -159,7 +159,7 @@ impl Rename {
 )]
 pub async fn rename(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<SMALL>,
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
@@ -169,7 +169,7 @@ pub async fn rename(
     registry.check_unbound(&[&to]).await?;
     let protection: Protection = registry.protection(force).await;
     let ask = Ask::Rename { from: from.clone(), to };
-    let outcomes = registry.change(vec![ask], protection, &who).await?;
+    let outcomes = registry.change(vec![ask], protection, &caller).await?;
     let registered = outcomes.into_iter().find_map(|outcome| outcome.after).ok_or_else(Problem::internal)?;
     let mut response = HttpResponse::Ok();
     add_hint(&mut response, registry.ended(&[&from]).await);

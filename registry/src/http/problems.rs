@@ -1,33 +1,33 @@
 //! The registry's errors over HTTP. Here and nowhere else an error becomes a problem.
 
 use estimand_api::problem::{FieldError, Problem, kind};
-use estimand_runtime::single_writer::WriteError;
+use estimand_runtime::single_writer::SubmitError;
 
 use crate::core::Rejection;
 
 /// The reason why nothing can be changed any more, also for the operator.
 pub const TAKEN_OVER: &str = "another registry has taken over this store";
 
-pub fn of_write(error: WriteError<Rejection>) -> Problem {
+pub fn of_submit(error: SubmitError<Rejection>) -> Problem {
     match error {
-        WriteError::Rejected(rejection) => of_rejection(rejection),
-        WriteError::Unreachable => Problem::unavailable("the database does not answer; nothing was done", 1),
-        WriteError::NotStored => {
+        SubmitError::Rejected(rejection) => of_rejection(rejection),
+        SubmitError::Unreachable => Problem::unavailable("the database does not answer; nothing was done", 1),
+        SubmitError::NotStored => {
             Problem::unavailable("the database did not take this; nothing of it was done", 1)
         }
-        WriteError::Broken => {
+        SubmitError::Broken => {
             Problem::unavailable("the connection to the database broke; nothing was done, send it again", 1)
         }
-        WriteError::OutcomeUnknown => Problem::outcome_unknown(
+        SubmitError::OutcomeUnknown => Problem::outcome_unknown(
             "the database does not answer, and whether this took effect is unknown: look, and send it again if not",
             1,
         ),
-        WriteError::TakenOver => Problem::unavailable(
+        SubmitError::TakenOver => Problem::unavailable(
             format!("{TAKEN_OVER}; nothing was done, and nothing can be changed here any more"),
             1,
         ),
-        WriteError::Overloaded => Problem::unavailable("too many changes wait; nothing was done", 1),
-        WriteError::Stopping => Problem::unavailable("the registry is stopping; nothing was done", 1),
+        SubmitError::Overloaded => Problem::unavailable("too many changes wait; nothing was done", 1),
+        SubmitError::Stopping => Problem::unavailable("the registry is stopping; nothing was done", 1),
     }
 }
 

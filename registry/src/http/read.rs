@@ -78,8 +78,8 @@ pub async fn get(req: HttpRequest, registry: ThinData<Registry>) -> Result<HttpR
     }
 }
 
-/// Who changed a registration, when, and to what; newest first, at most 1,000 entries. What is a secret in one of
-/// them is shown in none.
+/// The changes of a registration, each with its author and time; newest first, at most 1,000 entries. A
+/// variable that is secret in one of them is shown in none.
 #[utoipa::path(
     get,
     path = "/api/registry/{dataName}/history",

@@ -15,7 +15,7 @@ use super::operations::Operation;
 use super::snapshot::{Snapshot, Values};
 use super::{Rejection, log::Change};
 
-/// What runs where, as the manager says it.
+/// The nodes on which each name is produced, as the manager says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Producers {
     /// How long a value is kept that nothing renews any more, in microseconds.
@@ -189,7 +189,7 @@ mod tests {
         check(&leftovers.due(&snapshot, &producers, 10 * MINUTE), &[]);
         let all = [("all", "n3"), ("gone", "n1"), ("some", "n1")];
         check(&leftovers.due(&snapshot, &producers, 11 * MINUTE), &all);
-        // What runs again in between begins anew.
+        // A slot that runs again in between begins anew.
         producers.names.insert(name("gone"), Place::AllNodes);
         check(&leftovers.due(&snapshot, &producers, 12 * MINUTE), &[all[0], all[2]]);
         producers.names.remove(&name("gone"));

@@ -118,7 +118,7 @@ impl<'s> Values<'s> {
         self.entries().filter_map(move |entry| view.show(entry))
     }
 
-    /// What is shown of the nodes behind one, in the order of their names.
+    /// The values of the nodes behind one, in the order of their names.
     pub fn after(self, node: Option<&NodeName>) -> impl Iterator<Item = ShownValue<'s>> + use<'s> {
         let (view, revision) = (self.view(), self.revision);
         let from = node.map_or(Unbounded, |node| Excluded(node.clone()));

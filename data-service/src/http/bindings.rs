@@ -81,7 +81,7 @@ pub async fn get(req: HttpRequest, service: ThinData<DataService>) -> Result<imp
     }
 }
 
-/// Who bound a name, when, and to what; newest first.
+/// The changes of a binding, each with its author and time; newest first.
 #[utoipa::path(
     get,
     path = "/api/bindings/{dataName}/history",
@@ -206,13 +206,13 @@ impl RollBack {
 )]
 pub async fn bind(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
     let Bind { served, from } = Bind::read(&body.0)?;
-    let operation = operations::Bind { name: name.clone(), served, from, by: actor(&who) };
+    let operation = operations::Bind { name: name.clone(), served, from, by: actor(&caller) };
     rebind(&service, &name, operation, body.0.len()).await
 }
 
@@ -236,13 +236,13 @@ pub async fn bind(
 )]
 pub async fn roll_back(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
     let RollBack { from } = RollBack::read(&body.0)?;
-    let operation = operations::RollBack { name: name.clone(), from, by: actor(&who) };
+    let operation = operations::RollBack { name: name.clone(), from, by: actor(&caller) };
     rebind(&service, &name, operation, body.0.len()).await
 }
 
@@ -261,11 +261,11 @@ pub async fn roll_back(
 )]
 pub async fn unbind(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let name = path_name(&req)?;
-    service.submit(operations::Unbind { name, by: actor(&who) }, 256).await?;
+    service.submit(operations::Unbind { name, by: actor(&caller) }, 256).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -37,7 +37,7 @@ estimand_api::described!(
     })
 );
 
-/// What was kept of a name, oldest first.
+/// The past values of a name that are kept, oldest first.
 #[utoipa::path(
     get,
     path = "/api/data/history",

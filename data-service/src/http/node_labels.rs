@@ -105,10 +105,10 @@ impl NodeChoice {
 
 /// Node to its labels.
 #[derive(Debug)]
-enum AllLabels {}
+enum LabelsBody {}
 
 estimand_api::described!(
-    AllLabels,
+    LabelsBody,
     [NodeName],
     json!({
         "description": "Node to its labels",
@@ -128,7 +128,7 @@ estimand_api::described!(
     put,
     path = "/api/data/labels",
     tag = "data",
-    request_body(content = AllLabels, description = "Those of all nodes"),
+    request_body(content = LabelsBody, description = "Those of all nodes"),
     responses(
         (status = 200, description = "Taken"),
         (status = 400, description = "The body is not valid", body = Problem),

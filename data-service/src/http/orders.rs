@@ -22,8 +22,8 @@ use crate::core::epochs::GivenEpochs;
 use crate::http::named_items;
 
 /// Rejects an order that is not believed of its sender.
-pub fn check(who: &Principal, writes: &[Write], field: impl Fn(usize) -> String) -> Result<(), Problem> {
-    if who.may_order() {
+pub fn check(caller: &Principal, writes: &[Write], field: impl Fn(usize) -> String) -> Result<(), Problem> {
+    if caller.may_order() {
         return Ok(());
     }
     let ordered = writes.iter().enumerate().find_map(|(place, write)| Some((place, write.order?)));
@@ -38,10 +38,10 @@ fn refusal(field: String, order: Order) -> Problem {
 
 /// Data name to the highest epoch that was given for it.
 #[derive(Debug)]
-enum Given {}
+enum EpochsBody {}
 
 estimand_api::described!(
-    Given,
+    EpochsBody,
     [DataName],
     json!({
         "description": "Data name to the highest epoch that was given for it",
@@ -59,7 +59,7 @@ estimand_api::described!(
     put,
     path = "/api/data/epochs",
     tag = "data",
-    request_body(content = Given, description = "All names that are registered"),
+    request_body(content = EpochsBody, description = "All names that are registered"),
     responses(
         (status = 200, description = "Taken"),
         (status = 400, description = "The body is not valid", body = Problem),

@@ -1,4 +1,5 @@
-//! What runs where, said by the manager from time to time: values that nothing renews any more are dropped by it.
+//! The nodes on which each name is produced, told by the manager from time to time: values that nothing renews any more
+//! are dropped by it.
 
 use actix_web::HttpResponse;
 use actix_web::web::{self, ThinData};
@@ -23,7 +24,7 @@ const MICROS: f64 = 1e6;
 /// A year: a longer time to live is none.
 const MAX_SECONDS: u64 = 366 * 24 * 3600;
 
-/// What runs where.
+/// The nodes on which each name is produced.
 #[derive(Debug)]
 enum ProducersBody {}
 

@@ -35,20 +35,20 @@ pub struct Speakers(watch::Sender<Option<SpeakersByName>>);
 
 impl Speakers {
     /// Rejects a write of a node for another one, unless the node may.
-    pub async fn check_one(&self, who: &Principal, write: &Write) -> Result<(), Problem> {
-        let refused = self.first_refused(who, std::slice::from_ref(write)).await?;
-        refused.map_or(Ok(()), |_| Err(refusal(who, write, "nodeName".to_owned())))
+    pub async fn check_one(&self, caller: &Principal, write: &Write) -> Result<(), Problem> {
+        let refused = self.first_refused(caller, std::slice::from_ref(write)).await?;
+        refused.map_or(Ok(()), |_| Err(refusal(caller, write, "nodeName".to_owned())))
     }
 
     /// The same of a batch.
-    pub async fn check(&self, who: &Principal, writes: &[Write]) -> Result<(), Problem> {
-        let refused = self.first_refused(who, writes).await?;
-        refused.map_or(Ok(()), |at| Err(refusal(who, &writes[at], format!("[{at}].nodeName"))))
+    pub async fn check(&self, caller: &Principal, writes: &[Write]) -> Result<(), Problem> {
+        let refused = self.first_refused(caller, writes).await?;
+        refused.map_or(Ok(()), |at| Err(refusal(caller, &writes[at], format!("[{at}].nodeName"))))
     }
 
     /// The first write that the node may not do, after a wait for the manager to allow it.
-    async fn first_refused(&self, who: &Principal, writes: &[Write]) -> Result<Option<usize>, Problem> {
-        let Some(own) = who.node() else { return Ok(None) };
+    async fn first_refused(&self, caller: &Principal, writes: &[Write]) -> Result<Option<usize>, Problem> {
+        let Some(own) = caller.node() else { return Ok(None) };
         let may = |told: &Option<SpeakersByName>, write: &Write| {
             write.node_name.as_str() == own || speaks(told, own, write)
         };
@@ -72,8 +72,8 @@ impl Speakers {
     }
 }
 
-fn refusal(who: &Principal, write: &Write, field: String) -> Problem {
-    let (own, name) = (who.node().unwrap_or_default(), &write.data_name);
+fn refusal(caller: &Principal, write: &Write, field: String) -> Problem {
+    let (own, name) = (caller.node().unwrap_or_default(), &write.data_name);
     let error = FieldError::new(field, format!("is not {own}, which this comes from"));
     let expected = format!("{own}, or a registration of `{name}` that answers for many nodes and runs there");
     forbidden_field(error.given(&write.node_name).expected(expected))
@@ -84,8 +84,8 @@ fn speaks(told: &Option<SpeakersByName>, own: &str, write: &Write) -> bool {
 }
 
 /// A node deletes its own values and no others.
-pub fn check_deletion(who: &Principal, node: Option<&NodeName>) -> Result<(), Problem> {
-    match (who.node(), node) {
+pub fn check_deletion(caller: &Principal, node: Option<&NodeName>) -> Result<(), Problem> {
+    match (caller.node(), node) {
         (Some(own), None) => {
             Err(forbidden(format!("node {own} deletes values of its own; say dataNode={own}")))
         }
@@ -180,8 +180,8 @@ mod tests {
                 SpeakersByName::from([("hdfs".parse().unwrap(), BTreeSet::from(["n1".parse().unwrap()]))]);
             speakers.0.send_replace(Some(told));
         };
-        let who = node("n1");
-        let (checked, ()) = tokio::join!(speakers.check(&who, &both), later);
+        let caller = node("n1");
+        let (checked, ()) = tokio::join!(speakers.check(&caller, &both), later);
         checked.unwrap();
     }
 

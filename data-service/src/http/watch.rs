@@ -207,7 +207,7 @@ impl Watcher {
         Interest::Names(names)
     }
 
-    /// What there is to send now. None if the watch has to end: there is no room for a snapshot.
+    /// The next part to send. None if the watch has to end: there is no room for a snapshot.
     fn take(&mut self, snapshot: &Arc<Snapshot>) -> Option<News> {
         if let Some(reason) = self.due.take() {
             return self.news_of(snapshot, reason);

@@ -52,11 +52,11 @@ const WRITE_BYTES: usize = 256;
 )]
 pub async fn post(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Payload,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    write(&req, &who, body, &service).await
+    write(&req, &caller, body, &service).await
 }
 
 /// Writes a value; the same as POST.
@@ -78,24 +78,24 @@ pub async fn post(
 )]
 pub async fn put(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Payload,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    write(&req, &who, body, &service).await
+    write(&req, &caller, body, &service).await
 }
 
 async fn write(
     req: &HttpRequest,
-    who: &Principal,
+    caller: &Principal,
     body: Payload,
     service: &DataService,
 ) -> Result<HttpResponse, Failure> {
     let body = read_body::<MAX_WRITE_BYTES>(req, body.into_inner()).await?;
     let mut write = Write::parse(&body.0)?;
     clock_skew::correct(req, service.now(), std::slice::from_mut(&mut write))?;
-    orders::check(who, std::slice::from_ref(&write), |_| "epoch".to_owned())?;
-    service.speakers().check_one(who, &write).await?;
+    orders::check(caller, std::slice::from_ref(&write), |_| "epoch".to_owned())?;
+    service.speakers().check_one(caller, &write).await?;
     let bytes = room_of(1, body.0.len());
     // The text is not kept beside the parsed write.
     drop(body);
@@ -152,15 +152,15 @@ estimand_api::described!(
 )]
 pub async fn batch(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let body_bytes = body.0.len();
     let mut writes = body.parse(Write::parse_batch).await?;
     clock_skew::correct(&req, service.now(), &mut writes)?;
-    orders::check(&who, &writes, |place| format!("[{place}].epoch"))?;
-    service.speakers().check(&who, &writes).await?;
+    orders::check(&caller, &writes, |place| format!("[{place}].epoch"))?;
+    service.speakers().check(&caller, &writes).await?;
     let bytes = room_of(writes.len(), body_bytes);
     Ok(json(&service.submit(writes, bytes).await?))
 }
@@ -184,7 +184,7 @@ pub async fn batch(
 )]
 pub async fn delete(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName"])?;
@@ -192,7 +192,7 @@ pub async fn delete(
     let name = DataName::parse(name).map_err(|e| Problem::invalid_field(e.at("dataName")))?;
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
-    check_deletion(&who, node.as_ref())?;
+    check_deletion(&caller, node.as_ref())?;
     Ok(json(&service.submit(Delete { name, node }, 512).await?))
 }
 
@@ -248,10 +248,10 @@ pub async fn mark_node(body: Body<SMALL>, service: ThinData<DataService>) -> Res
 
 /// The names that keep a history, and how much of it.
 #[derive(Debug)]
-pub enum Kept {}
+pub enum RetentionBody {}
 
 estimand_api::described!(
-    Kept,
+    RetentionBody,
     [DataName, History],
     json!({ "type": "object", "propertyNames": of::<DataName>(""), "additionalProperties": of::<History>("") })
 );
@@ -261,7 +261,7 @@ estimand_api::described!(
     put,
     path = "/api/data/retention",
     tag = "history",
-    request_body(content = Kept, description = "All names that keep one"),
+    request_body(content = RetentionBody, description = "All names that keep one"),
     responses(
         (status = 200, description = "Taken", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),
@@ -283,12 +283,12 @@ fn history(name: &str, value: &Json) -> Result<History, Vec<FieldError>> {
     History::from_json(value).map_err(|wrong| wrong.into_iter().map(at).collect())
 }
 
-/// Which names keep a history.
+/// The names that keep a history.
 #[utoipa::path(
     get,
     path = "/api/data/retention",
     tag = "history",
-    responses((status = 200, description = "All names that keep one", body = Kept), (status = 503, description = "Not loaded yet", body = Problem))
+    responses((status = 200, description = "All names that keep one", body = RetentionBody), (status = 503, description = "Not loaded yet", body = Problem))
 )]
 pub async fn get_retention(service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     service.snapshot()?;

@@ -46,7 +46,7 @@ pub fn boot(boot: u64) -> Result<u64, Problem> {
 
 pub fn heartbeat(body: &[u8]) -> Result<Heartbeat, Problem> {
     let mut beat: Heartbeat = typed(body)?;
-    // What is kept is bounded by its use, not by the size of a heartbeat.
+    // A status that is kept is bounded by its use, not by the size of a heartbeat.
     beat.bound();
     agent(&beat.agent)?;
     boot(beat.boot)?;

@@ -20,7 +20,7 @@ use super::problems;
 /// How long the registry may take when a name is unknown here and may have been registered just now.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
-/// What runs where, in order of node and name.
+/// The instances, in order of node and name.
 #[utoipa::path(
     get,
     path = "/api/mng/instances",
@@ -69,7 +69,7 @@ pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRe
 )]
 pub async fn run(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     let (name, node) = (path_name(&req)?, path_node(&req)?);
@@ -92,7 +92,7 @@ pub async fn run(
         Ok(asked)
     })??;
     manager.shared().figures.runs.increment();
-    tracing::info!(%name, %node, id, by = %who, "a run by hand");
+    tracing::info!(%name, %node, id, by = %caller, "a run by hand");
     let _forgotten_at_the_end = ForgetAtDrop { leadership: &leadership, id };
     let within = manager.shared().settings.run_within;
     match leadership.wait(within, answer).await? {

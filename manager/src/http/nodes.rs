@@ -76,17 +76,17 @@ pub async fn get(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRes
 )]
 pub async fn remove(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     let node = path_node(&req)?;
     let leadership = manager.leadership()?;
     let outcome = leadership.answer(|state| {
         state.cluster.check_removable(&node)?;
-        state.cluster.audit(manager.audited(&node, "removed", &who));
+        state.cluster.audit(manager.audited(&node, "removed", &caller));
         Ok::<_, RemoveError>(state.removals.request(&node))
     })??;
-    tracing::info!(%node, by = %who, "a node is to be removed");
+    tracing::info!(%node, by = %caller, "a node is to be removed");
     leadership.updates.ask();
     match leadership.wait(REMOVE_WITHIN, outcome).await? {
         Some(Ok(removed)) => removed?,
@@ -116,10 +116,10 @@ pub async fn remove(
 )]
 pub async fn cordon(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    set_cordon(&req, &who, &manager, true).await
+    set_cordon(&req, &caller, &manager, true).await
 }
 
 /// Changes the labels that operators have set on a node. They outweigh those that its agent claims, and outlast it.
@@ -139,7 +139,7 @@ pub async fn cordon(
 )]
 pub async fn label(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     body: Body<MAX_LABELS_BYTES>,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
@@ -149,10 +149,10 @@ pub async fn label(
     leadership.answer(|state| {
         state.cluster.label(&node, &changes)?;
         let detail = Some(changes.to_json().to_string());
-        state.cluster.audit(AuditedChange { detail, ..manager.audited(&node, "labelled", &who) });
+        state.cluster.audit(AuditedChange { detail, ..manager.audited(&node, "labelled", &caller) });
         Ok::<_, LabelError>(())
     })??;
-    tracing::info!(%node, by = %who, "the labels of a node are changed");
+    tracing::info!(%node, by = %caller, "the labels of a node are changed");
     stored_view(&node, &leadership).await
 }
 
@@ -171,15 +171,15 @@ pub async fn label(
 )]
 pub async fn uncordon(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    set_cordon(&req, &who, &manager, false).await
+    set_cordon(&req, &caller, &manager, false).await
 }
 
 async fn set_cordon(
     req: &HttpRequest,
-    who: &Principal,
+    caller: &Principal,
     manager: &Manager,
     cordoned: bool,
 ) -> Result<HttpResponse, Failure> {
@@ -188,11 +188,11 @@ async fn set_cordon(
     let action = if cordoned { "cordoned" } else { "uncordoned" };
     let known = leadership.answer(|state| {
         state.cluster.cordon(&node, cordoned)?;
-        state.cluster.audit(manager.audited(&node, action, who));
+        state.cluster.audit(manager.audited(&node, action, caller));
         Some(())
     })?;
     known.ok_or_else(|| problems::no_such_node(&node))?;
-    tracing::info!(%node, cordoned, by = %who, "a node is cordoned or no more");
+    tracing::info!(%node, cordoned, by = %caller, "a node is cordoned or no more");
     stored_view(&node, &leadership).await
 }
 
@@ -211,9 +211,9 @@ async fn stored(leadership: &Leadership) -> Result<(), Problem> {
 
 impl Manager {
     /// A line of the audit trail.
-    fn audited(&self, node: &NodeName, action: &'static str, who: &Principal) -> AuditedChange {
+    fn audited(&self, node: &NodeName, action: &'static str, caller: &Principal) -> AuditedChange {
         let id = format!("{:016x}", fastrand::u64(..));
         let at_us = self.0.clock.now_micros();
-        AuditedChange { at_us, id, node: node.clone(), action, actor: who.to_string(), detail: None }
+        AuditedChange { at_us, id, node: node.clone(), action, actor: caller.to_string(), detail: None }
     }
 }

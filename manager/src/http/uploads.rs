@@ -58,10 +58,10 @@ impl Uploads {
 )]
 pub async fn get(
     req: HttpRequest,
-    who: Principal,
+    caller: Principal,
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
-    let node = own_node(&req, &who)?;
+    let node = own_node(&req, &caller)?;
     let sha256 = segment(&req, "sha256").parse::<Sha256>().map_err(|message| {
         Problem::invalid_field(FieldError::new("sha256", message).expected(SHA256_EXPECTED))
     })?;

@@ -95,7 +95,7 @@ pub struct Surroundings {
     pub node: Option<String>,
     /// A folder of its own that outlives it, if it has one.
     pub folder: Option<PathBuf>,
-    /// What it may read and reach.
+    /// The files that it may read, and the addresses that it may reach.
     pub bounds: Bounds,
 }
 

@@ -95,7 +95,7 @@ impl Settings {
         let log = changed.iter().any(|key| *key == "log").then(|| self.value_of("log"));
         let waiting = changed.into_iter().filter(|key| !LIVE.contains(&key.as_str())).cloned().collect();
         let reloaded = SettingsChange { log, waiting };
-        // What waits for a restart goes on waiting: it is named again by the next signal.
+        // A setting that waits for a restart goes on waiting: it is named again by the next signal.
         for key in &reloaded.waiting {
             match before.get(key) {
                 Some(old) => drop(self.keys.insert(key.clone(), old.clone())),
@@ -328,7 +328,7 @@ mod tests {
             text,
             &["--insecure", "--label=zone=a", "--label=gpu="],
         );
-        // What excludes an option goes before it, too.
+        // A setting that excludes an option goes before it, too.
         check("estimand agent --config FILE --allow-all", "allow: [/bin]\nnode: n1\n", &["--node=n1"]);
         check("estimand up --config FILE", "insecure: false\n", &[]);
         check(

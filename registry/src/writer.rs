@@ -167,7 +167,7 @@ impl Request<RegistryState> for Change {
     }
 }
 
-/// What each name holds after these edits.
+/// The registration of each name after these edits.
 fn changes(edits: &[Edit]) -> impl Iterator<Item = (DataName, Option<Arc<RenderedRegistration>>)> {
     edits.iter().map(|edit| (edit.name.clone(), edit.after.clone()))
 }

@@ -25,7 +25,7 @@ use crate::program::{Program, sealed, sha256};
 pub enum UploadPolicy {
     Nothing,
     Everything,
-    /// What the holder of this Ed25519 key has signed.
+    /// The files that the holder of this Ed25519 key has signed.
     Signed([u8; 32]),
 }
 

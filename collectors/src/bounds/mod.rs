@@ -54,7 +54,7 @@ impl Bounds {
         let opened = File::options().read(true).custom_flags(flags).open(path);
         let file = match opened {
             Ok(file) => file,
-            // Whether there is something is not told of a place that may not be looked at.
+            // It is not told of a place that may not be looked at if there is something.
             Err(error) => {
                 self.read.check(path, &files::real(path))?;
                 return Err(Barrier::Io(error));
@@ -131,7 +131,7 @@ impl From<io::Error> for Barrier {
 }
 
 impl Barrier {
-    /// What it means for a collection; `doing` says what failed.
+    /// The error of a collection; `doing` says what failed.
     pub(crate) fn failure(self, doing: &str) -> Failure {
         match self {
             Barrier::Refused(reason) => Failure::Refused(reason),

@@ -16,7 +16,7 @@ The same collectors run inside the agents, without a process, if they are regist
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CollectArgs {
-    /// Which collector; all of them are listed if there is no name
+    /// Collector to run; all of them are listed if there is no name
     pub name: Option<String>,
     /// A parameter of the collector; may be repeated
     #[arg(long = "param", id = "params", value_name = "NAME=VALUE", value_parser = param)]

@@ -155,7 +155,7 @@ pub struct UpArgs {
     /// Run nothing on this machine
     #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "run_as", "keep", "slots_dir", "reserve", "max_runs"])]
     no_agent: bool,
-    /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
+    /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
     defaults: Defaults,
 }

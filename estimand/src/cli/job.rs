@@ -24,7 +24,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct JobArgs {
-    /// What the job is called: data names and results begin with that
+    /// Name of the job: data names and results begin with it
     #[arg(value_parser = JobNames::new)]
     pub name: JobNames,
     /// The worker, as it is called on the nodes: one word is split like a shell splits words

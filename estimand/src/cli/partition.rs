@@ -30,16 +30,16 @@ pub struct PlanArgs {
     /// How to divide: the paper's algorithm, the least time, or the paper's algorithm as a beginning
     #[arg(long, value_name = "POLICY", default_value = "static", value_parser = ["static", "optimal", "dynamic"])]
     policy: String,
-    /// Which items each node holds
+    /// Items that each node holds
     #[arg(long, value_name = "NAME", default_value = "data_distribution")]
     pub distribution: DataName,
     /// How many items wait on each node already; may have no values
     #[arg(long, value_name = "NAME", default_value = "data_load")]
     pub load: DataName,
-    /// What each node is capable of
+    /// Capability of each node
     #[arg(long, value_name = "NAME", default_value = "node_capability")]
     pub capability: DataName,
-    /// What to make of a capability that is stale: exclude, last-known, or widen, which subtracts its spread
+    /// Treatment of a capability that is stale: exclude, last-known, or widen, which subtracts its spread
     #[arg(long, value_name = "HOW", default_value = "last-known", value_parser = trust)]
     pub stale: Trust,
     /// The same for one whose last renewal failed

@@ -66,7 +66,7 @@ pub struct InitArgs {
 
 #[derive(Debug, Args)]
 pub struct IssueArgs {
-    /// Whom it names
+    /// Identity that it names
     name: String,
     #[command(flatten)]
     kind: Kind,

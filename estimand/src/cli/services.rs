@@ -59,7 +59,7 @@ pub struct RegistryArgs {
     /// A manager to tell of changes, so that they take effect at once; may be repeated [default: none]
     #[arg(long = "manager", id = "managers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     managers: Vec<String>,
-    /// What is registered when the cluster is new: the collectors that ship in the box, or none of them
+    /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard")]
     defaults: Defaults,
 }

@@ -35,7 +35,7 @@ fn services_that_run_apart_are_used_like_one() {
         assert_eq!(code, Some(0), "{args:?}: {out}{err}");
         assert!(out.contains(expected), "{args:?}: {out}");
     }
-    // Which were asked is said: those that do not serve it, or the one that could have.
+    // The services that were asked are named: those that do not serve it, or the one that could have.
     let (_, err, code) = run(&[data, registry], &["nodes"]);
     assert_ne!(code, Some(0));
     assert!(err.contains(data) && err.contains(registry) && err.contains("/api/nodes"), "{err}");

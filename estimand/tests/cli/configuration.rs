@@ -31,7 +31,7 @@ fn apply<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["apply", "-f", file], more].concat()
 }
 
-/// What was typed has the folder's name in it, too.
+/// The text that was typed has the folder's name in it, too.
 fn transcript(session: &Session) -> String {
     session.transcript().replace(&session.folder().display().to_string(), "[data]")
 }
@@ -55,7 +55,7 @@ fn a_session_about_configuration() {
         .replace("field: /value\n", "");
     fs::write(&site, &changed).unwrap();
     session.run(&apply(&path, &[]));
-    // What a set has made is pruned, what others have made is not.
+    // Registrations that a set has made are pruned, those of others are not.
     session.quietly(&["register", "mine", "--every", "5m", "--", "./mine"]);
     fs::write(&site, "dataName: cpu\ncmd: [./cpu, --percent]\nmax-Time: 300\nenv: {LANG: C}\n").unwrap();
     session.run(&apply(&path, &["--prune"]));

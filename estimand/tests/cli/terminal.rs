@@ -1,4 +1,4 @@
-//! What a terminal gets, and what anything else gets instead.
+//! Output to a terminal, and to anything else.
 
 use std::process::Stdio;
 

@@ -18,7 +18,7 @@ fn write(services: &Estimand, name: &str, value: u64) {
     assert!([200, 201].contains(&services.http().send_json("POST", "/api/data", &value).status));
 }
 
-/// What a backup must bring back, as it is read.
+/// The state that a backup must bring back, as it is read.
 fn state(services: &Estimand) -> Value {
     let plane = Plane::of(services);
     let value = |name: &str| plane.value(name, "n1").map(|value| value["dataValue"].clone());

@@ -49,7 +49,7 @@ fn a_value_of_a_slot_that_moved_is_dropped(target: &Target) {
     let put = |body: &Value| target.data.send_json("PUT", "/api/data/producers", body);
     assert_eq!(put(&said).expect_status(200).json(), json!({"dropped": 1}));
     assert_eq!(target.values(&format!("dataName={name}")), [2, 0]);
-    // What is not known to run anywhere has its time to live.
+    // A value that is not known to be renewed anywhere has its time to live.
     assert_eq!(target.values(&format!("dataName={other}")), [1]);
     assert_eq!(put(&said).expect_status(200).json(), json!({"dropped": 0}));
     for (body, field) in [

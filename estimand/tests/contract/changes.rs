@@ -191,7 +191,7 @@ fn what_others_need_is_removed_by_force_only(target: &Target) {
         delete(target, name, "?force=true").expect_status(204);
     }
     wrong_field(&delete(target, &reader, "?force=very"), "force");
-    // What nobody needs goes without.
+    // A registration that no other needs goes without.
     delete(target, &reader, "").expect_status(204);
     target.data.request("DELETE", &binding, &[], b"").expect_status(204);
 }

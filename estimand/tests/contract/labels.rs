@@ -61,7 +61,7 @@ fn labels_that_an_operator_sets_outlast_and_outweigh_the_agents_own(target: &Tar
         &json!({ "dataName": name, "cmd": "true", "max-Time": 5, "nodes": "zone=a,fake=operators,ssd" }),
     );
     wait_for(&again, &name, true);
-    // What is taken away uncovers what the agent claims.
+    // A label that is taken away uncovers what the agent claims.
     let node = label(target, &again, &json!({ "zone": null, "fake": null, "never": null }))
         .expect_status(200)
         .json();
@@ -114,7 +114,7 @@ fn claims(target: &Target, registration: Value) -> (Fake<'_>, String) {
         &json!({ "dataName": plain, "cmd": "true", "max-Time": 5, "nodes": format!("role={value}") }),
     );
     target.register(&registration);
-    // What has neither is chosen by what the agent claims.
+    // A node that has neither is chosen by what the agent claims.
     wait_for(&fake, &plain, true);
     assert!(!names(&fake).contains(&name), "a claimed label was believed");
     let refusal = wait::until(PATIENCE, "the refusal", || refusal(target, &name, &fake));

@@ -92,7 +92,7 @@ fn an_agents_environment_is_hidden_from_its_own_user() {
         .without_http()
         .data_dir(folder.path().join("agent"))
         .start();
-    // What a process hides is root's.
+    // The files of a process that hides its memory are root's.
     let environment = format!("/proc/{}/environ", agent.pid());
     assert_eq!(std::fs::metadata(environment).unwrap().uid(), 0);
     let http = services.http();

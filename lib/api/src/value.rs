@@ -56,7 +56,7 @@ impl FromStr for State {
     }
 }
 
-/// What runs where, as the manager tells the data service.
+/// The nodes on which each name is produced, as the manager tells the data service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Producers {

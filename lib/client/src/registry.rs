@@ -26,7 +26,7 @@ pub struct RegistryChange {
 #[derive(Debug, Clone)]
 pub struct ChangedRegistry {
     pub outcomes: Vec<BatchOutcome>,
-    /// What could not be confirmed.
+    /// The part that could not be confirmed.
     pub hint: Option<String>,
 }
 
@@ -93,7 +93,7 @@ impl Client {
         let query = [flag("dryRun", *dry_run), flag("force", *force)].concat();
         let url = self.url(&["api", "registry"], &query);
         let body = Bytes::from(body.to_string());
-        // What is removed cannot be removed again, so an answer that was lost is not asked for twice.
+        // A name that is removed cannot be removed again, so an answer that was lost is not asked for twice.
         let repeat = if remove.is_empty() { Repeat::Safe } else { Repeat::OnlyIfNotTaken };
         let answer = self.send(Method::PATCH, url, Some(body), repeat).await?;
         Ok(ChangedRegistry { outcomes: self.read(&answer)?, hint: answer.hint })

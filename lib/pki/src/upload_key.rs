@@ -16,7 +16,7 @@ use crate::{PkiError, write_key, write_public};
 pub const UPLOAD_KEY: &str = "upload.key";
 pub const UPLOAD_PUBLIC: &str = "upload.pub";
 
-/// What stands before an Ed25519 key in its public form (RFC 8410).
+/// The bytes before an Ed25519 key in its public form (RFC 8410).
 const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// A key that signs.

@@ -76,7 +76,7 @@ static NODES: Rows = Rows {
 static BY_NAME: Keys = Keys { table: "t_node", columns: &["node_name"] };
 
 impl Connection {
-    /// What the store has of a node, in words; none if nothing.
+    /// The tables that have rows of a node, in words; none if nothing.
     pub fn what_is_known_of(&mut self, node: &str) -> Result<Option<&'static str>, Error> {
         self.read("asking what is known of a node", |backend| {
             let (nodes, placements, values): (i64, i64, i64) = on!(backend, connection => (

@@ -48,7 +48,7 @@ fn a_file_is_stored_once_and_kept_while_a_registration_names_it(place: &Place) {
     connection.change_registrations(&claim, &[put(&registration("load", 1), change)]).unwrap();
     assert!(connection.touch_upload(&fresh, 200).unwrap());
     assert_eq!(connection.sweep_uploads(150).unwrap(), 1);
-    // What is registered no more was registered once: its history names it.
+    // A name that is registered no more was registered once: its history names it.
     connection.change_registrations(&claim, &[removed(entry("load", 2, "delete"))]).unwrap();
     assert_eq!(connection.sweep_uploads(150).unwrap(), 0);
     let there = [&named, &loose, &fresh].map(|digest| connection.load_upload(digest).unwrap().is_some());

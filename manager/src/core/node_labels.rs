@@ -31,7 +31,7 @@ pub struct NodeLabels {
     bound: LabelMap,
 }
 
-/// Whether a registration chooses a node.
+/// True if a registration chooses a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelMatch {
     No,

@@ -76,7 +76,8 @@ impl Cluster {
         many.map(|(name, _)| (name.clone(), nodes_of(name))).collect()
     }
 
-    /// What runs where; none before the registry was read. A node that is about to end an instance still runs it.
+    /// The nodes on which each name is produced; none before the registry was read. A node that is about to end an
+    /// instance still runs it.
     pub fn producers(&self, time_to_live: u64) -> Option<Producers> {
         let registered = self.registered.as_ref()?;
         let place = |(name, of): (&DataName, &Arc<RegistrationRecord>)| {

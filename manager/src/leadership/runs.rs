@@ -72,7 +72,7 @@ impl ManualRuns {
         .collect()
     }
 
-    /// What is run by hand on a node, delivered or not.
+    /// The runs by hand on a node, delivered or not.
     pub fn of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<RegistrationRecord>> {
         self.open.values().filter(move |open| open.node == *node).map(|open| &open.registered)
     }

@@ -10,7 +10,7 @@ use super::{Registrations, RenderedRegistration, StoredRegistration, inputs};
 /// Some registrations and the changes of them; cheap, however many registrations there are.
 pub struct Draft<'r> {
     base: &'r Registrations,
-    /// What the changed names hold now; none: nothing any more.
+    /// The registrations of the changed names now; none: nothing any more.
     changed: BTreeMap<DataName, Option<StoredRegistration>>,
 }
 

@@ -179,7 +179,7 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     }
 }
 
-/// What there is to say of a run that ended well and gave no value.
+/// The reason why a run that ended well gave no value.
 fn silence(captured: &CapturedRun, note: Option<String>) -> String {
     let printed = match captured.stdout.trim_ascii().is_empty() {
         true => "printed nothing",

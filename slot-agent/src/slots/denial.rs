@@ -5,7 +5,7 @@
 
 use estimand_exec::Capabilities;
 
-/// What the kernel's refusals are called.
+/// The names of the kernel's refusals.
 const DENIALS: [&str; 2] = ["permission denied", "operation not permitted"];
 
 /// Words in a denial, and the capability that would have prevented it. The first that is found counts.

@@ -1,7 +1,7 @@
 //! The slots of this node: one task owns them all, follows the desired state, starts runs that are due, and keeps the
 //! statuses. Runs are tasks of their own, which hand their values to the outbox themselves.
 //!
-//! What must hold: a slot never runs twice at once; a new version's first good run comes before the old one
+//! Invariants: a slot never runs twice at once; a new version's first good run comes before the old one
 //! ends; what is no longer desired is told to end at once, and is reported as stopping until its processes are
 //! gone; what runs under a lease has ended before the lease does; what was confirmed to the manager is on disk.
 
@@ -69,7 +69,7 @@ pub struct Context {
     pub launcher: Launcher,
     pub programs: Arc<Programs>,
     pub allow_env: AllowEnv,
-    /// What built-in collectors may read and reach.
+    /// The files that built-in collectors may read, and the addresses that they may reach.
     pub bounds: Bounds,
     /// The rights to files that they have, if not those of this process.
     pub file_rights: Option<Privileges>,

@@ -25,7 +25,7 @@ pub fn plan(registration: &Registration, node: &NodeName) -> Plan {
         Phase::Staggered => timetable::Phase::Staggered { hash: stagger(node, &registration.data_name) },
         Phase::Aligned => timetable::Phase::Aligned,
     };
-    // What is derived runs for ever, and at its times only looks at the clock.
+    // A derivation runs for ever, and at its times only looks at the clock.
     let at_once = registration.at_once || is_derived(registration);
     Plan { cadence, phase, at_once, takes_turn: registration.mode == Mode::Exec }
 }

@@ -33,7 +33,7 @@ pub struct Slot {
     pub unsupported: Option<Arc<UnsupportedRegistration>>,
     /// Overruns that the timetable does not know of, or no more.
     pub overruns: u64,
-    /// What there is to say of what a stream has written to standard error, until it is started again.
+    /// A remark about what a stream has written to standard error, until it is started again.
     pub stream_note: Option<String>,
     /// Why the data service did not take the last value, until the next run.
     pub refused: Option<String>,
@@ -179,7 +179,7 @@ impl Slot {
                 value: value.clone(),
             });
         }
-        // What waits for its inputs has not had a good run yet.
+        // A slot that waits for its inputs has not had a good run yet.
         if matches!(&ended.outcome, Outcome::Good(nodes, note) if !nodes.is_empty() || note.is_none()) {
             status.last_good = instant(ended.ended_at);
         }

@@ -38,7 +38,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A process that lived this long is started again as soon as the first time.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
-/// What it writes to standard error is told no more often.
+/// Its standard error is told no more often.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// Values a second that are taken of one stream, and how many at once.
 const VALUES_PER_SECOND: u32 = 100;

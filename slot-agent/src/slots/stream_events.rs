@@ -1,4 +1,4 @@
-//! What streams and formulas tell their slots while they go on.
+//! The news of streams and formulas for their slots while they go on.
 
 use std::sync::Arc;
 use std::time::Duration;

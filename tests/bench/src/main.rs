@@ -40,7 +40,7 @@ use cores::Cores;
 #[derive(Debug, Parser)]
 #[command(name = "estimand-bench")]
 struct Cli {
-    /// What to measure [default: everything]
+    /// Part to measure [default: everything]
     #[command(subcommand)]
     part: Option<Part>,
     /// How often each side is loaded
@@ -64,7 +64,7 @@ enum Part {
     Batches,
     /// Writes and batches on PostgreSQL and MariaDB
     Databases,
-    /// What 500,000 values take: time, memory, disk, and to start again
+    /// Time, memory and disk of 500,000 values, and of starting again with them
     Load,
     /// Runs a second of an agent, against a bare loop of posix_spawn and waitpid
     Agent,
@@ -74,7 +74,7 @@ enum Part {
     Cluster,
     /// Expressions: changes a second, and how soon a result is readable
     Derive,
-    /// What the default collectors take on a node, beside prometheus-node-exporter and collectd
+    /// Cost of the default collectors on a node, beside prometheus-node-exporter and collectd
     Sources,
     /// A server with nothing behind it
     #[command(hide = true)]

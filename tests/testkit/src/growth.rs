@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// The square would be 256.
 const MOST: f64 = 80.0;
 const ATTEMPTS: usize = 5;
-/// What takes less is not worth measuring: the input is made larger.
+/// Anything shorter is not worth measuring: the input is made larger.
 const LEAST: Duration = Duration::from_micros(300);
 const MOST_UNITS: usize = 20_000;
 

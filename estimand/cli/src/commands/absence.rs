@@ -52,13 +52,13 @@ async fn explain(session: &Session, name: &DataName, node: Option<&NodeName>) ->
     }
 }
 
-/// What runs of it, if a manager answers. It is asked once.
+/// Its instances, if a manager answers. It is asked once.
 pub async fn instances(session: &Session, name: &DataName, node: Option<&NodeName>) -> Option<Vec<Instance>> {
     let options = Options { read_timeout: WITHIN, total_timeout: WITHIN, attempts: 1, ..Options::default() };
     session.client_with(&options).ok()?.instances(Some(name), node).await.ok()
 }
 
-/// What there is to say of an instance that has given no value.
+/// The reason why an instance has given no value.
 fn told(instance: &Instance) -> Option<String> {
     let status = &instance.status;
     let otherwise = || match status.doing {

@@ -120,7 +120,7 @@ pub fn note(instance: &Instance) -> Option<Cell> {
     reason(instance).map(|(reason, tone)| Cell::verdict("", &reason, tone))
 }
 
-/// What there is to say of an instance, and how bad it is.
+/// A remark about an instance, and how bad it is.
 pub fn reason(instance: &Instance) -> Option<(String, Tone)> {
     let status = &instance.status;
     if let Some(trouble) = instance.trouble() {

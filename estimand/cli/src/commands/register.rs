@@ -81,7 +81,7 @@ async fn send(
     Ok(SendOutcome { registered: client.register_map(map).await?, done: "registered", dropped: Vec::new() })
 }
 
-/// What a replacement does not have any more. When it runs is always said, in one way or another.
+/// The fields that a replacement does not have any more. When it runs is always said, in one way or another.
 fn dropped(before: &RegistrationRecord, after: &RegistrationRecord) -> Vec<String> {
     let lost = differences(&before.to_map(), &after.to_map()).into_iter();
     let lost = lost.filter(|one| one.after.is_none()).map(|one| one.field);

@@ -1,4 +1,4 @@
-//! What is written is read back, and what is wrong is named with its line.
+//! Text that is written is read back, and an error is named with its line.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What programs really wrote, and the line that explains it. Long lists are shortened.
+//! Texts that programs really wrote, and the line that explains each. Long lists are shortened.
 
 use super::explanation;
 

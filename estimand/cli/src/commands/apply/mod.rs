@@ -42,7 +42,7 @@ pub async fn apply(session: &mut Session, args: &ApplyArgs) -> Result<(), Failur
             lines.iter().try_for_each(|line| session.out.line(line))?;
         }
     }
-    // What becomes different is there to be read before anything does.
+    // The differences can be read before anything changes.
     session.out.flush()?;
     if !plan.is_empty() && !args.dry_run {
         carry_out(&client, &plan, put, args).await?;

@@ -11,7 +11,7 @@ use super::files::Wishes;
 use crate::commands::bindings::served;
 use crate::commands::differences::{Difference, differences};
 
-/// What is there.
+/// The registrations that are there.
 #[derive(Debug, Default)]
 pub struct Present {
     pub registrations: BTreeMap<DataName, RegistrationRecord>,
@@ -29,7 +29,7 @@ pub struct Rebinding {
 /// The changes of a configuration.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What the registry says of each registration of the files.
+    /// The registry's answer about each registration of the files.
     pub outcomes: Vec<BatchOutcome>,
     pub rebindings: Vec<Rebinding>,
     /// The registrations that the set has and the files have not.

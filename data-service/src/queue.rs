@@ -33,6 +33,8 @@ pub trait Job: Send {
     fn fail(self: Box<Self>, error: SubmitError);
     /// The size of the request.
     fn bytes(&self) -> usize;
+    /// True if it is worth trying alone when a group with others was refused, because the disk may be full.
+    fn only_removes(&self) -> bool;
     fn is_abandoned(&self) -> bool;
 }
 
@@ -61,6 +63,10 @@ impl<O: Operation> Job for PendingOperation<O> {
 
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn only_removes(&self) -> bool {
+        O::ONLY_REMOVES
     }
 
     fn is_abandoned(&self) -> bool {

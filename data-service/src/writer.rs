@@ -161,8 +161,8 @@ impl Writer {
                 Err(StoreFailure::Refused(cause)) if unknown_from.is_none() => {
                     self.figures.refused.add(1);
                     tracing::error!(%cause, writes = jobs.len(), "the database refused a group of writes");
-                    fail(jobs, &SubmitError::Refused);
-                    return Ok(());
+                    jobs = refuse(jobs);
+                    continue;
                 }
                 Err(StoreFailure::Unknown(cause) | StoreFailure::Refused(cause)) => {
                     self.figures.broken.add(1);
@@ -256,6 +256,17 @@ impl Writer {
             }
         }
     }
+}
+
+/// Refuses a group, and gives back what only removes if that was not alone: a full disk may have refused the rest.
+fn refuse(jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+    let (removals, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.only_removes());
+    if others.is_empty() {
+        fail(removals, &SubmitError::Refused);
+        return Vec::new();
+    }
+    fail(others, &SubmitError::Refused);
+    removals
 }
 
 fn fail(jobs: Vec<Box<dyn Job>>, error: &SubmitError) {

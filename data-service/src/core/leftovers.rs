@@ -99,6 +99,7 @@ pub struct DropLeftovers(pub Vec<Leftover>);
 
 impl Operation for DropLeftovers {
     type Reply = usize;
+    const ONLY_REMOVES: bool = true;
 
     fn apply(&self, group: &mut Group, _: &Retention) -> Result<usize, Rejection> {
         let mut dropped = 0;

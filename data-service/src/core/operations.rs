@@ -11,6 +11,8 @@ use super::group::{Group, Retention};
 /// Something to do. It may be applied several times, to groups of which only one is stored.
 pub trait Operation: Send + 'static {
     type Reply: Send + 'static;
+    /// True if it needs no room where values are stored.
+    const ONLY_REMOVES: bool = false;
 
     /// Applies it to a group; `retention` holds before that group. An operation that is rejected changes nothing.
     fn apply(&self, group: &mut Group, retention: &Retention) -> Result<Self::Reply, Rejection>;
@@ -43,6 +45,7 @@ pub struct Delete {
 
 impl Operation for Delete {
     type Reply = DeletionReceipt;
+    const ONLY_REMOVES: bool = true;
 
     fn apply(&self, group: &mut Group, _: &Retention) -> Result<DeletionReceipt, Rejection> {
         group.delete(&self.name, self.node.as_ref())
@@ -106,6 +109,7 @@ pub struct Unbind {
 
 impl Operation for Unbind {
     type Reply = ();
+    const ONLY_REMOVES: bool = true;
 
     fn apply(&self, group: &mut Group, _: &Retention) -> Result<(), Rejection> {
         group.unbind(&self.name, &self.by)

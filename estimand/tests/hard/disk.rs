@@ -54,6 +54,7 @@ fn registration(name: &str) -> Value {
 fn disks_that_are_full_or_fail_lose_nothing() {
     side_by_side(&[
         ("a_full_disk_refuses_writes_and_nothing_else", a_full_disk_refuses_writes_and_nothing_else as fn()),
+        ("removals_work_on_a_full_disk", removals_work_on_a_full_disk as fn()),
         (
             "a_disk_that_fails_under_the_store_loses_nothing",
             a_disk_that_fails_under_the_store_loses_nothing as fn(),
@@ -123,6 +124,61 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
     load.check(&http);
     kept.iter().for_each(|(prefix, acknowledged)| check_there(&http, prefix, *acknowledged));
     until_taken(&http, "afterwards");
+}
+
+/// A slot fills the disk that everything is on, and is unregistered all the same.
+fn removals_work_on_a_full_disk() {
+    let disk = Disk::in_memory("192m");
+    let node = ["up", "--node", "n", "--allow", "/bin"];
+    let up = estimand().args(node).port(free_port()).data_dir(disk.path().join("data")).start();
+    let http = up.http();
+    let delete = |path: &str| {
+        let answer = http.request("DELETE", path, &[], b"");
+        assert!(answer.status < 300, "{path}: {answer}; {}", up.stderr_tail());
+        assert_eq!(answer.header("estimand-hint"), None, "{path}: {answer}");
+    };
+    let bind = |name: &str| http.send_json("PUT", &format!("/api/bindings/{name}"), &json!({"to": "kept"}));
+    let names: Vec<String> = (0..long_or(400, 40)).map(|number| format!("gone_{number}")).collect();
+    for name in &names {
+        let idle = json!({"dataName": name, "cmd": ["/bin/true"], "max-Time": 3600, "history": {"max": 5}});
+        http.send_json("POST", "/api/registry", &idle).expect_status(201);
+        assert!(put(&http, &format!("value_{name}"), "x".repeat(LARGE)).status < 300);
+        assert!(bind(&format!("bound_{name}")).status < 300);
+    }
+    let token = json!({"name": "somebody", "role": "operate"});
+    let token = http.send_json("POST", "/api/tokens", &token).expect_status(201).json();
+    let shown = Http::new(up.base_url()).showing(token["token"].as_str());
+    shown.get("/api/audit").expect_status(200);
+    let greedy = json!(["/bin/sh", "-c", "cat /dev/zero > all; exec sleep 600"]);
+    let greedy = json!({"dataName": "greedy", "cmd": greedy, "max-Time": 3600, "timeout": 600});
+    http.send_json("POST", "/api/registry", &greedy).expect_status(201);
+    write_until_refused(&http, "more_");
+    // Longer than a leader leads that cannot say so.
+    pass(Duration::from_secs(long_or(60, 5)));
+
+    expect_refused(&http.send_json("POST", "/api/registry", &registration("new")));
+    expect_refused(&put(&http, "new", "x".repeat(LARGE)));
+    expect_refused(&bind("new"));
+    let full = disk.fill();
+    // Writes that are refused are no reason to refuse a removal that came with them.
+    let load = Load::new(up.base_url());
+    load.run_during(false, || {
+        for name in &names {
+            full.grow();
+            delete(&format!("/api/bindings/bound_{name}"));
+            delete(&format!("/api/data?dataName=value_{name}"));
+            delete(&format!("/api/registry/{name}"));
+        }
+    });
+    delete("/api/tokens/somebody");
+    shown.get("/api/audit").expect_status(401);
+    delete("/api/registry/greedy");
+    assert_eq!(http.get("/api/mng/instances?dataName=greedy").expect_status(200).json(), json!([]));
+
+    drop(full);
+    std::fs::remove_file(disk.path().join("data/agent/slots/greedy/all")).unwrap();
+    until_taken(&http, "afterwards");
+    http.send_json("POST", "/api/registry", &registration("new")).expect_status(201);
 }
 
 /// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then.

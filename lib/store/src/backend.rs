@@ -14,8 +14,9 @@ use diesel::prelude::*;
 use diesel::result::QueryResult;
 use diesel::sql_types::Text;
 
+use crate::ballast::Ballast;
 use crate::driver::{Driver, MysqlWrapper, PgWrapper};
-use crate::error::{Cause, Failure};
+use crate::error::{Cause, Failure, is_full};
 use crate::tls;
 use crate::url::Target;
 use crate::{Error, Halt, StoreUrl};
@@ -57,6 +58,9 @@ const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = 
 /// database first, which writes all of it anew. If another connection is in the way, that one has done so, and
 /// nothing happens.
 const EMPTY_THE_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
+/// Copies the log as far as readers allow. If that is all of it, the next writer begins at its beginning again, where there
+/// is room.
+const COPY_THE_LOG: &str = "PRAGMA wal_checkpoint(PASSIVE);";
 
 /// A wait for a lock ends before our own deadline does, so that it ends with a certain outcome.
 const POSTGRES_SETTINGS: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
@@ -135,7 +139,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
         .and_then(|()| use_write_ahead_log(&mut connection))
         .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
-        .and_then(|mode| connection.batch_execute(EMPTY_THE_LOG).map(|()| mode))
+        .and_then(|mode| empty_the_log(&mut connection, path).map(|()| mode))
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
             "wal" => Ok(()),
@@ -144,6 +148,20 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
             ))),
         })?;
     Ok(connection)
+}
+
+/// On a full disk with the room of the ballast, or nothing could be removed after a start.
+fn empty_the_log(connection: &mut SqliteConnection, path: &Path) -> QueryResult<()> {
+    match connection.batch_execute(EMPTY_THE_LOG) {
+        Err(error) if is_full(&error.to_string()) => {
+            let ballast = Ballast::of(path);
+            ballast.give_back();
+            let emptied = connection.batch_execute(EMPTY_THE_LOG);
+            ballast.take_back();
+            emptied
+        }
+        emptied => emptied,
+    }
 }
 
 /// Two processes that switch a new file over at once get an error without any wait, whatever the
@@ -181,6 +199,13 @@ impl Backend {
 
     pub(crate) fn rollback(&mut self) -> QueryResult<()> {
         on!(self, connection => connection.batch_execute("ROLLBACK"))
+    }
+
+    /// Makes room in SQLite's log, if that can be done. If not, the next statement shows why.
+    pub(crate) fn copy_log(&mut self) {
+        if let Self::Sqlite(connection) = self {
+            let _ = connection.batch_execute(COPY_THE_LOG);
+        }
     }
 
     /// Asks for any answer.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use diesel::result::QueryResult;
 
 use crate::backend::{self, Backend};
+use crate::ballast::{self, Ballast};
 use crate::driver::{Driver, Unwound, caught};
 use crate::error::{Failure, is_sqlite_io, lost};
 use crate::preparation::Gate;
@@ -32,6 +33,8 @@ pub struct Connection {
 struct Live {
     backend: Backend,
     driver: Option<Driver>,
+    /// Of a SQLite file.
+    ballast: Option<Ballast>,
 }
 
 impl Connection {
@@ -49,7 +52,8 @@ impl Connection {
         match caught(|| backend::open(url, halt)) {
             Ok(opened) => {
                 let (backend, driver) = opened?;
-                Ok(Self { live: Some(Box::new(Live { backend, driver })), gate })
+                let ballast = url.file().map(Ballast::of);
+                Ok(Self { live: Some(Box::new(Live { backend, driver, ballast })), gate })
             }
             Err(unwound) => Err(lost_or_panic("opening the store", unwound)),
         }
@@ -92,15 +96,30 @@ impl Connection {
         body: impl Fn(&mut Backend) -> Result<T, Failure>,
     ) -> Result<T, Error> {
         self.guarded(doing, |live| {
-            for pause in PAUSES {
-                match attempt(&mut live.backend, doing, &body)? {
-                    Err(failure) if failure.is_conflict() => {
-                        thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-                    }
-                    outcome => return outcome.map_err(|failure| failure.without_effect(doing)),
-                }
+            if live.ballast.as_mut().is_some_and(|ballast| !ballast.allows_additions()) {
+                return Err(Error::Busy { doing, cause: ballast::FULL.to_owned() });
             }
-            attempt(&mut live.backend, doing, &body)?.map_err(|failure| failure.without_effect(doing))
+            let outcome = transaction(&mut live.backend, doing, &body)?;
+            outcome.map_err(|failure| failure.without_effect(doing))
+        })
+    }
+
+    /// The same for a transaction that must not fail because the disk is full: one that only removes, or that removals
+    /// need. It adds little or nothing.
+    pub(crate) fn write_on_full_disk<T>(
+        &mut self,
+        doing: &'static str,
+        body: impl Fn(&mut Backend) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
+        self.guarded(doing, |live| {
+            let Live { backend, ballast, .. } = live;
+            let outcome = match (transaction(backend, doing, &body)?, ballast) {
+                (Err(failure), Some(ballast)) if failure.is_full() => {
+                    with_ballast(backend, ballast, doing, &body)?
+                }
+                (outcome, _) => outcome,
+            };
+            outcome.map_err(|failure| failure.without_effect(doing))
         })
     }
 
@@ -157,7 +176,43 @@ impl Live {
     }
 }
 
-/// One transaction. The outer error means that its outcome is unknown, or that it can't be begun; the
+/// One transaction, again if it was the victim of a deadlock.
+fn transaction<T>(
+    backend: &mut Backend,
+    doing: &'static str,
+    body: impl Fn(&mut Backend) -> Result<T, Failure>,
+) -> Result<Result<T, Failure>, Error> {
+    for pause in PAUSES {
+        match attempt(backend, doing, &body)? {
+            Err(failure) if failure.is_conflict() => {
+                thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+    attempt(backend, doing, &body)
+}
+
+/// A transaction for which the disk had no room: in the room that the log has already, or else in that of the ballast.
+fn with_ballast<T>(
+    backend: &mut Backend,
+    ballast: &Ballast,
+    doing: &'static str,
+    body: impl Fn(&mut Backend) -> Result<T, Failure>,
+) -> Result<Result<T, Failure>, Error> {
+    backend.copy_log();
+    match transaction(backend, doing, &body)? {
+        Err(failure) if failure.is_full() => {}
+        outcome => return Ok(outcome),
+    }
+    ballast.give_back();
+    backend.copy_log();
+    let outcome = transaction(backend, doing, &body);
+    ballast.take_back();
+    outcome
+}
+
+/// One attempt. The outer error means that its outcome is unknown, or that it can't be begun; the
 /// inner one, that it was rolled back.
 fn attempt<T>(
     backend: &mut Backend,

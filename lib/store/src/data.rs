@@ -80,6 +80,17 @@ pub struct Group<'a> {
     pub retention: Option<Vec<RetentionRef<'a>>>,
 }
 
+impl Group<'_> {
+    /// True if it makes nothing new, but for entries of what was removed. The retention is that of registrations, which
+    /// only become fewer while the disk is full.
+    fn only_removes(&self) -> bool {
+        self.upserts.is_empty()
+            && self.history.is_empty()
+            && self.history_begins.is_empty()
+            && self.bindings_set.is_empty()
+    }
+}
+
 static DATA: Rows = Rows {
     table: "t_data",
     columns: &[
@@ -115,7 +126,8 @@ impl Connection {
     /// Makes one group durable, or nothing of it.
     pub fn commit(&mut self, claim: &Claim, group: &Group<'_>) -> Result<(), Error> {
         let ids: Vec<_> = group.upserts.iter().map(|row| id(row.data_name, row.node_name)).collect();
-        self.write("committing data", |backend| {
+        let doing = "committing data";
+        let change = |backend: &mut Backend| {
             owner::advance(backend, claim, group.revision)?;
             if let Some(revision) = group.erase_history_from {
                 history::erase_from(backend, revision, &group.history)?;
@@ -132,7 +144,11 @@ impl Connection {
                 retention::replace(backend, rows)?;
             }
             Ok(())
-        })
+        };
+        match group.only_removes() {
+            true => self.write_on_full_disk(doing, change),
+            false => self.write(doing, change),
+        }
     }
 }
 

@@ -64,6 +64,11 @@ impl Failure {
         }
     }
 
+    /// True if there was no room on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Database(error) if name(error) == Name::Full)
+    }
+
     /// True if the database chose this transaction as the victim of a conflict, so that trying again at
     /// once is right.
     pub(crate) fn is_conflict(&self) -> bool {

@@ -6,7 +6,8 @@
 //! sent its last successful beat has done so before any candidate leads that waited that span by a clock of the
 //! same pace.
 //!
-//! The row is also the lock of the leader's writes: each of its transactions begins by updating it.
+//! The row is also the lock of the leader's writes: each of its transactions begins by updating it. It is written on a full
+//! disk, too: without a leader nothing that is unregistered would end.
 
 use diesel::prelude::*;
 
@@ -60,7 +61,7 @@ impl Connection {
     ) -> Result<Option<Lead>, Error> {
         debug_assert!(!holder.is_empty(), "that would be a lead released from the start");
         let (epoch, beat) = seen.map_or((0, 0), |row| (row.epoch, row.beat));
-        self.write("taking the lead", |backend| {
+        self.write_on_full_disk("taking the lead", |backend| {
             if seen.is_none() {
                 insert_if_missing(backend, role)?;
             }
@@ -80,13 +81,13 @@ impl Connection {
 
     /// Shows candidates that the leader lives.
     pub fn beat_lead(&mut self, lead: &Lead) -> Result<(), Error> {
-        self.write("keeping the lead", |backend| fence(backend, lead))
+        self.write_on_full_disk("keeping the lead", |backend| fence(backend, lead))
     }
 
     /// Gives the leadership up, so that no candidate has to wait for its end. The epoch stays, and is not used
     /// again.
     pub fn release_lead(&mut self, lead: &Lead) -> Result<(), Error> {
-        self.write("releasing the lead", |backend| {
+        self.write_on_full_disk("releasing the lead", |backend| {
             fence(backend, lead)?;
             let sql = "UPDATE t_leader SET holder = '', address = '' WHERE role = ?";
             Fixed { sql, values: &[Value::Text(&lead.role)] }.execute_on(backend)?;

@@ -10,6 +10,7 @@
 
 mod audit;
 mod backend;
+mod ballast;
 mod binding;
 mod connection;
 mod data;

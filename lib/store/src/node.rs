@@ -101,9 +101,10 @@ impl Connection {
         )
     }
 
-    /// Makes one group durable, or nothing of it. It is a beat of the leader as well.
+    /// Makes one group durable, or nothing of it. It is a beat of the leader as well. Also on a full disk, since without it
+    /// nothing that is unregistered would end; its rows are few, and mostly there already.
     pub fn commit_cluster(&mut self, lead: &Lead, group: &ClusterGroup<'_>) -> Result<(), Error> {
-        self.write("committing the cluster", |backend| {
+        self.write_on_full_disk("committing the cluster", |backend| {
             leader::fence(backend, lead)?;
             placement::delete_of_nodes(backend, group.delete_nodes)?;
             placement::delete(backend, group.delete_placements)?;

@@ -24,7 +24,7 @@ impl Connection {
     /// Becomes `owner`, and ends all earlier claims. `headroom` is skipped, because the claim before may
     /// have used revisions that it had not stored yet.
     pub fn claim(&mut self, owner: &str, headroom: i64) -> Result<Claim, Error> {
-        self.write("claiming the store", |backend| {
+        self.write_on_full_disk("claiming the store", |backend| {
             insert_if_missing(backend, owner)?;
             let sql = "UPDATE t_owner SET epoch = epoch + 1, revision = revision + ? WHERE name = ?";
             Fixed { sql, values: &[Value::Int(headroom), Value::Text(owner)] }.execute_on(backend)?;

@@ -4,7 +4,7 @@
 
 use diesel::prelude::*;
 
-use crate::backend::on;
+use crate::backend::{Backend, on};
 use crate::owner::fence;
 use crate::schema::{t_dp, t_dp_history};
 use crate::statement::{Keys, Rows, Value};
@@ -104,12 +104,17 @@ impl Connection {
             .flat_map(RegistrationRow::values)
             .collect();
         let entries: Vec<Value<'_>> = changes.iter().flat_map(|change| change.entry.values()).collect();
-        self.write("storing registrations", |backend| {
+        let doing = "storing registrations";
+        let change = |backend: &mut Backend| {
             fence(backend, claim)?;
             NAMES.delete(backend, &gone)?;
             REGISTRATIONS.write(backend, &rows)?;
             Ok(ENTRIES.write(backend, &entries)?)
-        })
+        };
+        match rows.is_empty() {
+            true => self.write_on_full_disk(doing, change),
+            false => self.write(doing, change),
+        }
     }
 
     /// The latest changes of one registration, newest first.

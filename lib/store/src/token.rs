@@ -4,7 +4,7 @@
 use diesel::prelude::*;
 
 use crate::audit::{self, AuditRow};
-use crate::backend::on;
+use crate::backend::{Backend, on};
 use crate::schema::t_token;
 use crate::statement::{Fixed, Rows, Value, write_all};
 use crate::{Connection, Error};
@@ -61,7 +61,9 @@ impl Connection {
         rows: &[TokenRow],
         told: &[AuditRow],
     ) -> Result<bool, Error> {
-        self.write("storing tokens", |backend| {
+        let only_revokes = unless_revoked.is_empty() && rows.iter().all(|row| row.revoked_at.is_some());
+        let doing = "storing tokens";
+        let change = |backend: &mut Backend| {
             for id in unless_revoked {
                 // It changes nothing, but locks the row: a transaction that revokes the token comes before or after.
                 let sql = "UPDATE t_token SET revoked_at = NULL WHERE id = ? AND revoked_at IS NULL";
@@ -72,7 +74,11 @@ impl Connection {
             write_all(backend, &TOKENS, rows, values_of)?;
             told.iter().try_for_each(|row| audit::add(backend, row))?;
             Ok(true)
-        })
+        };
+        match only_revokes {
+            true => self.write_on_full_disk(doing, change),
+            false => self.write(doing, change),
+        }
     }
 }
 

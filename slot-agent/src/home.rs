@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use estimand_api::names::NodeName;
 use estimand_api::node::DesiredState;
@@ -18,6 +19,11 @@ use estimand_runtime::lock_file::{Holder, LockError, LockFile};
 use rustix::fs::{Gid, Uid};
 
 use estimand_exec::Identity;
+
+use crate::slot_folder;
+
+/// How long the files of another node's slots may take to be removed.
+const FORGET_WITHIN: Duration = Duration::from_secs(600);
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -185,9 +191,11 @@ fn forget_node(folder: &Path, elsewhere: Option<&Path>) -> Result<(), HomeError>
         removed => removed,
     };
     let slots = slots_of(folder, elsewhere.filter(|_| !agent.trim().is_empty()), agent.trim());
-    for inner in [folder.join("spool"), slots] {
-        gone(fs::remove_dir_all(&inner)).map_err(at("remove", &inner))?;
-    }
+    let spool = folder.join("spool");
+    gone(fs::remove_dir_all(&spool)).map_err(at("remove", &spool))?;
+    // The slots' programs made what is in there.
+    let emptied = slot_folder::empty(&slots, Instant::now() + FORGET_WITHIN);
+    gone(emptied.and_then(|()| fs::remove_dir(&slots))).map_err(at("remove", &slots))?;
     for name in ["desired.json", "agent"] {
         let file = folder.join(name);
         gone(fs::remove_file(&file)).map_err(at("remove", &file))?;
@@ -259,6 +267,17 @@ mod tests {
         again.keep_desired(&DesiredState::default()).unwrap();
         drop(again);
         assert!(Home::open(place.path(), None, &node("n2"), true, None).unwrap().desired().is_some());
+    }
+
+    #[test]
+    fn the_folders_of_another_nodes_slots_go_however_deep_they_are() {
+        let place = tempfile::tempdir().unwrap();
+        let first = Home::open(place.path(), None, &node("n1"), false, None).unwrap();
+        let folder = first.slot_folder("hostile").unwrap();
+        drop(first);
+        slot_folder::make_deep(&folder, 30_000);
+        let renamed = Home::open(place.path(), None, &node("n2"), true, None).unwrap();
+        assert!(!folder.exists() && renamed.slots().exists());
     }
 
     #[test]

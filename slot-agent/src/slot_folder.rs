@@ -232,11 +232,25 @@ fn is_itself(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 
+/// Makes folders in a folder, each in the one before, with another one beside it.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) fn make_deep(folder: &Path, levels: usize) {
+    let mut folder = open_top(folder).unwrap();
+    for _ in 0..levels {
+        for name in [c"deeper", c"beside"] {
+            rustix::fs::mkdirat(&folder, name, Mode::RWXU).unwrap();
+        }
+        folder = open(&folder, c"deeper").unwrap();
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use super::*;
@@ -288,16 +302,72 @@ mod tests {
     #[test]
     fn deep_folders_are_too_much_and_can_be_removed() {
         let place = tempfile::tempdir().unwrap();
-        let mut folder = open_top(place.path()).unwrap();
-        for _ in 0..5_000 {
-            for name in [c"deeper", c"beside"] {
-                rustix::fs::mkdirat(&folder, name, Mode::RWXU).unwrap();
-            }
-            folder = open(&folder, c"deeper").unwrap();
-        }
+        make_deep(place.path(), 5_000);
         assert!(matches!(check(place.path(), 1 << 40), Err(Excess::Depth)));
         empty(place.path(), soon()).unwrap();
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    /// What a program puts in the place of its own folder, again and again, while that is measured and emptied.
+    #[test]
+    fn what_is_put_in_place_of_a_folder_leads_nowhere() {
+        let place = tempfile::tempdir().unwrap();
+        let (slot, outside) = (place.path().join("slot"), place.path().join("outside"));
+        fs::create_dir_all(outside.join("kept")).unwrap();
+        for file in ["file", "kept/file"] {
+            fs::write(outside.join(file), "theirs").unwrap();
+        }
+        let modes = || ["", "file", "kept", "kept/file"].map(|name| mode_of(&outside.join(name)));
+        let (before, over) = (modes(), AtomicBool::new(false));
+        let there = slot.join("a/b");
+        let puts: [&(dyn Fn() -> io::Result<()> + Sync); 6] = [
+            &|| symlink(&outside, &there),
+            &|| symlink(outside.join("kept"), slot.join("a")),
+            &|| symlink(outside.join("file"), slot.join("link")),
+            &|| fs::hard_link(outside.join("file"), slot.join("name")),
+            &|| {
+                rustix::fs::mknodat(CWD, slot.join("pipe"), FileType::Fifo, Mode::RWXU, 0).map_err(Into::into)
+            },
+            &|| fs::create_dir_all(there.join("c")).and_then(|()| fs::write(there.join("c/file"), "ours")),
+        ];
+        std::thread::scope(|scope| {
+            for put in puts {
+                let (slot, over) = (&slot, &over);
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        let _ = fs::create_dir_all(slot);
+                        let _ = put();
+                        let aside = slot.join(format!("{:x}", fastrand::u64(..)));
+                        let _ = fs::rename(slot.join("a"), aside);
+                    }
+                });
+            }
+            let until = Instant::now() + Duration::from_millis(700);
+            let mut looks = 0;
+            while Instant::now() < until {
+                let _ = check(&slot, MIB);
+                // Other programs put new things there all the time.
+                let _ = empty(&slot, Instant::now() + Duration::from_millis(20));
+                looks += 1;
+            }
+            over.store(true, Ordering::Relaxed);
+            assert!(looks > 5, "{looks}");
+        });
+        empty(&slot, soon()).unwrap();
+        assert_eq!(fs::read_dir(&slot).unwrap().count(), 0);
+        for file in ["file", "kept/file"] {
+            assert_eq!(fs::read_to_string(outside.join(file)).unwrap(), "theirs");
+        }
+        assert_eq!(modes(), before);
+        // Nor if it is the folder itself.
+        fs::remove_dir(&slot).unwrap();
+        symlink(&outside, &slot).unwrap();
+        assert!(check(&slot, MIB).is_err() && empty(&slot, soon()).is_err());
+        assert_eq!(modes(), before);
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode()
     }
 
     #[test]

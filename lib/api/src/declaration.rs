@@ -171,6 +171,12 @@ pub fn write<T>(declared: &[Field<T>], body: &T) -> Map<String, Value> {
     declared.iter().filter_map(|field| Some((field.name.to_owned(), (field.write)(body)?))).collect()
 }
 
+/// The fields that say something, for people: `memory=1GiB, cpu=0.5`.
+pub fn text<T>(declared: &[Field<T>], body: &T) -> String {
+    let shown = declared.iter().filter_map(|field| field.shown(body));
+    shown.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(", ")
+}
+
 /// The schemas of the fields: the `properties` of an object.
 pub fn properties<T>(declared: &[Field<T>]) -> Map<String, Value> {
     declared.iter().map(|field| (field.name.to_owned(), field.described())).collect()

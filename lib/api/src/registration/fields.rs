@@ -347,6 +347,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         schema: || optional::<History>(""),
         read: |it, r| r.history = it.part(History::from_json),
         write: |r| r.history.as_ref().map(History::to_json),
+        text: Some(|r| r.history.map(|history| history.to_string()).unwrap_or_default()),
         flags: &[
             Flag::new("history", "TIME", KEPT, SPAN)
                 .member("keep")
@@ -369,6 +370,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         schema: Limits::schema,
         read: |it, r| r.limits = Limits::read(it),
         write: |r| (r.limits != Limits::default()).then(|| r.limits.to_json()),
+        text: Some(|r| r.limits.to_string()),
         flags: &[Flag::new(
             "limit",
             "KEY=VALUE",

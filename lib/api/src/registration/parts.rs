@@ -1,5 +1,7 @@
 //! The parts of a registration that are objects themselves: its history and its limits.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::MAX_INTERVAL_MICROS;
@@ -65,6 +67,7 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         schema: bytes_schema,
         read: |it, limits| limits.memory = it.optional(read_bytes),
         write: |limits| limits.memory.map(|bytes| json!(bytes)),
+        text: Some(|limits| bytes_text(limits.memory)),
         ..Field::PLAIN
     },
     Field {
@@ -106,6 +109,7 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         schema: bytes_schema,
         read: |it, limits| limits.disk = it.optional(read_bytes),
         write: |limits| limits.disk.map(|bytes| json!(bytes)),
+        text: Some(|limits| bytes_text(limits.disk)),
         ..Field::PLAIN
     },
 ];
@@ -141,6 +145,18 @@ impl History {
 
     pub fn to_json(&self) -> Value {
         Value::Object(declaration::write(HISTORY_FIELDS, self))
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&declaration::text(HISTORY_FIELDS, self))
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&declaration::text(LIMIT_FIELDS, self))
     }
 }
 
@@ -197,6 +213,16 @@ fn bytes_schema() -> Value {
         { "type": "string", "pattern": "^[0-9]{1,16} ?(B|KiB|Ki|MiB|Mi|GiB|Gi|KB|MB|GB)?$" },
         { "type": "null" },
     ] })
+}
+
+/// A number of bytes as it may be given, in the largest unit of which it is a whole number.
+fn bytes_text(bytes: Option<u64>) -> String {
+    let bytes = bytes.unwrap_or_default();
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
 }
 
 fn read_bytes(value: &Value) -> Result<u64, String> {

@@ -180,3 +180,14 @@ fn a_file_that_goes_along_is_named_by_its_digest_and_maybe_signed() {
         "upload: is for what runs",
     );
 }
+
+#[test]
+fn limits_and_histories_are_shown_as_they_may_be_given() {
+    let registration = parse(json!({
+        "limits": {"memory": 1_073_741_824, "cpu": 0.5, "openFiles": 64, "disk": 100_000_000},
+        "history": {"keep": "1h", "max": 5},
+    }));
+    let registration = registration.unwrap().registration;
+    assert_eq!(registration.limits.to_string(), "memory=1GiB, cpu=0.5, openFiles=64, disk=100000000");
+    assert_eq!(registration.history.unwrap().to_string(), "keep=1h, max=5");
+}

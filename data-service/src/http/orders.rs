@@ -31,9 +31,11 @@ pub fn check(caller: &Principal, writes: &[Write], field: impl Fn(usize) -> Stri
 }
 
 fn refusal(field: String, order: Order) -> Problem {
-    let message = "and `sequence` order the writes of a slot, and are believed of a node's agent only";
+    let message = "is believed of a node's agent only, since it orders the writes of a slot";
     let error = FieldError::new(field, message).given(order.epoch);
-    forbidden_field(error.expected("neither of both, or a token of the role node or operate"))
+    forbidden_field(
+        error.expected("a write without `epoch` and `sequence`, or a token of the role node or operate"),
+    )
 }
 
 /// Data name to the highest epoch that was given for it.

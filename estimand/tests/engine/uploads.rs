@@ -143,3 +143,22 @@ fn with_a_key_only_what_it_signed_runs() {
     assert!(again["lastError"].as_str().unwrap().contains("not signed by that key"), "{again}");
     plane.end();
 }
+
+/// The agent believes neither the manager nor the database.
+#[test]
+fn another_content_than_the_digest_says_does_not_run() {
+    let plane = Plane::with_agent("mismatch", Agent::Beside, &["--allow-uploads"]);
+    let file = b"#!/bin/sh\necho right\n";
+    let stored = plane.http.request("POST", "/api/uploads", &[], file).expect_status(201).json();
+    let store = plane.services.data_dir().join("estimand.db");
+    let other = "UPDATE t_upload SET content = CAST('#!/bin/sh' || char(10) || 'echo wrong' AS BLOB)";
+    let done = Command::new("sqlite3").arg(store).args(["-cmd", ".timeout 5000", other]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let registration = serde_json::json!({
+        "dataName": "swapped", "cmd": ["swapped"], "max-Time": 0.5, "upload": { "sha256": stored["sha256"] },
+    });
+    plane.http.send_json("POST", "/api/registry", &registration).expect_status(201);
+    plane.until_error("swapped", "is an uploaded file that is not here");
+    assert_eq!((plane.read("swapped"), kept(&plane)), (None, Vec::new()));
+    plane.end();
+}

@@ -9,6 +9,7 @@
 
 mod figures;
 
+mod bodies;
 mod clients;
 mod clock;
 mod databases;

@@ -8,6 +8,7 @@ mod plane;
 
 mod apart;
 mod certificates;
+mod credentials;
 mod joining;
 mod replacing;
 mod wire;

@@ -90,7 +90,7 @@ pub(crate) fn most() -> usize {
 /// How many descriptors may be in use after a connection has come.
 #[derive(Debug, PartialEq, Eq)]
 struct Room {
-    /// Near it, connections are given up.
+    /// Near it, connections are given up. No more are accepted, whatever else is open.
     descriptors: usize,
     /// From there on a new one is closed at once: those that were given up are not gone yet.
     refused_from: usize,
@@ -100,7 +100,8 @@ impl Room {
     fn of(max_open_files: usize) -> Self {
         let reserve = (max_open_files / 4).min(MAX_RESERVE);
         let descriptors = (max_open_files - reserve).min(MAX_CONNECTIONS);
-        Room { descriptors, refused_from: descriptors + reserve / 2 }
+        // Others make room for it, so it is refused only when hardly anything is left.
+        Room { descriptors, refused_from: descriptors + reserve - reserve / 8 }
     }
 }
 

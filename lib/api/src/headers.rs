@@ -8,3 +8,6 @@ pub const REVISION_HEADER: &str = "estimand-revision";
 
 /// Advice that goes with a success.
 pub const HINT_HEADER: &str = "estimand-hint";
+
+/// A key of the caller's own, by which a submission that is sent again is known.
+pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";

@@ -28,5 +28,7 @@ pub mod registration;
 pub mod schema;
 pub mod selector;
 pub mod slot;
+pub mod task;
+pub mod task_record;
 pub mod value;
 pub mod write;

@@ -4,8 +4,8 @@
 //! one, and reports with a [`Heartbeat`]. The answer says when the next one is due and for how long the slots that must
 //! run once in the cluster may go on without another answer.
 //!
-//! Agent and manager may be of different versions: each ignores fields that it does not know. A registration is the
-//! exception; see [`assignment`](crate::assignment).
+//! Agent and manager may be of different versions: each ignores fields that it does not know. A registration and the
+//! work of a task are the exceptions; see [`assignment`](crate::assignment) and [`task`](crate::task).
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,7 @@ use crate::registration::Registration;
 use crate::schema;
 use crate::selector::{KEY_PATTERN, VALUE_PATTERN};
 use crate::slot::Status;
+use crate::task::TaskAssignment;
 
 /// The longest that a request for the desired state waits.
 pub const MAX_WAIT_MS: u64 = 60_000;
@@ -181,10 +182,16 @@ pub struct DesiredState {
     /// Where values are written; absent if that is where this was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_server: Option<String>,
+    /// Where tasks are reported; absent if that is where this was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_server: Option<String>,
     pub slots: Vec<Assignment>,
     /// Runs that somebody waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunRequest>,
+    /// The tasks that belong on the node; absent: those that it was told last, since the manager does not know them yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<TaskAssignment>>,
 }
 
 /// One registration that belongs on the node.

@@ -118,6 +118,21 @@ fn a_registration_of_a_newer_version_is_decoded_and_not_supported() {
 }
 
 #[test]
+fn the_work_of_a_newer_version_is_decoded_and_not_supported() {
+    let assigned = |id: &str, work: Value| json!({ "id": id, "attempt": 1, "work": work });
+    let newer = assigned("newer", json!({ "command": ["true"], NEW_FIELD: "hush" }));
+    let known = assigned("known", json!({ "command": ["true"] }));
+    let message = json!({ "revision": 1, "slots": [], "tasks": [newer, known], "taskServer": "http://t" });
+    let desired: DesiredState = serde_json::from_value(message.clone()).unwrap();
+    let tasks = desired.tasks.as_ref().unwrap();
+    let reason = tasks[0].work.supported().unwrap_err();
+    assert!(reason.contains("`aNewField`") && !reason.contains("hush"), "{reason}");
+    assert!(!format!("{desired:?}").contains("hush"), "{desired:?}");
+    assert_eq!(tasks[1].work.supported().unwrap().command, ["true"]);
+    assert_eq!(serde_json::to_value(&desired).unwrap(), message, "nothing of it is lost on the agent's disk");
+}
+
+#[test]
 fn a_registration_that_is_not_understood_at_all_stops_no_other() {
     for strange in [
         json!({}),

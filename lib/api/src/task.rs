@@ -1,0 +1,314 @@
+//! A task between the task service, the manager and the agent of its node.
+//!
+//! The task service chooses the node and says what the node is to run; the manager carries that to the agent beside the
+//! slots, without looking into it; the agent reports what becomes of it, and its log, to the task service. A report
+//! names the attempt that it is about, so that one which is late or repeated changes nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::names::NodeName;
+
+/// An attempt at a task that belongs on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskAssignment {
+    pub id: String,
+    /// Counts from 1.
+    pub attempt: u32,
+    /// It must end when the node's lease is over, since it may be started elsewhere then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leased: bool,
+    /// It is to end now; it stays assigned until its end is reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop: bool,
+    #[schema(value_type = TaskWork)]
+    pub work: AssignedWork,
+}
+
+/// The work of an assignment. One that this version cannot read is decoded all the same, so that it stops neither the
+/// others nor the conversation, and is written back as it came.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AssignedWork {
+    Supported(TaskWork),
+    Unsupported {
+        /// The field that is not known or not right.
+        reason: String,
+        work: Value,
+    },
+}
+
+impl AssignedWork {
+    pub fn supported(&self) -> Result<&TaskWork, &str> {
+        match self {
+            AssignedWork::Supported(work) => Ok(work),
+            AssignedWork::Unsupported { reason, .. } => Err(reason),
+        }
+    }
+}
+
+/// Without what was not understood, which may have secrets.
+impl fmt::Debug for AssignedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.supported() {
+            Ok(work) => work.fmt(f),
+            Err(reason) => write!(f, "Unsupported({reason})"),
+        }
+    }
+}
+
+impl From<TaskWork> for AssignedWork {
+    fn from(work: TaskWork) -> Self {
+        AssignedWork::Supported(work)
+    }
+}
+
+impl Serialize for AssignedWork {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            AssignedWork::Supported(work) => work.serialize(serializer),
+            AssignedWork::Unsupported { work, .. } => work.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AssignedWork {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let work = Value::deserialize(deserializer)?;
+        Ok(match TaskWork::deserialize(&work) {
+            Ok(known) => AssignedWork::Supported(known),
+            Err(error) => AssignedWork::Unsupported { reason: error.to_string(), work },
+        })
+    }
+}
+
+/// The work of a task as its agent gets it. An agent that does not know one of its fields does not run it, because
+/// the field may be a bound.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskWork {
+    /// The container's image; none for a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The program and its arguments; empty: what the image runs by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// None: a folder of the attempt's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<TaskVolume>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The variables whose values are shown to nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Thousandths of a processor; none: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u64>,
+    /// Bytes; none: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u64>,
+}
+
+/// Without its environment, which may have secrets.
+impl fmt::Debug for TaskWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TaskWork { image, command, .. } = self;
+        write!(f, "TaskWork({image:?}, {command:?})")
+    }
+}
+
+/// A folder of the node, and where the task finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskVolume {
+    pub source: String,
+    pub target: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+}
+
+/// The tasks that belong on a node, as the task service tells the manager: all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeTasks {
+    pub tasks: Vec<TaskAssignment>,
+}
+
+/// The answer of a manager that was told the tasks of a node, or is asked of which nodes it knows them. It keeps them in
+/// memory, for as long as it leads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodesTold {
+    /// Of its leadership; another one knows nothing of what was told before.
+    pub epoch: u64,
+    pub nodes: Vec<NodeName>,
+}
+
+/// The news of one attempt, from the agent of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReport {
+    pub id: String,
+    pub attempt: u32,
+    /// Microseconds since 1970, by the node's clock.
+    pub at: i64,
+    pub stage: TaskStage,
+}
+
+/// How far an attempt is. Each includes those before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskStage {
+    /// The agent has it on its disk.
+    Accepted,
+    /// Its image and files are made ready.
+    Preparing,
+    Running,
+    /// Nothing of it is left on the node, and all of its log was delivered before.
+    Ended {
+        ending: TaskEnding,
+    },
+}
+
+/// The end of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskEnding {
+    /// It ended by itself.
+    Exit(i32),
+    Signal(i32),
+    OutOfMemory,
+    /// It took longer than its `timeout`.
+    TimedOut,
+    Cancelled,
+    /// The lease of its node was over, or the node was started anew under it.
+    NodeLost,
+    ImageMissing,
+    /// The node does not allow it, or has not what it needs.
+    NotStarted(String),
+}
+
+impl TaskEnding {
+    pub fn is_success(&self) -> bool {
+        *self == TaskEnding::Exit(0)
+    }
+
+    /// Another run may end otherwise. An image that is missing, or a command that is not allowed, stays so.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            TaskEnding::Exit(code) => *code != 0,
+            TaskEnding::Signal(_) | TaskEnding::OutOfMemory | TaskEnding::TimedOut | TaskEnding::NodeLost => {
+                true
+            }
+            TaskEnding::Cancelled | TaskEnding::ImageMissing | TaskEnding::NotStarted(_) => false,
+        }
+    }
+
+    /// One word for it, as figures and lists have it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            TaskEnding::Exit(0) => "success",
+            TaskEnding::Exit(_) => "exit",
+            TaskEnding::Signal(_) => "signal",
+            TaskEnding::OutOfMemory => "out-of-memory",
+            TaskEnding::TimedOut => "timeout",
+            TaskEnding::Cancelled => "cancelled",
+            TaskEnding::NodeLost => "node-lost",
+            TaskEnding::ImageMissing => "image-missing",
+            TaskEnding::NotStarted(_) => "not-started",
+        }
+    }
+}
+
+/// The end in words, for people.
+impl fmt::Display for TaskEnding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskEnding::Exit(code) => write!(f, "exit code {code}"),
+            TaskEnding::Signal(signal) => write!(f, "signal {signal}"),
+            TaskEnding::OutOfMemory => f.write_str("out of memory"),
+            TaskEnding::TimedOut => f.write_str("took longer than its timeout"),
+            TaskEnding::Cancelled => f.write_str("cancelled"),
+            TaskEnding::NodeLost => f.write_str("its node was lost"),
+            TaskEnding::ImageMissing => f.write_str("its image is missing"),
+            TaskEnding::NotStarted(reason) => write!(f, "not started: {reason}"),
+        }
+    }
+}
+
+/// A piece of an attempt's log, in the order in which it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskLog {
+    pub id: String,
+    pub attempt: u32,
+    /// The number of the first line here; the first line of an attempt has 0. Lines that were delivered before are
+    /// passed over.
+    pub first: u64,
+    pub lines: Vec<TaskLogLine>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskLogLine {
+    /// Microseconds since 1970, by the node's clock.
+    pub at: i64,
+    pub stream: TaskStream,
+    /// Without its end of line. Bytes that are no UTF-8 are replaced.
+    pub text: String,
+    /// The next line of the same stream goes on with this one, which was too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// So many lines were dropped before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum TaskStream {
+    Stdout,
+    Stderr,
+}
+
+impl TaskStream {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskStream::Stdout => "STDOUT",
+            TaskStream::Stderr => "STDERR",
+        }
+    }
+}
+
+impl std::str::FromStr for TaskStream {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        [TaskStream::Stdout, TaskStream::Stderr]
+            .into_iter()
+            .find(|stream| stream.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| format!("`{text}` is not a stream: one of STDOUT, STDERR"))
+    }
+}
+
+/// The reports and logs of a node's tasks, sent together: logs first, so that an end is reported after its log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskNews {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<TaskLog>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<TaskReport>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,145 @@
+//! A task as readers see it, its log, and the capacity of the cluster.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::task::{TaskEnding, TaskStream};
+
+/// The longest that a request for a task or its log waits.
+pub const MAX_TASK_WAIT_MS: u64 = 60_000;
+
+/// A task, and how far it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRecord {
+    pub id: String,
+    /// `QUEUED`, `PLACED`, `ACCEPTED`, `PREPARING`, `RUNNING`, `STOPPING`, `LOST`, `SUCCEEDED`, `FAILED` or `CANCELLED`.
+    pub state: String,
+    /// How often it was placed.
+    pub attempt: u32,
+    /// The node where the attempt is or was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// How the last attempt that ended did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<TaskEnding>,
+    /// How many of its retries are used.
+    #[serde(default)]
+    pub failures: u32,
+    /// It is not placed again before that.
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub not_before: Option<DateTime<Utc>>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub submitted_at: DateTime<Utc>,
+    pub submitted_by: String,
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The number of the next line of its log.
+    #[serde(default)]
+    pub lines: u64,
+    /// Why it is not placed; for a single task that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// As it was submitted, without the values of its secrets.
+    #[schema(value_type = Object)]
+    pub document: Map<String, Value>,
+    /// The decision by which it is where it is: the policy, the score and the fact of the chosen node, and of others; for
+    /// a single task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub why: Option<Value>,
+    /// Everything that happened to it; for a single task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transitions: Vec<TaskTransition>,
+}
+
+impl TaskRecord {
+    /// Nothing more happens to it.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "SUCCEEDED" | "FAILED" | "CANCELLED")
+    }
+}
+
+/// A change of a task's state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskTransition {
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    pub from: String,
+    pub to: String,
+    /// The event that caused it, with the attempt that it is about.
+    #[schema(value_type = Object)]
+    pub cause: Value,
+    /// `scheduler`, or an agent or a user by name.
+    #[schema(value_type = Object)]
+    pub actor: Value,
+}
+
+/// A page of tasks, the newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPage {
+    pub tasks: Vec<TaskRecord>,
+    /// The value of `before` that gives the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A line of a task's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskLogEntry {
+    /// Its number among all lines of the task.
+    pub line: u64,
+    pub attempt: u32,
+    /// By the node's clock.
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    pub stream: TaskStream,
+    pub text: String,
+    /// The next line of the same stream goes on with this one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// So many lines were dropped here, before the text.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
+}
+
+/// A piece of a task's log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskLogPage {
+    pub lines: Vec<TaskLogEntry>,
+    /// The value of `from` that gives what follows.
+    pub next: u64,
+    /// Nothing follows, and nothing will: the task is over.
+    pub over: bool,
+}
+
+/// A node with its capacity, as the ledger of the task service has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCapacity {
+    pub node: String,
+    /// `up`, `cordoned` (nothing new is placed there) or `lost`.
+    pub standing: String,
+    /// `cpu` in thousandths of a processor, `memory` in bytes, and a count of each countable label.
+    pub capacity: BTreeMap<String, u64>,
+    /// The part of it that no task has.
+    pub free: BTreeMap<String, u64>,
+    /// How many tasks are placed there.
+    pub tasks: u32,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -171,3 +171,48 @@ diesel::table! {
         detail -> Nullable<Text>,
     }
 }
+
+diesel::table! {
+    t_task (number) {
+        number -> BigInt,
+        id -> Text,
+        idempotency_key -> Nullable<Text>,
+        document -> Text,
+        progress -> Text,
+        why -> Nullable<Text>,
+        log -> Text,
+        submitted_at -> BigInt,
+        submitted_by -> Text,
+        ended_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_task_gone (id) {
+        id -> Text,
+        attempt -> BigInt,
+        at -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_task_event (task, place) {
+        task -> BigInt,
+        place -> BigInt,
+        at -> BigInt,
+        transition -> Text,
+    }
+}
+
+diesel::table! {
+    t_task_log (task, line_number) {
+        task -> BigInt,
+        line_number -> BigInt,
+        attempt -> BigInt,
+        at -> BigInt,
+        stream -> Text,
+        content -> Text,
+        continues -> Bool,
+        dropped -> BigInt,
+    }
+}

@@ -1,0 +1,4 @@
+DROP TABLE IF EXISTS t_task_log;
+DROP TABLE IF EXISTS t_task_event;
+DROP TABLE IF EXISTS t_task_gone;
+DROP TABLE IF EXISTS t_task;

@@ -70,6 +70,7 @@ fn options(cgroups: CgroupMode) -> LauncherOptions {
         program: own.with_file_name("launcher"),
         args: Vec::new(),
         id,
+        first: false,
         cgroups,
         privileges: Privileges::default(),
     }

@@ -50,7 +50,7 @@ impl Containment {
     /// The best means within the mode. The unified hierarchy is first where it has the controllers for all limits;
     /// elsewhere they belong to hierarchies of their own.
     pub fn find(id: &str, mode: CgroupMode) -> Self {
-        let parent = format!("estimand-{}", cgroup::safe_name(id));
+        let parent = format!("{}{}", cgroup::PREFIX, cgroup::safe_name(id));
         let v1 = || V1::find(&parent).map(Containment::V1);
         let v2 = || V2::find(&parent).map(Containment::V2);
         let found = match mode {

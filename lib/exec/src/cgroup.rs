@@ -12,6 +12,9 @@ use rustix::process::Signal;
 
 use super::orphans;
 
+/// The names of all agents' groups begin with it.
+pub(super) const PREFIX: &str = "estimand-";
+
 /// The period of a limit on processor time. Short, because a run that is held back should not stand still for
 /// long at a time.
 pub(super) const CPU_PERIOD_US: u64 = 20_000;

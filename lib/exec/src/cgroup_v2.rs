@@ -32,8 +32,9 @@ impl V2 {
     pub fn find(parent: &str) -> Option<Self> {
         let own = cgroup::own_group(None)?;
         let leaf = format!("{parent}{LEAF_SUFFIX}");
-        // A launcher that was started anew finds the agent in its leaf already.
-        let base = if own.ends_with(&leaf) { own.parent()?.to_owned() } else { own };
+        // A launcher that was started anew finds the agent in its leaf already, and so does one of a process that the
+        // agent started.
+        let base = if is_leaf(&own) { own.parent()?.to_owned() } else { own };
         let parent = base.join(parent);
         cgroup::make(&parent).ok()?;
         // Moving a process takes the right to write to the group that both ends have in common.
@@ -75,6 +76,12 @@ impl V2 {
         }
         Ok(groups)
     }
+}
+
+/// True if an agent has moved itself into this group.
+fn is_leaf(group: &Path) -> bool {
+    let name = group.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(cgroup::PREFIX) && name.ends_with(LEAF_SUFFIX)
 }
 
 /// The controllers that this group has, of those that limits need.

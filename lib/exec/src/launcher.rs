@@ -161,8 +161,8 @@ impl State {
                     run.until = Some(until.instant());
                 }
             }
-            Request::Configure { id, token, cgroups, privileges } => {
-                self.configure(&id, token, cgroups, &privileges);
+            Request::Configure { id, token, first, cgroups, privileges } => {
+                self.configure(&id, token, first, cgroups, &privileges);
             }
             Request::Terminate { run } => self.terminate(run),
             Request::Kill { run } => self.kill(run),
@@ -179,7 +179,14 @@ impl State {
         }
     }
 
-    fn configure(&mut self, id: &str, token: String, cgroups: CgroupMode, privileges: &Privileges) {
+    fn configure(
+        &mut self,
+        id: &str,
+        token: String,
+        first: bool,
+        cgroups: CgroupMode,
+        privileges: &Privileges,
+    ) {
         if !self.runs.is_empty() || !self.cells.is_empty() {
             return self.refuse("a new configuration while there are cells");
         }
@@ -188,7 +195,7 @@ impl State {
         self.privileges = privileges.privilege_drop();
         self.containment = Containment::find(id, cgroups);
         let deadline = Instant::now() + LEFTOVER_PATIENCE;
-        while !self.clear_leftovers(id) && Instant::now() < deadline {
+        while !first && !self.clear_leftovers(id) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.reply(&Reply::Ready { containment: self.containment.kind() });

@@ -10,7 +10,8 @@
 //!
 //! Each slot has a *cell* for its runs. Where cgroups can be made a cell is a cgroup, in which limits hold; what leaves it
 //! is killed. Elsewhere the process table is watched. [`Launcher`] is the agent's handle, [`capture`] one run
-//! with its bounds on time and output, [`serve`] the launcher process itself.
+//! with its bounds on time and output, [`serve`] the launcher process itself. What is to outlive the agent is run by a
+//! process of its own with a launcher of its own: [`Detached`].
 
 mod capabilities;
 mod capture;
@@ -21,6 +22,7 @@ mod cgroup_v2;
 mod child;
 mod clearing;
 mod client;
+mod detached;
 mod errors;
 mod failure;
 mod groups;
@@ -55,6 +57,7 @@ use serde::{Deserialize, Serialize};
 pub use capabilities::Capabilities;
 pub use capture::{CaptureLimits, CapturedRun, EndReason, capture};
 pub use client::{Cell, Launcher};
+pub use detached::{Detached, detach};
 pub use errors::{LaunchError, SpawnError};
 pub use limits::Limits;
 pub use outcome::{ExceededLimit, Exit, RunOutcome};
@@ -72,6 +75,8 @@ pub struct LauncherOptions {
     /// Names the agent's cgroups and marks its processes: unique on this machine, and the same after a restart,
     /// so that the next agent finds the processes that this one left.
     pub id: String,
+    /// True if no launcher of this id was before: nothing of one is looked for.
+    pub first: bool,
     pub cgroups: CgroupMode,
     pub privileges: Privileges,
 }

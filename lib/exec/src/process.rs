@@ -106,7 +106,7 @@ fn take_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn close_from(first: RawFd) {
+pub(super) fn close_from(first: RawFd) {
     // SAFETY: nothing in this process owns a descriptor yet: this is the first that it does.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_int::MAX, 0) };
     if closed == 0 {

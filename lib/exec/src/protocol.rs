@@ -28,6 +28,8 @@ pub(super) enum Request {
     Configure {
         id: String,
         token: String,
+        /// True if no launcher of this id was before.
+        first: bool,
         cgroups: CgroupMode,
         privileges: Privileges,
     },
@@ -185,6 +187,7 @@ mod tests {
             Request::Configure {
                 id: "a".into(),
                 token: "b".into(),
+                first: true,
                 cgroups: CgroupMode::V2,
                 privileges: Privileges {
                     run_as: Some(Identity { uid: 1, gid: 2, groups: vec![3, 4] }),

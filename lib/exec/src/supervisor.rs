@@ -53,6 +53,8 @@ impl Shared {
         let configure = Request::Configure {
             id: self.options.id.clone(),
             token: self.token.clone(),
+            // The one that this one replaces left something.
+            first: self.options.first && generation == 0,
             cgroups: self.options.cgroups,
             privileges: self.options.privileges.clone(),
         };

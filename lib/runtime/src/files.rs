@@ -8,6 +8,23 @@ use std::path::Path;
 /// Replaces a file, or makes it, with these permissions (less the process's umask). The bytes are written beside it, as
 /// `NAME.new`, and are on disk before the file has its name. Blocking; one caller at a time for a path.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, bytes, mode, Lasting::Machine)
+}
+
+/// The same for what is of no use once the machine was started anew: it outlives any process, and does not wait for the
+/// disk.
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, bytes, mode, Lasting::Process)
+}
+
+/// The crash that a file outlives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    Process,
+    Machine,
+}
+
+fn replace(path: &Path, bytes: &[u8], mode: u32, lasting: Lasting) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
@@ -18,6 +35,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
     // With its permissions from the beginning: others could open a file before they are changed.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     file.write_all(bytes)?;
+    if lasting == Lasting::Process {
+        return fs::rename(&beside, path);
+    }
     file.sync_all()?;
     fs::rename(&beside, path)?;
     // The rename itself is durable when the folder is.
@@ -49,6 +69,8 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
+        write_whole(&path, b"third", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert!(write_atomically(&folder.join("none/key"), b"", 0o600).is_err());
         fs::remove_dir_all(&folder).unwrap();

@@ -39,6 +39,7 @@ fn options(id: &str, cgroups: CgroupMode) -> LauncherOptions {
         program: launcher_program(),
         args: Vec::new(),
         id: id.to_owned(),
+        first: false,
         cgroups,
         privileges: Privileges::default(),
     }

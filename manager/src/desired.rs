@@ -85,17 +85,27 @@ pub struct Slot<'a> {
     pub leased: bool,
 }
 
-/// Lists the pieces of a whole answer.
+/// The services that agents are told to speak to; each where this was asked for, if absent.
+#[derive(Debug, Default)]
+pub struct Servers {
+    pub data: Option<String>,
+    pub tasks: Option<String>,
+}
+
+/// Lists the pieces of a whole answer. `tasks` is an array as JSON; none if they are not known yet.
 pub fn answer<'a>(
     rendered: &mut RenderedAssignments,
     revision: u64,
-    data_server: Option<&str>,
+    servers: &Servers,
     slots: impl Iterator<Item = Slot<'a>>,
     runs: &[(u64, Arc<RegistrationRecord>)],
+    tasks: Option<&Bytes>,
 ) -> JoinedPieces {
     let mut head = format!("{{\"revision\":{revision},");
-    if let Some(server) = data_server {
-        head.push_str(&format!("\"dataServer\":{},", Value::from(server)));
+    for (name, server) in [("dataServer", &servers.data), ("taskServer", &servers.tasks)] {
+        if let Some(server) = server {
+            head.push_str(&format!("\"{name}\":{},", Value::from(server.as_str())));
+        }
     }
     head.push_str("\"slots\":[");
     let mut pieces = vec![Bytes::from(head)];
@@ -105,7 +115,14 @@ pub fn answer<'a>(
         pieces.push(Bytes::from_static(b"],\"runs\":["));
         push_list(&mut pieces, runs.iter().map(|(id, registered)| rendered.run(registered, *id)));
     }
-    pieces.push(Bytes::from_static(b"]}"));
+    match tasks {
+        Some(tasks) => {
+            pieces.push(Bytes::from_static(b"],\"tasks\":"));
+            pieces.push(tasks.clone());
+            pieces.push(Bytes::from_static(b"}"));
+        }
+        None => pieces.push(Bytes::from_static(b"]}")),
+    }
     JoinedPieces::new(pieces)
 }
 
@@ -195,8 +212,13 @@ mod tests {
         let mut rendered = RenderedAssignments::default();
         for _ in 0..2 {
             let runs = [(5, Arc::clone(&all[3])), (6, Arc::clone(&all[4]))];
-            let desired = read(answer(&mut rendered, 9, Some("http://a\"b"), slots(), &runs));
+            let servers = Servers { data: Some("http://a\"b".into()), tasks: Some("http://c".into()) };
+            let tasks = Bytes::from_static(br#"[{"id":"t","attempt":1,"work":{"command":["true"]}}]"#);
+            let desired = read(answer(&mut rendered, 9, &servers, slots(), &runs, Some(&tasks)));
             assert_eq!((desired.revision, desired.data_server.as_deref()), (9, Some("http://a\"b")));
+            assert_eq!(desired.task_server.as_deref(), Some("http://c"));
+            let tasks = desired.tasks.as_deref().unwrap_or_default();
+            assert_eq!((tasks.len(), tasks[0].id.as_str(), tasks[0].attempt), (1, "t", 1));
             assert_eq!((desired.slots.len(), desired.runs.len()), (200, 2));
             for (place, slot) in desired.slots.iter().enumerate() {
                 assert_eq!((slot.epoch, slot.leased), (place as u64, place % 2 == 1));
@@ -205,7 +227,7 @@ mod tests {
             let run = &desired.runs[1];
             assert_eq!((run.id, run.registration.supported()), (6, Some(&all[4])));
         }
-        let none = read(answer(&mut rendered, 1, None, std::iter::empty(), &[]));
+        let none = read(answer(&mut rendered, 1, &Servers::default(), std::iter::empty(), &[], None));
         assert_eq!(none, DesiredState { revision: 1, ..DesiredState::default() });
     }
 

@@ -30,8 +30,9 @@ use estimand_store::StoreUrl;
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
+use desired::Servers;
 use http::uploads::{self, Uploads};
-use http::{agents, changes, discovery, instances, nodes};
+use http::{agents, changes, discovery, instances, nodes, tasks as node_tasks};
 use leadership::{Leadership, LeadershipError};
 use metrics::Figures;
 use storage::Storage;
@@ -44,6 +45,8 @@ pub struct ManagerOptions {
     pub store: StoreUrl,
     /// Where agents are told to write values; where they asked, if absent.
     pub data_server: Option<String>,
+    /// Where they are told to report tasks; where they asked, if absent.
+    pub task_server: Option<String>,
     /// This is the only manager: it leads at once instead of waiting for the end of a term that no other has.
     pub alone: bool,
     pub clock: Arc<dyn Clock>,
@@ -90,7 +93,7 @@ pub struct Manager(Arc<Shared>);
 /// Shared by handlers and tasks.
 struct Shared {
     settings: Settings,
-    data_server: Option<String>,
+    servers: Servers,
     clock: Arc<dyn Clock>,
     stop: Stop,
     storage: Storage,
@@ -106,12 +109,12 @@ struct Shared {
 impl Manager {
     /// Starts the tasks. It stands by until [`Manager::set_peers`] was called and it may lead.
     pub fn start(options: ManagerOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let ManagerOptions { store, data_server, alone, clock, stop, settings } = options;
+        let ManagerOptions { store, data_server, task_server, alone, clock, stop, settings } = options;
         let ready = readiness.part("manager");
         let candidate = Candidate::new(store.clone(), &settings.leadership, alone, ready, tasks);
         let shared = Arc::new(Shared {
             settings,
-            data_server,
+            servers: Servers { data: data_server, tasks: task_server },
             clock,
             stop,
             storage: Storage::new(store),
@@ -164,6 +167,8 @@ impl ServedPart for Manager {
             .add(Role::Operate, nodes::uncordon, nodes::__path_uncordon)
             .add(Role::Operate, nodes::label, nodes::__path_label)
             .add(Role::Operate, changes::post, changes::__path_post)
+            .add(Role::Service, node_tasks::put, node_tasks::__path_put)
+            .add(Role::Service, node_tasks::told, node_tasks::__path_told)
             .add(Role::Read, instances::list, instances::__path_list)
             .add(Role::Operate, changes::delete_instances, changes::__path_delete_instances)
             .add(Role::Operate, instances::run, instances::__path_run)

@@ -13,6 +13,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{DesiredState, Heartbeat, HeartbeatAnswer, Node};
 use estimand_api::notice::{Placement, Termination};
 use estimand_api::slot::{Instance, RunOutcome, RunReport};
+use estimand_api::task::{NodeTasks, NodesTold};
 
 /// The question of an agent for its desired state.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +114,21 @@ impl Client {
     pub async fn report_run(&self, node: &NodeName, id: u64, outcome: &RunOutcome) -> Result<(), Error> {
         let id = id.to_string();
         self.post(&["api", "nodes", node.as_str(), "runs", &id], outcome).await.map(drop)
+    }
+
+    /// Tells the manager all tasks that belong on a node; 404 if it does not know the node.
+    pub async fn tell_tasks(&self, node: &NodeName, tasks: &NodeTasks) -> Result<NodesTold, Error> {
+        let url = self.url(&["api", "mng", "nodes", node.as_str(), "tasks"], &[]);
+        let body = serde_json::to_vec(tasks)
+            .map_err(|e| Error::Unexpected { url: url.to_string(), cause: e.to_string() })?;
+        let answer = self.send(Method::PUT, url, Some(Bytes::from(body)), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// The nodes whose tasks the manager was told since it leads.
+    pub async fn nodes_told(&self) -> Result<NodesTold, Error> {
+        let answer = self.get(self.url(&["api", "mng", "nodes", "tasks"], &[])).await?;
+        self.read(&answer)
     }
 
     /// Sends a request that is safe to repeat.

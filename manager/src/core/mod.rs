@@ -283,6 +283,16 @@ impl Cluster {
         Some((entry.revision, &entry.slots))
     }
 
+    /// Gives the node's desired state another revision, because a part of it changed that is none of the cluster's. None
+    /// if there is no such node.
+    pub fn renew(&mut self, node: &NodeName) -> Option<()> {
+        let entry = self.nodes.get_mut(node)?;
+        self.revision += 1;
+        entry.revision = self.revision;
+        self.drawn = false;
+        Some(())
+    }
+
     /// The nodes whose desired state has changed since the last call.
     pub fn changed_nodes(&mut self) -> Vec<NodeName> {
         let changed = std::mem::take(&mut self.changed);

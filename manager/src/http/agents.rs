@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Manager;
 use crate::core::AgentError;
-use crate::desired::{JoinedPieces, Slot, answer};
+use crate::desired::{JoinedPieces, Servers, Slot, answer};
 use crate::leadership::{Leadership, LeadershipError, LeadershipState};
 use crate::uptime;
 
@@ -81,7 +81,7 @@ pub async fn heartbeat(
         ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for something new; 0 if absent, and never longer than 60,000"),
     ),
     responses(
-        (status = 200, description = "All slots that the node should have, and runs by hand that are new", body = DesiredState),
+        (status = 200, description = "All slots and tasks that the node should have, and runs by hand that are new", body = DesiredState),
         (status = 204, description = "Nothing new"),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 409, description = "`unknown-node`: a heartbeat must come first; `superseded`; `node-taken`", body = Problem),
@@ -99,7 +99,7 @@ pub async fn slots(
     let mut waiting = None;
     loop {
         let answer = match manager.leadership() {
-            Ok(leadership) => request.answer(&leadership, manager.shared().data_server.as_deref()).await,
+            Ok(leadership) => request.answer(&leadership, &manager.shared().servers).await,
             Err(error) => Err(error.into()),
         };
         let ring = match answer {
@@ -195,15 +195,11 @@ impl SlotsRequest {
         Ok(SlotsRequest { node: path_node(req)?, agent, boot, revision, wait, settled: false })
     }
 
-    async fn answer(
-        &mut self,
-        leadership: &Leadership,
-        data_server: Option<&str>,
-    ) -> Result<SlotsAnswer, Problem> {
+    async fn answer(&mut self, leadership: &Leadership, servers: &Servers) -> Result<SlotsAnswer, Problem> {
         if !std::mem::replace(&mut self.settled, true) {
             self.settle(leadership).await?;
         }
-        leadership.answer(|state| self.answer_now(state, data_server))?
+        leadership.answer(|state| self.answer_now(state, servers))?
     }
 
     /// A new leader soon knows the registrations, and a node that was heard of just now soon has a desired
@@ -220,12 +216,8 @@ impl SlotsRequest {
         leadership.wait(SETTLED_WITHIN, leadership.looks.done(look)).await.map(drop)
     }
 
-    fn answer_now(
-        &self,
-        state: &mut LeadershipState,
-        data_server: Option<&str>,
-    ) -> Result<SlotsAnswer, Problem> {
-        let LeadershipState { cluster, rendered, runs, .. } = state;
+    fn answer_now(&self, state: &mut LeadershipState, servers: &Servers) -> Result<SlotsAnswer, Problem> {
+        let LeadershipState { cluster, rendered, runs, tasks, .. } = state;
         cluster.knows_agent(&self.node, &self.agent, self.boot)?;
         // An empty list out of ignorance would end everything that runs.
         let Some((revision, slots)) = cluster.desired(&self.node).filter(|_| state.settled) else {
@@ -240,7 +232,7 @@ impl SlotsRequest {
             epoch: slot.epoch,
             leased: slot.leased,
         });
-        Ok(SlotsAnswer::New(answer(rendered, revision, data_server, slots, &runs)))
+        Ok(SlotsAnswer::New(answer(rendered, revision, servers, slots, &runs, tasks.of(&self.node))))
     }
 }
 

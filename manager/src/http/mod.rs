@@ -7,4 +7,5 @@ mod input;
 pub mod instances;
 pub mod nodes;
 mod problems;
+pub mod tasks;
 pub mod uploads;

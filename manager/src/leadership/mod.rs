@@ -6,6 +6,7 @@
 //! valid after the answer was worked out. [`Leadership::answer`] ensures that, and is the only way to answer
 //! a request.
 
+mod node_tasks;
 mod removals;
 mod runs;
 mod term;
@@ -25,6 +26,7 @@ use tokio::time::timeout;
 use crate::core::Cluster;
 use crate::desired::RenderedAssignments;
 
+pub use node_tasks::NodeTaskLists;
 pub use removals::{RemovalError, Removals};
 pub use runs::{ManualRuns, RunResult, TooManyRuns};
 pub use term::{EndReason, LeadershipTerm};
@@ -59,6 +61,8 @@ pub struct LeadershipState {
     pub rendered: RenderedAssignments,
     pub runs: ManualRuns,
     pub removals: Removals,
+    /// The tasks of each node, as the task service told them.
+    pub tasks: NodeTaskLists,
     /// None until the registry was read.
     pub registrations: Option<Arc<Registrations>>,
     /// True once the registrations that were read first have become desired states.
@@ -75,6 +79,7 @@ impl Leadership {
             rendered: RenderedAssignments::default(),
             runs: ManualRuns::new(term.epoch()),
             removals: Removals::default(),
+            tasks: NodeTaskLists::default(),
             registrations: None,
             settled: false,
             doorbells: HashMap::new(),
@@ -179,6 +184,7 @@ impl LeadershipState {
 
     /// A node that is gone needs no doorbell.
     pub fn forget(&mut self, node: &NodeName) {
+        self.tasks.forget(node);
         if let Some(doorbell) = self.doorbells.remove(node) {
             doorbell.notify_waiters();
         }

@@ -110,6 +110,7 @@ impl Running {
             let options = ManagerOptions {
                 store: store.parse().unwrap(),
                 data_server: Some("http://data:1".to_owned()),
+                task_server: Some("http://tasks:1".to_owned()),
                 alone,
                 clock: Arc::new(SystemClock),
                 stop,

@@ -1,0 +1,34 @@
+//! The tasks of each node, as the task service told them: passed on to the node's agent, and not looked into.
+//!
+//! They live in memory. A later leadership knows none, and leaves them out until it is told.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use estimand_api::names::NodeName;
+
+#[derive(Debug, Default)]
+pub struct NodeTaskLists(BTreeMap<NodeName, Bytes>);
+
+impl NodeTaskLists {
+    /// Keeps a node's tasks, an array as JSON; false if they are what was told before.
+    pub fn set(&mut self, node: &NodeName, tasks: Bytes) -> bool {
+        if self.0.get(node).is_some_and(|known| *known == tasks) {
+            return false;
+        }
+        self.0.insert(node.clone(), tasks);
+        true
+    }
+
+    pub fn of(&self, node: &NodeName) -> Option<&Bytes> {
+        self.0.get(node)
+    }
+
+    pub fn nodes(&self) -> Vec<NodeName> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub fn forget(&mut self, node: &NodeName) {
+        self.0.remove(node);
+    }
+}

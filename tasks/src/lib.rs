@@ -1,6 +1,156 @@
 //! Tasks: pieces of work that are done once, on the node that the facts say is best.
 //!
-//! So far the pure core: what a task is, through which states it goes, and where it is placed. No clock, no I/O, no
-//! randomness of its own; a service and a simulator call the same functions.
+//! The service keeps the tasks, places them, has the manager tell each node's agent what belongs there, and takes the
+//! agents' news. `core` is pure: what a task is, through which states it goes, and where it is placed; a simulator calls
+//! the same functions. Around it: `writer` and `requests` (one change after the other, each stored and then shown), `plan`
+//! (ledger and queue, as they follow from tasks and nodes), `background`, `storage`, and `http` (the handlers).
+//!
+//! Invariants: a submission that was acknowledged is stored; a placement is stored before anybody is told of it; a task is
+//! placed again only after its attempt has ended or its node is lost with every lease over; a line of a log is stored once.
 
 pub mod core;
+
+mod background;
+mod change;
+mod http;
+mod metrics;
+mod plan;
+mod requests;
+mod shared;
+mod storage;
+mod table;
+mod task;
+mod writer;
+
+use std::sync::Arc;
+
+use estimand_api::problem::Problem;
+use estimand_api::task::TaskStream;
+use estimand_api::task_record::{TaskLogEntry, TaskTransition};
+use estimand_runtime::metrics::Exposition;
+use estimand_runtime::single_writer::{Request, Writer};
+use estimand_runtime::{Clock, Readiness, Stop, Tasks};
+use estimand_store::{Error, StoreUrl, Worker};
+use estimand_web::{Role, Routes, ServedPart};
+use tokio::sync::watch;
+
+use crate::core::queue::TaskNumber;
+use http::{capacity, changes, logs, news, read};
+use shared::Shared;
+use storage::{Storage, rows};
+use task::Task;
+use writer::TasksState;
+
+pub use shared::Peers;
+
+/// Called once, with the reason, when the service cannot go on and its process should end.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The needs of a task service.
+pub struct TaskServiceOptions {
+    pub store: StoreUrl,
+    pub clock: Arc<dyn Clock>,
+    /// The server's stop: requests that wait are answered then.
+    pub stop: Stop,
+    pub on_fatal: OnFatal,
+}
+
+/// A task service that runs. Clones are the same one.
+#[derive(Clone)]
+pub struct TaskService(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    writer: Writer<TasksState>,
+    /// Reads logs and transitions, so that reading much makes no change wait.
+    reads: Worker,
+    stop: Stop,
+}
+
+impl TaskService {
+    /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
+    pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
+        let TaskServiceOptions { store, clock, stop, on_fatal } = options;
+        let shared = Arc::new(Shared::new(clock));
+        let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
+        let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
+        let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
+        background::start(&shared, &writer, tasks);
+        let reads = Worker::start(store, "tasks-reads");
+        TaskService(Arc::new(Inner { shared, writer, reads, stop }))
+    }
+
+    /// Sets the services that it speaks to; they may not be known when it starts. Nothing is placed before.
+    pub fn set_peers(&self, peers: Peers) {
+        self.0.shared.peers.send_replace(Some(Arc::new(peers)));
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.stop.is_requested()
+    }
+
+    /// Waits until something changes, or the server is to stop.
+    async fn rung(&self, bell: &mut watch::Receiver<u64>) {
+        tokio::select! {
+            _ = bell.changed() => {}
+            () = self.0.stop.requested() => {}
+        }
+    }
+
+    /// Has a request decided, and waits until its outcome is durable.
+    async fn change<R>(&self, request: R) -> Result<R::Reply, Problem>
+    where
+        R: Request<TasksState>,
+    {
+        self.0.writer.submit(request).await.map_err(http::problems::of_write)
+    }
+
+    /// Everything that happened to a task.
+    async fn transitions(&self, task: &Task) -> Result<Vec<TaskTransition>, Problem> {
+        let number = rows::column(task.number.0);
+        let read = self.0.reads.run(move |connection| connection.task_events(number)).await;
+        Ok(read.map_err(|error| unread(&error))?.iter().filter_map(rows::transition).collect())
+    }
+
+    async fn lines(
+        &self,
+        task: TaskNumber,
+        from: u64,
+        stream: Option<TaskStream>,
+        limit: u64,
+    ) -> Result<Vec<TaskLogEntry>, Problem> {
+        let (number, from, limit) = (rows::column(task.0), rows::column(from), rows::column(limit));
+        let stream = stream.map(TaskStream::as_str);
+        let read = self.0.reads.run(move |connection| connection.task_log(number, from, stream, limit)).await;
+        Ok(read.map_err(|error| unread(&error))?.into_iter().map(rows::log_entry).collect())
+    }
+}
+
+fn unread(error: &Error) -> Problem {
+    tracing::warn!(%error, "what is stored of a task cannot be read");
+    Problem::unavailable("the database does not answer", 1)
+}
+
+impl ServedPart for TaskService {
+    fn routes(&self) -> Routes {
+        Routes::new("tasks")
+            .add(Role::Node, news::news, news::__path_news)
+            .add(Role::Read, read::list, read::__path_list)
+            .add(Role::Operate, changes::submit, changes::__path_submit)
+            .add(Role::Read, logs::logs, logs::__path_logs)
+            .add(Role::Operate, changes::cancel, changes::__path_cancel)
+            .add(Role::Read, read::get, read::__path_get)
+            .add(Role::Operate, changes::delete, changes::__path_delete)
+            .add(Role::Read, capacity::capacity, capacity::__path_capacity)
+            .share(self.clone())
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        let shared = self.shared();
+        shared.table(|table| shared.figures.write(&mut Exposition::new(text), table));
+    }
+}

@@ -175,6 +175,30 @@ fn a_node_is_kept_no_longer_than_it_is_waited_for() {
 }
 
 #[test]
+fn labels_that_are_only_claimed_choose_no_node_for_secrets() {
+    let (mut cluster, mut queue) = (cluster(&[8, 8]), Queue::default());
+    let asks = |cluster: &mut Cluster, has_secrets: bool| {
+        let nodes = "n=1".parse().unwrap();
+        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, Policy::Spread, None);
+        request.with_secrets(has_secrets)
+    };
+    let (plain, with_secrets) = (asks(&mut cluster, false), asks(&mut cluster, true));
+    queue.push(TaskNumber(1), 0, 0, &plain);
+    queue.push(TaskNumber(2), 0, 0, &with_secrets);
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), [(1, "n1")]);
+    let said = misfit(&cluster, &with_secrets).unwrap().to_string();
+    assert!(said.contains("has secrets") && said.contains("`n=1`") && said.contains("only claim"), "{said}");
+
+    let id = cluster.ledger.node("n1").unwrap();
+    let labels = cluster.node(id).unwrap().labels.clone();
+    cluster.node_mut(id).unwrap().bound_labels = labels;
+    assert_eq!(misfit(&cluster, &with_secrets), None);
+    let mut anew = Queue::default();
+    anew.push(TaskNumber(2), 0, 0, &with_secrets);
+    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, 0, 1)), [(2, "n1")]);
+}
+
+#[test]
 fn a_task_that_fits_nowhere_is_told_why() {
     let mut cluster = cluster(&[2, 8]);
     let (mut check, mut nodes) = (Vec::new(), LabelMap::new());

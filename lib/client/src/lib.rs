@@ -10,6 +10,7 @@ mod listener;
 mod manager;
 mod registry;
 mod several;
+mod tasks;
 pub mod tls;
 mod uploads;
 mod values;
@@ -24,7 +25,7 @@ use reqwest::{Method, Response, StatusCode, header};
 use url::Url;
 
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
-use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
+use estimand_api::headers::{HINT_HEADER, IDEMPOTENCY_KEY_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use estimand_runtime::BackOff;
@@ -34,6 +35,7 @@ pub use estimand_runtime::pem::FileError;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use registry::{ChangedRegistry, RegistryChange};
+pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
@@ -152,6 +154,21 @@ pub(crate) struct Answer {
     pub body: Bytes,
 }
 
+/// The body of a request.
+#[derive(Clone)]
+pub(crate) struct Payload {
+    pub content_type: &'static str,
+    pub body: Bytes,
+    /// By which the service knows that it got the same before.
+    pub idempotency_key: Option<header::HeaderValue>,
+}
+
+impl Payload {
+    pub fn json(body: Bytes) -> Self {
+        Payload { content_type: "application/json", body, idempotency_key: None }
+    }
+}
+
 /// The condition under which a request may be sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
@@ -233,15 +250,15 @@ impl Client {
         body: Option<Bytes>,
         repeat: Repeat,
     ) -> Result<Answer, Error> {
-        self.send_typed(method, url, body.map(|body| ("application/json", body)), repeat).await
+        self.send_payload(method, url, body.map(Payload::json), repeat).await
     }
 
-    /// Sends a request, whose body has a type, until there is an answer or it makes no sense to go on.
-    pub(crate) async fn send_typed(
+    /// Sends a request until there is an answer or it makes no sense to go on.
+    pub(crate) async fn send_payload(
         &self,
         method: Method,
         url: Url,
-        body: Option<(&'static str, Bytes)>,
+        body: Option<Payload>,
         repeat: Repeat,
     ) -> Result<Answer, Error> {
         let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
@@ -274,7 +291,7 @@ impl Client {
         &self,
         method: Method,
         url: Url,
-        body: Option<(&'static str, Bytes)>,
+        body: Option<Payload>,
     ) -> Result<Answer, RequestFailure> {
         let shown = url.to_string();
         let unreachable = |e: &reqwest::Error| RequestFailure {
@@ -282,8 +299,11 @@ impl Client {
             error: self.no_answer(shown.clone(), e),
         };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
-        if let Some((content_type, body)) = body {
+        if let Some(Payload { content_type, body, idempotency_key }) = body {
             request = request.header(header::CONTENT_TYPE, content_type).body(body);
+            if let Some(key) = idempotency_key {
+                request = request.header(IDEMPOTENCY_KEY_HEADER, key);
+            }
             // For each attempt anew, so that it says how the clocks differ.
             request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
         }

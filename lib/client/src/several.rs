@@ -3,12 +3,11 @@
 //! A service says with a problem of its own kind that it does not serve a path, and a manager that it stands by; one that
 //! does not answer is passed over, too. A change that a service may have taken is sent to no other one.
 
-use bytes::Bytes;
 use estimand_api::problem::kind;
 use reqwest::Method;
 use url::Url;
 
-use crate::{Answer, Client, Error, Repeat, RequestFailure};
+use crate::{Answer, Client, Error, Payload, Repeat, RequestFailure};
 
 impl Client {
     /// The same, with clients of further services: each request goes to the first that serves it. So services that run
@@ -42,7 +41,7 @@ impl Client {
         &self,
         method: &Method,
         url: &Url,
-        body: Option<&(&'static str, Bytes)>,
+        body: Option<&Payload>,
         repeat: Repeat,
     ) -> Result<Answer, RequestFailure> {
         let mut failed: Option<RequestFailure> = None;

@@ -5,7 +5,7 @@ use estimand_api::names::NodeName;
 use estimand_api::registration::Sha256;
 use reqwest::Method;
 
-use crate::{Client, Error, Repeat};
+use crate::{Client, Error, Payload, Repeat};
 
 const BINARY: &str = "application/octet-stream";
 
@@ -13,7 +13,8 @@ impl Client {
     /// Sends a file that a registration is to run.
     pub async fn upload(&self, content: Bytes) -> Result<(), Error> {
         let url = self.url(&["api", "uploads"], &[]);
-        self.send_typed(Method::POST, url, Some((BINARY, content)), Repeat::Safe).await.map(drop)
+        let payload = Payload { content_type: BINARY, ..Payload::json(content) };
+        self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await.map(drop)
     }
 
     /// A file, from the registry.

@@ -7,6 +7,7 @@ use estimand_capacity::{Amounts, Ledger, NodeId, Replan, Resource};
 
 use super::Millis;
 use super::pressure::NodePressure;
+use super::request::Request;
 
 /// The resource whose unit is a thousandth of a processor.
 pub const CPU: &str = "cpu";
@@ -18,6 +19,8 @@ pub struct NodeView {
     pub id: NodeId,
     pub name: Arc<str>,
     pub labels: LabelMap,
+    /// Those of them that the node cannot say otherwise.
+    pub bound_labels: LabelMap,
     /// Processor time in thousandths.
     pub cpu: u64,
     pub pressure: NodePressure,
@@ -48,6 +51,12 @@ impl NodeView {
             true => self.pressure.ended(at, self.thousandths(cpu)),
             false => self.pressure.withdrawn(self.thousandths(cpu)),
         }
+    }
+
+    /// Its labels are those that the request asks for.
+    pub fn is_meant_by(&self, request: &Request) -> bool {
+        let labels = if request.has_secrets { &self.bound_labels } else { &self.labels };
+        request.nodes.matches(labels)
     }
 
     /// Nothing that is expected to run here would have to share a processor with such a task.
@@ -95,6 +104,7 @@ impl Cluster {
                 id,
                 name: name.into(),
                 labels,
+                bound_labels: LabelMap::new(),
                 cpu,
                 pressure: NodePressure::default(),
                 tasks: 0,
@@ -103,6 +113,19 @@ impl Cluster {
         };
         self.nodes[id.index()] = Some(view);
         (id, replan)
+    }
+
+    /// Takes a node out on which nothing is placed; false if something is.
+    pub fn forget(&mut self, name: &str) -> bool {
+        let Some(id) = self.ledger.node(name) else { return true };
+        if self.node(id).is_some_and(|node| node.tasks > 0) || self.ledger.lose(name).is_err() {
+            return false;
+        }
+        let forgotten = self.ledger.forget(name).is_ok();
+        if forgotten && let Some(place) = self.nodes.get_mut(id.index()) {
+            *place = None;
+        }
+        forgotten
     }
 
     pub fn node(&self, id: NodeId) -> Option<&NodeView> {

@@ -16,6 +16,10 @@ pub enum Misfit {
     NoLabels {
         nodes: String,
     },
+    /// Some nodes claim the labels, which is not enough for secrets.
+    OnlyClaimed {
+        nodes: String,
+    },
     /// No such node has that much of one resource.
     TooMuch {
         resource: Resource,
@@ -35,6 +39,11 @@ impl fmt::Display for Misfit {
             Misfit::NoLabels { nodes } => {
                 write!(f, "needs a node with the labels `{nodes}`; no node has them")
             }
+            Misfit::OnlyClaimed { nodes } => write!(
+                f,
+                "has secrets and needs a node to which an operator or its credentials give the labels `{nodes}`; those \
+                 that have them only claim them"
+            ),
             Misfit::TooMuch { resource, asked, most } => {
                 write!(f, "needs {resource}:{asked}; the most any node has is {most}")
             }
@@ -45,11 +54,16 @@ impl fmt::Display for Misfit {
 
 /// The reason why a task can be on no node; none if it can.
 pub fn misfit(cluster: &Cluster, request: &Request) -> Option<Misfit> {
-    let mut matching = cluster.nodes().filter(|node| request.nodes.matches(&node.labels)).peekable();
+    let mut matching = cluster.nodes().filter(|node| node.is_meant_by(request)).peekable();
     if matching.peek().is_none() {
         let none = cluster.nodes().next().is_none();
+        let claimed = cluster.nodes().any(|node| request.nodes.matches(&node.labels));
         let nodes = request.nodes.to_string();
-        return Some(if none { Misfit::NoNodes } else { Misfit::NoLabels { nodes } });
+        return Some(match (none, claimed) {
+            (true, _) => Misfit::NoNodes,
+            (false, false) => Misfit::NoLabels { nodes },
+            (false, true) => Misfit::OnlyClaimed { nodes },
+        });
     }
     let mut most: Vec<(&Resource, u64, u64)> =
         request.amounts.iter().map(|(r, asked)| (r, asked, 0)).collect();

@@ -19,10 +19,12 @@ pub struct Request {
     pub ticks: Option<u64>,
     /// The processor time in thousandths that it is expected to take.
     pub weight: u64,
+    /// It is given secrets, so labels that a node only claims do not choose that node.
+    pub has_secrets: bool,
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, Option<u64>);
+pub type RequestKey = (Shape, String, Policy, Option<u64>, bool);
 
 impl Request {
     pub fn new(
@@ -34,11 +36,16 @@ impl Request {
     ) -> Request {
         let asked = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
         let weight = if asked == 0 { ONE_PROCESSOR } else { asked };
-        Request { shape: ledger.shape(&amounts), amounts, nodes, policy, ticks, weight }
+        Request { shape: ledger.shape(&amounts), amounts, nodes, policy, ticks, weight, has_secrets: false }
+    }
+
+    #[must_use]
+    pub fn with_secrets(self, has_secrets: bool) -> Request {
+        Request { has_secrets, ..self }
     }
 
     pub fn key(&self) -> RequestKey {
-        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks)
+        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks, self.has_secrets)
     }
 
     /// The window that it claims if it starts at `now`.

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Millis;
 
+/// The end of one run.
+pub use estimand_api::task::TaskEnding as Ending;
+
 /// How often a task that failed is run again, and after which pause: twice as long each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,36 +41,4 @@ pub enum OnLoss {
     Fail,
     /// It waits for its node.
     Wait,
-}
-
-/// The end of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Ending {
-    /// It ended by itself.
-    Exit(i32),
-    Signal(i32),
-    OutOfMemory,
-    /// It took longer than its `timeout`.
-    TimedOut,
-    Cancelled,
-    NodeLost,
-    ImageMissing,
-    /// The node does not allow it, or has not what it needs.
-    NotStarted(String),
-}
-
-impl Ending {
-    pub fn is_success(&self) -> bool {
-        *self == Ending::Exit(0)
-    }
-
-    /// Another run may end otherwise. An image that is missing, or a command that is not allowed, stays so.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Ending::Exit(code) => *code != 0,
-            Ending::Signal(_) | Ending::OutOfMemory | Ending::TimedOut | Ending::NodeLost => true,
-            Ending::Cancelled | Ending::ImageMissing | Ending::NotStarted(_) => false,
-        }
-    }
 }

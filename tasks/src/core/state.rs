@@ -46,6 +46,35 @@ impl State {
         matches!(self, State::Succeeded | State::Failed | State::Cancelled)
     }
 
+    pub const ALL: [State; 10] = [
+        State::Queued,
+        State::Placed,
+        State::Accepted,
+        State::Preparing,
+        State::Running,
+        State::Stopping,
+        State::Lost,
+        State::Succeeded,
+        State::Failed,
+        State::Cancelled,
+    ];
+
+    /// Its name, as it is shown and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Queued => "QUEUED",
+            State::Placed => "PLACED",
+            State::Accepted => "ACCEPTED",
+            State::Preparing => "PREPARING",
+            State::Running => "RUNNING",
+            State::Stopping => "STOPPING",
+            State::Lost => "LOST",
+            State::Succeeded => "SUCCEEDED",
+            State::Failed => "FAILED",
+            State::Cancelled => "CANCELLED",
+        }
+    }
+
     /// Something of it may be on a node.
     pub fn is_placed(self) -> bool {
         !self.is_final() && self != State::Queued
@@ -219,7 +248,8 @@ impl Progress {
         Some(Progress { state, before_loss: None, ..self.clone() })
     }
 
-    fn is_stopping(&self) -> bool {
+    /// It is to end, whether its node is heard of or not.
+    pub fn is_stopping(&self) -> bool {
         self.before_loss.unwrap_or(self.state) == State::Stopping
     }
 

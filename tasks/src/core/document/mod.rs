@@ -16,7 +16,7 @@ use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_capacity::Amounts;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::policy::Policy;
 use super::retries::{OnLoss, Retries};
@@ -61,6 +61,29 @@ pub struct Document {
     pub on_loss: OnLoss,
     pub labels: LabelMap,
     pub user: Option<String>,
+}
+
+/// The schema of a [`Document`].
+#[derive(Debug)]
+pub enum TaskDocument {}
+
+estimand_api::described!(TaskDocument, [Command, Selector, Span], described());
+
+/// The rules over several fields, and that an amount is within its bounds, only the parser checks.
+fn described() -> Value {
+    json!({
+        "type": "object",
+        "properties": declaration::properties(FIELDS),
+        "additionalProperties": false,
+        "anyOf": [
+            { "required": ["command"], "properties": { "command": { "not": { "type": "null" } } } },
+            { "required": ["image"], "properties": { "image": { "not": { "type": "null" } } } },
+        ],
+        "examples": [
+            { "command": ["/bin/sh", "-c", "echo hello"], "resources": { "cpu": 0.5, "memory": "64MiB" } },
+            { "image": "python:3.12", "command": "python train.py", "retries": 2, "labels": { "study": "mnist" } },
+        ],
+    })
 }
 
 impl Document {

@@ -30,7 +30,12 @@ pub(super) fn id(value: &Value) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     let right = first && text.len() <= MAX_ID_BYTES && text.bytes().all(allowed);
-    right.then(|| text.to_owned()).ok_or("is not an id".to_owned())
+    match right {
+        // The path of a request.
+        true if text == "news" => Err("is a word of the interface".to_owned()),
+        true => Ok(text.to_owned()),
+        false => Err("is not an id".to_owned()),
+    }
 }
 
 /// A text that is no longer than the paper's column and has something in it.

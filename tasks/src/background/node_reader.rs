@@ -1,0 +1,104 @@
+//! Reads the nodes from the manager every second, and has the tasks of a lost node looked at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use estimand_api::node::{Node, NodeState};
+use estimand_runtime::single_writer::{SubmitError, Writer};
+use estimand_runtime::{Next, Work};
+
+use super::{PeerError, peers, within};
+use crate::change::Rejection;
+use crate::core::retries::OnLoss;
+use crate::core::state::State;
+use crate::requests::NodeStandings;
+use crate::shared::Shared;
+use crate::writer::TasksState;
+
+pub struct NodeReader {
+    shared: Arc<Shared>,
+    writer: Writer<TasksState>,
+}
+
+impl NodeReader {
+    pub fn new(shared: Arc<Shared>, writer: Writer<TasksState>) -> Self {
+        NodeReader { shared, writer }
+    }
+}
+
+impl Work for NodeReader {
+    type Error = PeerError;
+
+    async fn round(&mut self) -> Result<Next, PeerError> {
+        let peers = peers(&self.shared).await;
+        let nodes = within(peers.manager.nodes()).await?;
+        let standings = standings(&self.shared, &nodes);
+        // The plan has them first, so that what a node lost is not placed there again.
+        let before = self.shared.nodes.load_full();
+        if before.is_none_or(|before| !are_alike(&before, &nodes)) {
+            self.shared.nodes.store(Some(Arc::new(nodes)));
+            self.shared.planning.ask();
+            self.shared.telling.ask();
+        }
+        if let Some(standings) = standings {
+            self.writer.submit(standings).await.map_err(|error| of_write(&error))?;
+        }
+        Ok(Next::Period)
+    }
+}
+
+/// Nothing has changed that a plan is made of.
+fn are_alike(one: &[Node], other: &[Node]) -> bool {
+    let alike = |(one, other): (&Node, &Node)| {
+        (
+            &one.node_name,
+            one.state,
+            one.cordoned,
+            &one.labels,
+            &one.label_sources,
+            one.facts.cores,
+            one.facts.memory,
+        ) == (
+            &other.node_name,
+            other.state,
+            other.cordoned,
+            &other.labels,
+            &other.label_sources,
+            other.facts.cores,
+            other.facts.memory,
+        )
+    };
+    one.len() == other.len() && one.iter().zip(other).all(alike)
+}
+
+/// The nodes whose tasks do not know yet how it stands with them; none if all do.
+fn standings(shared: &Shared, nodes: &[Node]) -> Option<NodeStandings> {
+    let ready: BTreeSet<&str> = nodes
+        .iter()
+        .filter(|node| node.state == NodeState::Ready)
+        .map(|node| node.node_name.as_str())
+        .collect();
+    let (mut lost, mut back) = (Vec::new(), Vec::new());
+    shared.table(|table| {
+        for node in table.nodes() {
+            // A node that was removed was lost before.
+            let is_lost = !ready.contains(node);
+            let waits = |state, on_loss| state == State::Lost && on_loss == OnLoss::Wait;
+            let is_news = table.on_node(node).any(|task| match is_lost {
+                true => !waits(task.state(), task.document.on_loss),
+                false => task.state() == State::Lost,
+            });
+            if is_news {
+                if is_lost { &mut lost } else { &mut back }.push(node.to_owned());
+            }
+        }
+    });
+    (!lost.is_empty() || !back.is_empty()).then_some(NodeStandings { lost, back })
+}
+
+pub fn of_write(error: &SubmitError<Rejection>) -> PeerError {
+    PeerError::Writer(match error {
+        SubmitError::Rejected(rejection) => rejection.to_string(),
+        error => format!("the store did not take it: {error:?}"),
+    })
+}

@@ -1,0 +1,107 @@
+//! The planner: follows the tasks and the nodes with a plan, and has the decisions stored. It works beside the writer, so
+//! that nobody who submits, cancels or reads waits for a policy; the writer checks each decision again.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use estimand_api::node::Node;
+use estimand_runtime::single_writer::Writer;
+use estimand_runtime::{Next, Work};
+use tokio::time::Instant;
+
+use super::PeerError;
+use super::node_reader::of_write;
+use crate::core::Millis;
+use crate::core::queue::TaskNumber;
+use crate::plan::Plan;
+use crate::requests::{Placement, Placements};
+use crate::shared::{Changed, Shared};
+use crate::task::millis;
+use crate::writer::TasksState;
+
+pub struct PlannerLoop {
+    shared: Arc<Shared>,
+    writer: Writer<TasksState>,
+    plan: Plan,
+    /// The nodes that the plan has.
+    nodes: Option<Arc<Vec<Node>>>,
+    /// Everything is to be followed from the beginning.
+    fresh: bool,
+}
+
+impl PlannerLoop {
+    pub fn new(shared: Arc<Shared>, writer: Writer<TasksState>) -> Self {
+        PlannerLoop { shared, writer, plan: Plan::default(), nodes: None, fresh: true }
+    }
+
+    /// Brings the plan up to what is stored and known.
+    fn follow(&mut self, nodes: &Arc<Vec<Node>>, now: Millis) {
+        let Changed { all, tasks } = self.shared.take_changed();
+        if all || std::mem::take(&mut self.fresh) {
+            (self.plan, self.nodes) = (Plan::default(), None);
+            self.set_nodes(nodes);
+            self.shared.table(|table| {
+                table.all().for_each(|task| self.plan.follow(task.number, Some(task), now));
+            });
+        } else {
+            self.set_nodes(nodes);
+            let rested = self.plan.take_rested(now);
+            self.shared.table(|table| {
+                for number in tasks.into_iter().chain(rested) {
+                    self.plan.follow(number, table.get(number).map(|task| &**task), now);
+                }
+            });
+        }
+        let facts = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.plan.learn(&facts);
+    }
+
+    fn set_nodes(&mut self, nodes: &Arc<Vec<Node>>) {
+        if !self.nodes.as_ref().is_some_and(|known| Arc::ptr_eq(known, nodes)) {
+            self.plan.set_nodes(nodes);
+            self.nodes = Some(Arc::clone(nodes));
+        }
+    }
+
+    /// Has the decisions stored. What did not take effect is withdrawn, and followed anew.
+    async fn place(&mut self, placements: Vec<Placement>, now: Millis) -> Result<(), PeerError> {
+        let decided: Vec<TaskNumber> = placements.iter().map(|placement| placement.task).collect();
+        let outcome = self.writer.submit(Placements(placements)).await;
+        let placed = outcome.as_ref().ok();
+        let withdrawn: Vec<TaskNumber> = decided
+            .into_iter()
+            .filter(|number| placed.is_none_or(|placed| !placed.contains(number)))
+            .collect();
+        for number in &withdrawn {
+            self.plan.withdraw(*number, now);
+        }
+        self.shared.look_again(withdrawn);
+        outcome.map(drop).map_err(|error| of_write(&error))
+    }
+}
+
+impl Work for PlannerLoop {
+    type Error = PeerError;
+
+    async fn round(&mut self) -> Result<Next, PeerError> {
+        let Some(nodes) = self.shared.nodes.load_full().filter(|_| self.shared.is_loaded()) else {
+            return Ok(Next::Period);
+        };
+        let now = millis(self.shared.clock.now_micros());
+        self.follow(&nodes, now);
+        let shared = Arc::clone(&self.shared);
+        let attempt_of = |number| shared.table(|table| Some(table.get(number)?.progress.attempt + 1));
+        let decisions = self.plan.decide(now, attempt_of);
+        self.shared.plan.store(Some(Arc::new(self.plan.cluster.clone())));
+        if !decisions.is_empty() {
+            let placements = decisions.into_iter().map(|(decision, node)| Placement {
+                task: decision.task,
+                node,
+                why: Arc::new(decision.why),
+            });
+            self.place(placements.collect(), now).await?;
+        }
+        let pause = self.plan.next_rested().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        Ok(pause.map_or(Next::Period, |pause| Next::At(Instant::now() + pause)))
+    }
+}

@@ -1,0 +1,106 @@
+//! Tells the manager what belongs on each node, after it was stored.
+//!
+//! A manager keeps that while it leads, and in memory: when another leadership begins, every node is told again, also one
+//! that has no tasks, since its agent goes on as before until it is told. A node is told whenever what it was told last
+//! is not what belongs there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::names::NodeName;
+use estimand_api::task::{NodeTasks, NodesTold};
+use estimand_runtime::{Next, Work};
+use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
+
+use super::{PeerError, peers, within};
+use crate::shared::Shared;
+
+/// How many nodes are told at once.
+const AT_ONCE: usize = 16;
+/// How often the leadership is asked for.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+pub struct Teller {
+    shared: Arc<Shared>,
+    /// The leadership that was told.
+    epoch: u64,
+    /// The generation of each node's tasks that it was told.
+    told: HashMap<NodeName, u64>,
+    asked_at: Option<Instant>,
+}
+
+impl Teller {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Teller { shared, epoch: 0, told: HashMap::new(), asked_at: None }
+    }
+
+    /// Everything that was told to another leadership is told to this one.
+    fn lead_by(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.told.clear();
+        }
+    }
+
+    /// The nodes that have not been told what belongs there now, with that.
+    fn news(&self) -> Vec<(NodeName, u64, NodeTasks)> {
+        let Some(nodes) = self.shared.nodes.load_full() else { return Vec::new() };
+        self.shared.table(|table| {
+            let news = nodes.iter().filter_map(|node| {
+                let name = &node.node_name;
+                let generation = table.generation(name.as_str());
+                let is_news = self.told.get(name) != Some(&generation);
+                is_news.then(|| {
+                    let tasks = table.on_node(name.as_str()).map(|task| task.assignment());
+                    (name.clone(), generation, NodeTasks { tasks: tasks.collect() })
+                })
+            });
+            news.collect()
+        })
+    }
+}
+
+impl Work for Teller {
+    type Error = PeerError;
+
+    async fn round(&mut self) -> Result<Next, PeerError> {
+        let peers = peers(&self.shared).await;
+        // An empty list out of ignorance would end everything that runs.
+        if !self.shared.is_loaded() {
+            return Ok(Next::Period);
+        }
+        if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
+            let NodesTold { epoch, .. } = within(peers.manager.nodes_told()).await?;
+            self.asked_at = Some(Instant::now());
+            self.lead_by(epoch);
+        }
+        let telling = self.news().into_iter().map(|(node, generation, tasks)| {
+            let manager = peers.manager.clone();
+            async move { (within(manager.tell_tasks(&node, &tasks)).await, node, generation) }
+        });
+        let answers: Vec<_> = stream::iter(telling).buffer_unordered(AT_ONCE).collect().await;
+        let mut failed = None;
+        for (answer, node, generation) in answers {
+            match answer {
+                Ok(NodesTold { epoch, .. }) => {
+                    if epoch > self.epoch {
+                        self.lead_by(epoch);
+                        self.shared.telling.ask();
+                    }
+                    if epoch == self.epoch {
+                        self.told.insert(node, generation);
+                    }
+                }
+                // It was removed; the next look at the nodes does not have it.
+                Err(PeerError::Client(error)) if error.status() == Some(404) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Next::Period),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Changes: submitting, cancelling and deleting. Each is answered when it is durable.
+
+use actix_web::http::header::{HeaderName, LOCATION};
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::headers::HINT_HEADER;
+use estimand_api::problem::Problem;
+use estimand_api::task_record::TaskRecord;
+use estimand_web::{Body, Failure, Principal, segment};
+
+use super::{parameters, views};
+use crate::TaskService;
+use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
+use crate::requests::{Cancel, Delete, Submission};
+
+/// Advice that goes with a success, for people; the command line shows it.
+static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
+
+/// Submits a task.
+#[utoipa::path(
+    post,
+    path = "/api/tasks",
+    tag = "tasks",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same document, it gives the task that it made before")),
+    request_body(content = TaskDocument, description = "The task's document"),
+    responses(
+        (status = 200, description = "It was submitted with this key before", body = TaskRecord),
+        (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
+        (status = 400, description = "The document is not valid; every error is listed", body = Problem),
+        (status = 409, description = "The id is taken, the key was given with another document, or there are too many tasks", body = Problem),
+        (status = 413, description = "The body is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn submit(
+    req: HttpRequest,
+    caller: Principal,
+    body: Body<MAX_DOCUMENT_BYTES>,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let key = parameters::idempotency_key(&req)?;
+    let document = body.parse(Document::parse).await?;
+    let (task, is_new) = service.change(Submission { document, key, by: caller.to_string() }).await?;
+    let mut response = match is_new {
+        true => HttpResponse::Created(),
+        false => HttpResponse::Ok(),
+    };
+    response.insert_header((LOCATION, format!("/api/tasks/{}", task.id)));
+    let plan = service.shared().plan.load_full();
+    if let Some(hint) = views::never_fits(&task, plan.as_deref()) {
+        response.insert_header((HINT.clone(), hint));
+    }
+    Ok(response.json(views::whole_record(&task, plan.as_deref())))
+}
+
+/// Cancels a task: one that waits is over at once, one that runs is ended.
+#[utoipa::path(
+    post,
+    path = "/api/tasks/{id}/cancel",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "The task; nothing changes if it is over already", body = TaskRecord),
+        (status = 404, description = "There is no such task", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn cancel(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id").to_owned();
+    let task = service.change(Cancel { id, by: caller.to_string() }).await?;
+    tracing::info!(task = task.id, by = %caller, "cancelled");
+    Ok(HttpResponse::Ok().json(views::record(&task)))
+}
+
+/// Deletes a task that is over, with its log.
+#[utoipa::path(
+    delete,
+    path = "/api/tasks/{id}",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "There is no such task", body = Problem),
+        (status = 409, description = "It is not over", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn delete(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id").to_owned();
+    tracing::info!(task = id, by = %caller, "to be deleted");
+    service.change(Delete { id }).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

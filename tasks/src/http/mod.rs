@@ -1,0 +1,10 @@
+//! The task service's requests: a handler translates, the writer decides. Errors become problems here and nowhere else.
+
+pub mod capacity;
+pub mod changes;
+pub mod logs;
+pub mod news;
+mod parameters;
+pub mod problems;
+pub mod read;
+mod views;

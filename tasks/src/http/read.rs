@@ -1,0 +1,131 @@
+//! Reads: of the published tasks, which are in memory; only what happened to a task is read from the store.
+
+use std::time::Duration;
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::selector::Selector;
+use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskPage, TaskRecord};
+use estimand_web::{Failure, Query, segment};
+use tokio::time::{Instant, timeout_at};
+
+use super::parameters::whole;
+use super::{parameters, views};
+use crate::TaskService;
+use crate::core::queue::TaskNumber;
+use crate::core::state::State;
+use crate::task::Task;
+
+/// The most tasks on a page, and how many there are if nothing is said.
+const MAX_PAGE: u64 = 1_000;
+const PAGE: u64 = 100;
+/// A page ends with the task whose document makes it larger than that.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// How many tasks are looked at for a page that few belong on.
+const MAX_LOOKED_AT: usize = 20_000;
+
+/// Tasks, the newest first, in pages.
+#[utoipa::path(
+    get,
+    path = "/api/tasks",
+    tag = "tasks",
+    params(
+        ("state" = Option<String>, Query, description = "Only those in these states, with commas between them, such as `QUEUED,RUNNING`"),
+        ("labels" = Option<Selector>, Query, description = "Only those with these labels"),
+        ("user" = Option<String>, Query, description = "Only those of this user"),
+        ("before" = Option<String>, Query, description = "Only those that were submitted before this one: the `next` of the page before"),
+        ("limit" = Option<u64>, Query, description = "At most so many; 100 if absent, and never more than 1,000"),
+    ),
+    responses(
+        (status = 200, description = "A page of tasks", body = TaskPage),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["state", "labels", "user", "before", "limit"])?;
+    let states = query.get("state").map(states).transpose()?;
+    let labels: Option<Selector> =
+        query.get("labels").map(|given| parameters::parsed("labels", given)).transpose()?;
+    let user = query.get("user");
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
+    let limit = usize::try_from(limit).unwrap_or(1);
+    let shared = service.shared();
+    let before: Option<TaskNumber> =
+        query.get("before").map(|id| shared.task(id).map(|task| task.number)).transpose()?;
+    let belongs = |task: &Task| {
+        states.as_ref().is_none_or(|states| states.contains(&task.state()))
+            && labels.as_ref().is_none_or(|labels| labels.matches(&task.document.labels))
+            && user.is_none_or(|user| task.document.user.as_deref() == Some(user))
+    };
+    let page = shared.loaded(|table| {
+        let (mut page, mut bytes) = (TaskPage::default(), 0);
+        for (looked_at, task) in table.before(before).enumerate() {
+            if page.tasks.len() >= limit || bytes >= PAGE_BYTES || looked_at >= MAX_LOOKED_AT {
+                break;
+            }
+            page.next = Some(task.id.clone());
+            if belongs(task) {
+                let record = views::record(task);
+                bytes += serde_json::to_string(&record.document).map_or(0, |text| text.len());
+                page.tasks.push(record);
+            }
+        }
+        let last = page.next.as_deref().and_then(|id| table.named(id));
+        if last.is_none_or(|last| table.before(Some(last.number)).next().is_none()) {
+            page.next = None;
+        }
+        page
+    })?;
+    Ok(HttpResponse::Ok().json(page))
+}
+
+/// One task: how far it is, what happened to it, and why it waits or is where it is.
+#[utoipa::path(
+    get,
+    path = "/api/tasks/{id}",
+    tag = "tasks",
+    params(
+        ("id" = String, Path),
+        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for its end; 0 if absent, and never longer than 60,000"),
+    ),
+    responses(
+        (status = 200, description = "The task", body = TaskRecord),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 404, description = "There is no such task", body = Problem),
+        (status = 503, description = "Not loaded yet, or the database does not answer", body = Problem),
+    )
+)]
+pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["waitMs"])?;
+    let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
+    let (id, end) = (segment(&req, "id"), Instant::now() + Duration::from_millis(wait));
+    let shared = service.shared();
+    let mut bell = shared.bell.subscribe();
+    let task = loop {
+        bell.mark_unchanged();
+        let task = shared.task(id)?;
+        if task.state().is_final() || service.is_stopping() {
+            break task;
+        }
+        if timeout_at(end, service.rung(&mut bell)).await.is_err() {
+            break task;
+        }
+    };
+    let transitions = service.transitions(&task).await?;
+    let plan = shared.plan.load_full();
+    let record = TaskRecord { transitions, ..views::whole_record(&task, plan.as_deref()) };
+    Ok(HttpResponse::Ok().json(record))
+}
+
+fn states(given: &str) -> Result<Vec<State>, Problem> {
+    let state = |word: &str| {
+        State::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(word)).ok_or_else(|| {
+            let expected = State::ALL.map(State::as_str).join(", ");
+            let message = format!("has `{word}`, which is not a state");
+            Problem::invalid_field(FieldError::new("state", message).expected(expected))
+        })
+    };
+    given.split(',').map(str::trim).filter(|word| !word.is_empty()).map(state).collect()
+}

@@ -1,0 +1,57 @@
+//! The figures of the task service on `/metrics`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use estimand_runtime::metrics::{Counter, Exposition, Kind};
+
+use crate::change::Change;
+use crate::core::state::State;
+use crate::table::TaskTable;
+use crate::task::Edit;
+
+#[derive(Debug, Default)]
+pub struct Figures {
+    lines: Counter,
+    placed: Counter,
+    /// By the word for the ending.
+    ended: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Figures {
+    /// Counts a change that is stored.
+    pub fn count(&self, change: &Change) {
+        for Edit { after, transitions, lines } in &change.edits {
+            self.lines.add(lines.len() as u64);
+            for transition in transitions {
+                if transition.to == State::Placed {
+                    self.placed.increment();
+                }
+                if transition.to.is_final() {
+                    let word = after.progress.ending.as_ref().map_or("cancelled", |ending| ending.word());
+                    let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    *ended.entry(word).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    pub fn write(&self, out: &mut Exposition<'_>, table: &TaskTable) {
+        let mut by_state: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
+        table.all().for_each(|task| *by_state.entry(task.state()).or_default() += 1);
+        let name = "estimand_tasks";
+        out.family(name, Kind::Gauge, "Tasks that are kept, by state.");
+        for (state, count) in by_state {
+            out.sample(name, &[("state", state.as_str())], count as f64);
+        }
+        let name = "estimand_tasks_ended_total";
+        out.family(name, Kind::Counter, "Tasks that are over, by how their last attempt ended.");
+        for (word, count) in &*self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
+            out.sample(name, &[("ending", word)], *count as f64);
+        }
+        let placed = self.placed.get() as f64;
+        out.single("estimand_tasks_placed_total", Kind::Counter, "Placements of tasks.", placed);
+        let lines = self.lines.get() as f64;
+        out.single("estimand_task_log_lines_total", Kind::Counter, "Lines of logs that were stored.", lines);
+    }
+}

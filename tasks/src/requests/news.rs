@@ -1,0 +1,210 @@
+//! The news of agents: logs, and how far attempts are. They may be late or come twice; what is known already, or is about
+//! an attempt that is over, changes nothing.
+
+use std::collections::BTreeMap;
+
+use estimand_api::task::{TaskLog, TaskLogLine, TaskNews, TaskReport, TaskStage};
+use estimand_runtime::single_writer::{Decision, Request};
+
+use crate::change::{Change, Rejection};
+use crate::core::queue::TaskNumber;
+use crate::core::state::{Actor, Event};
+use crate::table::TaskTable;
+use crate::task::{Edit, LogRow, Task};
+use crate::writer::TasksState;
+
+/// How much text of one task is kept.
+const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
+/// The longest line, as the agent cuts it or as it is cut here.
+const MAX_LINE_BYTES: usize = 64 * 1024;
+
+pub struct News {
+    pub news: TaskNews,
+    /// The node for which the caller speaks; none: for any.
+    pub node: Option<String>,
+}
+
+impl Request<TasksState> for News {
+    type Reply = ();
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
+        let at = state.now_us();
+        let News { news, node } = self;
+        let (edits, highest) = state.table(|table| {
+            let mut edits = Edits { table, node: node.as_deref(), edits: BTreeMap::new() };
+            for log in news.logs {
+                if let Some(edit) = edits.of(&log.id, log.attempt) {
+                    append(edit, log);
+                }
+            }
+            for report in news.reports {
+                if let Some(edit) = edits.of(&report.id, report.attempt) {
+                    report_on(edit, report, at);
+                }
+            }
+            let edits = edits.edits.into_values().filter(|edit| !edit.is_empty());
+            (edits.collect::<Vec<Edit>>(), table.highest)
+        });
+        if edits.is_empty() {
+            return Ok(Decision::Nothing(()));
+        }
+        Ok(Decision::change(Change { edits, highest, at, ..Change::default() }, |_, _| ()))
+    }
+}
+
+/// The tasks that are changed, by number.
+struct Edits<'a> {
+    table: &'a TaskTable,
+    node: Option<&'a str>,
+    edits: BTreeMap<TaskNumber, Edit>,
+}
+
+impl Edits<'_> {
+    /// The edit of a task whose present attempt this is, on a node for which the caller speaks.
+    fn of(&mut self, id: &str, attempt: u32) -> Option<&mut Edit> {
+        let task = self.table.named(id)?;
+        let edit = self.edits.entry(task.number).or_insert_with(|| Edit::of(task));
+        let node = edit.after.placed_on()?;
+        let speaks = self.node.is_none_or(|own| own == node);
+        (speaks && edit.after.progress.attempt == attempt).then_some(edit)
+    }
+}
+
+fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
+    let attempt = report.attempt;
+    let cause = match report.stage {
+        TaskStage::Accepted => Event::Accept { attempt },
+        TaskStage::Preparing => Event::Prepare { attempt },
+        TaskStage::Running => Event::Start { attempt },
+        TaskStage::Ended { ending } => Event::End { attempt, ending },
+    };
+    let agent = Actor::Agent(edit.after.progress.node.clone().unwrap_or_default());
+    if let Err(refused) = edit.apply(at, cause, agent) {
+        tracing::debug!(task = edit.after.id, %refused, "a report changes nothing");
+    }
+}
+
+/// Appends the lines that are new.
+fn append(edit: &mut Edit, log: TaskLog) {
+    let base = edit.after.log.first;
+    for (line, given) in (log.first..).zip(log.lines) {
+        let number = base.saturating_add(line);
+        if number >= edit.after.log.next {
+            edit.after.log.next = number.saturating_add(1);
+            append_line(edit, number, given);
+        }
+    }
+}
+
+fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine) {
+    let Task { log, progress, .. } = &mut edit.after;
+    let text = readable(given.text);
+    let full_at = match log.full_at {
+        None if log.bytes + text.len() as u64 > MAX_LOG_BYTES => *log.full_at.insert(line),
+        None => {
+            log.bytes += text.len() as u64;
+            edit.lines.push(LogRow {
+                line,
+                attempt: progress.attempt,
+                at: given.at,
+                stream: given.stream.as_str(),
+                text,
+                partial: given.partial,
+                dropped: given.dropped,
+            });
+            return;
+        }
+        Some(full_at) => full_at,
+    };
+    // One row says how many lines are dropped from there on.
+    let mark = LogRow {
+        line: full_at,
+        attempt: progress.attempt,
+        at: given.at,
+        stream: given.stream.as_str(),
+        text: String::new(),
+        partial: false,
+        dropped: line - full_at + 1,
+    };
+    edit.lines.retain(|row| row.line != full_at);
+    edit.lines.push(mark);
+}
+
+/// A text that every database takes: no NUL, and no longer than a line may be.
+fn readable(text: String) -> String {
+    let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    if text.len() > MAX_LINE_BYTES {
+        let end = (0..=MAX_LINE_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use estimand_api::task::TaskStream;
+
+    use super::*;
+    use crate::core::document::Document;
+    use crate::core::state::Progress;
+    use crate::task::LogEnd;
+
+    fn edit() -> Edit {
+        let task = Task {
+            number: TaskNumber(1),
+            id: "t".to_owned(),
+            key: None,
+            document: Arc::new(Document::default()),
+            progress: Progress { attempt: 2, ..Progress::default() },
+            why: None,
+            log: LogEnd { next: 10, first: 10, ..LogEnd::default() },
+            events: 0,
+            submitted_at: 0,
+            submitted_by: String::new(),
+            ended_at: None,
+        };
+        Edit::of(&task)
+    }
+
+    fn log(first: u64, texts: &[&str]) -> TaskLog {
+        let line = |text: &&str| TaskLogLine {
+            at: 1,
+            stream: TaskStream::Stdout,
+            text: (*text).to_owned(),
+            partial: false,
+            dropped: 0,
+        };
+        TaskLog { id: "t".to_owned(), attempt: 2, first, lines: texts.iter().map(line).collect() }
+    }
+
+    #[test]
+    fn lines_that_come_twice_are_kept_once() {
+        let mut edit = edit();
+        append(&mut edit, log(0, &["a", "b"]));
+        append(&mut edit, log(0, &["a", "b", "c\0"]));
+        append(&mut edit, log(2, &["c"]));
+        let kept: Vec<(u64, &str)> = edit.lines.iter().map(|row| (row.line, row.text.as_str())).collect();
+        assert_eq!(kept, [(10, "a"), (11, "b"), (12, "c\u{fffd}")]);
+        assert_eq!((edit.after.log.next, edit.after.log.bytes), (13, 6));
+    }
+
+    #[test]
+    fn a_log_that_is_full_says_how_much_is_missing() {
+        let mut edit = edit();
+        edit.after.log.bytes = MAX_LOG_BYTES - 1;
+        append(&mut edit, log(0, &["a", "bc", "d"]));
+        append(&mut edit, log(3, &["e"]));
+        let kept: Vec<_> = edit.lines.iter().map(|row| (row.line, row.text.as_str(), row.dropped)).collect();
+        assert_eq!(kept, [(10, "a", 0), (11, "", 3)]);
+        assert_eq!(edit.after.log.next, 14);
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_it_may_be() {
+        let text = readable("ä".repeat(MAX_LINE_BYTES));
+        assert!(text.len() <= MAX_LINE_BYTES && text.ends_with('ä'));
+    }
+}

@@ -1,0 +1,154 @@
+//! Everything that handlers and background loops share: the published tasks, what is known of the cluster, and the bells
+//! that are rung when something changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use arc_swap::ArcSwapOption;
+use estimand_api::node::Node;
+use estimand_api::problem::Problem;
+use estimand_client::Client;
+use estimand_runtime::{Clock, Rounds};
+use tokio::sync::watch;
+
+use crate::change::Change;
+use crate::core::cluster::Cluster;
+use crate::core::pressure::Pressure;
+use crate::core::queue::TaskNumber;
+use crate::metrics::Figures;
+use crate::table::TaskTable;
+use crate::task::Task;
+
+/// The services that the task service speaks to.
+#[derive(Debug, Clone)]
+pub struct Peers {
+    pub manager: Client,
+    pub data_service: Client,
+}
+
+pub struct Shared {
+    pub clock: Arc<dyn Clock>,
+    /// None until everything is loaded.
+    table: RwLock<Option<TaskTable>>,
+    /// The tasks that changed since the planner looked last.
+    changed: Mutex<Changed>,
+    pub peers: watch::Sender<Option<Arc<Peers>>>,
+    /// The nodes as the manager gave them last.
+    pub nodes: ArcSwapOption<Vec<Node>>,
+    /// The pressure of each node, by its name.
+    pub pressures: Mutex<BTreeMap<String, Pressure>>,
+    /// The cluster as the planner left it, for those who ask why.
+    pub plan: ArcSwapOption<Cluster>,
+    pub planning: Rounds,
+    pub telling: Rounds,
+    pub reading: Rounds,
+    /// Rung after each change, for the requests that wait for one.
+    pub bell: watch::Sender<u64>,
+    pub figures: Figures,
+}
+
+/// The tasks to be looked at by the planner.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// All of them, because they were loaded anew.
+    pub all: bool,
+    pub tasks: BTreeSet<TaskNumber>,
+}
+
+impl Shared {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Shared {
+            clock,
+            table: RwLock::default(),
+            changed: Mutex::default(),
+            peers: watch::Sender::new(None),
+            nodes: ArcSwapOption::empty(),
+            pressures: Mutex::default(),
+            plan: ArcSwapOption::empty(),
+            planning: Rounds::new(),
+            telling: Rounds::new(),
+            reading: Rounds::new(),
+            bell: watch::Sender::new(0),
+            figures: Figures::default(),
+        }
+    }
+
+    /// Looks at the tasks, of which there are none before they are loaded.
+    pub fn table<T>(&self, look: impl FnOnce(&TaskTable) -> T) -> T {
+        match &*self.table.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(table) => look(table),
+            None => look(&TaskTable::default()),
+        }
+    }
+
+    /// The same for a request, which is answered only once they are loaded.
+    pub fn loaded<T>(&self, look: impl FnOnce(&TaskTable) -> T) -> Result<T, Problem> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = table.as_ref().ok_or_else(|| Problem::unavailable("the tasks are not loaded yet", 1))?;
+        Ok(look(table))
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub fn task(&self, id: &str) -> Result<Arc<Task>, Problem> {
+        let found = self.loaded(|table| table.named(id).cloned())?;
+        found.ok_or_else(|| Problem::not_found(format!("there is no task `{id}`")))
+    }
+
+    /// Shows tasks that were loaded.
+    pub fn replace(&self, make: impl FnOnce(&TaskTable) -> TaskTable) {
+        {
+            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let before = table.take().unwrap_or_default();
+            *table = Some(make(&before));
+        }
+        self.changed().all = true;
+        self.poke();
+        self.bell.send_modify(|rung| *rung += 1);
+    }
+
+    /// Shows a change that is stored.
+    pub fn publish(&self, change: &Change) {
+        {
+            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let Some(table) = table.as_mut() else { return };
+            table.highest = table.highest.max(change.highest);
+            change.deleted.iter().for_each(|task| table.remove(task.number));
+            change.edits.iter().for_each(|edit| table.put(Arc::new(edit.after.clone())));
+        }
+        // A line more in a log is nothing to plan for.
+        let moved = change.edits.iter().filter(|edit| edit.lines.is_empty() || !edit.transitions.is_empty());
+        let moved = moved.map(|edit| edit.after.number);
+        let moved: Vec<TaskNumber> = moved.chain(change.deleted.iter().map(|task| task.number)).collect();
+        self.figures.count(change);
+        if !moved.is_empty() {
+            self.changed().tasks.extend(moved);
+            self.poke();
+        }
+        self.bell.send_modify(|rung| *rung += 1);
+    }
+
+    fn poke(&self) {
+        self.planning.ask();
+        self.telling.ask();
+    }
+
+    fn changed(&self) -> std::sync::MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tasks that changed since this was called last.
+    pub fn take_changed(&self) -> Changed {
+        std::mem::take(&mut *self.changed())
+    }
+
+    /// They are to be looked at again.
+    pub fn look_again(&self, tasks: Vec<TaskNumber>) {
+        if !tasks.is_empty() {
+            self.changed().tasks.extend(tasks);
+            self.planning.ask();
+        }
+    }
+}

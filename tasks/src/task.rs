@@ -1,0 +1,182 @@
+//! A task as it is kept, and how a change of it looks.
+
+use std::sync::Arc;
+
+use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
+use estimand_capacity::{Amounts, Ledger, Resource};
+use serde::{Deserialize, Serialize};
+
+use crate::core::Millis;
+use crate::core::cluster::CPU;
+use crate::core::decision::Why;
+use crate::core::document::Document;
+use crate::core::queue::TaskNumber;
+use crate::core::request::Request;
+use crate::core::retries::OnLoss;
+use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, Transition};
+
+/// The resource of which each task takes one at least, so that tasks which ask for nothing do not all start at once.
+pub const PLACES: &str = "tasks";
+const MEMORY: &str = "memory";
+const GPU: &str = "gpu";
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    pub number: TaskNumber,
+    pub id: String,
+    /// The key of its submission, by which a repeated one is known.
+    pub key: Option<String>,
+    pub document: Arc<Document>,
+    pub progress: Progress,
+    /// Why it is where it is or was.
+    pub why: Option<Arc<Why>>,
+    pub log: LogEnd,
+    /// How many transitions are stored.
+    pub events: u64,
+    /// Microseconds since 1970, as all instants here.
+    pub submitted_at: i64,
+    pub submitted_by: String,
+    pub ended_at: Option<i64>,
+}
+
+/// How far the log of a task is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogEnd {
+    /// The number of the next line.
+    pub next: u64,
+    /// The number of the first line of the present attempt.
+    pub first: u64,
+    /// How many bytes of text are kept.
+    pub bytes: u64,
+    /// The line from which on the text is dropped, because as much is kept as may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_at: Option<u64>,
+}
+
+/// A line to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRow {
+    pub line: u64,
+    pub attempt: u32,
+    pub at: i64,
+    pub stream: &'static str,
+    pub text: String,
+    pub partial: bool,
+    pub dropped: u64,
+}
+
+/// A task after a change, and what belongs to that change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    pub after: Task,
+    pub transitions: Vec<Transition>,
+    pub lines: Vec<LogRow>,
+}
+
+impl Edit {
+    /// No change yet.
+    pub fn of(task: &Task) -> Edit {
+        Edit { after: task.clone(), transitions: Vec::new(), lines: Vec::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.transitions.is_empty() && self.lines.is_empty()
+    }
+
+    /// Applies an event; false if it changes nothing.
+    pub fn apply(&mut self, now_us: i64, cause: Event, actor: Actor) -> Result<bool, Refused> {
+        let rules = self.after.rules();
+        let Some(transition) = self.after.progress.apply(&rules, millis(now_us), cause, actor)? else {
+            return Ok(false);
+        };
+        if let Event::Place { .. } = transition.cause {
+            self.after.log.first = self.after.log.next;
+        }
+        if transition.to.is_final() {
+            self.after.ended_at = Some(now_us);
+        }
+        self.after.events += 1;
+        self.transitions.push(transition);
+        Ok(true)
+    }
+}
+
+impl Task {
+    pub fn state(&self) -> State {
+        self.progress.state
+    }
+
+    pub fn rules(&self) -> Rules {
+        Rules { retries: self.document.retries, on_loss: self.document.on_loss }
+    }
+
+    /// The node on which something of it may be.
+    pub fn placed_on(&self) -> Option<&str> {
+        self.progress.node.as_deref().filter(|_| self.state().is_placed())
+    }
+
+    /// Everything of it that its node is told; none if it belongs on none.
+    pub fn listing(&self) -> Option<(&str, u32, bool)> {
+        let node = self.placed_on()?;
+        Some((node, self.progress.attempt, self.progress.is_stopping()))
+    }
+
+    /// The assignment for its node.
+    pub fn assignment(&self) -> TaskAssignment {
+        TaskAssignment {
+            id: self.id.clone(),
+            attempt: self.progress.attempt,
+            leased: self.document.on_loss != OnLoss::Wait,
+            stop: self.progress.is_stopping(),
+            work: work(&self.document).into(),
+        }
+    }
+
+    /// The request that it makes to a node.
+    pub fn request(&self, ledger: &mut Ledger) -> Request {
+        let Document { resources, nodes, policy, secrets, .. } = &*self.document;
+        let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy, None);
+        request.with_secrets(!secrets.is_empty())
+    }
+}
+
+/// The amounts of a document, and its place among the tasks of a node.
+fn with_place(amounts: &Amounts) -> Amounts {
+    match Resource::parse(PLACES) {
+        Ok(places) if amounts.get(&places) == 0 => amounts.clone().with(places, 1),
+        _ => amounts.clone(),
+    }
+}
+
+fn work(document: &Document) -> TaskWork {
+    let amount = |name: &str| {
+        let resource = Resource::parse(name).ok()?;
+        Some(document.resources.get(&resource)).filter(|amount| *amount > 0)
+    };
+    TaskWork {
+        image: document.image.clone(),
+        command: document.command.as_ref().map(|command| command.argv()).unwrap_or_default(),
+        directory: document.directory.clone(),
+        volumes: document
+            .volumes
+            .iter()
+            .map(|volume| TaskVolume {
+                source: volume.source.clone(),
+                target: volume.target.clone(),
+                read_only: volume.read_only,
+            })
+            .collect(),
+        environment: document.environment.clone(),
+        secrets: document.secrets.iter().cloned().collect(),
+        timeout_ms: document.timeout.map(|timeout| timeout.as_micros().div_ceil(1000)),
+        cpu: amount(CPU),
+        memory: amount(MEMORY),
+        gpu: amount(GPU),
+    }
+}
+
+/// The core's milliseconds.
+pub fn millis(micros: i64) -> Millis {
+    u64::try_from(micros).unwrap_or(0) / 1000
+}

@@ -1,0 +1,353 @@
+//! A task service that serves on a port of its own, and a manager that says and takes what a test tells it to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::problem::Problem;
+use estimand_client::{Client, Options};
+use estimand_runtime::stop::{self, StopTrigger};
+use estimand_runtime::{Metrics, Readiness, Stop, SystemClock, Tasks};
+use estimand_tasks::{Peers, TaskService, TaskServiceOptions};
+use estimand_testkit::http::{Http, Response};
+use estimand_testkit::wait;
+use estimand_web::server::ServerError;
+use estimand_web::{
+    Body, Failure, OpenAdmission, Role, Routes, ServedPart, Server, ServerOptions, Site, segment,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// No test waits longer than this for anything.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Something that serves.
+pub struct Serving {
+    pub address: SocketAddr,
+    pub http: Http,
+    trigger: StopTrigger,
+    ended: Option<JoinHandle<Result<(), ServerError>>>,
+    runtime: Option<Runtime>,
+}
+
+impl Serving {
+    fn start(make: impl FnOnce(&Tasks, &Readiness, Stop) -> Routes) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let entered = runtime.enter();
+        let (trigger, stop) = stop::pair();
+        let (tasks, readiness) = (Tasks::new(), Readiness::new());
+        let routes = make(&tasks, &readiness, stop.clone());
+        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
+        let options = ServerOptions { workers: Some(2), ..ServerOptions::new(ANY_PORT) };
+        let server = Server::bind(&options, site).unwrap();
+        let address = server.address();
+        let ended = Some(tokio::spawn(async move { server.run_until(stop, &tasks).await }));
+        drop(entered);
+        let http = Http::new(&format!("http://{address}"));
+        Serving { address, http, trigger, ended, runtime: Some(runtime) }
+    }
+
+    fn stop(&mut self) {
+        let (Some(ended), Some(runtime)) = (self.ended.take(), &self.runtime) else { return };
+        self.trigger.request();
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await }).unwrap().unwrap().unwrap();
+    }
+}
+
+fn client(address: SocketAddr) -> Client {
+    // The second test of a process finds the provider there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = Options { attempts: 1, ..Options::default() };
+    Client::with_options(&format!("http://{address}"), options).unwrap()
+}
+
+/// A task service that runs.
+pub struct Running {
+    pub serving: Serving,
+    pub service: TaskService,
+    /// The reasons it gave when it could not go on.
+    pub fatal: Arc<Mutex<Vec<String>>>,
+}
+
+impl Running {
+    /// Starts, and waits until everything is loaded.
+    pub fn start(store: &str, world: &World) -> Self {
+        let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
+        let said = Arc::clone(&fatal);
+        let serving = Serving::start(|tasks, readiness, stop| {
+            let options = TaskServiceOptions {
+                store: store.parse().unwrap(),
+                clock: Arc::new(SystemClock),
+                stop,
+                on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
+            };
+            started.insert(TaskService::start(options, tasks, readiness)).routes()
+        });
+        let service = started.unwrap();
+        let peer = client(world.serving.address);
+        service.set_peers(Peers { manager: peer.clone(), data_service: peer });
+        let running = Running { serving, service, fatal };
+        wait::until_ok(PATIENCE, "the task service to be ready", || {
+            let ready = running.get("/readyz");
+            if ready.status == 200 { Ok(()) } else { Err(ready) }
+        });
+        running
+    }
+
+    pub fn stop(mut self) {
+        self.serving.stop();
+    }
+
+    /// Everything ends where it is, without a word to anybody.
+    pub fn crash(mut self) {
+        if let Some(runtime) = self.serving.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    pub fn get(&self, path: &str) -> Response {
+        self.serving.http.get(path)
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Response {
+        self.serving.http.send_json("POST", path, body)
+    }
+
+    /// Submits a task, and returns its id.
+    #[track_caller]
+    pub fn submit(&self, document: &Value) -> String {
+        let task = self.post("/api/tasks", document).expect_status(201).json();
+        task["id"].as_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    pub fn task(&self, id: &str) -> Value {
+        self.get(&format!("/api/tasks/{id}")).expect_status(200).json()
+    }
+
+    /// Waits until a task is in a state, and returns it.
+    #[track_caller]
+    pub fn wait_for(&self, id: &str, state: &str) -> Value {
+        wait::until_ok(PATIENCE, &format!("{id} to be {state}"), || {
+            let task = self.task(id);
+            if task["state"] == state { Ok(task) } else { Err(task) }
+        })
+    }
+
+    #[track_caller]
+    pub fn cancel(&self, id: &str) -> Value {
+        self.serving
+            .http
+            .request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"")
+            .expect_status(200)
+            .json()
+    }
+
+    /// An agent's report.
+    #[track_caller]
+    pub fn report(&self, id: &str, attempt: u32, stage: &Value) {
+        let report = json!({ "id": id, "attempt": attempt, "at": 1, "stage": stage });
+        self.post("/api/tasks/news", &json!({ "reports": [report] })).expect_status(200);
+    }
+
+    #[track_caller]
+    pub fn ends(&self, id: &str, attempt: u32, ending: &Value) {
+        self.report(id, attempt, &json!({ "ended": { "ending": ending } }));
+    }
+
+    /// An agent's lines, the first of which has this number in its attempt.
+    #[track_caller]
+    pub fn writes(&self, id: &str, attempt: u32, first: u64, lines: &[(&str, &str)]) {
+        let line = |(stream, text): &(&str, &str)| json!({ "at": 1, "stream": stream, "text": text });
+        let lines: Vec<Value> = lines.iter().map(line).collect();
+        let log = json!({ "id": id, "attempt": attempt, "first": first, "lines": lines });
+        self.post("/api/tasks/news", &json!({ "logs": [log] })).expect_status(200);
+    }
+
+    #[track_caller]
+    pub fn log(&self, id: &str, query: &str) -> Value {
+        self.get(&format!("/api/tasks/{id}/logs?{query}")).expect_status(200).json()
+    }
+
+    pub fn figure(&self, line: &str) -> Option<f64> {
+        let mut text = String::new();
+        self.service.write_figures(&mut text);
+        text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
+    }
+}
+
+/// The texts of a page of a log.
+pub fn texts(page: &Value) -> Vec<String> {
+    page["lines"].as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The smallest task.
+pub fn simple() -> Value {
+    json!({ "command": ["/bin/true"] })
+}
+
+pub fn with(more: &Value) -> Value {
+    let mut body = simple();
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+/// The detail of a problem of this status.
+#[track_caller]
+pub fn refused(response: Response, status: u16) -> String {
+    let response = response.expect_status(status);
+    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{response}");
+    response.json()["detail"].as_str().unwrap().to_owned()
+}
+
+/// A store in a folder of its own.
+pub fn sqlite() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("store.db").display());
+    (folder, url)
+}
+
+/// A node with its processors and labels.
+pub fn node(name: &str, cores: u32, labels: &Value) -> Value {
+    let at = "2026-01-31T23:59:59.000001Z";
+    json!({
+        "nodeName": name, "state": "ready", "cordoned": false, "labels": labels,
+        "facts": { "cores": cores, "memory": 8_u64 << 30 },
+        "lastHeartbeat": at, "knownSince": at, "instances": 0, "delivery": {},
+    })
+}
+
+/// A manager.
+pub struct World {
+    pub serving: Serving,
+    state: Shared,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+#[derive(Default)]
+struct State {
+    nodes: Vec<Value>,
+    epoch: u64,
+    away: bool,
+    told: BTreeMap<String, Value>,
+    /// How often any node was told.
+    tellings: u64,
+}
+
+impl World {
+    pub fn start(nodes: &[Value]) -> Self {
+        let state: Shared =
+            Arc::new(Mutex::new(State { nodes: nodes.to_vec(), epoch: 1, ..State::default() }));
+        let shared = Arc::clone(&state);
+        let serving = Serving::start(|_, _, _| {
+            Routes::new("world")
+                .add(Role::Read, self::nodes, __path_nodes)
+                .add(Role::Service, told, __path_told)
+                .add(Role::Service, tell, __path_tell)
+                .add(Role::Read, watch, __path_watch)
+                .share(shared)
+        });
+        World { serving, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub fn set_nodes(&self, nodes: &[Value]) {
+        self.state().nodes = nodes.to_vec();
+    }
+
+    /// Another leadership, which knows nothing of what was told.
+    pub fn elect(&self) {
+        let mut state = self.state();
+        state.epoch += 1;
+        state.told.clear();
+    }
+
+    pub fn take_away(&self, away: bool) {
+        self.state().away = away;
+    }
+
+    pub fn tellings(&self) -> u64 {
+        self.state().tellings
+    }
+
+    /// The tasks that a node was told last, by id, attempt and whether it is to end them; none if it was not told any.
+    pub fn told(&self, node: &str) -> Option<Vec<(String, u64, bool)>> {
+        let of = |task: &Value| {
+            let (id, attempt) = (task["id"].as_str().unwrap().to_owned(), task["attempt"].as_u64().unwrap());
+            (id, attempt, task["stop"] == true)
+        };
+        Some(self.state().told.get(node)?["tasks"].as_array().unwrap().iter().map(of).collect())
+    }
+
+    /// The assignment that a node was told.
+    pub fn assignment(&self, node: &str, id: &str) -> Value {
+        let state = self.state();
+        let tasks = state.told[node]["tasks"].as_array().unwrap();
+        tasks.iter().find(|task| task["id"] == id).unwrap().clone()
+    }
+
+    /// Waits until a node was told exactly these.
+    #[track_caller]
+    pub fn wait_told(&self, node: &str, expected: &[(&str, u64, bool)]) {
+        let expected: Vec<(String, u64, bool)> =
+            expected.iter().map(|(id, attempt, stop)| ((*id).to_owned(), *attempt, *stop)).collect();
+        wait::until_ok(PATIENCE, &format!("{node} to be told {expected:?}"), || match self.told(node) {
+            Some(told) if told == expected => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+}
+
+fn there(state: &State) -> Result<(), Problem> {
+    if state.away { Err(Problem::unavailable("away", 1)) } else { Ok(()) }
+}
+
+#[utoipa::path(get, path = "/api/nodes", responses((status = 200)))]
+async fn nodes(state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let state = state.lock().unwrap();
+    there(&state)?;
+    Ok(HttpResponse::Ok().json(&state.nodes))
+}
+
+#[utoipa::path(get, path = "/api/mng/nodes/tasks", responses((status = 200)))]
+async fn told(state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let state = state.lock().unwrap();
+    there(&state)?;
+    let nodes: Vec<&String> = state.told.keys().collect();
+    Ok(HttpResponse::Ok().json(json!({ "epoch": state.epoch, "nodes": nodes })))
+}
+
+#[utoipa::path(put, path = "/api/mng/nodes/{node}/tasks", params(("node" = String, Path)), responses((status = 200)))]
+async fn tell(
+    req: HttpRequest,
+    body: Body<1_048_576>,
+    state: ThinData<Shared>,
+) -> Result<HttpResponse, Failure> {
+    let mut state = state.lock().unwrap();
+    there(&state)?;
+    let node = segment(&req, "node").to_owned();
+    if !state.nodes.iter().any(|known| known["nodeName"] == node.as_str()) {
+        return Err(Problem::not_found("no such node").into());
+    }
+    state.tellings += 1;
+    let body = serde_json::from_slice(&body.0).unwrap();
+    state.told.insert(node.clone(), body);
+    Ok(HttpResponse::Ok().json(json!({ "epoch": state.epoch, "nodes": [node] })))
+}
+
+/// There are no facts.
+#[utoipa::path(get, path = "/api/data/watch", params(("dataName" = String, Query)), responses((status = 200)))]
+async fn watch() -> Result<HttpResponse, Failure> {
+    Err(Problem::unavailable("there is nothing to watch", 1).into())
+}

@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
-use estimand_client::{self as client, Client, Credentials};
+use estimand_client::{self as client, Credentials};
 use estimand_collectors::Bounds;
 use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::{Clock, Stop, Tasks};
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 
 use crate::allow::Allow;
@@ -30,7 +31,9 @@ use crate::link::{Link, Servers, SlotCommand};
 use crate::power;
 use crate::program::Programs;
 use crate::reserve::Reserve;
+use crate::service_client::ServiceClient;
 use crate::slots::{Context, HandReport, Slots};
+use crate::tasks::{self, TaskOptions};
 use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::RunAs;
 use estimand_exec::{Capabilities, CgroupMode, Launcher, LauncherOptions, Privileges};
@@ -79,8 +82,10 @@ pub struct AgentOptions {
     pub cgroups: bool,
     /// How the launcher is started.
     pub launcher: (PathBuf, Vec<OsString>),
+    /// How a keeper of a task is started, but for the folder of the task.
+    pub keeper: (PathBuf, Vec<OsString>),
     pub clock: Arc<dyn Clock>,
-    /// True if the manager is told when this agent ends.
+    /// True if the manager is told when this agent ends and nothing of the node runs on.
     pub leaves: bool,
     /// Called once, with the reason, when the agent cannot go on.
     pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
@@ -124,17 +129,19 @@ impl Agent {
         let outbox = Arc::new(Outbox::open(outbox_options)?);
         let drops_root = power::drops_root(&privileges);
         let lacking = Capabilities::own().without(options.keep);
-        let (program, args) = options.launcher;
+        let (program, args) = options.launcher.clone();
         let cgroups = if options.cgroups { CgroupMode::Best } else { CgroupMode::None };
         let launcher = Launcher::start(LauncherOptions {
             program,
             args,
             id: home.agent.clone(),
+            first: false,
             cgroups,
             privileges: privileges.clone(),
         })
         .await?;
         // A run holds a few descriptors here. The launcher has started: its runs begin with what there was before.
+        let open_files = getrlimit(Resource::Nofile).current;
         raise_open_files();
         let known = home.desired();
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
@@ -154,6 +161,25 @@ impl Agent {
             Arc::clone(&outbox),
             Arc::clone(&options.clock),
         );
+        let tasks = tasks::Tasks::open(TaskOptions {
+            folder: home.tasks().to_owned(),
+            agent: home.agent.clone(),
+            terms: tasks::Terms {
+                allow: options.allow.clone(),
+                allow_env: options.allow_env.clone(),
+                node: options.node.clone(),
+                user: options.run_as.as_ref().and_then(|run_as| run_as.name.clone()),
+            },
+            reserve: options.reserve,
+            privileges: privileges.clone(),
+            cgroups,
+            launcher: options.launcher,
+            keeper: options.keeper,
+            open_files,
+            server: server_seen.clone(),
+            clock: Arc::clone(&options.clock),
+        });
+        let tasks = Arc::new(tasks.map_err(AgentError::Tasks)?);
         let uploads =
             Uploads::new(options.uploads, home.uploads(), options.node.clone(), Arc::clone(&servers));
         let uploads = Arc::new(uploads);
@@ -195,6 +221,7 @@ impl Agent {
             home,
             board,
             slots: commands,
+            tasks: Arc::clone(&tasks),
             lease,
             server,
             superseded: Box::new(move |reason| fatal(reason)),
@@ -212,6 +239,7 @@ impl Agent {
         agent.spawn_slots(slots, inbox);
         agent.spawn_derive(deriving);
         agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
+        agent.spawn_tasks(&tasks, &client_options(&options.credentials));
         agent.spawn_talk(revision, reported);
         agent.spawn_uploads(uploads);
         Ok(agent)
@@ -239,11 +267,32 @@ impl Agent {
     }
 
     fn spawn_outbox(&self, outbox: Arc<Outbox>, server: watch::Receiver<String>, options: client::Options) {
-        let known: Arc<Mutex<Option<(String, Client)>>> = Arc::default();
+        let service = Arc::new(ServiceClient::new(options));
         self.outbox.spawn("agent-outbox", move |stop| {
-            let (outbox, server, known) = (Arc::clone(&outbox), server.clone(), Arc::clone(&known));
-            let options = options.clone();
-            async move { outbox.run(|| data_service(&server, &options, &known), &stop).await }
+            let (outbox, server, service) = (Arc::clone(&outbox), server.clone(), Arc::clone(&service));
+            let client = move || service.at(&server.borrow().clone());
+            async move { outbox.run(client, &stop).await }
+        });
+    }
+
+    /// What tasks there are goes on when these end.
+    fn spawn_tasks(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
+        let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
+        self.talk.spawn("agent-tasks", move |stop| {
+            let driver = tasks.driver("agent-tasks", "looking after the tasks here");
+            let running = Arc::clone(&running_here);
+            async move { running.keep(driver, &stop).await }
+        });
+        let (running_here, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
+        self.talk.spawn("agent-task-news", move |stop| {
+            let driver = tasks.driver("agent-task-news", "telling the task service of the tasks here");
+            let (running, service) = (Arc::clone(&running_here), ServiceClient::new(options.clone()));
+            async move { running.tell(|address| service.at(address), driver, &stop).await }
+        });
+        let running = Arc::clone(running);
+        self.talk.spawn("agent-keepers", move |stop| {
+            let running = Arc::clone(&running);
+            async move { running.listen(&stop).await }
         });
     }
 
@@ -292,35 +341,11 @@ impl Agent {
         if let Err(error) = talk.await {
             tracing::warn!(%error, "the agent ends unfinished");
         }
-        if self.leaves {
+        // A node that leaves is lost at once, and its tasks go on: of one with tasks the lease is waited for.
+        if self.leaves && self.link.tasks.is_empty() {
             self.link.leave().await;
         }
         self.launcher.stop().await;
-    }
-}
-
-/// The data service at the address that is known now.
-fn data_service(
-    server: &watch::Receiver<String>,
-    options: &client::Options,
-    known: &Mutex<Option<(String, Client)>>,
-) -> Option<Client> {
-    let address = server.borrow().clone();
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((last, client)) = &*known
-        && *last == address
-    {
-        return Some(client.clone());
-    }
-    match Client::with_options(&address, options.clone()) {
-        Ok(client) => {
-            *known = Some((address, client.clone()));
-            Some(client)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the manager named a data service that has no address");
-            None
-        }
     }
 }
 

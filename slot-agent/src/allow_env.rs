@@ -37,7 +37,7 @@ impl AllowEnv {
         refused.map_or(Ok(()), |name| {
             let allowed: Vec<&str> = allowed().collect();
             Err(ProgramError::Refused(format!(
-                "`{word}` is not run: its registration sets the variable `{name}`, and the agent on this node allows \
+                "`{word}` is not run: the variable `{name}` is set for it, and the agent on this node allows \
                  only {}; `--allow-env {name}` allows it",
                 allowed.join(", ")
             )))

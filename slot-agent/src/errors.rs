@@ -26,6 +26,8 @@ pub enum AgentError {
     Spool(#[from] SpoolError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    #[error("cannot use the folder of tasks: {0}")]
+    Tasks(#[source] std::io::Error),
     #[error(transparent)]
     Address(#[from] client::Error),
 }

@@ -1,5 +1,5 @@
-//! The agent's data folder: the node that it belongs to, the name of the agent, the number of its starts, and its last
-//! desired state.
+//! The agent's data folder: the node that it belongs to, the name of the agent, the number of its starts, its last desired
+//! state, and the folders of slots and tasks.
 //!
 //! One process at a time uses the folder, held by a lock that ends with the process. The files outlive any crash.
 //!
@@ -20,10 +20,12 @@ use rustix::fs::{Gid, Uid};
 
 use estimand_exec::Identity;
 
-use crate::slot_folder;
+use crate::{slot_folder, tasks};
 
 /// How long the files of another node's slots may take to be removed.
 const FORGET_WITHIN: Duration = Duration::from_secs(600);
+/// The folder of tasks.
+const TASKS: &str = "tasks";
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,8 @@ pub struct Home {
     folder: PathBuf,
     /// Where the folders of slots are.
     slots: PathBuf,
+    /// Where the folders of tasks are.
+    tasks: PathBuf,
     /// Names the folder, for ever.
     pub agent: String,
     /// Grows with each start.
@@ -87,7 +91,9 @@ impl Home {
         let slots = slots_of(&folder, elsewhere, &agent);
         fs::create_dir_all(&slots).map_err(at("make", &slots))?;
         let slots = slots.canonicalize().map_err(at("find", &slots))?;
-        for closed in [&folder, &slots] {
+        let tasks = folder.join(TASKS);
+        fs::create_dir_all(&tasks).map_err(at("make", &tasks))?;
+        for closed in [&folder, &slots, &tasks] {
             let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
             close(closed, mode).map_err(at("close to others", closed))?;
         }
@@ -99,7 +105,7 @@ impl Home {
         replace(&folder.join("agent"), agent.as_bytes())?;
         replace(&folder.join("boot"), boot.to_string().as_bytes())?;
         let owner = runs_as.map(|identity| (identity.uid, identity.gid));
-        Ok(Home { folder, slots, agent, boot, owner, _lock: lock })
+        Ok(Home { folder, slots, tasks, agent, boot, owner, _lock: lock })
     }
 
     /// Where deliveries wait.
@@ -136,6 +142,11 @@ impl Home {
     /// Where the folders of slots are.
     pub fn slots(&self) -> &Path {
         &self.slots
+    }
+
+    /// Where the folders of tasks are.
+    pub fn tasks(&self) -> &Path {
+        &self.tasks
     }
 
     pub fn path(&self) -> &Path {
@@ -183,7 +194,7 @@ pub fn check_node(folder: &Path, node: &NodeName) -> Result<(), HomeError> {
     }
 }
 
-/// Removes what another node was assigned, what waits to be delivered for it, and what its slots kept.
+/// Removes what another node was assigned, what waits to be delivered for it, and what its slots kept. Its tasks are ended.
 fn forget_node(folder: &Path, elsewhere: Option<&Path>) -> Result<(), HomeError> {
     let agent = fs::read_to_string(folder.join("agent")).unwrap_or_default();
     let gone = |removed: io::Result<()>| match removed {
@@ -196,6 +207,8 @@ fn forget_node(folder: &Path, elsewhere: Option<&Path>) -> Result<(), HomeError>
     // The slots' programs made what is in there.
     let emptied = slot_folder::empty(&slots, Instant::now() + FORGET_WITHIN);
     gone(emptied.and_then(|()| fs::remove_dir(&slots))).map_err(at("remove", &slots))?;
+    let tasks = folder.join(TASKS);
+    tasks::give_up(&tasks).map_err(at("give up", &tasks))?;
     for name in ["desired.json", "agent"] {
         let file = folder.join(name);
         gone(fs::remove_file(&file)).map_err(at("remove", &file))?;

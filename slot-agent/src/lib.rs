@@ -1,7 +1,7 @@
 //! The slot agent: runs the registrations of a node, and delivers their values. The paper's Slave.
 //!
 //! It asks the manager for the desired state ([`link`]), supervises a slot for each registration ([`slots`], in the order of
-//! the [`timetable`]), starts processes through one small process made for that (`estimand-exec`), reads their
+//! the [`timetable`]), has tasks run by keepers that outlive it ([`tasks`]), starts processes through one small process made for that (`estimand-exec`), reads their
 //! output (`estimand-dialects`) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
 //! other parts through their interface alone. It goes on when they are away.
 
@@ -20,8 +20,10 @@ mod link;
 mod power;
 mod program;
 mod reserve;
+mod service_client;
 mod slot_folder;
 mod slots;
+mod tasks;
 mod timetable;
 mod uploads;
 mod user;
@@ -36,5 +38,6 @@ pub use estimand_exec::{Capabilities, Privileges};
 pub use facts::hostname;
 pub use home::{HomeError, check_node};
 pub use reserve::Reserve;
+pub use tasks::keep_task;
 pub use uploads::UploadPolicy;
 pub use user::{RunAs, RunAsError};

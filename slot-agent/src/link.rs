@@ -21,7 +21,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::board::Board;
 use crate::home::Home;
+use crate::tasks::{Tasks, boot_clock};
 
+/// Leased slots and tasks are ended so long before the lease ends.
+pub const LEASE_MARGIN: Duration = Duration::from_millis(400);
 /// How long the manager may hold the question for the desired state.
 const WAIT: Duration = Duration::from_secs(10);
 /// How long a heartbeat may take.
@@ -93,6 +96,7 @@ pub struct Link {
     pub home: Arc<Home>,
     pub board: Arc<Board>,
     pub slots: mpsc::Sender<SlotCommand>,
+    pub tasks: Arc<Tasks>,
     /// Until when leased slots may run.
     pub lease: watch::Sender<Option<Instant>>,
     /// Where values are read and written.
@@ -106,7 +110,8 @@ impl Link {
     /// Asks for the desired state, again and again.
     pub async fn follow(&self, revision: u64, driver: Driver, stop: &Stop) {
         let guard = RevisionGuard::new(revision);
-        let mut work = DesiredStates { link: self, revision, guard, unknown: pauses() };
+        // Slots know the state that they followed last; what tasks belong here is asked for anew.
+        let mut work = DesiredStates { link: self, revision: 0, guard, unknown: pauses() };
         paced(driver).run(&mut work, &Rounds::new(), stop.requested()).await;
     }
 
@@ -119,6 +124,11 @@ impl Link {
     async fn pass_on(&self, client: &Client, mut desired: DesiredState) {
         let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
+        let task_server = desired.task_server.clone().unwrap_or_else(|| client.address().to_string());
+        // They keep what they have accepted by themselves. None: what was said last.
+        if let Some(tasks) = desired.tasks.take() {
+            self.tasks.follow(tasks, task_server);
+        }
         for run in std::mem::take(&mut desired.runs) {
             let _ = self.slots.send(SlotCommand::Run(run)).await;
         }
@@ -127,7 +137,10 @@ impl Link {
 
     /// A manager that has just begun to lead gives no lease before it knows what runs here, but it waits for
     /// the end of those that the former one gave: they hold.
-    fn extend_lease(&self, until: Instant) {
+    fn extend_lease(&self, sent: (Instant, u64), lease: Duration) {
+        let until = sent.0 + lease;
+        let nanos = u64::try_from(lease.saturating_sub(LEASE_MARGIN).as_nanos()).unwrap_or(u64::MAX);
+        self.tasks.extend_lease(sent.1.saturating_add(nanos));
         self.lease.send_if_modified(|lease| {
             let extended = lease.is_none_or(|known| known < until);
             if extended {
@@ -188,6 +201,7 @@ impl Link {
             }
             kind::NODE_TAKEN => {
                 self.lease.send_replace(None);
+                self.tasks.end_lease();
                 let _ = self.slots.send(SlotCommand::EndAll).await;
                 true
             }
@@ -266,10 +280,10 @@ impl Work for Heartbeats<'_> {
         let report = link.board.report(self.answered);
         let upto = report.upto;
         let client = link.servers.current();
-        let sent = Instant::now();
+        let (sent, sent_boot) = (Instant::now(), boot_clock());
         match link.send(client, link.heartbeat(report, self.answered == 0, false)).await {
             Ok(answer) => {
-                link.extend_lease(sent + Duration::from_millis(answer.lease_ms));
+                link.extend_lease((sent, sent_boot), Duration::from_millis(answer.lease_ms));
                 self.answered = if answer.resend { 0 } else { upto.max(1) };
                 let interval = Duration::from_millis(answer.interval_ms.clamp(50, 300_000));
                 // A little less, never more: the manager counts what is missing.

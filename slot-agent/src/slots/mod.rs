@@ -44,7 +44,7 @@ use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer, Setback};
 use crate::derive::Derive;
 use crate::home::Home;
-use crate::link::SlotCommand;
+use crate::link::{LEASE_MARGIN, SlotCommand};
 use crate::program::Programs;
 use crate::reserve::Reserve;
 use crate::timetable::{Key, Now, Timetable};
@@ -58,8 +58,6 @@ pub use exec::{Outcome, RunResult};
 pub use stream_events::StreamEvent;
 use version::EndMode;
 
-/// Leased slots are ended so long before the lease ends.
-const LEASE_MARGIN: Duration = Duration::from_millis(400);
 /// How often statuses are looked at although nothing has happened.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_STREAM_EVENTS: usize = 256;

@@ -1,0 +1,319 @@
+//! The folder of one attempt: all that its agent and its keeper tell each other, and what of it must outlive either.
+//!
+//! | file | written by | says |
+//! | --- | --- | --- |
+//! | `accepted.json` | agent | the assignment and the machine's start in which it came |
+//! | `order.json` | agent | what its keeper is to do, in full |
+//! | `lock` | keeper | held while it lives |
+//! | `begun` | keeper | no other keeper begins this attempt |
+//! | `running` | keeper | when its program was executed |
+//! | `log.N` | keeper | its lines from number N on |
+//! | `end.json` | keeper | how it ended; nothing of it runs any more |
+//! | `stop` | agent | it is to end |
+//! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
+//! | `delivered` | agent | the first line that the task service has not taken |
+//! | `control` | agent | a pipe that wakes its keeper |
+//! | `work/` | the task | where it runs |
+//!
+//! Acceptance and end are on disk before anybody is told. The rest is of use only until the machine is started anew, and
+//! an attempt that has not ended by then is lost with its node. Blocking.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use estimand_api::task::{TaskAssignment, TaskEnding};
+use estimand_exec::Identity;
+use estimand_runtime::files::{write_atomically, write_whole};
+use estimand_runtime::lock_file::{LockError, LockFile};
+use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::slot_folder;
+
+const PRIVATE: u32 = 0o600;
+/// How long the removal of what a task has left may take in one go.
+const REMOVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The folder of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttemptFolder(PathBuf);
+
+/// An attempt as it was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    pub assignment: TaskAssignment,
+    /// Microseconds since 1970.
+    pub at: i64,
+    /// The start of the machine, as the kernel names it.
+    pub boot: String,
+    /// Names the launcher of its keeper, and so its cgroups and processes.
+    pub launcher: String,
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Microseconds since 1970.
+    pub at: i64,
+    pub ending: TaskEnding,
+}
+
+impl AttemptFolder {
+    /// `tasks` is the folder of all attempts.
+    pub fn new(tasks: &Path, id: &str, attempt: u32) -> Self {
+        AttemptFolder(tasks.join(format!("{id}.{attempt}")))
+    }
+
+    pub fn at(path: PathBuf) -> Self {
+        AttemptFolder(path)
+    }
+
+    /// All that are there.
+    pub fn all(tasks: &Path) -> io::Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(tasks)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(AttemptFolder(entry.path()));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Its folder's name, which is its task's id and its number.
+    pub fn name(&self) -> String {
+        self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Where the task runs, and what is its own to keep things in.
+    pub fn work(&self) -> PathBuf {
+        self.file("work")
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.file(name).exists()
+    }
+
+    /// Makes the folder with all that a keeper needs, `accepted.json` last: without it there was no attempt.
+    pub fn accept(&self, accepted: &Accepted, runs_as: Option<&Identity>) -> io::Result<()> {
+        let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
+        make_folder(&self.0, mode)?;
+        make_folder(&self.work(), 0o700)?;
+        if let Some(Identity { uid, gid, .. }) = runs_as
+            && self.work().metadata()?.uid() != *uid
+        {
+            rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
+        }
+        make_pipe(&self.file("control"))?;
+        let text = serde_json::to_vec(accepted)?;
+        write_atomically(&self.file("accepted.json"), &text, PRIVATE)?;
+        // The folder's own name is on disk when the one that it lies in is.
+        File::open(self.0.parent().unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    /// None of an attempt that was not accepted to the end.
+    pub fn accepted(&self) -> io::Result<Option<Accepted>> {
+        self.read("accepted.json")
+    }
+
+    pub fn end(&self) -> io::Result<Option<End>> {
+        self.read("end.json")
+    }
+
+    pub fn write_end(&self, end: &End) -> io::Result<()> {
+        write_atomically(&self.file("end.json"), &serde_json::to_vec(end)?, PRIVATE)
+    }
+
+    pub fn order<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        self.read("order.json")
+    }
+
+    pub fn write_order(&self, order: &impl Serialize) -> io::Result<()> {
+        write_whole(&self.file("order.json"), &serde_json::to_vec(order)?, PRIVATE)
+    }
+
+    /// When its program was executed, in microseconds since 1970.
+    pub fn running(&self) -> Option<i64> {
+        fs::read_to_string(self.file("running")).ok()?.trim().parse().ok()
+    }
+
+    pub fn write_running(&self, at: i64) -> io::Result<()> {
+        write_whole(&self.file("running"), at.to_string().as_bytes(), PRIVATE)
+    }
+
+    /// The first line that was not taken yet. What cannot be read counts as nothing: lines may be told twice.
+    pub fn delivered(&self) -> u64 {
+        let known = fs::read_to_string(self.file("delivered")).ok();
+        known.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    pub fn write_delivered(&self, next: u64) -> io::Result<()> {
+        write_whole(&self.file("delivered"), next.to_string().as_bytes(), PRIVATE)
+    }
+
+    /// Marks it, for ever.
+    pub fn mark(&self, name: &str) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(PRIVATE).open(self.file(name)).map(drop)
+    }
+
+    /// True for the first caller alone.
+    pub fn begin(&self) -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        match options.write(true).create_new(true).mode(PRIVATE).open(self.file("begun")) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The lock of its keeper; none while a keeper lives.
+    pub fn lock(&self) -> io::Result<Option<LockFile>> {
+        match LockFile::take(&self.file("lock")) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(LockError::Held { .. }) => Ok(None),
+            Err(LockError::Io { cause, .. }) => Err(cause),
+        }
+    }
+
+    /// True while a keeper lives.
+    pub fn is_kept(&self) -> io::Result<bool> {
+        let file = match File::open(self.file("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Wakes its keeper, if there is one, to look at its folder.
+    pub fn wake(&self) {
+        poke(&self.file("control"), b"\n");
+    }
+
+    /// Removes all of it; false if that takes longer than it may now.
+    pub fn remove(&self) -> io::Result<bool> {
+        match slot_folder::empty(&self.0, Instant::now() + REMOVE_WITHIN) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        match fs::remove_dir(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(true),
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        match fs::read(self.file(name)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes a folder with these permissions, whatever the process's umask says, unless it is there.
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if path.metadata()?.mode() & 0o777 == mode => Ok(()),
+        _ => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+    }
+}
+
+pub fn make_pipe(path: &Path) -> io::Result<()> {
+    match rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes into a pipe if somebody listens there. A full one wakes its listener in any case.
+pub fn poke(pipe: &Path, word: &[u8]) {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if let Ok(pipe) = rustix::fs::open(pipe, flags, Mode::empty()) {
+        let _ = rustix::io::write(&pipe, word);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use estimand_api::task::TaskWork;
+
+    use super::*;
+
+    fn accepted(id: &str) -> Accepted {
+        let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
+        let assignment = TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, work };
+        Accepted { assignment, at: 7, boot: "b".into(), launcher: "l".into() }
+    }
+
+    #[test]
+    fn an_attempt_is_as_it_was_left_and_begins_once() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AttemptFolder::new(place.path(), "a.b", 1);
+        assert_eq!(folder.name(), "a.b.1");
+        folder.accept(&accepted("a.b"), None).unwrap();
+        let found = AttemptFolder::all(place.path()).unwrap();
+        assert_eq!(found, std::slice::from_ref(&folder));
+        assert_eq!(found[0].accepted().unwrap(), Some(accepted("a.b")));
+        assert_eq!((found[0].end().unwrap(), found[0].delivered(), found[0].running()), (None, 0, None));
+        assert!(folder.begin().unwrap() && !found[0].begin().unwrap());
+        folder.write_delivered(12).unwrap();
+        let end = End { at: 9, ending: TaskEnding::Exit(3) };
+        folder.write_end(&end).unwrap();
+        assert_eq!((found[0].end().unwrap(), found[0].delivered()), (Some(end), 12));
+        fs::create_dir_all(folder.work().join("deep/er")).unwrap();
+        assert!(folder.remove().unwrap() && folder.remove().unwrap());
+        assert!(!folder.path().exists());
+    }
+
+    #[test]
+    fn only_its_work_is_another_users() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AttemptFolder::new(place.path(), "a", 1);
+        let own = Identity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: Vec::new(),
+        };
+        folder.accept(&accepted("a"), Some(&own)).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(folder.path()), mode(&folder.work())), (0o711, 0o700));
+        for file in ["accepted.json", "control"] {
+            assert_eq!(mode(&folder.file(file)), 0o600, "{file}");
+        }
+    }
+
+    #[test]
+    fn one_keeper_at_a_time_holds_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AttemptFolder::new(place.path(), "a", 1);
+        folder.accept(&accepted("a"), None).unwrap();
+        let first = folder.lock().unwrap().unwrap();
+        assert!(folder.lock().unwrap().is_none() && folder.is_kept().unwrap());
+        drop(first);
+        assert!(!folder.is_kept().unwrap());
+        assert!(folder.lock().unwrap().is_some());
+    }
+}

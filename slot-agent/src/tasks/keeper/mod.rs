@@ -1,0 +1,214 @@
+//! The keeper of one attempt: the process that outlives the agent, and starts, watches and ends the task in its stead.
+//!
+//! It has a launcher of its own, as an agent has, so everything that is true of a run is true of a task: its processes are
+//! in a cell, have the privileges that the operator left them, and nothing of it is there when its end is written. If the
+//! keeper is killed, its launcher kills the rest and ends. The next keeper of the attempt, which the agent starts, clears
+//! away what may be left, and says that the attempt is lost: none is begun twice.
+
+mod output;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use estimand_api::task::TaskEnding;
+use estimand_exec::{Launcher, LauncherOptions, RunSpec, Stdin};
+use estimand_runtime::BackOff;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::time::sleep;
+
+use super::folder::{Accepted, AttemptFolder, End, poke};
+use super::lease::{LeaseWatch, boot_id};
+use super::log::LogWriter;
+use super::order::{Order, RunOrder};
+use output::Outputs;
+use watch::Watch;
+
+/// The agent looks at the lock now and then, for a moment.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// Between attempts to write the end, and to clear away what a former keeper left.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The keeper process: call this first in `main`, when the hidden argument says so, with the folder of the attempt.
+pub fn keep_task(folder: PathBuf) -> ExitCode {
+    match keep(AttemptFolder::at(folder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the keeper ends: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn keep(folder: AttemptFolder) -> io::Result<()> {
+    estimand_exec::detach()?;
+    let mut lock = None;
+    for _ in 0..LOCK_ATTEMPTS {
+        lock = folder.lock()?;
+        if lock.is_some() {
+            break;
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    // Without it another keeper has the attempt, or had it to its end.
+    let (Some(_lock), None, Some(accepted)) = (lock, folder.end()?, folder.accepted()?) else {
+        return Ok(());
+    };
+    let Some::<Order>(order) = folder.order()? else { return Ok(()) };
+    let limit = getrlimit(Resource::Nofile);
+    // Not more than the task itself: what it starts has the limit of this process.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: order.open_files, maximum: limit.maximum });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(Box::pin(Keeper::new(folder, accepted, order).keep()));
+    Ok(())
+}
+
+struct Keeper {
+    folder: AttemptFolder,
+    accepted: Accepted,
+    order: Order,
+    log: LogWriter,
+    lease: Option<LeaseWatch>,
+}
+
+impl Keeper {
+    fn new(folder: AttemptFolder, accepted: Accepted, order: Order) -> Self {
+        let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
+        Keeper { folder, accepted, order, log, lease: None }
+    }
+
+    async fn keep(mut self) {
+        let ending = self.see_through().await;
+        let end = End { at: now_micros(), ending };
+        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        // A full disk may have room again. A folder that was removed is missed by nobody.
+        while let Err(error) = self.log.finish().and_then(|()| self.folder.write_end(&end)) {
+            if !self.folder.has("accepted.json") {
+                return;
+            }
+            eprintln!("the end cannot be written yet: {error}");
+            sleep(pauses.pause()).await;
+        }
+        poke(&self.order.news, NEWS_OF_STAGE);
+    }
+
+    /// Nothing of the attempt runs when this returns.
+    async fn see_through(&mut self) -> TaskEnding {
+        if let Some((path, number)) = &self.order.lease {
+            match LeaseWatch::new(path.clone(), *number) {
+                Ok(watch) => self.lease = Some(watch),
+                Err(error) => return not_started(&error),
+            }
+        }
+        match self.folder.begin() {
+            Ok(true) => {}
+            Ok(false) => return self.clear_away().await,
+            Err(error) => return not_started(&error),
+        }
+        if self.accepted.boot != boot_id() || self.lease.as_ref().is_some_and(LeaseWatch::is_over) {
+            return TaskEnding::NodeLost;
+        }
+        if self.is_told_to_end() {
+            return TaskEnding::Cancelled;
+        }
+        match self.order.run.take() {
+            Some(run) => self.run(run).await,
+            None => TaskEnding::NodeLost,
+        }
+    }
+
+    async fn run(&mut self, order: RunOrder) -> TaskEnding {
+        let launcher = match Launcher::start(self.launcher(true)).await {
+            Ok(launcher) => launcher,
+            Err(error) => return not_started(&error),
+        };
+        let ending = self.run_in(&launcher, order).await;
+        launcher.stop().await;
+        ending
+    }
+
+    async fn run_in(&mut self, launcher: &Launcher, order: RunOrder) -> TaskEnding {
+        let cell = launcher.open_cell("task", &order.limits).await;
+        for limit in cell.unenforced() {
+            eprintln!("not held here: {limit}");
+        }
+        let timeout = order.timeout_ms.map(Duration::from_millis);
+        let spec = RunSpec {
+            program: order.program,
+            file: None,
+            argv: order.argv,
+            env: order.env,
+            dir: order.dir,
+            stdin: Stdin::Null,
+            cell: &cell,
+            until: None,
+        };
+        let watch = match Watch::new(self, timeout) {
+            Ok(watch) => watch,
+            Err(error) => return not_started(&error),
+        };
+        let mut run = match launcher.run(spec).await {
+            Ok(run) => run,
+            Err(error) => return not_started(&error),
+        };
+        if let Err(error) = watch.folder.write_running(now_micros()) {
+            eprintln!("that it runs cannot be written: {error}");
+        }
+        poke(watch.news, NEWS_OF_STAGE);
+        let outputs = Outputs::of(&mut run);
+        watch.see_through(run, outputs).await
+    }
+
+    /// Ends what a former keeper left, which this machine's process table and cgroups show.
+    async fn clear_away(&self) -> TaskEnding {
+        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            match Launcher::start(self.launcher(false)).await {
+                Ok(launcher) => {
+                    launcher.stop().await;
+                    return TaskEnding::NodeLost;
+                }
+                Err(error) => eprintln!("what a former keeper left cannot be ended yet: {error}"),
+            }
+            sleep(pauses.pause()).await;
+        }
+    }
+
+    fn launcher(&self, first: bool) -> LauncherOptions {
+        let order = &self.order.launcher;
+        LauncherOptions {
+            program: order.program.clone(),
+            args: order.args.iter().map(Into::into).collect(),
+            id: order.id.clone(),
+            first,
+            cgroups: order.cgroups,
+            privileges: order.privileges.clone(),
+        }
+    }
+
+    fn is_told_to_end(&self) -> bool {
+        is_told_to_end(&self.folder)
+    }
+}
+
+/// Words in the pipe that wakes the agent: a stage has changed, or there are only lines.
+pub const NEWS_OF_STAGE: &[u8] = b"s";
+pub const NEWS_OF_LINES: &[u8] = b"l";
+
+fn is_told_to_end(folder: &AttemptFolder) -> bool {
+    folder.has("stop") || folder.has("gone")
+}
+
+fn not_started(error: &dyn std::error::Error) -> TaskEnding {
+    TaskEnding::NotStarted(error.to_string())
+}
+
+/// Microseconds since 1970.
+fn now_micros() -> i64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

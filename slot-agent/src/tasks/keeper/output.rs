@@ -1,0 +1,91 @@
+//! The two outputs of a task: read as they come, made into lines.
+//!
+//! They are always emptied, so a task never waits for the agent or the disk. Nothing waits for them to close: what is in
+//! them when the task has ended is read, and no more.
+
+use std::io;
+
+use estimand_api::task::{TaskLogLine, TaskStream};
+use estimand_exec::Run;
+use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
+
+use super::super::log::Splitter;
+use super::now_micros;
+
+/// A pipe holds no more than this at a time, unless its owner made it larger.
+const CHUNK: usize = 64 * 1024;
+/// How many chunks are read after the end. More than a pipe holds comes from a writer that should not exist.
+const MAX_REMAINDER: usize = 32;
+
+pub struct Outputs {
+    both: [Output; 2],
+    scratch: Box<[u8]>,
+}
+
+struct Output {
+    /// None when it is closed.
+    pipe: Option<Receiver>,
+    splitter: Splitter,
+}
+
+impl Outputs {
+    pub fn of(run: &mut Run) -> Self {
+        let output = |pipe, stream| Output { pipe, splitter: Splitter::new(stream) };
+        let both = [output(run.stdout(), TaskStream::Stdout), output(run.stderr(), TaskStream::Stderr)];
+        Outputs { both, scratch: vec![0; CHUNK].into_boxed_slice() }
+    }
+
+    /// Waits until there is something to read, for ever if there never will be.
+    pub async fn readable(&self) {
+        let [stdout, stderr] = &self.both;
+        tokio::select! {
+            () = stdout.readable() => {}
+            () = stderr.readable() => {}
+        }
+    }
+
+    /// What can be read now, a part of each, as lines.
+    pub fn read(&mut self) -> Vec<TaskLogLine> {
+        let (at, mut lines) = (now_micros(), Vec::new());
+        for output in &mut self.both {
+            let Some(pipe) = &output.pipe else { continue };
+            match pipe.try_read(&mut self.scratch) {
+                Ok(0) => output.pipe = None,
+                Ok(length) => output.splitter.take(&self.scratch[..length], at, &mut lines),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => output.pipe = None,
+            }
+        }
+        lines
+    }
+
+    /// What is left after the end. The pipes themselves are asked: the runtime may not know yet that there is something.
+    pub fn rest(mut self) -> Vec<TaskLogLine> {
+        let (at, mut lines) = (now_micros(), Vec::new());
+        for output in &mut self.both {
+            for _ in 0..MAX_REMAINDER {
+                let Some(pipe) = &output.pipe else { break };
+                match rustix::io::read(pipe, &mut self.scratch[..]) {
+                    Ok(0) => output.pipe = None,
+                    Ok(length) => output.splitter.take(&self.scratch[..length], at, &mut lines),
+                    Err(Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+            output.splitter.finish(at, &mut lines);
+        }
+        lines
+    }
+}
+
+impl Output {
+    async fn readable(&self) {
+        match &self.pipe {
+            // An error shows when it is read.
+            Some(pipe) => drop(pipe.readable().await),
+            None => std::future::pending().await,
+        }
+    }
+}

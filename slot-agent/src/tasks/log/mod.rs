@@ -1,0 +1,37 @@
+//! The log of an attempt: its output in lines, on disk before anything else happens to it.
+//!
+//! Lines are numbered in the order in which they were finished, over both streams. What is dropped has its numbers, too,
+//! so a gap says how much there was. [`splitter`] makes lines of bytes, [`writer`] keeps them, [`reader`] takes them up
+//! again. A file of the log begins with the line that it is named for, and has one line of text for each: its number and
+//! its JSON.
+
+mod reader;
+mod splitter;
+mod writer;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use reader::{LogReader, Position};
+pub use splitter::Splitter;
+pub use writer::LogWriter;
+
+/// The files of a log, by the number of their first line.
+fn segments(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number: Option<u64> = name.to_str().and_then(|name| name.strip_prefix("log.")?.parse().ok());
+        found.extend(number);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn segment(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("log.{first:020}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The tasks of this node: what is assigned is accepted, given to a keeper each, watched, and told to the task service.
+//!
+//! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt, does, and outlives the agent; all
+//! that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds everything
+//! there, and two loops, which look at everything again in each round, do the rest: [`keeping`] makes the folders and
+//! keepers follow what is assigned, [`telling`] brings stages and logs to the task service.
+//!
+//! What must hold: an attempt is begun at most once; what is told is on disk first; an end is told after its log, and
+//! never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the lease
+//! has, whether or not this agent lives.
+
+mod folder;
+mod keeper;
+mod keeping;
+mod lease;
+mod log;
+mod order;
+mod telling;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use estimand_api::task::TaskAssignment;
+use estimand_exec::{CgroupMode, Privileges};
+use estimand_runtime::{Clock, Rounds, Stop};
+use ring::digest;
+use tokio::net::unix::pipe::{OpenOptions, Receiver};
+use tokio::sync::watch;
+
+use crate::reserve::Reserve;
+use folder::{Accepted, AttemptFolder};
+use lease::LeaseFile;
+
+pub use keeper::keep_task;
+pub use lease::boot_clock;
+pub use order::Terms;
+
+/// How many attempts that are gone are remembered, so that a late word of a former manager does not bring one back.
+const MAX_FORMER: usize = 4096;
+
+/// The surroundings of all tasks of a node.
+pub struct TaskOptions {
+    /// The folder of all attempts.
+    pub folder: PathBuf,
+    /// Names the agent.
+    pub agent: String,
+    pub terms: Terms,
+    /// The space without which no task begins.
+    pub reserve: Reserve,
+    pub privileges: Privileges,
+    pub cgroups: CgroupMode,
+    /// How a launcher is started,
+    pub launcher: (PathBuf, Vec<OsString>),
+    /// and how a keeper is, but for the folder of its attempt.
+    pub keeper: (PathBuf, Vec<OsString>),
+    /// The limit of open files that a process has here.
+    pub open_files: Option<u64>,
+    /// Where values are read.
+    pub server: watch::Receiver<String>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The tasks of a node.
+pub struct Tasks {
+    options: TaskOptions,
+    lease: LeaseFile,
+    /// The lease that held when this agent was started; 0 if none did.
+    former_lease: u64,
+    /// None until a manager has said it since this start.
+    assigned: Mutex<Option<Vec<TaskAssignment>>>,
+    attempts: Mutex<BTreeMap<String, Arc<Attempt>>>,
+    former: Mutex<BTreeSet<String>>,
+    /// Where their news go.
+    task_server: watch::Sender<Option<String>>,
+    keeping: Rounds,
+    telling: Rounds,
+    /// Keepers write into it when there is something to look at.
+    news: Mutex<Option<Receiver>>,
+}
+
+/// An attempt that is on this node.
+#[derive(Debug)]
+struct Attempt {
+    folder: AttemptFolder,
+    accepted: Accepted,
+}
+
+impl Tasks {
+    /// Finds the attempts that the agent before this one had. Blocking; within a runtime.
+    pub fn open(options: TaskOptions) -> io::Result<Self> {
+        let news = options.folder.join(NEWS_PIPE);
+        folder::make_pipe(&news)?;
+        let news = OpenOptions::new().read_write(true).open_receiver(&news)?;
+        let mut attempts = BTreeMap::new();
+        for folder in AttemptFolder::all(&options.folder)? {
+            match folder.accepted() {
+                Ok(Some(accepted)) => {
+                    attempts.insert(folder.name(), Arc::new(Attempt { folder, accepted }));
+                }
+                // The agent died before it had accepted it.
+                Ok(None) => drop(folder.remove()?),
+                Err(error) => {
+                    let folder = folder.path().display();
+                    tracing::error!(%folder, %error, "the folder of a task cannot be read; it is left as it is");
+                }
+            }
+        }
+        if !attempts.is_empty() {
+            tracing::info!(tasks = attempts.len(), "finds the tasks that were here before");
+        }
+        let lease = LeaseFile::open(options.folder.join(LEASE_FILE));
+        Ok(Tasks {
+            former_lease: lease.holds().unwrap_or(0),
+            lease,
+            options,
+            assigned: Mutex::default(),
+            attempts: Mutex::new(attempts),
+            former: Mutex::default(),
+            task_server: watch::Sender::new(None),
+            keeping: Rounds::new(),
+            telling: Rounds::new(),
+            news: Mutex::new(Some(news)),
+        })
+    }
+
+    /// All tasks that belong here now, and where their news go.
+    pub fn follow(&self, assigned: Vec<TaskAssignment>, task_server: String) {
+        self.task_server.send_if_modified(|known| {
+            let new = Some(task_server);
+            std::mem::replace(known, new.clone()) != new
+        });
+        *lock(&self.assigned) = Some(assigned);
+        self.keeping.ask();
+        self.telling.ask();
+    }
+
+    /// The lease holds until then, by [`boot_clock`]. Blocking, though not for long.
+    pub fn extend_lease(&self, until: u64) {
+        self.lease.extend(until);
+        // Nobody reads it while nothing is leased.
+        let leased = lock(&self.attempts).values().any(|attempt| attempt.accepted.assignment.leased);
+        if leased && let Err(error) = self.lease.publish() {
+            tracing::warn!(%error, "the lease of the tasks here cannot be renewed");
+        }
+    }
+
+    /// There is no lease any more: what is leased ends. Blocking, though not for long.
+    pub fn end_lease(&self) {
+        self.lease.end();
+        if let Err(error) = self.lease.publish() {
+            tracing::warn!(%error, "the lease of the tasks here cannot be ended; they end when it does");
+        }
+        for attempt in self.attempts().iter().filter(|attempt| attempt.accepted.assignment.leased) {
+            attempt.folder.wake();
+        }
+    }
+
+    /// Hears of the keepers.
+    pub async fn listen(&self, stop: &Stop) {
+        let news = lock(&self.news).take();
+        let Some(news) = news else { return };
+        let mut words = [0; 4096];
+        loop {
+            tokio::select! {
+                () = stop.requested() => break,
+                _ = news.readable() => {}
+            }
+            let Ok(count) = news.try_read(&mut words) else { continue };
+            if words[..count].contains(&keeper::NEWS_OF_STAGE[0]) {
+                self.keeping.ask();
+            }
+            self.telling.ask();
+        }
+        *lock(&self.news) = Some(news);
+    }
+
+    /// True if no task is on this node, also none that has ended.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.attempts).is_empty()
+    }
+
+    fn attempts(&self) -> Vec<Arc<Attempt>> {
+        lock(&self.attempts).values().cloned().collect()
+    }
+
+    fn is_former(&self, name: &str) -> bool {
+        lock(&self.former).contains(name)
+    }
+
+    fn forget(&self, name: &str) {
+        lock(&self.attempts).remove(name);
+        let mut former = lock(&self.former);
+        if former.len() >= MAX_FORMER {
+            former.clear();
+        }
+        former.insert(name.to_owned());
+    }
+
+    fn now_micros(&self) -> i64 {
+        self.options.clock.now_micros()
+    }
+
+    fn news_pipe(&self) -> PathBuf {
+        self.options.folder.join(NEWS_PIPE)
+    }
+}
+
+/// Ends everything in this folder of tasks that is not the node's any more, as soon as an agent uses it.
+pub fn give_up(tasks: &Path) -> io::Result<()> {
+    match AttemptFolder::all(tasks) {
+        Ok(all) => all.into_iter().try_for_each(|folder| {
+            folder.mark("gone")?;
+            folder.wake();
+            Ok(())
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The id of a keeper's launcher: as unique as the attempt, and a part of no other one.
+fn launcher_id(agent: &str, name: &str) -> String {
+    let digest = digest::digest(&digest::SHA256, name.as_bytes());
+    let short: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{agent}-{short}")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const NEWS_PIPE: &str = "news";
+const LEASE_FILE: &str = "lease";
+/// How often everything is looked at while there are tasks, although nothing is heard of them.
+const LOOK_EVERY: Duration = Duration::from_secs(1);

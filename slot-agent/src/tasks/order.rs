@@ -1,0 +1,227 @@
+//! The order to a keeper: the program and everything around it, as its agent found and allowed it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use estimand_api::names::NodeName;
+use estimand_api::task::{TaskAssignment, TaskWork};
+use estimand_exec::{CgroupMode, Limits, Privileges};
+use serde::{Deserialize, Serialize};
+
+use super::folder::AttemptFolder;
+use crate::allow::{Allow, SEARCH_PATH};
+use crate::allow_env::AllowEnv;
+
+/// Variables of this beginning tell a task about itself, and nothing else reads them.
+const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
+/// A task may well be a whole program with its helpers; this only holds up a fork bomb.
+const MAX_PROCESSES: u64 = 16_384;
+/// How much of a log that was not delivered is kept on disk.
+pub const LOG_BYTES: u64 = 64 << 20;
+
+/// What a keeper is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Order {
+    pub launcher: LauncherOrder,
+    /// The file with the lease and the lease's number, if it is leased.
+    pub lease: Option<(PathBuf, u64)>,
+    /// The pipe that wakes the agent.
+    pub news: PathBuf,
+    /// The most of its log that is kept before it is delivered.
+    pub log_bytes: u64,
+    /// The limit of a process's open files; an agent's own is higher.
+    pub open_files: Option<u64>,
+    /// None: there is nothing to start any more, only to clear away.
+    pub run: Option<RunOrder>,
+}
+
+/// How the keeper has its own launcher.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LauncherOrder {
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    pub id: String,
+    pub cgroups: CgroupMode,
+    pub privileges: Privileges,
+}
+
+/// The program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOrder {
+    pub program: PathBuf,
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub dir: PathBuf,
+    pub timeout_ms: Option<u64>,
+    pub limits: Limits,
+}
+
+/// What an agent allows its tasks, and gives them.
+#[derive(Debug)]
+pub struct Terms {
+    pub allow: Allow,
+    pub allow_env: AllowEnv,
+    pub node: NodeName,
+    /// The name of the user that they run as, if that is chosen and has a name.
+    pub user: Option<String>,
+}
+
+impl Terms {
+    /// The program of a task, or why it does not run here.
+    pub fn run_order(
+        &self,
+        assignment: &TaskAssignment,
+        folder: &AttemptFolder,
+        server: &str,
+    ) -> Result<RunOrder, String> {
+        let work = assignment.work.supported().map_err(|reason| {
+            format!("the agent on this node does not know all that the task asks for: {reason}")
+        })?;
+        check_kind(work)?;
+        let word = work.command.first().ok_or("it has no command")?;
+        let given = work.environment.keys().map(String::as_str);
+        self.allow_env
+            .check(word, given.filter(|name| !name.starts_with(OWN_VARIABLES)))
+            .map_err(|error| error.to_string())?;
+        let program = self.allow.resolve(word).map_err(|error| error.to_string())?;
+        let dir = match &work.directory {
+            None => folder.work(),
+            Some(dir) if dir.starts_with('/') => PathBuf::from(dir),
+            Some(dir) => return Err(format!("its directory `{dir}` is not an absolute path")),
+        };
+        Ok(RunOrder {
+            program,
+            argv: work.command.clone(),
+            env: self.variables(assignment, &work.environment, folder, server),
+            dir,
+            timeout_ms: work.timeout_ms,
+            limits: Limits {
+                memory: work.memory,
+                cpu: work.cpu.map(|thousandths| thousandths as f64 / 1e3),
+                processes: Some(MAX_PROCESSES),
+                open_files: None,
+            },
+        })
+    }
+
+    /// `PATH`, `LANG`, `HOME` and `TMPDIR` (its own folder), `USER` and `LOGNAME`, `ESTIMAND_SERVER` (where values are
+    /// read), `ESTIMAND_NODE`, `ESTIMAND_TASK_ID`, `ESTIMAND_TASK_ATTEMPT`; last what the task gives.
+    fn variables(
+        &self,
+        assignment: &TaskAssignment,
+        given: &BTreeMap<String, String>,
+        folder: &AttemptFolder,
+        server: &str,
+    ) -> Vec<(String, String)> {
+        let work = folder.work().display().to_string();
+        let mut all: BTreeMap<&str, String> = BTreeMap::from([
+            ("PATH", SEARCH_PATH.to_owned()),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("HOME", work.clone()),
+            ("TMPDIR", work),
+            ("ESTIMAND_SERVER", server.trim_end_matches('/').to_owned()),
+            ("ESTIMAND_NODE", self.node.to_string()),
+            ("ESTIMAND_TASK_ID", assignment.id.clone()),
+            ("ESTIMAND_TASK_ATTEMPT", assignment.attempt.to_string()),
+        ]);
+        if let Some(user) = &self.user {
+            all.extend(["USER", "LOGNAME"].map(|name| (name, user.clone())));
+        }
+        all.extend(given.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// Refuses what a process does not have.
+fn check_kind(work: &TaskWork) -> Result<(), String> {
+    match work {
+        TaskWork { image: Some(image), .. } => {
+            Err(format!("it is to run in a container of `{image}`, and the agent on this node runs none"))
+        }
+        TaskWork { volumes, .. } if !volumes.is_empty() => {
+            Err("it has volumes, which only a container has; a process finds the node's own folders"
+                .to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use estimand_api::task::TaskVolume;
+
+    use super::*;
+
+    fn terms(allow: Allow) -> Terms {
+        let node = NodeName::parse("n1").unwrap();
+        Terms { allow, allow_env: AllowEnv::Names(Vec::new()), node, user: Some("u".into()) }
+    }
+
+    fn order(terms: &Terms, work: TaskWork) -> Result<RunOrder, String> {
+        let assignment =
+            TaskAssignment { id: "t".into(), attempt: 2, leased: false, stop: false, work: work.into() };
+        terms.run_order(&assignment, &AttemptFolder::new(Path::new("/data/tasks"), "t", 2), "http://h:1/")
+    }
+
+    fn command(words: &[&str]) -> TaskWork {
+        TaskWork { command: words.iter().map(|word| (*word).to_owned()).collect(), ..TaskWork::default() }
+    }
+
+    #[test]
+    fn a_task_finds_what_is_documented_and_nothing_else() {
+        let given = [("LANG", "de"), ("ESTIMAND_TASK_INDEX", "7")];
+        let environment = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let work =
+            TaskWork { environment, cpu: Some(1500), memory: Some(9), ..command(&["/bin/sh", "-c", "x"]) };
+        let order = order(&terms(Allow::Everything), work).unwrap();
+        assert_eq!((order.limits.cpu, order.limits.memory), (Some(1.5), Some(9)));
+        assert_eq!(order.dir, Path::new("/data/tasks/t.2/work"));
+        let shown: Vec<String> = order.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "ESTIMAND_NODE=n1",
+                "ESTIMAND_SERVER=http://h:1",
+                "ESTIMAND_TASK_ATTEMPT=2",
+                "ESTIMAND_TASK_ID=t",
+                "ESTIMAND_TASK_INDEX=7",
+                "HOME=/data/tasks/t.2/work",
+                "LANG=de",
+                "LOGNAME=u",
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "TMPDIR=/data/tasks/t.2/work",
+                "USER=u",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_allowed_or_not_here_is_refused_with_the_reason() {
+        let check = |terms: &Terms, work: TaskWork, part: &str| {
+            let reason = order(terms, work).unwrap_err();
+            assert!(reason.contains(part), "{reason}");
+        };
+        let (all, none) = (terms(Allow::Everything), terms(Allow::Folders(Vec::new())));
+        check(&none, command(&["/bin/sh"]), "allows nothing");
+        check(&all, command(&["/no/such"]), "there is no `/no/such` on this node");
+        check(&all, command(&[]), "has no command");
+        check(&all, TaskWork { image: Some("i".into()), ..command(&[]) }, "a container of `i`");
+        let volume = TaskVolume { source: "/a".into(), target: "/b".into(), read_only: false };
+        check(&all, TaskWork { volumes: vec![volume], ..command(&["/bin/sh"]) }, "volumes");
+        check(&all, TaskWork { directory: Some("x".into()), ..command(&["/bin/sh"]) }, "absolute path");
+        let environment = [("LD_PRELOAD".to_owned(), "x".to_owned())].into();
+        check(&all, TaskWork { environment, ..command(&["/bin/sh"]) }, "`--allow-env LD_PRELOAD`");
+        let unknown: TaskAssignment = serde_json::from_str(
+            r#"{"id": "t", "attempt": 1, "work": {"command": ["/bin/sh"], "sandbox": 1}}"#,
+        )
+        .unwrap();
+        let folder = AttemptFolder::new(Path::new("/data"), "t", 1);
+        let reason = all.run_order(&unknown, &folder, "").unwrap_err();
+        assert!(reason.contains("does not know all") && reason.contains("sandbox"), "{reason}");
+    }
+}

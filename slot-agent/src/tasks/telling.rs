@@ -1,0 +1,282 @@
+//! Brings the stages and logs of the attempts on this node to the task service.
+//!
+//! What is on disk is told, in the order in which it was written, and again until it is taken: the service knows by the
+//! numbers of attempts and lines what it has already. An end is told with the last of its log or after it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::task::{TaskNews, TaskReport, TaskStage};
+use estimand_client::{self as client, Client};
+use estimand_runtime::{Driver, Next, Stop, Work};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use super::folder::End;
+use super::log::{LogReader, Position};
+use super::{Attempt, LOOK_EVERY, Tasks, lock};
+
+/// About the most of what is told at a time,
+const MAX_NEWS: usize = 768 << 10;
+/// and of one attempt, so that a flood of one does not hold up the others.
+const MAX_OF_ONE: usize = 256 << 10;
+/// A report takes about this much.
+const REPORT: usize = 200;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Tasks {
+    /// Tells the task service, which `client` gives.
+    pub async fn tell(
+        self: &Arc<Self>,
+        client: impl Fn(&str) -> Option<Client> + Send + Sync,
+        driver: Driver,
+        stop: &Stop,
+    ) {
+        let mut driver = driver.pauses(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut work = Telling { tasks: Arc::clone(self), tellers: Some(Tellers::default()), client };
+        driver.run(&mut work, &self.telling, stop.requested()).await;
+    }
+}
+
+struct Telling<C> {
+    tasks: Arc<Tasks>,
+    /// None while a round has them.
+    tellers: Option<Tellers>,
+    client: C,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TellError {
+    #[error(transparent)]
+    Service(#[from] client::Error),
+    #[error("what is to be told cannot be read: {0}")]
+    Disk(#[from] io::Error),
+    #[error("a look at what is to be told failed: {0}")]
+    Look(#[from] tokio::task::JoinError),
+}
+
+/// How far each attempt was told.
+#[derive(Default)]
+struct Tellers {
+    by_name: HashMap<String, Teller>,
+    /// With which attempt a round begins, so that each has its turn.
+    turn: usize,
+}
+
+struct Teller {
+    attempt: Arc<Attempt>,
+    reader: LogReader,
+    told: Told,
+}
+
+/// The last stage that was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Nothing,
+    Accepted,
+    Running,
+    Ended,
+}
+
+/// News, and what is told with them.
+#[derive(Default)]
+struct Batch {
+    news: TaskNews,
+    bytes: usize,
+    parts: Vec<(String, Position, Told)>,
+    is_all: bool,
+}
+
+impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
+    type Error = TellError;
+
+    async fn round(&mut self) -> Result<Next, TellError> {
+        let later = Next::At(Instant::now() + LOOK_EVERY);
+        let server = self.tasks.task_server.borrow().clone();
+        let Some(client) = server.and_then(|server| (self.client)(&server)) else { return Ok(Next::Period) };
+        let (tasks, mut tellers) = (Arc::clone(&self.tasks), self.tellers.take().unwrap_or_default());
+        let gathered = spawn_blocking(move || {
+            let batch = tellers.gather(&tasks);
+            (tellers, batch)
+        });
+        let (tellers, batch) = gathered.await?;
+        let tellers = self.tellers.insert(tellers);
+        let batch = batch?;
+        if !batch.news.logs.is_empty() || !batch.news.reports.is_empty() {
+            client.report_tasks(&batch.news).await?;
+            tellers.taken(&batch.parts)?;
+        }
+        Ok(match (batch.is_all, tellers.by_name.values().all(|teller| teller.told == Told::Ended)) {
+            (false, _) => Next::At(Instant::now()),
+            // Nothing of them changes any more.
+            (true, true) => Next::Period,
+            (true, false) => later,
+        })
+    }
+}
+
+impl Tellers {
+    /// The next news. Blocking.
+    fn gather(&mut self, tasks: &Tasks) -> io::Result<Batch> {
+        let attempts = lock(&tasks.attempts).clone();
+        self.by_name.retain(|name, _| attempts.contains_key(name));
+        for (name, attempt) in &attempts {
+            self.by_name.entry(name.clone()).or_insert_with(|| Teller::new(Arc::clone(attempt)));
+        }
+        let names: Vec<&String> = attempts.keys().collect();
+        self.turn = if names.is_empty() { 0 } else { self.turn % names.len() };
+        let mut batch = Batch { is_all: true, ..Batch::default() };
+        for (place, name) in names.iter().cycle().skip(self.turn).take(names.len()).enumerate() {
+            if batch.bytes >= MAX_NEWS {
+                batch.is_all = false;
+                self.turn += place;
+                break;
+            }
+            if let Some(teller) = self.by_name.get(*name) {
+                teller.add_to(&mut batch)?;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// The service has stored them. Blocking, though not for long.
+    fn taken(&mut self, parts: &[(String, Position, Told)]) -> io::Result<()> {
+        for (name, end, told) in parts {
+            let Some(teller) = self.by_name.get_mut(name) else { continue };
+            let folder = &teller.attempt.folder;
+            if folder.delivered() < end.next {
+                folder.write_delivered(end.next)?;
+            }
+            teller.reader.commit(*end)?;
+            teller.told = *told;
+        }
+        Ok(())
+    }
+}
+
+impl Teller {
+    fn new(attempt: Arc<Attempt>) -> Self {
+        let folder = &attempt.folder;
+        let assignment = &attempt.accepted.assignment;
+        let reader = LogReader::new(
+            folder.path().to_owned(),
+            assignment.id.clone(),
+            assignment.attempt,
+            folder.delivered(),
+        );
+        Teller { attempt, reader, told: Told::Nothing }
+    }
+
+    fn add_to(&self, batch: &mut Batch) -> io::Result<()> {
+        let folder = &self.attempt.folder;
+        // The service wants no more of what is gone.
+        if self.told == Told::Ended || folder.has("gone") {
+            return Ok(());
+        }
+        // Before the log: it is whole once there is an end.
+        let end = folder.end()?;
+        let piece = match self.reader.read(MAX_OF_ONE.min(MAX_NEWS - batch.bytes)) {
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            piece => piece?,
+        };
+        let stages = self.stages(end.filter(|_| piece.is_all), folder.running());
+        let told = stages.last().map_or(self.told, |(told, _, _)| *told);
+        if stages.is_empty() && piece.logs.is_empty() {
+            return Ok(());
+        }
+        batch.is_all &= piece.is_all;
+        batch.bytes += piece.bytes + stages.len() * REPORT;
+        batch.news.logs.extend(piece.logs);
+        let assignment = &self.attempt.accepted.assignment;
+        batch.news.reports.extend(stages.into_iter().map(|(_, at, stage)| TaskReport {
+            id: assignment.id.clone(),
+            attempt: assignment.attempt,
+            at,
+            stage,
+        }));
+        batch.parts.push((folder.name(), piece.end, told));
+        Ok(())
+    }
+
+    /// The stages that are reached and not told yet, in order.
+    fn stages(&self, end: Option<End>, running: Option<i64>) -> Vec<(Told, i64, TaskStage)> {
+        let accepted = Some((Told::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
+        let running = running.map(|at| (Told::Running, at, TaskStage::Running));
+        let ended = end.map(|End { at, ending }| (Told::Ended, at, TaskStage::Ended { ending }));
+        [accepted, running, ended].into_iter().flatten().filter(|(stage, _, _)| *stage > self.told).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use estimand_api::task::{TaskAssignment, TaskEnding, TaskLogLine, TaskStream, TaskWork};
+
+    use super::super::folder::{Accepted, AttemptFolder};
+    use super::super::log::LogWriter;
+    use super::*;
+
+    fn attempt(tasks: &Path) -> Arc<Attempt> {
+        let work = TaskWork::default().into();
+        let assignment = TaskAssignment { id: "t".into(), attempt: 3, leased: false, stop: false, work };
+        let accepted = Accepted { assignment, at: 7, boot: String::new(), launcher: String::new() };
+        let folder = AttemptFolder::new(tasks, "t", 3);
+        folder.accept(&accepted, None).unwrap();
+        Arc::new(Attempt { folder, accepted })
+    }
+
+    fn gather(teller: &Teller) -> Batch {
+        let mut batch = Batch { is_all: true, ..Batch::default() };
+        teller.add_to(&mut batch).unwrap();
+        batch
+    }
+
+    fn tell(tellers: &mut Tellers) -> (Vec<String>, Vec<TaskStage>) {
+        let batch = gather(&tellers.by_name["t.3"]);
+        tellers.taken(&batch.parts).unwrap();
+        let lines = batch.news.logs.into_iter().flat_map(|log| log.lines);
+        let stages = batch.news.reports.into_iter().map(|report| report.stage);
+        (lines.map(|line| line.text).collect(), stages.collect())
+    }
+
+    /// Also by an agent that is started anew after each step.
+    #[test]
+    fn an_end_is_told_after_its_log_and_nothing_after_it() {
+        for restarts in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let attempt = attempt(place.path());
+            let new = || {
+                let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
+                Tellers { by_name, turn: 0 }
+            };
+            let mut tellers = new();
+            let mut told = Vec::new();
+            let mut tell_now = |tellers: &mut Tellers| {
+                if restarts {
+                    *tellers = new();
+                }
+                let (lines, stages) = tell(tellers);
+                told.extend(lines);
+                stages
+            };
+            assert_eq!(tell_now(&mut tellers), [TaskStage::Accepted]);
+            let mut writer = LogWriter::new(attempt.folder.path().to_owned(), 8 << 20);
+            let text = "x".repeat(1_000);
+            let line = TaskLogLine { at: 1, stream: TaskStream::Stdout, text, partial: false, dropped: 0 };
+            writer.append(vec![line; 1_000]);
+            attempt.folder.write_running(8).unwrap();
+            assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
+            let ending = TaskEnding::Exit(0);
+            attempt.folder.write_end(&End { at: 9, ending: ending.clone() }).unwrap();
+            while !tell_now(&mut tellers).contains(&TaskStage::Ended { ending: ending.clone() }) {}
+            assert_eq!(told.len(), 1_000);
+            assert!(gather(&tellers.by_name["t.3"]).parts.is_empty());
+        }
+    }
+}

@@ -23,6 +23,8 @@ use crate::telemetry;
 
 /// The hidden first argument with which this program is the launcher of an agent.
 pub const LAUNCHER: &str = "slot-launcher";
+/// The hidden first argument with which it is the keeper of a task; the task's folder follows.
+pub const KEEPER: &str = "task-keeper";
 
 /// How much undeliverable data is kept on disk, unless said otherwise.
 const SPOOL_BYTES: u64 = 256 << 20;
@@ -119,6 +121,7 @@ pub fn options(
         cgroups: options.cgroups,
         // Still this program when its file was replaced.
         launcher: (PathBuf::from("/proc/self/exe"), vec![LAUNCHER.into()]),
+        keeper: (PathBuf::from("/proc/self/exe"), vec![KEEPER.into()]),
         clock: Arc::new(SystemClock),
         leaves,
         on_fatal,

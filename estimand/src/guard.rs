@@ -141,7 +141,7 @@ impl Parts {
         match self {
             Parts::All { .. } | Parts::Data => false,
             Parts::Registry { data_service, managers, .. } => data_service.is_some() || !managers.is_empty(),
-            Parts::Manager(_) => true,
+            Parts::Manager(_) | Parts::Tasks { .. } => true,
         }
     }
 }

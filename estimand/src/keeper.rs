@@ -24,14 +24,18 @@ const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 pub enum Owner {
     Registry,
     Data,
+    Tasks,
 }
 
 impl Owner {
+    const ALL: [Owner; 3] = [Owner::Registry, Owner::Data, Owner::Tasks];
+
     /// Its name in the store.
     pub fn name(self) -> &'static str {
         match self {
             Owner::Registry => "registry",
             Owner::Data => "data",
+            Owner::Tasks => "tasks",
         }
     }
 
@@ -39,6 +43,7 @@ impl Owner {
         match self {
             Owner::Registry => "registry",
             Owner::Data => "data service",
+            Owner::Tasks => "task service",
         }
     }
 }
@@ -125,7 +130,7 @@ impl KeeperTask {
                     self.options.ready.ready();
                 }
                 Err(Error::Fenced { owner, .. }) => {
-                    let owner = [Owner::Registry, Owner::Data].into_iter().find(|one| one.name() == owner);
+                    let owner = Owner::ALL.into_iter().find(|one| one.name() == owner);
                     let service = owner.map_or("process", Owner::service);
                     return self.end(&format!("another {service} has taken over this store"));
                 }

@@ -33,8 +33,13 @@ mod tls;
 
 fn main() -> ExitCode {
     // Before anything else is made: this process starts the programs in slots, and is kept small.
-    if std::env::args_os().nth(1).is_some_and(|word| word == agent::LAUNCHER) {
-        return estimand_exec::serve();
+    let mut args = std::env::args_os().skip(1);
+    match args.next() {
+        Some(word) if word == agent::LAUNCHER => return estimand_exec::serve(),
+        Some(word) if word == agent::KEEPER => {
+            return estimand_slot_agent::keep_task(args.next().unwrap_or_default().into());
+        }
+        _ => {}
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         }
         Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
         Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
+        Command::TaskService(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()
 }

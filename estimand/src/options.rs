@@ -44,6 +44,11 @@ pub enum Parts {
     },
     Manager(ManagerOptions),
     Data,
+    /// The task service alone; it speaks to the manager that leads, and reads facts from the data service.
+    Tasks {
+        managers: Vec<String>,
+        data_service: String,
+    },
 }
 
 impl Parts {
@@ -54,7 +59,7 @@ impl Parts {
     pub fn defaults(&self) -> Defaults {
         match self {
             Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
-            Parts::Manager(_) | Parts::Data => Defaults::None,
+            Parts::Manager(_) | Parts::Data | Parts::Tasks { .. } => Defaults::None,
         }
     }
 
@@ -64,6 +69,10 @@ impl Parts {
 
     pub fn has_data(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Data)
+    }
+
+    pub fn has_tasks(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Tasks { .. })
     }
 }
 
@@ -127,6 +136,8 @@ pub struct ManagerOptions {
     pub data_service: String,
     /// Handed to agents.
     pub data_server: String,
+    /// Handed to agents; none: where they ask for it.
+    pub task_server: Option<String>,
     /// Handed to callers of a manager that stands by; none: the address that it listens on.
     pub advertise: Option<String>,
 }

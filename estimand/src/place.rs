@@ -45,7 +45,11 @@ impl Place {
 impl Parts {
     /// The services of this process that are alone over a store.
     pub fn owners(&self) -> Vec<Owner> {
-        let owners = [(self.has_registry(), Owner::Registry), (self.has_data(), Owner::Data)];
+        let owners = [
+            (self.has_registry(), Owner::Registry),
+            (self.has_data(), Owner::Data),
+            (self.has_tasks(), Owner::Tasks),
+        ];
         owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect()
     }
 

@@ -20,6 +20,7 @@ use estimand_runtime::stop::{self, Stop, StopTrigger};
 use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
+use estimand_tasks::{TaskService, TaskServiceOptions};
 use estimand_web::server::{BoundAddress, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
@@ -103,6 +104,7 @@ struct Services {
     registry: Option<Registry>,
     manager: Option<Manager>,
     data: Option<(DataService, estimand_data_service::WriterThread)>,
+    task_service: Option<TaskService>,
 }
 
 impl Services {
@@ -124,9 +126,9 @@ impl Services {
             Registry::start(options, &tasks, &readiness)
         });
         let manager = options.parts.has_manager().then(|| {
-            let data_server = match &options.parts {
-                Parts::Manager(options) => Some(options.data_server.clone()),
-                _ => None,
+            let (data_server, task_server) = match &options.parts {
+                Parts::Manager(options) => (Some(options.data_server.clone()), options.task_server.clone()),
+                _ => (None, None),
             };
             // No other process leads on a file that one process uses at a time: then a disk that is slow for a while
             // is no reason to step down.
@@ -138,6 +140,7 @@ impl Services {
             let options = estimand_manager::ManagerOptions {
                 store: store.clone(),
                 data_server,
+                task_server,
                 alone,
                 clock: Arc::new(SystemClock),
                 stop: stop.clone(),
@@ -157,7 +160,17 @@ impl Services {
             });
             data = Some(started.context("cannot start the data service")?);
         }
-        Ok(Services { tasks, readiness, metrics, registry, manager, data })
+        let task_service = options.parts.has_tasks().then(|| {
+            let fate = fate.clone();
+            let options = TaskServiceOptions {
+                store: store.clone(),
+                clock: Arc::new(SystemClock),
+                stop: stop.clone(),
+                on_fatal: Box::new(move |reason| fate.seal(reason)),
+            };
+            TaskService::start(options, &tasks, &readiness)
+        });
+        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service })
     }
 
     /// Starts the keeper of their store, for which they wait.
@@ -192,11 +205,12 @@ impl Services {
         let data = self.data.as_ref().map(|(service, _)| boxed(service.clone()));
         let registry = self.registry.clone().map(boxed);
         let manager = self.manager.clone().map(boxed);
+        let task_service = self.task_service.clone().map(boxed);
         // Tokens are made where registrations are changed, and nodes join where agents ask.
         let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
         let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
-        let parts = data.into_iter().chain(registry).chain(manager).chain(tokens).chain(joining);
-        serve_parts(parts.collect(), &self.metrics).context("nothing to serve")
+        let parts = [data, registry, manager, task_service, tokens, joining];
+        serve_parts(parts.into_iter().flatten().collect(), &self.metrics).context("nothing to serve")
     }
 
     /// Tells each service where the others are; in one process that is known only now.
@@ -209,6 +223,7 @@ impl Services {
                 (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
             }
             Parts::Data => (None, vec![], None),
+            Parts::Tasks { managers, data_service } => (Some(data_service.clone()), managers.clone(), None),
         };
         let data_service = data_service
             .as_deref()
@@ -223,6 +238,10 @@ impl Services {
                 managers.iter().map(|address| guard.client(address, manager_options())).collect();
             registry.set_managers(clients.context("the address of a manager")?);
         }
+        if let (Some(service), Some(data_service)) = (&self.task_service, &data_service) {
+            let manager = any_manager(&managers, guard)?;
+            service.set_peers(estimand_tasks::Peers { manager, data_service: data_service.clone() });
+        }
         if let (Some(manager), Some(registry), Some(data_service)) = (&self.manager, registry, data_service) {
             let advertised = match parts {
                 Parts::Manager(options) => options.advertise.clone(),
@@ -235,6 +254,15 @@ impl Services {
         }
         Ok(())
     }
+}
+
+/// A client of whichever manager leads.
+fn any_manager(addresses: &[String], guard: &Guard) -> anyhow::Result<Client> {
+    let clients: Result<Vec<Client>, client::Error> =
+        addresses.iter().map(|address| guard.client(address, client::Options::default())).collect();
+    let mut clients = clients.context("the address of a manager")?.into_iter();
+    let first = clients.next().context("the task service needs a manager")?;
+    Ok(first.with_others(clients.collect()))
 }
 
 /// The options of the agent of this process, checked; its services and its credentials there are not known yet.

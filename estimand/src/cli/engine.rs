@@ -140,6 +140,9 @@ pub struct ManagerArgs {
     /// The data service as the agents reach it [default: as --data-service says]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     data_server: Option<String>,
+    /// The task service as the agents reach it [default: the address at which they reach this manager]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    task_server: Option<String>,
     /// This manager as others reach it [default: the address that it listens on]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     advertise: Option<String>,
@@ -189,9 +192,9 @@ impl AgentArgs {
 
 impl ManagerArgs {
     pub fn split(self) -> (ServiceArgs, ManagerOptions) {
-        let ManagerArgs { service, registry, data_service, data_server, advertise } = self;
+        let ManagerArgs { service, registry, data_service, data_server, task_server, advertise } = self;
         let data_server = data_server.unwrap_or_else(|| data_service.clone());
-        (service, ManagerOptions { registry, data_service, data_server, advertise })
+        (service, ManagerOptions { registry, data_service, data_server, task_server, advertise })
     }
 }
 
@@ -364,6 +367,7 @@ mod tests {
             registry: "http://r".to_owned(),
             data_service: "http://d".to_owned(),
             data_server: "http://d".to_owned(),
+            task_server: None,
             advertise: None,
         };
         assert_eq!(options(""), expected);

@@ -25,13 +25,12 @@ use engine::{AgentArgs, ManagerArgs, UpArgs};
 use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
-use services::{RegistryArgs, ServiceArgs};
+use services::{RegistryArgs, ServiceArgs, TaskServiceArgs};
 use simulate::SimulateArgs;
 
 const AFTER_HELP: &str = "\
-`estimand COMMAND --help` says more about each command.
-Exit codes: 0 done; 1 failed otherwise; 2 wrong usage; 3 no such thing; 4 conflict with what is
-there; 5 input refused; 6 service unreachable or not ready.";
+`estimand COMMAND --help` says more. Exit codes: 0 done; 1 failed otherwise; 2 wrong usage;
+3 no such thing; 4 conflict with what is there; 5 input refused; 6 service unreachable or unready.";
 
 /// Estimand keeps schedulers supplied with what they need to know about a cluster
 #[derive(Debug, Parser)]
@@ -53,6 +52,8 @@ pub enum Command {
     Data(ServiceArgs),
     /// Start a manager alone: it knows the nodes, and says what belongs where
     Manager(ManagerArgs),
+    /// Start the task service alone: it places tasks on nodes, and keeps their logs
+    TaskService(TaskServiceArgs),
     /// Start the agent of a node: it runs what is registered for that node
     Agent(AgentArgs),
     #[command(flatten)]

@@ -26,8 +26,8 @@ pub struct ServiceArgs {
     /// environment, as arguments are seen by others [default: the file estimand.db in the data folder]
     #[arg(long, value_name = "URL", env = "ESTIMAND_STORE", hide_env_values = true)]
     store: Option<String>,
-    /// Take a PostgreSQL or MariaDB database over from a registry or data service that runs on it, which then ends;
-    /// without this only one that has ended is followed
+    /// Take a PostgreSQL or MariaDB database over from a registry, data service or task service that runs on it, which
+    /// then ends; without this only one that has ended is followed
     #[arg(long)]
     take_over: bool,
     /// How many threads answer requests [default: one a core]
@@ -62,6 +62,24 @@ pub struct RegistryArgs {
     /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard")]
     defaults: Defaults,
+}
+
+#[derive(Debug, Args)]
+pub struct TaskServiceArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// A manager, which is told what belongs on each node; may be repeated, and the one that leads is asked
+    #[arg(long = "manager", id = "managers", required = true, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    managers: Vec<String>,
+    /// The data service, whose facts say how busy each node is
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    data_service: String,
+}
+
+impl TaskServiceArgs {
+    pub fn options(self) -> Options {
+        self.service.options(Parts::Tasks { managers: self.managers, data_service: self.data_service })
+    }
 }
 
 impl ServiceArgs {

@@ -23,7 +23,7 @@ on_every_target!(
 );
 
 /// Everything that takes a body and may refuse ten megabytes: service, method, path, and whether it takes an array.
-fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 10] {
+fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 12] {
     [
         (&target.registry, "POST", "/api/registry", false),
         (&target.registry, "PUT", "/api/registry", false),
@@ -34,6 +34,8 @@ fn takers(target: &Target) -> [(&Http, &'static str, &'static str, bool); 10] {
         (&target.data, "PUT", "/api/data/retention", false),
         (&target.data, "PUT", "/api/bindings/bad_body", false),
         (&target.manager, "POST", "/api/mng", false),
+        (&target.tasks, "POST", "/api/tasks", false),
+        (&target.tasks, "POST", "/api/tasks/news", false),
         (&target.manager, "POST", "/api/nodes/bad_body/runs/1", false),
     ]
 }

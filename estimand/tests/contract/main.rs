@@ -34,5 +34,6 @@ mod service;
 mod standby;
 mod states;
 mod swaps;
+mod tasks;
 mod uploads;
 mod watch;

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 31] = [
+const PATHS: [(&str, &[&str]); 39] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -45,6 +45,14 @@ const PATHS: [(&str, &[&str]); 31] = [
     ("/api/mng/instances", &["get"]),
     ("/api/mng/instances/{dataName}/{node}/run", &["post"]),
     ("/api/mng/{dataName}", &["delete"]),
+    ("/api/mng/nodes/tasks", &["get"]),
+    ("/api/mng/nodes/{node}/tasks", &["put"]),
+    ("/api/tasks", &["get", "post"]),
+    ("/api/tasks/{id}", &["delete", "get"]),
+    ("/api/tasks/{id}/cancel", &["post"]),
+    ("/api/tasks/{id}/logs", &["get"]),
+    ("/api/tasks/news", &["post"]),
+    ("/api/capacity", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/healthz", &["get"]),

@@ -51,12 +51,13 @@ enum Store {
     Mariadb,
 }
 
-/// A data service, a registry and a manager: one process with an agent in it that may run nothing, or three
-/// without any agent.
+/// A data service, a registry, a manager and a task service: one process with an agent in it that may run nothing, or
+/// four without any agent.
 pub struct Target {
     pub data: Http,
     pub registry: Http,
     pub manager: Http,
+    pub tasks: Http,
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
@@ -84,7 +85,7 @@ impl Target {
         let folder = folder(name);
         let url = store.url(&folder);
         let up = process::estimand().store(&url).data_dir(folder.join("up")).start();
-        Target::new(Plane::of(&up), url, vec![up])
+        Target::new(Plane::of(&up), Http::new(up.base_url()), url, vec![up])
     }
 
     /// Each service in a process of its own, over one store.
@@ -93,10 +94,14 @@ impl Target {
         let url = store.url(&folder);
         let Apart { registry, data, manager, plane } =
             Apart::start_with(|name, service| service.store(&url).data_dir(folder.join(name)));
-        Target::new(plane, url, vec![data, registry, manager])
+        let args = ["task-service", "--manager", manager.base_url(), "--data-service", data.base_url()];
+        let tasks = process::estimand().args(args).port(process::free_port()).store(&url);
+        let tasks = tasks.data_dir(folder.join("tasks")).start();
+        let served = Http::new(tasks.base_url());
+        Target::new(plane, served, url, vec![data, registry, manager, tasks])
     }
 
-    fn new(plane: Plane, store: String, processes: Vec<Estimand>) -> Self {
+    fn new(plane: Plane, tasks: Http, store: String, processes: Vec<Estimand>) -> Self {
         // It is ready also while it stands by.
         wait::until_ok(PATIENCE, "the manager to lead", || match plane.manager.get("/api/nodes") {
             answer if answer.status == 200 => Ok(()),
@@ -111,14 +116,15 @@ impl Target {
             data,
             registry,
             manager,
+            tasks,
             store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }
     }
 
-    pub fn services(&self) -> [&Http; 3] {
-        [&self.data, &self.registry, &self.manager]
+    pub fn services(&self) -> [&Http; 4] {
+        [&self.data, &self.registry, &self.manager, &self.tasks]
     }
 
     /// A name, of data or of a node, that nobody else uses.

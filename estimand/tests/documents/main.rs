@@ -82,7 +82,12 @@ fn commands_of_simulate_print_the_output_shown() {
     check("docs/simulate.md");
 }
 
-const TYPED: [&str; 8] = [
+#[test]
+fn commands_of_tasks_print_the_output_shown() {
+    check("docs/tasks.md");
+}
+
+const TYPED: [&str; 9] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
@@ -91,6 +96,7 @@ const TYPED: [&str; 8] = [
     "docs/simulate.md",
     "processors/README.md",
     "scheduler-demo/README.md",
+    "docs/tasks.md",
 ];
 
 #[test]

@@ -17,6 +17,8 @@ use estimand_slot_agent::{
 
 /// The first argument with which this program is the launcher of such an agent.
 pub const LAUNCHER: &str = "slot-launcher";
+/// and of the keeper of a task.
+pub const KEEPER: &str = "task-keeper";
 const PAGE: usize = 4096;
 /// Far more than a benchmark that is delivered can leave behind.
 const SPOOL_BYTES: u64 = 64 << 20;
@@ -77,6 +79,7 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         max_spool_bytes: SPOOL_BYTES,
         cgroups: true,
         launcher: (PathBuf::from("/proc/self/exe"), vec![LAUNCHER.into()]),
+        keeper: (PathBuf::from("/proc/self/exe"), vec![KEEPER.into()]),
         clock: Arc::new(SystemClock),
         leaves: true,
         on_fatal: Arc::new(|reason| {

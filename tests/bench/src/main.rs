@@ -93,8 +93,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn main() -> anyhow::Result<ExitCode> {
     // Before anything else is made: this process starts what an agent runs.
-    if std::env::args_os().nth(1).is_some_and(|word| word == holder::LAUNCHER) {
-        return Ok(estimand_exec::serve());
+    let mut args = std::env::args_os().skip(1);
+    match args.next() {
+        Some(word) if word == holder::LAUNCHER => return Ok(estimand_exec::serve()),
+        Some(word) if word == holder::KEEPER => {
+            return Ok(estimand_slot_agent::keep_task(args.next().unwrap_or_default().into()));
+        }
+        _ => {}
     }
     let Cli { part, rounds, seconds, json } = Cli::parse();
     match part {

@@ -14,6 +14,7 @@ pub mod field_options;
 pub mod nodes;
 pub mod parse;
 pub mod registrations;
+pub mod tasks;
 
 use access::{AuditArgs, TokenArgs};
 use configuration::{ApplyArgs, ExportArgs};
@@ -24,6 +25,7 @@ use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use registrations::{
     ChangesArgs, EditArgs, ListArgs, PauseArgs, RegisterArgs, RenameArgs, ShowArgs, UnregisterArgs,
 };
+use tasks::{RunTaskArgs, TasksArgs};
 
 /// Names the service that client commands speak to.
 const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
@@ -79,6 +81,10 @@ pub enum ClientCommand {
     Logs(Remotely<LogsArgs>),
     /// Run a registration by hand, once and now, and show its whole outcome
     Run(Remotely<RunArgs>),
+    /// Submit tasks, list them, read their logs, cancel them or wait for them
+    Tasks(Remotely<TasksArgs>),
+    /// Run a command as a task, on the node that suits best, as if it ran here
+    RunTask(Box<Remotely<RunTaskArgs>>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
     /// Show the audit trail: every change with its author, time and address
@@ -99,8 +105,8 @@ pub struct Remotely<A: Args> {
 // The service, the credentials and the form of the answer; they may stand before the command or after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Remote {
-    /// The address of the service; may be repeated for services that run apart, each request then goes to the one that
-    /// serves it [default: $ESTIMAND_SERVER, with commas between several, else http://127.0.0.1:7070]
+    /// The address of the service; repeated for services that run apart [default: $ESTIMAND_SERVER, else
+    /// http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Vec<String>,
     /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else those that

@@ -30,6 +30,7 @@ mod registration_input;
 mod registration_local;
 mod run;
 mod show;
+mod tasks;
 mod unregister;
 mod values;
 mod watch;
@@ -126,6 +127,13 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
             }
             run!(args, nodes::nodes)
         }
+        ClientCommand::Tasks(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, tasks::tasks)
+        }
+        ClientCommand::RunTask(args) => run!(*args, tasks::run_task),
         ClientCommand::Instances(args) => run!(args, instances::instances),
         ClientCommand::Logs(args) => run!(args, logs::logs),
         ClientCommand::Run(args) => run!(args, run::run),

@@ -15,14 +15,22 @@ use super::harmless::visible;
 /// How a command ends, for scripts. The codes are part of the interface: `--help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    Done = 0,
-    Failed = 1,
-    /// Wrong usage; clap ends with the same code.
-    Usage = 2,
-    Missing = 3,
-    Conflict = 4,
-    Refused = 5,
-    Unreachable = 6,
+    /// 0
+    Done,
+    /// 1
+    Failed,
+    /// 2; clap ends with the same code.
+    Usage,
+    /// 3
+    Missing,
+    /// 4
+    Conflict,
+    /// 5
+    Refused,
+    /// 6
+    Unreachable,
+    /// That of the command which ran as a task.
+    OfTask(u8),
 }
 
 /// A failure of a client command.
@@ -65,7 +73,16 @@ pub enum Failure {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Missing => 3,
+            Exit::Conflict => 4,
+            Exit::Refused => 5,
+            Exit::Unreachable => 6,
+            Exit::OfTask(code) => code,
+        })
     }
 }
 

@@ -73,6 +73,19 @@ impl Output {
         }
     }
 
+    /// A part of a text from elsewhere, as [`raw`](Self::raw) brings out a whole one.
+    pub fn part(&mut self, text: &str) -> io::Result<()> {
+        match self.style.is_terminal() {
+            true => self.to.write_all(harmless::visible(text).as_bytes()),
+            false => self.to.write_all(text.as_bytes()),
+        }
+    }
+
+    /// The end of such a text.
+    pub fn end(&mut self, end: &str) -> io::Result<()> {
+        self.to.write_all(end.as_bytes())
+    }
+
     /// A line that means something as a whole.
     pub fn cell(&mut self, cell: &Cell) -> io::Result<()> {
         self.verbatim(&cell.shown(self.style.colours))

@@ -1,0 +1,141 @@
+//! `tasks list` and `tasks show`.
+
+use chrono::{DateTime, Utc};
+use estimand_api::command::Command;
+use estimand_api::task_record::{TaskRecord, TaskTransition};
+use estimand_client::TaskQuery;
+use serde_json::Value;
+
+use std::time::Duration;
+
+use crate::arguments::tasks::ListTasksArgs;
+use crate::commands::Session;
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Table, Tone};
+use crate::output::{remark, words};
+
+pub async fn list(session: &mut Session, args: &ListTasksArgs) -> Result<(), Failure> {
+    let query = TaskQuery {
+        states: args.state.clone(),
+        labels: args.labels.clone(),
+        user: args.user.clone(),
+        before: None,
+        limit: Some(args.limit),
+    };
+    let page = session.client.tasks(&query).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&page)?);
+    }
+    if page.tasks.is_empty() {
+        remark("there are no such tasks; `estimand tasks submit` makes one");
+        return Ok(());
+    }
+    session.out.table(&table(&page.tasks, Utc::now()))?;
+    if page.next.is_some() {
+        session.out.flush()?;
+        remark("there are older ones: --limit shows more");
+    }
+    Ok(())
+}
+
+fn table(tasks: &[TaskRecord], now: DateTime<Utc>) -> Table {
+    let mut table = Table::new(["TASK", "STATE", "NODE", "AGE", "COMMAND"], 4);
+    for task in tasks {
+        table.row([
+            Cell::from(task.id.as_str()),
+            state(task),
+            Cell::from(task.node.clone().unwrap_or_else(|| "-".to_owned())),
+            Cell::from(words::age(task.submitted_at, now)),
+            Cell::from(command(task)),
+        ]);
+    }
+    table
+}
+
+fn state(task: &TaskRecord) -> Cell {
+    let text = match &task.ending {
+        Some(ending) if task.state == "FAILED" => format!("FAILED ({})", ending.word()),
+        _ => task.state.clone(),
+    };
+    match task.state.as_str() {
+        "FAILED" => Cell::toned(&text, Tone::Bad),
+        "LOST" => Cell::toned(&text, Tone::Warning),
+        _ => Cell::from(text),
+    }
+}
+
+fn command(task: &TaskRecord) -> String {
+    let given = task.document.get("command");
+    let command = given.and_then(|value| Command::from_json(value).ok()).map(|command| command.to_string());
+    let image = task.document.get("image").and_then(Value::as_str);
+    match (image, command) {
+        (Some(image), Some(command)) => format!("{image}: {command}"),
+        (Some(image), None) => image.to_owned(),
+        (None, command) => command.unwrap_or_default(),
+    }
+}
+
+/// How a task that is over ended, in words.
+pub fn outcome(task: &TaskRecord) -> String {
+    let word = match task.state.as_str() {
+        "SUCCEEDED" => return "succeeded".to_owned(),
+        "CANCELLED" => "was cancelled",
+        _ => "failed",
+    };
+    match &task.ending {
+        Some(ending) if word == "failed" => format!("failed: {ending}"),
+        _ => word.to_owned(),
+    }
+}
+
+pub async fn show(session: &mut Session, id: &str) -> Result<(), Failure> {
+    let task = session.client.task(id, Duration::ZERO).await?;
+    let out = &mut session.out;
+    if out.json {
+        return Ok(out.pretty(&task)?);
+    }
+    out.line(&task.id)?;
+    out.facts(&facts(&task, Utc::now()))?;
+    for transition in &task.transitions {
+        out.line(&happened(transition))?;
+    }
+    Ok(())
+}
+
+fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
+    let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
+    let mut facts = vec![("state", state(task)), ("command", Cell::from(command(task)))];
+    facts.extend(task.waits.as_ref().map(|waits| ("waits", Cell::toned(waits, Tone::Warning))));
+    facts.extend(task.node.as_ref().map(|node| ("node", Cell::from(node))));
+    facts.extend(task.why.as_ref().and_then(why).map(|why| ("chosen by", Cell::from(why))));
+    facts.extend((task.attempt > 0).then(|| ("attempt", Cell::from(task.attempt.to_string()))));
+    facts.extend(task.ending.as_ref().map(|ending| ("last end", Cell::from(ending.to_string()))));
+    facts.push(("submitted", when(task.submitted_at)));
+    facts.push(("by", Cell::from(&task.submitted_by)));
+    facts.extend(task.ended_at.map(|at| ("over", when(at))));
+    facts.push(("log", Cell::from(words::count_u64(task.lines, "line"))));
+    facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
+}
+
+/// The policy, and of how many nodes it chose.
+fn why(why: &Value) -> Option<String> {
+    let (policy, nodes) = (why.get("policy")?.as_str()?, why.get("nodes")?.as_u64()?);
+    let fact = why.pointer("/chosen/fact/thousandths").and_then(Value::as_f64);
+    let fact = fact.map(|fact| format!(", its pressure was {}", fact / 1000.0)).unwrap_or_default();
+    Some(format!("{policy}, of {} with room{fact}", words::count_u64(nodes, "node")))
+}
+
+fn happened(transition: &TaskTransition) -> String {
+    let TaskTransition { at, from, to, cause, actor } = transition;
+    let event = cause.get("event").and_then(Value::as_str).unwrap_or_default();
+    let actor = match actor {
+        Value::String(word) => word.clone(),
+        Value::Object(named) => {
+            let named =
+                named.iter().map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or_default()));
+            named.collect::<Vec<_>>().join(", ")
+        }
+        _ => String::new(),
+    };
+    format!("  {}  {from} -> {to}  {event}, by {actor}", words::instant(*at))
+}

@@ -1,0 +1,81 @@
+//! What is leased ends with the lease, whoever is there to end it.
+
+use std::time::Duration;
+
+use estimand_testkit::processes;
+use estimand_testkit::wait::{self, PATIENCE};
+use serde_json::json;
+
+use crate::node::Node;
+
+const LEASE: Duration = Duration::from_secs(3);
+
+fn assign_both(node: &Node) {
+    node.services.give_leases_of(LEASE);
+    let ticks =
+        |name: &str| node.shell(&format!("while :; do touch \"$0/{name}\"; echo on; sleep 0.05; done"));
+    node.services.assign(json!([
+        {"id": "leased", "attempt": 1, "leased": true, "work": ticks("leased")},
+        {"id": "free", "attempt": 1, "work": ticks("free")},
+    ]));
+    node.until_said("leased.1", "on");
+    node.until_said("free.1", "on");
+}
+
+/// Waits until it has been at work after this moment.
+fn until_goes_on(node: &Node, name: &str) {
+    std::fs::remove_file(node.folder.path().join(name)).unwrap();
+    wait::until(PATIENCE, &format!("{name} to go on"), || node.has(name).then_some(()));
+}
+
+#[test]
+fn a_lease_ends_its_task_while_the_agent_is_dead_and_no_other_one() {
+    let mut node = Node::start("lease-dead");
+    assign_both(&node);
+    node.agent.kill9();
+    wait::until(PATIENCE, "the leased task to end", || {
+        let leased = node.keeper("leased.1");
+        leased.is_none().then_some(())
+    });
+    assert_eq!(
+        node.running().iter().filter(|one| one.cmdline.iter().any(|arg| arg.contains("leased"))).count(),
+        0
+    );
+    until_goes_on(&node, "free");
+    node.agent.restart_on_same_port();
+    node.until_ended("leased.1", json!("nodeLost"));
+    until_goes_on(&node, "free");
+    node.end();
+}
+
+#[test]
+fn a_lease_that_is_renewed_holds_for_as_long_as_it_is() {
+    let node = Node::start("lease-renewed");
+    assign_both(&node);
+    let began = std::time::Instant::now();
+    wait::until(PATIENCE, "three leases", || (began.elapsed() > 3 * LEASE).then_some(()));
+    until_goes_on(&node, "leased");
+    node.services.answer_heartbeats(false);
+    node.until_ended("leased.1", json!("nodeLost"));
+    until_goes_on(&node, "free");
+    node.end();
+}
+
+/// It may have been begun elsewhere meanwhile.
+#[test]
+fn what_did_not_begin_under_its_lease_never_does() {
+    let mut node = Node::start("lease-never");
+    node.services.give_leases_of(Duration::ZERO);
+    let work = node.shell("touch \"$0/ran\"");
+    node.services.assign(json!([{"id": "l", "attempt": 1, "leased": true, "work": work}]));
+    node.until("l.1", "be accepted", |heard| heard.stages.contains(&json!("accepted")));
+    assert!(node.keeper("l.1").is_none());
+    // One that was here before, of which this agent does not know whether there was a lease.
+    node.agent.kill9();
+    node.services.give_leases_of(LEASE);
+    node.agent.restart_on_same_port();
+    node.until("l.1", "end or not", |heard| heard.lines_at_end.is_some() || node.has("ran"));
+    processes::none_with(&node.mark, PATIENCE);
+    assert!(!node.has("ran"));
+    node.end();
+}

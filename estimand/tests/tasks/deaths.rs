@@ -1,0 +1,87 @@
+//! Services and agents are killed while tasks run: each task runs once, its log is whole, its end is accounted for.
+
+use estimand_testkit::wait::{self, PATIENCE};
+use serde_json::{Value, json};
+
+use crate::plane::Plane;
+
+/// Writes so many numbers, one in a twentieth of a second, and notes that it began.
+fn counting(plane: &Plane, name: &str, count: u32) -> Value {
+    let begun = plane.folder.path().join(name);
+    let script = format!(
+        "echo x >> {}; i=0; while [ $i -lt {count} ]; do echo $i; i=$((i+1)); sleep 0.05; done",
+        begun.display()
+    );
+    json!({ "id": name, "command": ["/bin/sh", "-c", script] })
+}
+
+/// How often it was begun.
+fn begun(plane: &Plane, name: &str) -> usize {
+    std::fs::read_to_string(plane.folder.path().join(name)).unwrap_or_default().lines().count()
+}
+
+fn numbers(count: u32) -> Vec<String> {
+    (0..count).map(|number| number.to_string()).collect()
+}
+
+#[test]
+fn a_task_goes_on_while_services_and_agent_are_killed() {
+    let mut plane = Plane::start(&["n1"]);
+    let id = plane.submit(&counting(&plane, "long", 150));
+    plane.wait_lines(&id, 5);
+    plane.services.kill9();
+    plane.services.restart_on_same_port();
+    plane.wait_lines(&id, 30);
+    plane.agents[0].kill9();
+    plane.agents[0].restart_on_same_port();
+    plane.wait_lines(&id, 60);
+    plane.services.kill9();
+    plane.agents[0].kill9();
+    plane.agents[0].restart_on_same_port();
+    plane.services.restart_on_same_port();
+    let task = plane.over(&id);
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("SUCCEEDED"), &json!(1)), "{task}");
+    assert_eq!(plane.log(&id), numbers(150));
+    assert_eq!(begun(&plane, "long"), 1);
+}
+
+#[test]
+fn an_agent_that_stops_in_order_leaves_its_tasks_running() {
+    let mut plane = Plane::start(&["n1", "n2"]);
+    let id = plane.submit(&counting(&plane, "kept", 60));
+    plane.wait_lines(&id, 3);
+    let node = plane.task(&id)["node"].as_str().unwrap().to_owned();
+    let agent = usize::from(node == "n2");
+    plane.agents[agent].terminate();
+    plane.agents[agent].restart_on_same_port();
+    let task = plane.over(&id);
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("SUCCEEDED"), &json!(1)), "{task}");
+    assert_eq!((plane.log(&id), begun(&plane, "kept")), (numbers(60), 1));
+}
+
+#[test]
+fn a_task_of_a_node_that_is_gone_runs_elsewhere_when_the_lease_is_over() {
+    let mut plane = Plane::start(&["n1", "n2"]);
+    // The second run looks whether the first one lives.
+    let first = plane.folder.path().join("first");
+    let script = format!(
+        "if [ -e {0} ]; then kill -0 $(cat {0}) 2>/dev/null && exit 9; exit 0; fi; \
+         echo $$ > {0}; echo first; while :; do sleep 0.05; done",
+        first.display()
+    );
+    let id = plane.submit(&json!({ "command": ["/bin/sh", "-c", script] }));
+    plane.wait_lines(&id, 1);
+    let node = plane.task(&id)["node"].as_str().unwrap().to_owned();
+    let agent = usize::from(node == "n2");
+    plane.agents[agent].kill9();
+    let task = plane.over(&id);
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("SUCCEEDED"), &json!(2)), "{task}");
+    assert_ne!(task["node"], node.as_str());
+    // The first node is back, and has nothing of it left.
+    plane.agents[agent].restart_on_same_port();
+    wait::until_ok(PATIENCE, "the first node to be back", || {
+        let state = plane.http.get(&format!("/api/nodes/{node}")).json()["state"].clone();
+        if state == "ready" { Ok(()) } else { Err(state) }
+    });
+    assert_eq!(plane.task(&id)["state"], "SUCCEEDED");
+}

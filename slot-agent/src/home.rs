@@ -288,7 +288,7 @@ mod tests {
         let first = Home::open(place.path(), None, &node("n1"), false, None).unwrap();
         let folder = first.slot_folder("hostile").unwrap();
         drop(first);
-        slot_folder::make_deep(&folder, 30_000);
+        slot_folder::make_deep(&folder, 5_000);
         let renamed = Home::open(place.path(), None, &node("n2"), true, None).unwrap();
         assert!(!folder.exists() && renamed.slots().exists());
     }

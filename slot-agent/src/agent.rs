@@ -275,7 +275,7 @@ impl Agent {
         });
     }
 
-    /// What tasks there are goes on when these end.
+    /// The tasks of the node go on when these end.
     fn spawn_tasks(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
         let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
         self.talk.spawn("agent-tasks", move |stop| {

@@ -11,7 +11,7 @@ const SIZES: [usize; 3] = [10_000, 40_000, 160_000];
 const LITTLE: Duration = Duration::from_millis(300);
 /// it is so many times that of the smallest at most: 16 would be right, and 256 the square.
 const GROWTH: u32 = 48;
-/// What can be told apart.
+/// The shortest time that can be told from another.
 const TICK: Duration = Duration::from_millis(10);
 
 type Form = (&'static str, fn(usize) -> String);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::node::{Node, texts};
 
-/// What is kept of a log that is not delivered, and the newest of it on top.
+/// The bytes that are kept of a log that is not delivered, and the newest of it on top.
 const MOST_ON_DISK: u64 = (64 << 20) + (1 << 20);
 const MOST_IN_MEMORY: u64 = 48 << 20;
 const FLOOD_FOR: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What is leased ends with the lease, whoever is there to end it.
+//! A leased task ends with its lease, whoever is there to end it.
 
 use std::time::Duration;
 

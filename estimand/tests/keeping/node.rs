@@ -57,7 +57,7 @@ impl Node {
         self.services.assign(json!([{"id": id, "attempt": 1, "work": work}]));
     }
 
-    /// What belongs in the test's folder.
+    /// Makes an empty file in the test's folder.
     pub fn put(&self, name: &str) {
         std::fs::write(self.folder.path().join(name), "").unwrap();
     }

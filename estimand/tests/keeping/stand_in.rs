@@ -18,7 +18,7 @@ pub struct StandIn {
     state: Arc<Mutex<State>>,
 }
 
-/// What was heard of one attempt.
+/// The news of one attempt.
 #[derive(Debug, Default, Clone)]
 pub struct Heard {
     /// By their numbers.
@@ -96,7 +96,7 @@ impl StandIn {
         self.state().takes = takes;
     }
 
-    /// What was heard of an attempt, `ID.NUMBER`.
+    /// The news of an attempt, `ID.NUMBER`.
     pub fn heard(&self, attempt: &str) -> Heard {
         self.state().heard.get(attempt).cloned().unwrap_or_default()
     }

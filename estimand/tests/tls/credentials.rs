@@ -1,4 +1,4 @@
-//! What is shown that is not good enough, on every route and in every spelling: revoked and expired certificates, and
+//! Credentials that are not good enough, on every route and in every spelling: revoked and expired certificates, and
 //! tokens that are good for something else than a certificate.
 
 use estimand_client::CertificateFiles;
@@ -123,7 +123,7 @@ fn a_certificate_is_given_for_what_is_good_for_that_node_alone() {
         assert!(status.is_client_error() && !text.contains("BEGIN"), "{path}: {status} {text}");
     }
 
-    // What is sent once is good once, for one key; and for the same key only for the same node.
+    // A request that is sent once is good once, for one key; and for the same key only for the same node.
     let first = of_new_key();
     assert_eq!(ask(Some(&open), of_n8, &first).0, StatusCode::CREATED);
     assert_eq!(ask(Some(&open), of_n8, &first).0, StatusCode::CREATED, "its answer may have been lost");

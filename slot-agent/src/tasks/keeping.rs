@@ -41,7 +41,7 @@ struct Keeping {
     keepers: Option<HashMap<String, Keeper>>,
 }
 
-/// What this agent knows of an attempt's keeper, beside what is on disk.
+/// An attempt's keeper as this agent knows it, beside what is on disk.
 struct Keeper {
     /// None if the agent before this one started it.
     process: Option<Detached>,
@@ -62,7 +62,7 @@ impl Keeper {
     }
 }
 
-/// What is to be done with an attempt.
+/// The next thing to do with an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Nothing,
@@ -97,7 +97,7 @@ fn step(look: &Look) -> Step {
     match look {
         Look { ended: true, gone: true, .. } => Step::Remove,
         Look { ended: true, .. } | Look { kept: true, .. } => Step::Nothing,
-        // What has begun and has neither end nor keeper was left by one that was killed.
+        // An attempt that has begun and has neither end nor keeper was left by one that was killed.
         Look { begun: true, .. } => Step::Start,
         Look { gone: true, .. } => Step::Remove,
         Look { stop: true, .. } => Step::Settle(Unbegun::Cancelled),

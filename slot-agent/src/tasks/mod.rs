@@ -5,7 +5,7 @@
 //! there, and two loops, which look at everything again in each round, do the rest: [`keeping`] makes the folders and
 //! keepers follow what is assigned, [`telling`] brings stages and logs to the task service.
 //!
-//! What must hold: an attempt is begun at most once; what is told is on disk first; an end is told after its log, and
+//! Invariants: an attempt is begun at most once; what is told is on disk first; an end is told after its log, and
 //! never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the lease
 //! has, whether or not this agent lives.
 

@@ -19,7 +19,7 @@ const MAX_PROCESSES: u64 = 16_384;
 /// How much of a log that was not delivered is kept on disk.
 pub const LOG_BYTES: u64 = 64 << 20;
 
-/// What a keeper is to do.
+/// The whole order of a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
@@ -58,7 +58,7 @@ pub struct RunOrder {
     pub limits: Limits,
 }
 
-/// What an agent allows its tasks, and gives them.
+/// The rights and means that an agent gives its tasks.
 #[derive(Debug)]
 pub struct Terms {
     pub allow: Allow,

@@ -1,6 +1,6 @@
 //! Brings the stages and logs of the attempts on this node to the task service.
 //!
-//! What is on disk is told, in the order in which it was written, and again until it is taken: the service knows by the
+//! Everything on disk is told, in the order in which it was written, and again until it is taken: the service knows by the
 //! numbers of attempts and lines what it has already. An end is told with the last of its log or after it.
 
 use std::collections::HashMap;

@@ -45,7 +45,7 @@ impl Outputs {
         }
     }
 
-    /// What can be read now, a part of each, as lines.
+    /// The output that can be read now, a part of each stream, as lines.
     pub fn read(&mut self) -> Vec<TaskLogLine> {
         let (at, mut lines) = (now_micros(), Vec::new());
         for output in &mut self.both {
@@ -61,7 +61,7 @@ impl Outputs {
         lines
     }
 
-    /// What is left after the end. The pipes themselves are asked: the runtime may not know yet that there is something.
+    /// The output that is left after the end. The pipes themselves are asked: the runtime may not know yet that there is something.
     pub fn rest(mut self) -> Vec<TaskLogLine> {
         let (at, mut lines) = (now_micros(), Vec::new());
         for output in &mut self.both {

@@ -1,4 +1,4 @@
-//! What is written is read, in order and from where it was left, with each gap told.
+//! Lines that are written are read, in order and from where it was left, with each gap told.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

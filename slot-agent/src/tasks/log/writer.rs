@@ -109,7 +109,7 @@ impl LogWriter {
         if self.size() + more as u64 <= self.most {
             return true;
         }
-        // What was delivered is gone.
+        // Delivered lines are gone.
         self.full.retain(|(path, _)| path.exists());
         let has_room = self.size() + more as u64 <= self.most;
         if !has_room {
@@ -143,7 +143,7 @@ impl LogWriter {
                 Ok(())
             }
             Err(error) => {
-                // What was written of it would be half a line.
+                // The part of it that was written would be half a line.
                 file.set_len(*size)?;
                 Err(error)
             }

@@ -308,7 +308,8 @@ mod tests {
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
-    /// A program puts links and pipes in the place of its own folder, again and again, while that is measured and emptied.
+    /// A program puts links and pipes in the place of its own folder, again and again, while that is measured and
+    /// emptied.
     #[test]
     fn what_is_put_in_place_of_a_folder_leads_nowhere() {
         let place = tempfile::tempdir().unwrap();

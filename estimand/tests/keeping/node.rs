@@ -10,7 +10,7 @@ use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::stand_in::{Heard, StandIn};
+use crate::stand_in::{AttemptNews, StandIn};
 
 pub struct Node {
     pub services: StandIn,
@@ -67,7 +67,12 @@ impl Node {
     }
 
     #[track_caller]
-    pub fn until(&self, attempt: &str, what: &str, mut right: impl FnMut(&Heard) -> bool) -> Heard {
+    pub fn until(
+        &self,
+        attempt: &str,
+        what: &str,
+        mut right: impl FnMut(&AttemptNews) -> bool,
+    ) -> AttemptNews {
         wait::until_ok(PATIENCE, &format!("{attempt} to {what}"), || {
             let heard = self.services.heard(attempt);
             if right(&heard) {
@@ -80,7 +85,7 @@ impl Node {
 
     /// Waits for its end, before which all of its log has come.
     #[track_caller]
-    pub fn until_ended(&self, attempt: &str, ending: impl Into<Value>) -> Heard {
+    pub fn until_ended(&self, attempt: &str, ending: impl Into<Value>) -> AttemptNews {
         let ending = ending.into();
         let is_end = |stage: &Value| stage.get("ended").is_some();
         let heard = self.until(attempt, "end", |heard| heard.stages.iter().any(is_end));
@@ -148,6 +153,6 @@ impl Drop for Node {
 }
 
 /// The lines in their order.
-pub fn texts(heard: &Heard) -> Vec<String> {
+pub fn texts(heard: &AttemptNews) -> Vec<String> {
     heard.lines.values().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
 }

@@ -20,7 +20,7 @@ pub struct StandIn {
 
 /// The news of one attempt.
 #[derive(Debug, Default, Clone)]
-pub struct Heard {
+pub struct AttemptNews {
     /// By their numbers.
     pub lines: BTreeMap<u64, Value>,
     /// The lines, as often as they came.
@@ -41,7 +41,7 @@ struct State {
     takes: bool,
     /// The agent has said that it leaves.
     left: bool,
-    heard: BTreeMap<String, Heard>,
+    heard: BTreeMap<String, AttemptNews>,
 }
 
 impl StandIn {
@@ -97,7 +97,7 @@ impl StandIn {
     }
 
     /// The news of an attempt, `ID.NUMBER`.
-    pub fn heard(&self, attempt: &str) -> Heard {
+    pub fn heard(&self, attempt: &str) -> AttemptNews {
         self.state().heard.get(attempt).cloned().unwrap_or_default()
     }
 

@@ -36,6 +36,7 @@ pub mod routes;
 mod served_part;
 pub mod server;
 pub mod site;
+mod submit_problem;
 
 pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
@@ -50,3 +51,4 @@ pub use routes::Routes;
 pub use served_part::{ServedPart, serve_parts};
 pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
 pub use site::Site;
+pub use submit_problem::submit_problem;

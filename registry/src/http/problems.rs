@@ -2,6 +2,7 @@
 
 use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_runtime::single_writer::SubmitError;
+use estimand_web::submit_problem;
 
 use crate::core::Rejection;
 
@@ -9,26 +10,7 @@ use crate::core::Rejection;
 pub const TAKEN_OVER: &str = "another registry has taken over this store";
 
 pub fn of_submit(error: SubmitError<Rejection>) -> Problem {
-    match error {
-        SubmitError::Rejected(rejection) => of_rejection(rejection),
-        SubmitError::Unreachable => Problem::unavailable("the database does not answer; nothing was done", 1),
-        SubmitError::NotStored => {
-            Problem::unavailable("the database did not take this; nothing of it was done", 1)
-        }
-        SubmitError::Broken => {
-            Problem::unavailable("the connection to the database broke; nothing was done, send it again", 1)
-        }
-        SubmitError::OutcomeUnknown => Problem::outcome_unknown(
-            "the database does not answer, and whether this took effect is unknown: look, and send it again if not",
-            1,
-        ),
-        SubmitError::TakenOver => Problem::unavailable(
-            format!("{TAKEN_OVER}; nothing was done, and nothing can be changed here any more"),
-            1,
-        ),
-        SubmitError::Overloaded => Problem::unavailable("too many changes wait; nothing was done", 1),
-        SubmitError::Stopping => Problem::unavailable("the registry is stopping; nothing was done", 1),
-    }
+    submit_problem(error, "registry", TAKEN_OVER, of_rejection)
 }
 
 fn of_rejection(rejection: Rejection) -> Problem {

@@ -69,12 +69,12 @@ struct Tellers {
 struct Teller {
     attempt: Arc<Attempt>,
     reader: LogReader,
-    told: Told,
+    told: ToldStage,
 }
 
 /// The last stage that was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
+enum ToldStage {
     Nothing,
     Accepted,
     Running,
@@ -86,7 +86,7 @@ enum Told {
 struct Batch {
     news: TaskNews,
     bytes: usize,
-    parts: Vec<(String, Position, Told)>,
+    parts: Vec<(String, Position, ToldStage)>,
     is_all: bool,
 }
 
@@ -109,7 +109,7 @@ impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
             client.report_tasks(&batch.news).await?;
             tellers.taken(&batch.parts)?;
         }
-        Ok(match (batch.is_all, tellers.by_name.values().all(|teller| teller.told == Told::Ended)) {
+        Ok(match (batch.is_all, tellers.by_name.values().all(|teller| teller.told == ToldStage::Ended)) {
             (false, _) => Next::At(Instant::now()),
             // Nothing of them changes any more.
             (true, true) => Next::Period,
@@ -143,7 +143,7 @@ impl Tellers {
     }
 
     /// The service has stored them. Blocking, though not for long.
-    fn taken(&mut self, parts: &[(String, Position, Told)]) -> io::Result<()> {
+    fn taken(&mut self, parts: &[(String, Position, ToldStage)]) -> io::Result<()> {
         for (name, end, told) in parts {
             let Some(teller) = self.by_name.get_mut(name) else { continue };
             let folder = &teller.attempt.folder;
@@ -167,13 +167,13 @@ impl Teller {
             assignment.attempt,
             folder.delivered(),
         );
-        Teller { attempt, reader, told: Told::Nothing }
+        Teller { attempt, reader, told: ToldStage::Nothing }
     }
 
     fn add_to(&self, batch: &mut Batch) -> io::Result<()> {
         let folder = &self.attempt.folder;
         // The service wants no more of what is gone.
-        if self.told == Told::Ended || folder.has("gone") {
+        if self.told == ToldStage::Ended || folder.has("gone") {
             return Ok(());
         }
         // Before the log: it is whole once there is an end.
@@ -203,10 +203,10 @@ impl Teller {
     }
 
     /// The stages that are reached and not told yet, in order.
-    fn stages(&self, end: Option<End>, running: Option<i64>) -> Vec<(Told, i64, TaskStage)> {
-        let accepted = Some((Told::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
-        let running = running.map(|at| (Told::Running, at, TaskStage::Running));
-        let ended = end.map(|End { at, ending }| (Told::Ended, at, TaskStage::Ended { ending }));
+    fn stages(&self, end: Option<End>, running: Option<i64>) -> Vec<(ToldStage, i64, TaskStage)> {
+        let accepted = Some((ToldStage::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
+        let running = running.map(|at| (ToldStage::Running, at, TaskStage::Running));
+        let ended = end.map(|End { at, ending }| (ToldStage::Ended, at, TaskStage::Ended { ending }));
         [accepted, running, ended].into_iter().flatten().filter(|(stage, _, _)| *stage > self.told).collect()
     }
 }

@@ -39,7 +39,7 @@ impl PressureReader {
         loop {
             let names = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
             let mut watch = peers.data_service.watch(names);
-            let mut known = Known::default();
+            let mut known = FactsByName::default();
             loop {
                 match watch.next().await {
                     Ok(event) => {
@@ -62,13 +62,13 @@ impl PressureReader {
 
 /// The facts of each name, by node.
 #[derive(Default)]
-struct Known([BTreeMap<String, Pressure>; NAMES.len()]);
+struct FactsByName([BTreeMap<String, Pressure>; NAMES.len()]);
 
-impl Known {
+impl FactsByName {
     fn take(&mut self, event: Event) {
         match event {
             Event::Snapshot { values, .. } => {
-                *self = Known::default();
+                *self = FactsByName::default();
                 values.iter().for_each(|value| self.put(value));
             }
             Event::Change(value) => self.put(&value),

@@ -61,7 +61,8 @@ impl Outputs {
         lines
     }
 
-    /// The output that is left after the end. The pipes themselves are asked: the runtime may not know yet that there is something.
+    /// The output that is left after the end. The pipes themselves are asked: the runtime may not know yet that there
+    /// is something.
     pub fn rest(mut self) -> Vec<TaskLogLine> {
         let (at, mut lines) = (now_micros(), Vec::new());
         for output in &mut self.both {

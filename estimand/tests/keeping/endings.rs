@@ -106,8 +106,9 @@ fn a_task_that_heeds_sigterm_ends_in_its_own_way_and_is_cancelled() {
     node.until_said("s.1", "there");
     node.services.assign(json!([{"id": "s", "attempt": 1, "stop": true, "work": work}]));
     let heard = node.until_ended("s.1", json!("cancelled"));
-    // The shell may add that what it waited for was ended, too.
-    assert_eq!(texts(&heard)[..2], ["there", "goodbye"]);
+    // The shell may say as well, before or after, that what it waited for was ended.
+    let texts = texts(&heard);
+    assert!(texts[0] == "there" && texts.contains(&"goodbye".to_owned()), "{texts:?}");
     node.end();
 }
 

@@ -8,6 +8,7 @@
 mod access;
 mod listener;
 mod manager;
+mod options;
 mod registry;
 mod several;
 mod tasks;
@@ -16,7 +17,6 @@ mod uploads;
 mod values;
 mod watch;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,7 @@ use tls::Http;
 pub use estimand_runtime::pem::FileError;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
+pub use options::{Credentials, Options};
 pub use registry::{ChangedRegistry, RegistryChange};
 pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
@@ -43,61 +44,6 @@ pub use watch::{Event, Watch};
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(75);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-
-/// Deadlines and attempts.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// For making the connection.
-    pub connect_timeout: Duration,
-    /// For the next byte of an answer; a watch has its own, longer than the service's keep-alive.
-    pub read_timeout: Duration,
-    /// For a whole request, retries aside.
-    pub total_timeout: Duration,
-    /// How often a request is sent at most.
-    pub attempts: u32,
-    /// No further attempt begins after this long: a service that takes its time to say no would be waited for each time.
-    pub retry_within: Duration,
-    pub credentials: Credentials,
-}
-
-/// Credentials of a client, and its trust in services.
-#[derive(Debug, Clone, Default)]
-pub struct Credentials {
-    /// Shown with each request; not over plain HTTP to another machine, where others could read it on the way.
-    pub token: Option<Token>,
-    /// The services that it trusts, over TLS; none: those that the system trusts.
-    pub trust: Option<Trust>,
-    /// Its own certificate, over TLS.
-    pub identity: Option<CertificateFiles>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            connect_timeout: Duration::from_secs(3),
-            read_timeout: Duration::from_secs(15),
-            total_timeout: Duration::from_secs(30),
-            attempts: 4,
-            retry_within: Duration::from_secs(5),
-            credentials: Credentials::default(),
-        }
-    }
-}
-
-impl Credentials {
-    /// The token in ESTIMAND_TOKEN, the authorities in the file ESTIMAND_AUTHORITY and the certificate in the file
-    /// ESTIMAND_CERTIFICATE, as far as they are given.
-    pub fn of_environment() -> Result<Self, Error> {
-        let text = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-        let token = Some(text).filter(|text| !text.is_empty()).map(|text| Token::parse(&text));
-        let file = |variable| std::env::var_os(variable).filter(|file| !file.is_empty()).map(PathBuf::from);
-        Ok(Credentials {
-            token: token.transpose().map_err(Error::Token)?,
-            trust: file(tls::AUTHORITY_VARIABLE).map(Trust::Authority),
-            identity: file(tls::CERTIFICATE_VARIABLE).map(CertificateFiles::beside),
-        })
-    }
-}
 
 /// Why a request brought no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,77 @@
+//! Tasks with their events and logs on SQLite, PostgreSQL and MariaDB alike.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::Place;
+use estimand_store::{Error, GoneTaskRow, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
+
+on_every_store!(tasks_are_kept_with_their_events_and_logs);
+
+fn task(number: i64, key: Option<&str>) -> TaskRow {
+    TaskRow {
+        number,
+        id: format!("t{number}"),
+        idempotency_key: key.map(str::to_owned),
+        document: "{\"command\":\"grüße \u{1F980}\"}".to_owned(),
+        progress: "{}".to_owned(),
+        why: None,
+        log: "{}".to_owned(),
+        submitted_at: number * 10,
+        submitted_by: "somebody".to_owned(),
+        ended_at: None,
+    }
+}
+
+fn line(task: i64, line_number: i64, stream: &str) -> TaskLogRow {
+    let content = format!("line {line_number}");
+    let stream = stream.to_owned();
+    TaskLogRow { task, line_number, attempt: 1, at: 5, stream, content, continues: false, dropped: 0 }
+}
+
+fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let event = |task, place| TaskEventRow { task, place, at: 7, transition: "{}".to_owned() };
+    let lines: Vec<TaskLogRow> =
+        (0..300).map(|at| line(1, at, if at % 3 == 0 { "STDERR" } else { "STDOUT" })).collect();
+    let group = TaskGroup {
+        tasks: vec![task(1, Some("a")), task(2, None), task(3, None)],
+        events: vec![event(1, 0), event(1, 1), event(2, 0)],
+        lines: [lines.clone(), vec![line(2, 0, "STDOUT")]].concat(),
+        highest: 3,
+        ..TaskGroup::default()
+    };
+    connection.commit_tasks(&claim, &group).unwrap();
+    let stored = connection.load_tasks().unwrap();
+    assert_eq!((stored.tasks, stored.events), (group.tasks, vec![(1, 2), (2, 1)]));
+    assert_eq!(connection.task_events(1).unwrap(), [event(1, 0), event(1, 1)]);
+    assert_eq!(connection.task_log(1, 298, None, 100).unwrap(), lines[298..]);
+    let errors = connection.task_log(1, 1, Some("STDERR"), 2).unwrap();
+    assert_eq!(errors, [lines[3].clone(), lines[6].clone()]);
+
+    let changed = TaskRow { ended_at: Some(9), why: Some("{}".to_owned()), ..task(1, Some("a")) };
+    let gone = GoneTaskRow { id: "t2".to_owned(), attempt: 4, at: 11 };
+    let group = TaskGroup {
+        tasks: vec![changed.clone()],
+        deleted: vec![2],
+        gone: vec![gone.clone()],
+        lines: vec![TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") }],
+        highest: 3,
+        ..TaskGroup::default()
+    };
+    connection.commit_tasks(&claim, &group).unwrap();
+    let stored = connection.load_tasks().unwrap();
+    assert_eq!(
+        (stored.tasks, stored.gone, stored.events),
+        (vec![changed, task(3, None)], vec![gone], vec![(1, 2)])
+    );
+    assert_eq!(connection.task_log(2, 0, None, 10).unwrap(), []);
+    assert_eq!(connection.task_log(1, 299, None, 10).unwrap()[0].dropped, 3);
+
+    // Another claim knows how far numbers were given, and ends this one.
+    let next = connection.claim("tasks", 0).unwrap();
+    assert_eq!(next.revision, 3);
+    let refused = connection.commit_tasks(&claim, &group).unwrap_err();
+    assert!(matches!(refused, Error::Fenced { .. }), "{refused}");
+}

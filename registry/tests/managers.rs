@@ -116,7 +116,7 @@ fn a_deletion_says_when_no_manager_leads() {
     let (_folder, store) = sqlite();
     let service = Running::start(&store);
     let standby = Manager::start(Conduct::StandsBy);
-    let nobody = client(&format!("http://127.0.0.1:{}", estimand_testkit::process::free_port()));
+    let nobody = client(([127, 0, 0, 1], estimand_testkit::process::free_port()).into());
     service.registry.set_managers(vec![standby.client(), nobody]);
     service.post(&simple("a")).expect_status(201);
     let answer = service.delete("a").expect_status(204);

@@ -7,72 +7,21 @@ pub mod agent;
 mod pipe;
 mod world;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_client::{Client, Options};
 use estimand_manager::{LeadershipTimes, Manager, ManagerOptions, Peers, Settings};
-use estimand_runtime::Metrics;
-use estimand_runtime::stop::{self, StopTrigger};
-use estimand_runtime::{Readiness, Stop, SystemClock, Tasks};
-use estimand_testkit::http::{Http, Response};
+use estimand_runtime::SystemClock;
+use estimand_testkit::http::Response;
 use estimand_testkit::wait;
-use estimand_web::server::ServerError;
-use estimand_web::{OpenAdmission, Routes, ServedPart, Server, ServerOptions, Site};
+use estimand_web::ServedPart;
 use serde_json::Value;
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 
 pub use agent::Agent;
+pub use estimand_serving::{ANY_PORT, PATIENCE, Serving, client};
+pub use estimand_testkit::databases::sqlite;
 pub use pipe::Pipe;
 pub use world::{World, registration};
-
-/// No test waits longer than this for anything.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-
-/// Something that serves.
-pub struct Serving {
-    pub address: SocketAddr,
-    pub http: Http,
-    trigger: StopTrigger,
-    ended: Option<JoinHandle<Result<(), ServerError>>>,
-    runtime: Option<Runtime>,
-}
-
-impl Serving {
-    pub fn start(listen: SocketAddr, make: impl FnOnce(&Tasks, &Readiness, Stop) -> Routes) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let entered = runtime.enter();
-        let (trigger, stop) = stop::pair();
-        let (tasks, readiness) = (Tasks::new(), Readiness::new());
-        let routes = make(&tasks, &readiness, stop.clone());
-        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
-        let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
-        let server = Server::bind(&options, site).unwrap();
-        let address = server.address();
-        let ended = Some(tokio::spawn(async move { server.run_until(stop, &tasks).await }));
-        drop(entered);
-        let http = Http::new(&format!("http://{address}"));
-        Serving { address, http, trigger, ended, runtime: Some(runtime) }
-    }
-
-    pub fn stop(&mut self) {
-        let (Some(ended), Some(runtime)) = (self.ended.take(), &self.runtime) else { return };
-        self.trigger.request();
-        runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await }).unwrap().unwrap().unwrap();
-    }
-
-    /// Everything ends where it is, without a word to anybody.
-    pub fn crash(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
 
 /// A manager that runs.
 pub struct Running {
@@ -92,14 +41,6 @@ pub fn settings() -> Settings {
         },
         ..Settings::default()
     }
-}
-
-/// A client that asks once and is told soon.
-pub fn client(address: SocketAddr) -> Client {
-    // The second test of a process finds the provider there already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let options = Options { attempts: 1, ..Options::default() };
-    Client::with_options(&format!("http://{address}"), options).unwrap()
 }
 
 impl Running {
@@ -169,14 +110,5 @@ impl Running {
 /// The kind of a problem of this status.
 #[track_caller]
 pub fn refused(response: Response, status: u16) -> String {
-    let response = response.expect_status(status);
-    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{response}");
-    response.json()["type"].as_str().unwrap().to_owned()
-}
-
-/// A store in a folder of its own.
-pub fn sqlite() -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}", folder.path().join("store.db").display());
-    (folder, url)
+    response.expect_problem(status)["type"].as_str().unwrap().to_owned()
 }

@@ -237,6 +237,9 @@ fn registered_anew(name: &DataName) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use estimand_serving::client_with;
     use tokio::net::TcpListener;
     use tokio::time::Instant;
 
@@ -246,12 +249,9 @@ mod tests {
         DataName::parse(text).unwrap()
     }
 
-    fn managers(addresses: &[String]) -> Managers {
-        // The second test of a process finds the provider there already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    fn managers(addresses: &[SocketAddr]) -> Managers {
         let managers = Managers::new();
-        let client = |address: &String| Client::with_options(address, manager_options()).unwrap();
-        managers.set(addresses.iter().map(client).collect());
+        managers.set(addresses.iter().map(|address| client_with(*address, manager_options())).collect());
         managers
     }
 
@@ -259,7 +259,7 @@ mod tests {
     async fn a_deletion_does_not_wait_for_ever() {
         // It takes connections, and never says anything.
         let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let managers = managers(&[format!("http://{}", deaf.local_addr().unwrap())]);
+        let managers = managers(&[deaf.local_addr().unwrap()]);
         let start = Instant::now();
         let hint = managers.gone(&name("a")).await.unwrap();
         assert!(start.elapsed() <= GONE_WITHIN + Duration::from_millis(10), "{:?}", start.elapsed());
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_kept_once_and_bounded() {
-        let managers = managers(&["http://127.0.0.1:1".to_owned()]);
+        let managers = managers(&["127.0.0.1:1".parse().unwrap()]);
         for _ in 0..2 {
             (0..2 * MAX_WAITING).for_each(|place| managers.poke(&name(&format!("n{place}"))));
         }

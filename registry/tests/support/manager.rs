@@ -1,5 +1,6 @@
 //! A manager that records the messages it gets, and answers as it was made to.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{Problem, kind};
 use estimand_client::Client;
 use estimand_registry::manager_options;
-use estimand_runtime::Readiness;
+use estimand_serving::client_with;
 use estimand_web::{Body, Failure, Role, Routes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -76,7 +77,7 @@ impl Manager {
     pub fn start(conduct: Conduct) -> Self {
         let shared = Shared { conduct, told: Arc::default(), let_go: Arc::new(watch::Sender::new(false)) };
         let given = shared.clone();
-        let serving = Serving::start(ANY_PORT, Readiness::new(), |_, _| {
+        let serving = Serving::start(ANY_PORT, |_, _, _| {
             Routes::new("manager")
                 .add(Role::Operate, changed, __path_changed)
                 .add(Role::Operate, gone, __path_gone)
@@ -86,7 +87,7 @@ impl Manager {
     }
 
     pub fn client(&self) -> Client {
-        client(&format!("http://{}", self.serving.address))
+        client(self.serving.address)
     }
 
     pub fn told(&self) -> Vec<Value> {
@@ -112,10 +113,8 @@ impl Manager {
     }
 }
 
-pub fn client(address: &str) -> Client {
-    // The second test of a process finds the provider there already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::with_options(address, manager_options()).unwrap()
+pub fn client(address: SocketAddr) -> Client {
+    client_with(address, manager_options())
 }
 
 impl Running {

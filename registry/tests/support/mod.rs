@@ -6,68 +6,20 @@ pub mod manager;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::web::ThinData;
-use estimand_client::Client;
+use estimand_client::Options;
 use estimand_registry::{Registry, RegistryOptions};
-use estimand_runtime::Metrics;
-use estimand_runtime::stop::{self, StopTrigger};
-use estimand_runtime::{Readiness, SystemClock, Tasks};
-use estimand_testkit::http::{Http, Response};
+use estimand_runtime::SystemClock;
+use estimand_serving::client_with;
+use estimand_testkit::http::Response;
 use estimand_testkit::wait;
-use estimand_web::server::ServerError;
-use estimand_web::{Body, OpenAdmission, Role, Routes, ServedPart, Server, ServerOptions, Site};
+use estimand_web::{Body, Role, Routes, ServedPart};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 
-/// No test waits longer than this for anything.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-
-/// Something that serves.
-pub struct Serving {
-    pub address: SocketAddr,
-    pub http: Http,
-    trigger: StopTrigger,
-    ended: Option<JoinHandle<Result<(), ServerError>>>,
-    runtime: Runtime,
-}
-
-impl Serving {
-    fn start(
-        listen: SocketAddr,
-        readiness: Readiness,
-        make: impl FnOnce(&Tasks, &Readiness) -> Routes,
-    ) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let entered = runtime.enter();
-        let (trigger, stop) = stop::pair();
-        let tasks = Tasks::new();
-        let routes = make(&tasks, &readiness);
-        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
-        let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
-        let server = Server::bind(&options, site).unwrap();
-        let address = server.address();
-        let ended = Some(tokio::spawn(async move { server.run_until(stop, &tasks).await }));
-        drop(entered);
-        Serving { address, http: Http::new(&format!("http://{address}")), trigger, ended, runtime }
-    }
-
-    fn stop(&mut self) {
-        let Some(ended) = self.ended.take() else { return };
-        self.trigger.request();
-        self.runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, ended).await })
-            .unwrap()
-            .unwrap()
-            .unwrap();
-    }
-}
+pub use estimand_serving::{ANY_PORT, PATIENCE, Serving};
+pub use estimand_testkit::databases::sqlite;
 
 /// A registry that runs.
 pub struct Running {
@@ -82,7 +34,7 @@ impl Running {
     pub fn launch(store: &str) -> Self {
         let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
         let said = Arc::clone(&fatal);
-        let serving = Serving::start(ANY_PORT, Readiness::new(), |tasks, readiness| {
+        let serving = Serving::start(ANY_PORT, |tasks, readiness, _| {
             let options = RegistryOptions {
                 store: store.parse().unwrap(),
                 clock: Arc::new(SystemClock),
@@ -103,10 +55,7 @@ impl Running {
     }
 
     pub fn wait_ready(&self) {
-        wait::until_ok(PATIENCE, "the registry to be ready", || {
-            let ready = self.get("/readyz");
-            if ready.status == 200 { Ok(()) } else { Err(ready) }
-        });
+        self.serving.wait_ready();
     }
 
     pub fn stop(mut self) {
@@ -140,9 +89,7 @@ impl Running {
 
     /// Makes it tell a data service.
     pub fn tells(&self, address: SocketAddr) {
-        // The second test of a process finds the provider there already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        self.registry.set_data_service(Client::new(&format!("http://{address}")).unwrap());
+        self.registry.set_data_service(client_with(address, Options::default()));
     }
 }
 
@@ -161,16 +108,7 @@ pub fn with(name: &str, more: &Value) -> Value {
 /// The detail of a problem of this status.
 #[track_caller]
 pub fn refused(response: Response, status: u16) -> String {
-    let response = response.expect_status(status);
-    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{response}");
-    response.json()["detail"].as_str().unwrap().to_owned()
-}
-
-/// A store in a folder of its own.
-pub fn sqlite() -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}", folder.path().join("store.db").display());
-    (folder, url)
+    response.expect_problem(status)["detail"].as_str().unwrap().to_owned()
 }
 
 /// A data service that records the histories it is told to keep.
@@ -200,7 +138,7 @@ impl Recording {
     pub fn start(listen: SocketAddr, bindings: Vec<Value>) -> Self {
         let told = Told { bindings: Arc::new(bindings), ..Told::default() };
         let shared = told.clone();
-        let serving = Serving::start(listen, Readiness::new(), |_, _| {
+        let serving = Serving::start(listen, |_, _, _| {
             Routes::new("recording")
                 .add(Role::Write, record, __path_record)
                 .add(Role::Read, self::bindings, __path_bindings)

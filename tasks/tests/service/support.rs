@@ -1,72 +1,21 @@
 //! A task service that serves on a port of its own, and a manager that says and takes what a test tells it to.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::Problem;
-use estimand_client::{Client, Options};
-use estimand_runtime::stop::{self, StopTrigger};
-use estimand_runtime::{Metrics, Readiness, Stop, SystemClock, Tasks};
+use estimand_runtime::SystemClock;
+use estimand_serving::{ANY_PORT, Serving, client};
 use estimand_tasks::{Peers, TaskService, TaskServiceOptions};
-use estimand_testkit::http::{Http, Response};
+use estimand_testkit::http::Response;
 use estimand_testkit::wait;
-use estimand_web::server::ServerError;
-use estimand_web::{
-    Body, Failure, OpenAdmission, Role, Routes, ServedPart, Server, ServerOptions, Site, segment,
-};
+use estimand_web::{Body, Failure, Role, Routes, ServedPart, segment};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 
-/// No test waits longer than this for anything.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-
-/// Something that serves.
-pub struct Serving {
-    pub address: SocketAddr,
-    pub http: Http,
-    trigger: StopTrigger,
-    ended: Option<JoinHandle<Result<(), ServerError>>>,
-    runtime: Option<Runtime>,
-}
-
-impl Serving {
-    fn start(make: impl FnOnce(&Tasks, &Readiness, Stop) -> Routes) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let entered = runtime.enter();
-        let (trigger, stop) = stop::pair();
-        let (tasks, readiness) = (Tasks::new(), Readiness::new());
-        let routes = make(&tasks, &readiness, stop.clone());
-        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
-        let options = ServerOptions { workers: Some(2), ..ServerOptions::new(ANY_PORT) };
-        let server = Server::bind(&options, site).unwrap();
-        let address = server.address();
-        let ended = Some(tokio::spawn(async move { server.run_until(stop, &tasks).await }));
-        drop(entered);
-        let http = Http::new(&format!("http://{address}"));
-        Serving { address, http, trigger, ended, runtime: Some(runtime) }
-    }
-
-    fn stop(&mut self) {
-        let (Some(ended), Some(runtime)) = (self.ended.take(), &self.runtime) else { return };
-        self.trigger.request();
-        runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await }).unwrap().unwrap().unwrap();
-    }
-}
-
-fn client(address: SocketAddr) -> Client {
-    // The second test of a process finds the provider there already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let options = Options { attempts: 1, ..Options::default() };
-    Client::with_options(&format!("http://{address}"), options).unwrap()
-}
+pub use estimand_serving::PATIENCE;
+pub use estimand_testkit::databases::sqlite;
 
 /// A task service that runs.
 pub struct Running {
@@ -81,7 +30,7 @@ impl Running {
     pub fn start(store: &str, world: &World) -> Self {
         let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
         let said = Arc::clone(&fatal);
-        let serving = Serving::start(|tasks, readiness, stop| {
+        let serving = Serving::start(ANY_PORT, |tasks, readiness, stop| {
             let options = TaskServiceOptions {
                 store: store.parse().unwrap(),
                 clock: Arc::new(SystemClock),
@@ -94,10 +43,7 @@ impl Running {
         let peer = client(world.serving.address);
         service.set_peers(Peers { manager: peer.clone(), data_service: peer });
         let running = Running { serving, service, fatal };
-        wait::until_ok(PATIENCE, "the task service to be ready", || {
-            let ready = running.get("/readyz");
-            if ready.status == 200 { Ok(()) } else { Err(ready) }
-        });
+        running.serving.wait_ready();
         running
     }
 
@@ -107,9 +53,7 @@ impl Running {
 
     /// Everything ends where it is, without a word to anybody.
     pub fn crash(mut self) {
-        if let Some(runtime) = self.serving.runtime.take() {
-            runtime.shutdown_background();
-        }
+        self.serving.crash();
     }
 
     pub fn get(&self, path: &str) -> Response {
@@ -202,16 +146,7 @@ pub fn with(more: &Value) -> Value {
 /// The detail of a problem of this status.
 #[track_caller]
 pub fn refused(response: Response, status: u16) -> String {
-    let response = response.expect_status(status);
-    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{response}");
-    response.json()["detail"].as_str().unwrap().to_owned()
-}
-
-/// A store in a folder of its own.
-pub fn sqlite() -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}", folder.path().join("store.db").display());
-    (folder, url)
+    response.expect_problem(status)["detail"].as_str().unwrap().to_owned()
 }
 
 /// A node with its processors and labels.
@@ -247,7 +182,7 @@ impl World {
         let state: Shared =
             Arc::new(Mutex::new(State { nodes: nodes.to_vec(), epoch: 1, ..State::default() }));
         let shared = Arc::clone(&state);
-        let serving = Serving::start(|_, _, _| {
+        let serving = Serving::start(ANY_PORT, |_, _, _| {
             Routes::new("world")
                 .add(Role::Read, self::nodes, __path_nodes)
                 .add(Role::Service, told, __path_told)

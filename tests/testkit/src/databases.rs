@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
+use tempfile::TempDir;
 
 use engine::Engine;
 pub use engine::Kind;
@@ -40,6 +41,13 @@ pub fn postgres() -> &'static Server {
 pub fn mariadb() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(|| Server::start_own(Kind::Mariadb))
+}
+
+/// An SQLite database in a folder of its own, by its URL.
+pub fn sqlite() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let url = format!("sqlite://{}", folder.path().join("store.db").display());
+    (folder, url)
 }
 
 pub struct Server {

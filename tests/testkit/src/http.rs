@@ -207,6 +207,14 @@ impl Response {
         assert_eq!(self.status, status, "{self}");
         self
     }
+
+    /// The problem document of a response with this status.
+    #[track_caller]
+    pub fn expect_problem(self, status: u16) -> serde_json::Value {
+        let response = self.expect_status(status);
+        assert_eq!(response.header("content-type"), Some("application/problem+json"), "{response}");
+        response.json()
+    }
 }
 
 impl std::fmt::Display for Response {

@@ -2,7 +2,7 @@
 //!
 //! This crate is the only one that knows SQL and diesel; the meaning of the rows is unknown to it. All calls are
 //! synchronous and wait for the database, so they belong on plain threads. A thread whose work is writing owns a
-//! [`Connection`]; all other code asks a [`Worker`], which is such a thread.
+//! [`Connection`]; all other code asks a [`Worker`], which is such a thread, or an [`OwnedWorker`], which also has a claim.
 //!
 //! Guarantees: a call that returns `Ok` is durable; a call is one transaction; after any error but
 //! [`Error::Connection`] nothing of it took effect; and once an owner is claimed anew or another process
@@ -22,6 +22,7 @@ mod holder;
 mod leader;
 mod migrate;
 mod node;
+mod owned_worker;
 mod owner;
 mod placement;
 mod preparation;
@@ -47,6 +48,7 @@ pub use history::{
 };
 pub use leader::{Lead, LeadRow};
 pub use node::{ClusterGroup, NodeRow, NodeRowRef};
+pub use owned_worker::OwnedWorker;
 pub use owner::Claim;
 pub use placement::{PlacementRef, PlacementRow};
 pub use preparation::Preparation;

@@ -35,6 +35,12 @@ impl Connection {
             Ok(Claim { owner: owner.to_owned(), epoch, revision })
         })
     }
+
+    /// Waits until every commit under the claim has taken effect or failed for good, and fails if the claim is over. One
+    /// whose answer was lost may still be under way: a plain read would not see it, but it holds the owner's row.
+    pub fn settle(&mut self, claim: &Claim) -> Result<(), Error> {
+        self.write_on_full_disk("waiting for the last commit", |backend| fence(backend, claim))
+    }
 }
 
 /// Two processes may meet here on a new database; the second waits for the first, or finds its row.

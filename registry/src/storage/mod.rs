@@ -1,12 +1,9 @@
 //! The registry's calls on the store, each one transaction or a load.
-//!
-//! The registry claims its owner once, when it first reaches the store. If it loses that claim, another
-//! registry has taken over: it never claims again.
 
 use std::collections::HashMap;
 
 use estimand_runtime::single_writer::StorageError;
-use estimand_store::{Claim, Error, Group, RegistrationChange, RegistrationRow, StoreUrl, Worker};
+use estimand_store::{Claim, Connection, Error, OwnedWorker, RegistrationChange, RegistrationRow, StoreUrl};
 
 use crate::core::Edit;
 use rows::known;
@@ -15,10 +12,7 @@ pub mod rows;
 
 const OWNER: &str = "registry";
 
-pub struct Storage {
-    worker: Worker,
-    claim: Option<Claim>,
-}
+pub struct Storage(OwnedWorker);
 
 /// Everything that is stored.
 pub struct Contents {
@@ -31,34 +25,16 @@ pub struct Contents {
 
 impl Storage {
     pub fn new(url: StoreUrl) -> Self {
-        Storage { worker: Worker::start(url, "registry"), claim: None }
+        Storage(OwnedWorker::start(url, OWNER))
     }
 
-    /// Reads everything, after all that was stored under this claim has taken effect or failed for good.
+    /// Reads everything, after all that was stored has taken effect or failed for good.
     pub async fn load(&mut self) -> Result<Contents, Error> {
-        let claim = self.claim.clone();
-        let (claim, rows, versions, bindings) = self
-            .worker
-            .run(move |connection| {
-                let claim = match claim {
-                    Some(claim) => {
-                        // A commit whose answer was lost may still be under way, and a plain read would not see
-                        // it. An empty write waits for the lock that such a commit holds, and fails if
-                        // the claim is over.
-                        let nothing = Group { revision: claim.revision, ..Group::default() };
-                        connection.commit(&claim, &nothing)?;
-                        claim
-                    }
-                    None => {
-                        connection.migrate()?;
-                        connection.claim(OWNER, 0)?
-                    }
-                };
-                let registrations = connection.load_registrations()?;
-                Ok((claim, registrations, connection.last_versions()?, connection.load_bindings()?))
-            })
-            .await?;
-        self.claim = Some(claim);
+        let read = |connection: &mut Connection| {
+            let registrations = connection.load_registrations()?;
+            Ok((registrations, connection.last_versions()?, connection.load_bindings()?))
+        };
+        let ((rows, versions, bindings), _) = self.0.load(read).await?;
         let versions = versions.into_iter().map(|(name, version)| (name, known(version))).collect();
         let bound = bindings.into_iter().map(|row| row.data_name).collect();
         Ok(Contents { rows, versions, bound })
@@ -66,12 +42,11 @@ impl Storage {
 
     /// Stores changes together with their entries in the audit trail, in one transaction.
     pub async fn store(&self, edits: &[Edit]) -> Result<(), Error> {
-        let Some(claim) = self.claim.clone() else {
-            let cause = "nothing was loaded yet".to_owned();
-            return Err(Error::Busy { doing: "storing registrations", cause });
-        };
         let changes: Vec<RegistrationChange> = edits.iter().map(rows::change_of).collect();
-        self.worker.run(move |connection| connection.change_registrations(&claim, &changes)).await
+        let write = move |connection: &mut Connection, claim: &Claim| {
+            connection.change_registrations(claim, &changes)
+        };
+        self.0.write("storing registrations", write).await
     }
 }
 

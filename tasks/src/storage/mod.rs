@@ -1,12 +1,9 @@
 //! The task service's calls on the store, each one transaction or a load.
-//!
-//! The service claims its owner once, when it first reaches the store. If it loses that claim, another task service
-//! has taken over: it never claims again.
 
 use std::collections::HashMap;
 
 use estimand_runtime::single_writer::StorageError;
-use estimand_store::{Claim, Error, StoreUrl, TaskGroup, Worker};
+use estimand_store::{Claim, Connection, Error, OwnedWorker, StoreUrl, TaskGroup};
 
 use crate::task::Task;
 
@@ -14,10 +11,7 @@ pub mod rows;
 
 const OWNER: &str = "tasks";
 
-pub struct Storage {
-    worker: Worker,
-    claim: Option<Claim>,
-}
+pub struct Storage(OwnedWorker);
 
 /// Everything that is kept in memory.
 pub struct Contents {
@@ -28,32 +22,13 @@ pub struct Contents {
 
 impl Storage {
     pub fn new(url: StoreUrl) -> Self {
-        Storage { worker: Worker::start(url, "tasks"), claim: None }
+        Storage(OwnedWorker::start(url, OWNER))
     }
 
-    /// Reads everything, after all that was stored under this claim has taken effect or failed for good. `highest` is the
-    /// highest number that was given under it.
+    /// Reads everything, after all that was stored has taken effect or failed for good. `highest` is the highest number
+    /// that was given since the start.
     pub async fn load(&mut self, highest: u64) -> Result<Contents, Error> {
-        let claim = self.claim.clone();
-        let (claim, stored) = self
-            .worker
-            .run(move |connection| {
-                let claim = match claim {
-                    Some(claim) => {
-                        // A commit whose answer was lost may still be under way, and a plain read would not see it. An
-                        // empty write waits for the lock that such a commit holds, and fails if the claim is over.
-                        let highest = rows::column(highest);
-                        connection.commit_tasks(&claim, &TaskGroup { highest, ..TaskGroup::default() })?;
-                        claim
-                    }
-                    None => {
-                        connection.migrate()?;
-                        connection.claim(OWNER, 0)?
-                    }
-                };
-                Ok((claim, connection.load_tasks()?))
-            })
-            .await?;
+        let (stored, before) = self.0.load(Connection::load_tasks).await?;
         let mut events: HashMap<i64, i64> = stored.events.into_iter().collect();
         let tasks: Vec<Task> = stored
             .tasks
@@ -65,18 +40,14 @@ impl Storage {
             .collect();
         let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();
         let given = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
-        let highest = highest.max(rows::known(claim.revision)).max(given);
-        self.claim = Some(claim);
+        let highest = highest.max(rows::known(before)).max(given);
         Ok(Contents { tasks, gone, highest })
     }
 
     /// Stores a change in one transaction.
     pub async fn store(&self, group: TaskGroup) -> Result<(), Error> {
-        let Some(claim) = self.claim.clone() else {
-            let cause = "nothing was loaded yet".to_owned();
-            return Err(Error::Busy { doing: "storing tasks", cause });
-        };
-        self.worker.run(move |connection| connection.commit_tasks(&claim, &group)).await
+        let write = move |connection: &mut Connection, claim: &Claim| connection.commit_tasks(claim, &group);
+        self.0.write("storing tasks", write).await
     }
 }
 

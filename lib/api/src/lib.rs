@@ -27,8 +27,14 @@ pub mod problem;
 pub mod registration;
 pub mod schema;
 pub mod selector;
+pub mod size;
 pub mod slot;
 pub mod task;
 pub mod task_record;
 pub mod value;
 pub mod write;
+
+/// True for a count that a document leaves out.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

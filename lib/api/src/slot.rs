@@ -13,6 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 pub use run_report::{MAX_REPORT_OUTPUT_BYTES, RunOutcome, RunReport, RunValue};
 
+use crate::is_zero;
 use crate::names::{DataName, NodeName};
 use crate::node_state::NodeState;
 use crate::schema::{literal, of};
@@ -167,10 +168,6 @@ impl Status {
             unenforced: Vec::new(),
         }
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The most of a sentence in a status: a reason, a note.

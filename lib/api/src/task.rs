@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::is_zero;
 use crate::names::NodeName;
 
 /// An attempt at a task that belongs on a node.
@@ -307,8 +308,4 @@ pub struct TaskNews {
     pub logs: Vec<TaskLog>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<TaskReport>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::is_zero;
 use crate::task::{TaskEnding, TaskStream};
 
 /// The longest that a request for a task or its log waits.
@@ -138,8 +139,4 @@ pub struct NodeCapacity {
     pub free: BTreeMap<String, u64>,
     /// How many tasks are placed there.
     pub tasks: u32,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }

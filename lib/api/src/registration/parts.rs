@@ -10,6 +10,7 @@ use crate::declaration::{self, Field, FieldReader};
 use crate::duration::{Span, schema_between};
 use crate::fields::{self, Fields};
 use crate::problem::FieldError;
+use crate::size;
 
 /// The most values a history may keep of each node.
 pub const MAX_HISTORY_COUNT: u64 = 1_000_000;
@@ -67,7 +68,7 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         schema: bytes_schema,
         read: |it, limits| limits.memory = it.optional(read_bytes),
         write: |limits| limits.memory.map(|bytes| json!(bytes)),
-        text: Some(|limits| bytes_text(limits.memory)),
+        text: Some(|limits| size::text(limits.memory.unwrap_or_default())),
         ..Field::PLAIN
     },
     Field {
@@ -109,7 +110,7 @@ pub const LIMIT_FIELDS: &[Field<Limits>] = &[
         schema: bytes_schema,
         read: |it, limits| limits.disk = it.optional(read_bytes),
         write: |limits| limits.disk.map(|bytes| json!(bytes)),
-        text: Some(|limits| bytes_text(limits.disk)),
+        text: Some(|limits| size::text(limits.disk.unwrap_or_default())),
         ..Field::PLAIN
     },
 ];
@@ -210,39 +211,11 @@ impl Limits {
 fn bytes_schema() -> Value {
     json!({ "oneOf": [
         { "type": "integer", "minimum": LEAST_BYTES, "maximum": MOST_BYTES },
-        { "type": "string", "pattern": "^[0-9]{1,16} ?(B|KiB|Ki|MiB|Mi|GiB|Gi|KB|MB|GB)?$" },
+        { "type": "string", "pattern": size::PATTERN },
         { "type": "null" },
     ] })
 }
 
-/// A number of bytes as it may be given, in the largest unit of which it is a whole number.
-fn bytes_text(bytes: Option<u64>) -> String {
-    let bytes = bytes.unwrap_or_default();
-    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match units.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit)) {
-        Some((name, unit)) => format!("{}{name}", bytes / unit),
-        None => bytes.to_string(),
-    }
-}
-
 fn read_bytes(value: &Value) -> Result<u64, String> {
-    let Value::String(text) = value else {
-        return fields::whole(value, LEAST_BYTES, MOST_BYTES);
-    };
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "KiB" | "Ki" => 1 << 10,
-        "MiB" | "Mi" => 1 << 20,
-        "GiB" | "Gi" => 1 << 30,
-        "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        unit => return Err(format!("has the unknown unit `{unit}` (KiB, MiB, GiB, KB, MB, GB)")),
-    };
-    let number: u64 = digits.trim().parse().map_err(|_| "is not a whole number with a unit".to_owned())?;
-    match number.checked_mul(unit) {
-        Some(bytes) if (LEAST_BYTES..=MOST_BYTES).contains(&bytes) => Ok(bytes),
-        _ => Err("is out of range".to_owned()),
-    }
+    size::read(value, LEAST_BYTES, MOST_BYTES)
 }

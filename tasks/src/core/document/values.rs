@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_api::fields::{self, Fields};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
+use estimand_api::size;
 use estimand_capacity::{Amounts, Resource};
 use serde_json::{Map, Value, json};
 
@@ -178,7 +179,7 @@ pub(super) fn resources(value: &Value) -> Result<Amounts, Vec<FieldError>> {
     for (name, value) in map {
         let (read, expected) = match name.as_str() {
             CPU => (processors(value), "a number of processors, such as 2 or 0.5"),
-            MEMORY => (bytes(value), "bytes, or a text such as \"256MiB\""),
+            MEMORY => (size::read(value, 0, u64::MAX), "bytes, or a text such as \"256MiB\""),
             _ => (fields::whole(value, 0, u64::MAX), "a whole number"),
         };
         match (Resource::parse(name), read) {
@@ -198,24 +199,6 @@ fn processors(value: &Value) -> Result<u64, String> {
         true => Ok((number * 1000.0 - 1e-6).ceil().max(0.0) as u64),
         false => Err("is out of range".to_owned()),
     }
-}
-
-fn bytes(value: &Value) -> Result<u64, String> {
-    let Value::String(text) = value else { return fields::whole(value, 0, u64::MAX) };
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "KiB" | "Ki" => 1 << 10,
-        "MiB" | "Mi" => 1 << 20,
-        "GiB" | "Gi" => 1 << 30,
-        "TiB" | "Ti" => 1 << 40,
-        "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        unit => return Err(format!("has the unknown unit `{unit}` (KiB, MiB, GiB, TiB, KB, MB, GB)")),
-    };
-    let number: u64 = digits.trim().parse().map_err(|_| "is not a whole number with a unit".to_owned())?;
-    number.checked_mul(unit).ok_or("is out of range".to_owned())
 }
 
 pub(super) fn resources_to_json(amounts: &Amounts) -> Option<Value> {

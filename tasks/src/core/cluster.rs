@@ -7,7 +7,6 @@ use estimand_capacity::{Amounts, Ledger, NodeId, Replan, Resource};
 
 use super::Millis;
 use super::pressure::NodePressure;
-use super::request::Request;
 
 /// The resource whose unit is a thousandth of a processor.
 pub const CPU: &str = "cpu";
@@ -51,12 +50,6 @@ impl NodeView {
             true => self.pressure.ended(at, self.thousandths(cpu)),
             false => self.pressure.withdrawn(self.thousandths(cpu)),
         }
-    }
-
-    /// Its labels are those that the request asks for.
-    pub fn is_meant_by(&self, request: &Request) -> bool {
-        let labels = if request.has_secrets { &self.bound_labels } else { &self.labels };
-        request.nodes.matches(labels)
     }
 
     /// Nothing that is expected to run here would have to share a processor with such a task.

@@ -54,7 +54,7 @@ impl fmt::Display for Misfit {
 
 /// The reason why a task can be on no node; none if it can.
 pub fn misfit(cluster: &Cluster, request: &Request) -> Option<Misfit> {
-    let mut matching = cluster.nodes().filter(|node| node.is_meant_by(request)).peekable();
+    let mut matching = cluster.nodes().filter(|node| request.means(node)).peekable();
     if matching.peek().is_none() {
         let none = cluster.nodes().next().is_none();
         let claimed = cluster.nodes().any(|node| request.nodes.matches(&node.labels));

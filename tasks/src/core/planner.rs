@@ -72,7 +72,7 @@ fn choose(
     let has_room = |node: &&NodeView| {
         Some(node.id) != held
             && (request.policy != Policy::Queue || node.is_free_for(request.weight))
-            && (request.nodes.is_empty() || node.is_meant_by(request))
+            && (request.nodes.is_empty() || request.means(node))
             && cluster.ledger.fits(node.id, &request.shape, window)
     };
     let mut ranking = Ranking::default();
@@ -168,7 +168,7 @@ fn keep(cluster: &Cluster, request: &Request, was_held: Option<NodeId>) -> Optio
     let suits = |node: &&NodeView| {
         let capacity = cluster.ledger.capacity(node.id);
         cluster.ledger.standing(node.id) == Standing::Up
-            && node.is_meant_by(request)
+            && request.means(node)
             && request.amounts.iter().all(|(resource, asked)| asked <= capacity.get(resource))
     };
     let kept = was_held.and_then(|id| cluster.node(id)).filter(suits);

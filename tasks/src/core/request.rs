@@ -3,7 +3,7 @@
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window};
 
-use super::cluster::CPU;
+use super::cluster::{CPU, NodeView};
 use super::policy::Policy;
 
 /// The processor time that a task is expected to take if it asks for none: all of one.
@@ -46,6 +46,12 @@ impl Request {
 
     pub fn key(&self) -> RequestKey {
         (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks, self.has_secrets)
+    }
+
+    /// The node's labels are those that it asks for.
+    pub fn means(&self, node: &NodeView) -> bool {
+        let labels = if self.has_secrets { &node.bound_labels } else { &node.labels };
+        self.nodes.matches(labels)
     }
 
     /// The window that it claims if it starts at `now`.

@@ -57,7 +57,7 @@ pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
             "it failed, and is tried again after a pause (`notBefore`)".to_owned()
         }
         None => {
-            let fitting = cluster.nodes().filter(|node| node.is_meant_by(&request)).count();
+            let fitting = cluster.nodes().filter(|node| request.means(node)).count();
             let asked = &request.amounts;
             format!("no node has room now: it needs {asked}, and {fitting} have such labels")
         }

@@ -101,7 +101,7 @@ impl WriterThread {
     estimand_api::instant::Instant,
     estimand_api::order::ValueOrder,
     estimand_api::selector::Selector,
-    history::Moment,
+    estimand_api::instant::Moment,
     read::Explain,
     names::Names,
     read::Limit,

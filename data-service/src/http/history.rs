@@ -4,17 +4,14 @@
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::duration::{Span, SpanText};
-use estimand_api::instant::{parse_rfc3339, push_rfc3339};
+use estimand_api::instant::{Moment, moment, push_rfc3339};
 use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::schema::of;
 use estimand_api::value::PastValue;
 use estimand_store::{HistoryQuery, HistoryRow, MAX_HISTORY_BYTES, PastRows};
 use estimand_web::{Failure, Query};
-use serde_json::json;
 
 use crate::DataService;
 use crate::core::entry::push_number;
@@ -22,20 +19,6 @@ use crate::http::read::{field_of, node_of};
 
 pub const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 100_000;
-
-/// An instant, said as it is or as how long ago it was.
-#[derive(Debug)]
-pub enum Moment {}
-
-estimand_api::described!(
-    Moment,
-    [SpanText],
-    json!({
-        "description": "An instant as RFC 3339 writes it, or how long ago it was",
-        "anyOf": [{ "type": "string", "format": "date-time" }, of::<SpanText>("")],
-        "examples": ["1h", "2026-01-31T23:59:59Z"],
-    })
-);
 
 /// The past values of a name that are kept, oldest first.
 #[utoipa::path(
@@ -70,8 +53,8 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
         // The past of a binding is that of the name it leads to now, and of that the part that it serves.
         data_name: snapshot.resolve(&name).to_string(),
         node_name: node.map(str::to_owned),
-        since: query.get("since").map(|text| instant("since", text, now)).transpose()?,
-        until: query.get("until").map(|text| instant("until", text, now)).transpose()?,
+        since: query.get("since").map(|text| moment("since", text, now)).transpose()?,
+        until: query.get("until").map(|text| moment("until", text, now)).transpose()?,
         limit: query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64,
     };
     let PastRows { rows, is_cut } = service.past(asked).await?;
@@ -112,15 +95,6 @@ fn push_row(out: &mut Vec<u8>, name: &DataName, row: &HistoryRow, text: &str) {
     out.extend_from_slice(b"\",\"revision\":");
     push_number(out, row.revision.unsigned_abs());
     out.push(b'}');
-}
-
-/// An instant, or how long ago it was.
-fn instant(field: &str, text: &str, now: i64) -> Result<i64, Problem> {
-    let ago = || text.parse::<Span>().ok().and_then(|span| i64::try_from(span.as_micros()).ok());
-    parse_rfc3339(text).or_else(|| Some(now.saturating_sub(ago()?))).ok_or_else(|| {
-        let error = FieldError::new(field, "is neither an instant nor a duration").given(text);
-        Problem::invalid_field(error.expected("2026-01-31T23:59:59Z, or how long ago, e.g. 1h"))
-    })
 }
 
 /// How many of something that was kept are asked for.

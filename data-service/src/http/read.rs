@@ -5,7 +5,6 @@
 //! cut out of its text.
 
 use actix_web::body::{BodySize, MessageBody as _};
-use actix_web::http::header::ACCEPT;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::schema;
 use estimand_api::selector::Selector;
 use estimand_api::value::{State, Value as StoredValue};
-use estimand_web::{Failure, Query, ResponseBudget, segment};
+use estimand_web::{Failure, Query, ResponseBudget, segment, wants_text};
 use serde_json::json;
 
 use crate::DataService;
@@ -277,11 +276,6 @@ fn plain(shown: &ShownValue<'_>) -> Bytes {
         Ok(text) => Bytes::from(text),
         Err(_) => Bytes::from(shown.text().to_owned()),
     }
-}
-
-fn wants_text(req: &HttpRequest) -> bool {
-    let accept = req.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-    accept.split(',').next().is_some_and(|first| first.trim().starts_with("text/plain"))
 }
 
 fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> Problem {

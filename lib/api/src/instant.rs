@@ -3,6 +3,11 @@
 //! Rendering is on the path of every write, hence by hand; reading is not, hence through chrono.
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use crate::duration::{Span, SpanText};
+use crate::problem::{FieldError, Problem};
+use crate::schema::of;
 
 /// Appends `2026-01-31T23:59:59.000001Z`.
 pub fn push_rfc3339(out: &mut Vec<u8>, micros: i64) {
@@ -53,6 +58,29 @@ crate::described!(
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let at = DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc).timestamp_micros();
     WRITABLE.contains(&at).then_some(at)
+}
+
+/// An instant, said as it is or as how long ago it was.
+#[derive(Debug)]
+pub enum Moment {}
+
+crate::described!(
+    Moment,
+    [SpanText],
+    json!({
+        "description": "An instant as RFC 3339 writes it, or how long ago it was",
+        "anyOf": [{ "type": "string", "format": "date-time" }, of::<SpanText>("")],
+        "examples": ["1h", "2026-01-31T23:59:59Z"],
+    })
+);
+
+/// Reads a [`Moment`], in microseconds since 1970.
+pub fn moment(field: &str, text: &str, now: i64) -> Result<i64, Problem> {
+    let ago = || text.parse::<Span>().ok().and_then(|span| i64::try_from(span.as_micros()).ok());
+    parse_rfc3339(text).or_else(|| Some(now.saturating_sub(ago()?))).ok_or_else(|| {
+        let error = FieldError::new(field, "is neither an instant nor a duration").given(text);
+        Problem::invalid_field(error.expected("2026-01-31T23:59:59Z, or how long ago, e.g. 1h"))
+    })
 }
 
 /// `#[serde(with = "wire")]` on a field that is an instant.

@@ -12,6 +12,7 @@
 // make the code worse for the sake of the cold path.
 #![allow(clippy::result_large_err)]
 
+mod accept;
 mod access_log;
 mod admission;
 pub mod body;
@@ -38,6 +39,7 @@ pub mod server;
 pub mod site;
 mod submit_problem;
 
+pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
 pub use browser::host_of;

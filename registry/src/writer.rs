@@ -69,7 +69,7 @@ impl RegistryState {
             match edit::decide(&registrations, vec![Ask::Create(default)], &Protection::Forced, occasion) {
                 Ok(outcomes) => {
                     let new: Vec<Edit> = outcomes.into_iter().filter_map(|outcome| outcome.edit).collect();
-                    registrations = registrations.with(changes(&new));
+                    registrations = registrations.with(registrations_after(&new));
                     edits.extend(new);
                 }
                 Err(rejection) => tracing::error!(%rejection, %name, "a default collector is not registered"),
@@ -126,18 +126,19 @@ impl State for RegistryState {
         Ok(())
     }
 
-    async fn store(&mut self, edits: &Vec<Edit>) -> Result<(), StorageError> {
-        self.storage.store(edits).await.map_err(|error| storage::outcome(&error))
+    async fn store(&mut self, changes: &[Vec<Edit>]) -> Result<(), StorageError> {
+        self.storage.store(&changes.concat()).await.map_err(|error| storage::outcome(&error))
     }
 
-    fn publish(&mut self, edits: &Vec<Edit>) {
+    fn publish(&mut self, changes: &[Vec<Edit>]) {
+        let edits = changes.concat();
         self.versions.extend(edits.iter().map(|edit| (edit.name.to_string(), edit.version)));
-        self.show(self.registrations().with(changes(edits)));
+        self.show(self.registrations().with(registrations_after(&edits)));
     }
 
     /// They are one transaction, so one of them says it for all; all are asked, to be sure.
-    fn took_effect(&self, edits: &Vec<Edit>) -> bool {
-        edits.iter().all(|edit| self.has(edit))
+    fn took_effect(&self, changes: &[Vec<Edit>]) -> bool {
+        changes.iter().flatten().all(|edit| self.has(edit))
     }
 }
 
@@ -168,7 +169,9 @@ impl Request<RegistryState> for Change {
 }
 
 /// The registration of each name after these edits.
-fn changes(edits: &[Edit]) -> impl Iterator<Item = (DataName, Option<Arc<RenderedRegistration>>)> {
+fn registrations_after(
+    edits: &[Edit],
+) -> impl Iterator<Item = (DataName, Option<Arc<RenderedRegistration>>)> {
     edits.iter().map(|edit| (edit.name.clone(), edit.after.clone()))
 }
 

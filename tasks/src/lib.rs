@@ -13,6 +13,7 @@ pub mod core;
 mod background;
 mod change;
 mod http;
+mod log;
 mod metrics;
 mod plan;
 mod requests;
@@ -25,16 +26,14 @@ mod writer;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
-use estimand_api::task::TaskStream;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
-use estimand_store::{Error, StoreUrl, Worker};
+use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
-use crate::core::queue::TaskNumber;
 use http::{capacity, changes, logs, news, read};
 use shared::Shared;
 use storage::{Storage, rows};
@@ -116,19 +115,22 @@ impl TaskService {
         Ok(read.map_err(|error| unread(&error))?.iter().filter_map(rows::transition).collect())
     }
 
-    async fn lines(
-        &self,
-        task: TaskNumber,
-        from: u64,
-        stream: Option<TaskStream>,
-        limit: u64,
-    ) -> Result<Vec<TaskLogEntry>, Problem> {
-        let (number, from, limit) = (rows::column(task.0), rows::column(from), rows::column(limit));
-        let stream = stream.map(TaskStream::as_str);
-        let read = self.0.reads.run(move |connection| connection.task_log(number, from, stream, limit)).await;
+    /// Lines of a log in their order, or from the last one back.
+    async fn lines(&self, range: TaskLogRange, limit: u64, back: bool) -> Result<Vec<TaskLogEntry>, Problem> {
+        let limit = rows::column(limit);
+        let read = self.0.reads.run(move |connection| connection.task_log(&range, limit, back)).await;
         Ok(read.map_err(|error| unread(&error))?.into_iter().map(rows::log_entry).collect())
     }
 }
+
+/// Types that only queries refer to, which no route brings along.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(
+    estimand_api::duration::SpanText,
+    estimand_api::instant::Moment,
+    estimand_api::selector::Selector
+)))]
+struct QueryTypes;
 
 fn unread(error: &Error) -> Problem {
     tracing::warn!(%error, "what is stored of a task cannot be read");
@@ -146,6 +148,7 @@ impl ServedPart for TaskService {
             .add(Role::Read, read::get, read::__path_get)
             .add(Role::Operate, changes::delete, changes::__path_delete)
             .add(Role::Read, capacity::capacity, capacity::__path_capacity)
+            .schemas::<QueryTypes>()
             .share(self.clone())
     }
 

@@ -131,8 +131,11 @@ impl Plan {
         }
     }
 
-    /// Puts it into the queue, after its pause if it has one.
+    /// Puts it into the queue, after its pause if it has one, and not while it waits for other tasks.
     fn wait(&mut self, task: &Task, now: Millis) {
+        if !task.progress.awaits.is_empty() {
+            return;
+        }
         match task.progress.not_before.filter(|not_before| *not_before > now) {
             Some(not_before) => drop(self.pausing.insert((not_before, task.number))),
             None => {

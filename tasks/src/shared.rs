@@ -11,13 +11,14 @@ use estimand_client::Client;
 use estimand_runtime::{Clock, Rounds};
 use tokio::sync::watch;
 
-use crate::change::Change;
+use crate::change::{self, Change, Rejection};
 use crate::core::cluster::Cluster;
+use crate::core::document::array_member;
 use crate::core::pressure::Pressure;
 use crate::core::queue::TaskNumber;
 use crate::metrics::Figures;
-use crate::table::TaskTable;
-use crate::task::Task;
+use crate::table::{Named, TaskTable};
+use crate::task::{Array, Edit, Task};
 
 /// The services that the task service speaks to.
 #[derive(Debug, Clone)]
@@ -92,37 +93,50 @@ impl Shared {
         self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// The task or array of this id.
+    pub fn find(&self, id: &str) -> Result<Named, Problem> {
+        let found = self.loaded(|table| table.find(id))?;
+        found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
+    }
+
+    pub fn array(&self, id: &str) -> Result<Arc<Array>, Problem> {
+        let found = self.loaded(|table| table.array(id).cloned())?;
+        found.ok_or_else(|| Problem::not_found(format!("there is no array `{id}`")))
+    }
+
     pub fn task(&self, id: &str) -> Result<Arc<Task>, Problem> {
-        let found = self.loaded(|table| table.named(id).cloned())?;
-        found.ok_or_else(|| Problem::not_found(format!("there is no task `{id}`")))
+        match self.find(id)? {
+            Named::Task(task) => Ok(task),
+            Named::Array(_) => Err(Problem::conflict(format!(
+                "`{id}` is an array: each of its tasks is one, such as `{}`",
+                array_member(id, 0)
+            ))),
+        }
     }
 
     /// Shows tasks that were loaded.
-    pub fn replace(&self, make: impl FnOnce(&TaskTable) -> TaskTable) {
-        {
-            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-            let before = table.take().unwrap_or_default();
-            *table = Some(make(&before));
-        }
+    pub fn replace(&self, table: TaskTable) {
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
         self.changed().all = true;
         self.poke();
         self.bell.send_modify(|rung| *rung += 1);
     }
 
-    /// Shows a change that is stored.
-    pub fn publish(&self, change: &Change) {
+    /// Shows changes that are stored, as another table has them already.
+    pub fn publish(&self, changes: &[Change], staged: &TaskTable) {
         {
             let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
             let Some(table) = table.as_mut() else { return };
-            table.highest = table.highest.max(change.highest);
-            change.deleted.iter().for_each(|task| table.remove(task.number));
-            change.edits.iter().for_each(|edit| table.put(Arc::new(edit.after.clone())));
+            table.follow(staged, &change::numbers(changes));
         }
-        // A line more in a log is nothing to plan for.
-        let moved = change.edits.iter().filter(|edit| edit.lines.is_empty() || !edit.transitions.is_empty());
-        let moved = moved.map(|edit| edit.after.number);
-        let moved: Vec<TaskNumber> = moved.chain(change.deleted.iter().map(|task| task.number)).collect();
-        self.figures.count(change);
+        let mut moved: Vec<TaskNumber> = Vec::new();
+        for Change { edits, deleted, .. } in changes {
+            // A line more in a log is nothing to plan for.
+            let is_move = |edit: &&Edit| edit.lines.is_empty() || !edit.transitions.is_empty();
+            moved.extend(edits.iter().filter(is_move).map(|edit| edit.after.number));
+            moved.extend(deleted.iter().map(|task| task.number));
+        }
+        changes.iter().for_each(|change| self.figures.count(change));
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);
             self.poke();

@@ -3,15 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::change::Change;
+use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
-use crate::task::Task;
+use crate::task::{Array, Task};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TaskTable {
     tasks: BTreeMap<TaskNumber, Arc<Task>>,
+    /// Those of which a task is kept.
+    arrays: BTreeMap<TaskNumber, KeptArray>,
+    /// Tasks and arrays; so in `by_key`.
     by_id: HashMap<String, TaskNumber>,
     by_key: HashMap<String, TaskNumber>,
     by_node: HashMap<String, BTreeSet<TaskNumber>>,
+    /// The tasks that wait for the end of each task or array.
+    followers: HashMap<TaskNumber, BTreeSet<TaskNumber>>,
     /// The last attempt of deleted tasks, by id.
     pub gone: HashMap<String, u32>,
     /// The highest number that a task ever had.
@@ -21,6 +28,37 @@ pub struct TaskTable {
     /// The generation at which the tasks were loaded, and those of nodes that changed since.
     loaded_at: u64,
     generations: HashMap<String, u64>,
+}
+
+#[derive(Debug, Clone)]
+struct KeptArray {
+    array: Arc<Array>,
+    /// How many of its tasks are kept, and how many of those are not over.
+    kept: u32,
+    open: u32,
+}
+
+/// Whatever has an id.
+#[derive(Debug, Clone)]
+pub enum Named {
+    Task(Arc<Task>),
+    Array(Arc<Array>),
+}
+
+impl Named {
+    pub fn id(&self) -> &str {
+        match self {
+            Named::Task(task) => &task.id,
+            Named::Array(array) => &array.id,
+        }
+    }
+
+    pub fn document(&self) -> &Document {
+        match self {
+            Named::Task(task) => &task.document,
+            Named::Array(array) => &array.document,
+        }
+    }
 }
 
 impl TaskTable {
@@ -46,8 +84,45 @@ impl TaskTable {
         self.tasks.get(self.by_id.get(id)?)
     }
 
-    pub fn of_key(&self, key: &str) -> Option<&Arc<Task>> {
-        self.tasks.get(self.by_key.get(key)?)
+    pub fn array(&self, id: &str) -> Option<&Arc<Array>> {
+        self.arrays.get(self.by_id.get(id)?).map(|kept| &kept.array)
+    }
+
+    /// The task or array of this id.
+    pub fn find(&self, id: &str) -> Option<Named> {
+        self.numbered(*self.by_id.get(id)?)
+    }
+
+    pub fn of_key(&self, key: &str) -> Option<Named> {
+        self.numbered(*self.by_key.get(key)?)
+    }
+
+    fn numbered(&self, number: TaskNumber) -> Option<Named> {
+        let task = self.tasks.get(&number).cloned().map(Named::Task);
+        task.or_else(|| self.arrays.get(&number).map(|kept| Named::Array(Arc::clone(&kept.array))))
+    }
+
+    pub fn is_free(&self, id: &str) -> bool {
+        !self.by_id.contains_key(id)
+    }
+
+    /// The tasks of an array that are kept, in the order of their index.
+    pub fn of_array(&self, array: &Array) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.range(array.numbers()).map(|(_, task)| task)
+    }
+
+    pub fn kept_of_array(&self, number: TaskNumber) -> u32 {
+        self.arrays.get(&number).map_or(0, |array| array.kept)
+    }
+
+    /// How many tasks of an array are not over.
+    pub fn open_of_array(&self, number: TaskNumber) -> u32 {
+        self.arrays.get(&number).map_or(0, |array| array.open)
+    }
+
+    /// The tasks that wait for the end of a task or array.
+    pub fn followers(&self, number: TaskNumber) -> impl Iterator<Item = TaskNumber> {
+        self.followers.get(&number).into_iter().flatten().copied()
     }
 
     /// The oldest first.
@@ -55,10 +130,9 @@ impl TaskTable {
         self.tasks.values()
     }
 
-    /// Those before a number, the newest first.
-    pub fn before(&self, number: Option<TaskNumber>) -> impl Iterator<Item = &Arc<Task>> {
-        let end = number.unwrap_or(TaskNumber(u64::MAX));
-        self.tasks.range(..end).rev().map(|(_, task)| task)
+    /// Those with such numbers, the newest first.
+    pub fn newest(&self, first: TaskNumber, end: TaskNumber) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.range(first.min(end)..end).rev().map(|(_, task)| task)
     }
 
     /// The tasks of which something may be on a node.
@@ -77,8 +151,27 @@ impl TaskTable {
         self.generations.get(node).copied().unwrap_or(self.loaded_at)
     }
 
-    pub fn put(&mut self, task: Arc<Task>) {
+    /// Shows what a change makes of it.
+    pub fn apply(&mut self, change: &Change) {
+        self.highest = self.highest.max(change.highest);
+        change.deleted.iter().for_each(|task| self.remove(task.number));
+        change.edits.iter().for_each(|edit| self.put(Arc::new(edit.after.clone())));
+    }
+
+    /// Has what another table has of these tasks.
+    pub fn follow(&mut self, other: &TaskTable, numbers: &BTreeSet<TaskNumber>) {
+        self.highest = self.highest.max(other.highest);
+        let (kept, gone): (Vec<TaskNumber>, Vec<TaskNumber>) =
+            numbers.iter().partition(|number| other.get(**number).is_some());
+        // An id may have gone from one to another.
+        gone.into_iter().for_each(|number| self.remove(number));
+        kept.into_iter().filter_map(|number| other.get(number)).for_each(|task| self.put(Arc::clone(task)));
+    }
+
+    fn put(&mut self, task: Arc<Task>) {
         let before = self.tasks.get(&task.number).cloned();
+        before.iter().for_each(|before| self.forget(before));
+        self.learn(&task);
         if before.as_ref().and_then(|before| before.listing()) != task.listing() {
             before.iter().for_each(|before| self.unlist(before));
             self.list(&task);
@@ -91,15 +184,57 @@ impl TaskTable {
         self.tasks.insert(task.number, task);
     }
 
-    pub fn remove(&mut self, number: TaskNumber) {
+    fn remove(&mut self, number: TaskNumber) {
         let Some(task) = self.tasks.remove(&number) else { return };
         self.unlist(&task);
+        self.forget(&task);
         self.by_id.remove(&task.id);
         if let Some(key) = &task.key {
             self.by_key.remove(key);
         }
         if task.progress.attempt > 0 {
             self.gone.insert(task.id.clone(), task.progress.attempt);
+        }
+    }
+
+    /// Counts a task in its array, and as one that waits for others.
+    fn learn(&mut self, task: &Task) {
+        for awaited in &task.progress.awaits {
+            self.followers.entry(awaited.number).or_default().insert(task.number);
+        }
+        let Some(array) = &task.array else { return };
+        let new = || KeptArray { array: Arc::clone(array), kept: 0, open: 0 };
+        let kept = self.arrays.entry(array.number).or_insert_with(new);
+        kept.kept += 1;
+        kept.open += u32::from(!task.state().is_final());
+        if kept.kept == 1 {
+            self.by_id.insert(array.id.clone(), array.number);
+            if let Some(key) = &array.key {
+                self.by_key.insert(key.clone(), array.number);
+            }
+        }
+    }
+
+    /// The opposite of learning.
+    fn forget(&mut self, task: &Task) {
+        for awaited in &task.progress.awaits {
+            if let Some(followers) = self.followers.get_mut(&awaited.number) {
+                followers.remove(&task.number);
+                if followers.is_empty() {
+                    self.followers.remove(&awaited.number);
+                }
+            }
+        }
+        let Some(array) = &task.array else { return };
+        let Some(kept) = self.arrays.get_mut(&array.number) else { return };
+        kept.kept -= 1;
+        kept.open -= u32::from(!task.state().is_final());
+        if kept.kept == 0 {
+            self.arrays.remove(&array.number);
+            self.by_id.remove(&array.id);
+            if let Some(key) = &array.key {
+                self.by_key.remove(key);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! A task as it is kept, and how a change of it looks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
@@ -17,15 +18,33 @@ use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, Transiti
 
 /// The resource of which each task takes one at least, so that tasks which ask for nothing do not all start at once.
 pub const PLACES: &str = "tasks";
+/// By these a task of an array knows which one it is, and of how many.
+const INDEX_VARIABLE: &str = "ESTIMAND_TASK_INDEX";
+const COUNT_VARIABLE: &str = "ESTIMAND_TASK_COUNT";
 const MEMORY: &str = "memory";
 const GPU: &str = "gpu";
+
+/// Tasks of one submission, which differ by their index only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    /// Those of its tasks follow, in the order of their index. Nothing else has one of them.
+    pub number: TaskNumber,
+    pub id: String,
+    /// The key of its submission, by which a repeated one is known.
+    pub key: Option<String>,
+    pub document: Arc<Document>,
+    /// How many tasks it had when it was submitted.
+    pub size: u32,
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     pub number: TaskNumber,
     pub id: String,
-    /// The key of its submission, by which a repeated one is known.
+    /// The key of its submission, by which a repeated one is known; that of an array has the array.
     pub key: Option<String>,
+    /// The array that it is of; their document is the same.
+    pub array: Option<Arc<Array>>,
     pub document: Arc<Document>,
     pub progress: Progress,
     /// Why it is where it is or was.
@@ -77,7 +96,12 @@ pub struct Edit {
 impl Edit {
     /// No change yet.
     pub fn of(task: &Task) -> Edit {
-        Edit { after: task.clone(), transitions: Vec::new(), lines: Vec::new() }
+        Edit::new(task.clone())
+    }
+
+    /// A task that is new.
+    pub fn new(after: Task) -> Edit {
+        Edit { after, transitions: Vec::new(), lines: Vec::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -102,7 +126,21 @@ impl Edit {
     }
 }
 
+impl Array {
+    /// The number of its first task, and the one after its last.
+    pub fn numbers(&self) -> Range<TaskNumber> {
+        let first = self.number.0 + 1;
+        TaskNumber(first)..TaskNumber(first + u64::from(self.size))
+    }
+}
+
 impl Task {
+    /// Its place in its array.
+    pub fn index(&self) -> Option<u64> {
+        let array = self.array.as_ref()?;
+        Some(self.number.0 - array.numbers().start.0)
+    }
+
     pub fn state(&self) -> State {
         self.progress.state
     }
@@ -129,8 +167,18 @@ impl Task {
             attempt: self.progress.attempt,
             leased: self.document.on_loss != OnLoss::Wait,
             stop: self.progress.is_stopping(),
-            work: work(&self.document).into(),
+            work: self.work().into(),
         }
+    }
+
+    /// What its node is to run.
+    fn work(&self) -> TaskWork {
+        let mut work = work(&self.document);
+        if let (Some(array), Some(index)) = (&self.array, self.index()) {
+            work.environment.insert(INDEX_VARIABLE.to_owned(), index.to_string());
+            work.environment.insert(COUNT_VARIABLE.to_owned(), array.size.to_string());
+        }
+        work
     }
 
     /// The request that it makes to a node.

@@ -4,25 +4,34 @@ use std::sync::Arc;
 
 use estimand_runtime::single_writer::{State, StorageError};
 
-use crate::change::{Change, Rejection, TAKEN_OVER};
+use crate::change::{self, Change, Rejection, TAKEN_OVER};
+use crate::core::queue::TaskNumber;
 use crate::shared::Shared;
 use crate::storage::{self, Storage, rows};
 use crate::table::TaskTable;
+use crate::task::Task;
+
+/// About how many bytes are stored at once.
+const GROUP_BYTES: usize = 4 << 20;
+/// A row of a task or a line, beside the line's text.
+const ROW_BYTES: usize = 512;
 
 /// The state that the writer owns.
 pub struct TasksState {
     pub shared: Arc<Shared>,
     storage: Storage,
+    /// The published tasks as they are after the changes that are being stored.
+    staged: TaskTable,
 }
 
 impl TasksState {
     pub fn new(shared: Arc<Shared>, storage: Storage) -> Self {
-        TasksState { shared, storage }
+        TasksState { shared, storage, staged: TaskTable::default() }
     }
 
-    /// Looks at the tasks. Only for a moment: readers do the same.
-    pub fn table<T>(&self, look: impl FnOnce(&TaskTable) -> T) -> T {
-        self.shared.table(look)
+    /// The tasks that requests are decided on.
+    pub fn table(&self) -> &TaskTable {
+        &self.staged
     }
 
     pub fn now_us(&self) -> i64 {
@@ -35,31 +44,45 @@ impl State for TasksState {
     type Rejection = Rejection;
     const NAME: &'static str = "the tasks";
     const TAKEN_OVER: &'static str = TAKEN_OVER;
+    const GROUP: usize = GROUP_BYTES;
 
     async fn load(&mut self) -> Result<(), StorageError> {
-        let highest = self.table(|table| table.highest);
-        let contents = self.storage.load(highest).await.map_err(|error| storage::outcome(&error))?;
+        let contents =
+            self.storage.load(self.staged.highest).await.map_err(|error| storage::outcome(&error))?;
         tracing::info!(tasks = contents.tasks.len(), "the tasks are loaded");
-        self.shared.replace(|before| TaskTable::new(before, contents.tasks, contents.gone, contents.highest));
+        self.staged = self
+            .shared
+            .table(|before| TaskTable::new(before, contents.tasks, contents.gone, contents.highest));
+        self.shared.replace(self.staged.clone());
         Ok(())
     }
 
-    async fn store(&mut self, change: &Change) -> Result<(), StorageError> {
-        self.storage.store(rows::group(change)).await.map_err(|error| storage::outcome(&error))
+    async fn store(&mut self, changes: &[Change]) -> Result<(), StorageError> {
+        self.storage.store(rows::group(changes)).await.map_err(|error| storage::outcome(&error))
     }
 
-    fn publish(&mut self, change: &Change) {
-        self.shared.publish(change);
+    fn publish(&mut self, changes: &[Change]) {
+        self.shared.publish(changes, &self.staged);
     }
 
-    /// They are one transaction, so one of them says it for all.
-    fn took_effect(&self, change: &Change) -> bool {
-        self.table(|table| {
-            change
-                .edits
-                .iter()
-                .all(|edit| table.get(edit.after.number).is_some_and(|task| **task == edit.after))
-                && change.deleted.iter().all(|task| table.get(task.number).is_none())
-        })
+    fn took_effect(&self, changes: &[Change]) -> bool {
+        let is_so = |(number, task): (TaskNumber, Option<&Task>)| {
+            self.staged.get(number).map(|stored| &**stored) == task
+        };
+        change::outcomes(changes).into_iter().all(is_so)
+    }
+
+    fn weight(change: &Change) -> usize {
+        let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.text.len());
+        (change.edits.len() + change.deleted.len()) * ROW_BYTES + lines.sum::<usize>()
+    }
+
+    fn stage(&mut self, change: &Change) {
+        self.staged.apply(change);
+    }
+
+    fn unstage(&mut self, changes: &[Change]) {
+        let numbers = change::numbers(changes);
+        self.shared.table(|published| self.staged.follow(published, &numbers));
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use estimand_tasks::core::dependency::{Awaited, On};
+use estimand_tasks::core::queue::TaskNumber;
 use estimand_tasks::core::retries::{Ending, OnLoss, Retries};
 use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State};
 use proptest::prelude::*;
@@ -121,6 +123,41 @@ fn what_comes_late_of_an_earlier_attempt_changes_nothing() {
     }
     let unknown = expected.clone().apply(&rules, 500_000, Event::Start { attempt: 3 }, Actor::Scheduler);
     assert_eq!(unknown, Err(Refused::Unknown { given: 3, current: 2 }));
+}
+
+#[test]
+fn a_task_waits_for_others_and_ends_when_it_can_never_run() {
+    let rules = rules(3, OnLoss::Restart);
+    let awaited = |number: u64, on: On| Awaited { number: TaskNumber(number), id: format!("t{number}"), on };
+    let waiting =
+        Progress { awaits: vec![awaited(1, On::Success), awaited(2, On::End)], ..Progress::default() };
+    let heard = |progress: &Progress, number: u64, succeeded: bool, over: bool| {
+        let (mut next, task) = (progress.clone(), format!("t{number}"));
+        let event = Event::Dependency { number: TaskNumber(number), task, succeeded, over };
+        let transition = next.apply(&rules, 5, event.clone(), Actor::Scheduler).unwrap();
+        assert_eq!(
+            next.apply(&rules, 6, event, Actor::Scheduler),
+            Ok(None),
+            "what is said twice is the same"
+        );
+        (next, transition.is_some())
+    };
+    let refused = waiting.clone().apply(&rules, 5, place(1), Actor::Scheduler).unwrap_err();
+    assert_eq!(refused, Refused::Awaits("t1".to_owned()));
+    // A part of an array has ended, which is neither good nor bad yet.
+    assert_eq!(heard(&waiting, 1, true, false), (waiting.clone(), false));
+    assert_eq!(heard(&waiting, 2, false, false), (waiting.clone(), false));
+    assert_eq!(heard(&waiting, 3, false, true), (waiting.clone(), false), "it does not wait for that one");
+    let (one, _) = heard(&waiting, 2, false, true);
+    assert_eq!((one.state, one.awaits.len()), (State::Queued, 1));
+    let (ready, _) = heard(&one, 1, true, true);
+    assert_eq!((ready.state, ready.awaits.len()), (State::Queued, 0));
+    ready.clone().apply(&rules, 5, place(1), Actor::Scheduler).unwrap().unwrap();
+    let (never, _) = heard(&one, 1, false, false);
+    assert_eq!((never.state, never.ending), (State::Cancelled, Some(Ending::Dependency("t1".to_owned()))));
+    let mut cancelled = waiting;
+    cancelled.apply(&rules, 5, Event::Cancel, Actor::Scheduler).unwrap().unwrap();
+    assert_eq!((cancelled.state, cancelled.awaits.len()), (State::Cancelled, 0));
 }
 
 #[test]

@@ -196,6 +196,8 @@ pub enum TaskEnding {
     ImageMissing,
     /// The node does not allow it, or has not what it needs.
     NotStarted(String),
+    /// It never ran: this task, after whose success it was to run, did not succeed.
+    Dependency(String),
 }
 
 impl TaskEnding {
@@ -210,7 +212,10 @@ impl TaskEnding {
             TaskEnding::Signal(_) | TaskEnding::OutOfMemory | TaskEnding::TimedOut | TaskEnding::NodeLost => {
                 true
             }
-            TaskEnding::Cancelled | TaskEnding::ImageMissing | TaskEnding::NotStarted(_) => false,
+            TaskEnding::Cancelled
+            | TaskEnding::ImageMissing
+            | TaskEnding::NotStarted(_)
+            | TaskEnding::Dependency(_) => false,
         }
     }
 
@@ -226,6 +231,7 @@ impl TaskEnding {
             TaskEnding::NodeLost => "node-lost",
             TaskEnding::ImageMissing => "image-missing",
             TaskEnding::NotStarted(_) => "not-started",
+            TaskEnding::Dependency(_) => "dependency",
         }
     }
 }
@@ -242,6 +248,7 @@ impl fmt::Display for TaskEnding {
             TaskEnding::NodeLost => f.write_str("its node was lost"),
             TaskEnding::ImageMissing => f.write_str("its image is missing"),
             TaskEnding::NotStarted(reason) => write!(f, "not started: {reason}"),
+            TaskEnding::Dependency(task) => write!(f, "`{task}`, after which it was to run, did not succeed"),
         }
     }
 }

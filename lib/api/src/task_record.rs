@@ -12,7 +12,7 @@ use crate::task::{TaskEnding, TaskStream};
 /// The longest that a request for a task or its log waits.
 pub const MAX_TASK_WAIT_MS: u64 = 60_000;
 
-/// A task, and how far it is.
+/// A task or an array of them, and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRecord {
@@ -44,6 +44,17 @@ pub struct TaskRecord {
     /// The number of the next line of its log.
     #[serde(default)]
     pub lines: u64,
+    /// The array that it is of, and its place there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u64>,
+    /// For an array: how many of its tasks are in each state. Its own state is over when they all are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub states: BTreeMap<String, u32>,
+    /// The tasks and arrays that it comes after and that are not over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<String>,
     /// Why it is not placed; for a single task that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
@@ -61,6 +72,11 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// It is an array rather than one task.
+    pub fn is_array(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// Nothing more happens to it.
     pub fn is_over(&self) -> bool {
         matches!(self.state.as_str(), "SUCCEEDED" | "FAILED" | "CANCELLED")

@@ -20,24 +20,34 @@ pub struct TaskQuery {
     /// A selector of labels; all if empty.
     pub labels: String,
     pub user: Option<String>,
+    /// Only those of this array.
+    pub array: Option<String>,
     /// Those that were submitted before this one.
     pub before: Option<String>,
     pub limit: Option<u32>,
 }
 
 /// A piece of a log.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LogQuery {
     /// The number of the first line.
     pub from: u64,
     pub stream: Option<TaskStream>,
+    pub attempt: Option<u32>,
+    /// An instant, or how long ago.
+    pub since: Option<String>,
+    pub until: Option<String>,
+    /// A text that is in the lines.
+    pub contains: Option<String>,
+    /// So many of the last ones.
+    pub tail: Option<u32>,
     pub limit: Option<u32>,
     /// How long the service may take until there is a line.
     pub wait: Duration,
 }
 
 impl Client {
-    /// Submits a task. Sent again with the same key it is the same task, so it is sent until there is an answer. The hint
+    /// Submits a task or an array. Sent again with the same key it is the same task, so it is sent until there is an answer. The hint
     /// says why no node can take it.
     pub async fn submit_task(
         &self,
@@ -63,13 +73,14 @@ impl Client {
         pairs.extend(Some(("state", query.states.as_str())).filter(|(_, states)| !states.is_empty()));
         pairs.extend(Some(("labels", query.labels.as_str())).filter(|(_, labels)| !labels.is_empty()));
         pairs.extend(query.user.as_deref().map(|user| ("user", user)));
+        pairs.extend(query.array.as_deref().map(|array| ("array", array)));
         pairs.extend(query.before.as_deref().map(|before| ("before", before)));
         pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
         let answer = self.get(self.url(&["api", "tasks"], &pairs)).await?;
         self.read(&answer)
     }
 
-    /// One task with everything about it; the answer comes when it is over, or after `wait`, or what the deadlines here
+    /// One task with everything about it, or an array; the answer comes when it is over, or after `wait`, or what the deadlines here
     /// allow.
     pub async fn task(&self, id: &str, wait: Duration) -> Result<TaskRecord, Error> {
         let wait_ms = self.bounded(wait);
@@ -78,12 +89,15 @@ impl Client {
         self.read(&answer)
     }
 
-    pub async fn task_log(&self, id: &str, query: LogQuery) -> Result<TaskLogPage, Error> {
+    pub async fn task_log(&self, id: &str, query: &LogQuery) -> Result<TaskLogPage, Error> {
         let (from, wait_ms) = (query.from.to_string(), self.bounded(query.wait));
-        let limit = query.limit.map(|limit| limit.to_string());
+        let numbers = [("attempt", query.attempt), ("tail", query.tail), ("limit", query.limit)];
+        let numbers = numbers.map(|(name, number)| (name, number.map(|number| number.to_string())));
+        let texts = [("since", &query.since), ("until", &query.until), ("contains", &query.contains)];
         let mut pairs = vec![("from", from.as_str()), ("waitMs", &wait_ms)];
         pairs.extend(query.stream.map(|stream| ("stream", stream.as_str())));
-        pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
+        let given = numbers.iter().map(|(name, text)| (*name, text)).chain(texts);
+        pairs.extend(given.filter_map(|(name, text)| Some((name, text.as_deref()?))));
         let answer = self.get(self.url(&["api", "tasks", id, "logs"], &pairs)).await?;
         self.read(&answer)
     }

@@ -54,7 +54,9 @@ pub use placement::{PlacementRef, PlacementRow};
 pub use preparation::Preparation;
 pub use registry::{HistoryEntry, RegistrationChange, RegistrationRow};
 pub use retention::{RetentionRef, RetentionRow};
-pub use task::{GoneTaskRow, StoredTasks, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
+pub use task::{
+    GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
+};
 pub use token::TokenRow;
 pub use upload::Upload;
 pub use url::StoreUrl;

@@ -188,6 +188,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_task_array (number) {
+        number -> BigInt,
+        id -> Text,
+        idempotency_key -> Nullable<Text>,
+        document -> Text,
+        size -> BigInt,
+    }
+}
+
+diesel::table! {
     t_task_gone (id) {
         id -> Text,
         attempt -> BigInt,

@@ -1,4 +1,4 @@
-//! `t_task`, the tasks; `t_task_event`, what happened to each; `t_task_log`, their logs; and `t_task_gone`, the attempts
+//! `t_task`, the tasks; `t_task_array`, the arrays that some of them are of; `t_task_event`, what happened to each; `t_task_log`, their logs; and `t_task_gone`, the attempts
 //! of deleted ones, so that a later task with such an id never has an attempt of the same number.
 //!
 //! A change is one transaction, under the claim of the task service. The revision of that claim is the
@@ -8,7 +8,7 @@ use diesel::prelude::*;
 
 use crate::backend::on;
 use crate::owner::advance;
-use crate::schema::{t_task, t_task_event, t_task_gone, t_task_log};
+use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log};
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::{Claim, Connection, Error};
 
@@ -17,7 +17,7 @@ pub struct TaskRow {
     pub number: i64,
     pub id: String,
     pub idempotency_key: Option<String>,
-    /// As JSON, with its secrets; so `progress`, `why` and `log`.
+    /// As JSON, with its secrets; so `progress`, `why` and `log`. Empty for a task of an array.
     pub document: String,
     pub progress: String,
     pub why: Option<String>,
@@ -25,6 +25,16 @@ pub struct TaskRow {
     pub submitted_at: i64,
     pub submitted_by: String,
     pub ended_at: Option<i64>,
+}
+
+/// Tasks that were submitted together, with one document. Their numbers are the `size` numbers after its own.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct TaskArrayRow {
+    pub number: i64,
+    pub id: String,
+    pub idempotency_key: Option<String>,
+    pub document: String,
+    pub size: i64,
 }
 
 /// The attempts that a deleted task had.
@@ -56,6 +66,21 @@ pub struct TaskLogRow {
     pub dropped: i64,
 }
 
+/// A part of a task's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLogRange {
+    pub task: i64,
+    /// The number of the first line, and that after the last one.
+    pub from: i64,
+    pub before: i64,
+    /// All if none; so the others.
+    pub stream: Option<&'static str>,
+    pub attempt: Option<i64>,
+    /// The instant of the first, and that after the last one.
+    pub since: Option<i64>,
+    pub until: Option<i64>,
+}
+
 /// Everything that one transaction changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskGroup {
@@ -63,6 +88,8 @@ pub struct TaskGroup {
     pub tasks: Vec<TaskRow>,
     /// The numbers of those that are deleted, with their events and logs.
     pub deleted: Vec<i64>,
+    pub arrays: Vec<TaskArrayRow>,
+    pub deleted_arrays: Vec<i64>,
     pub gone: Vec<GoneTaskRow>,
     pub events: Vec<TaskEventRow>,
     pub lines: Vec<TaskLogRow>,
@@ -74,6 +101,7 @@ pub struct TaskGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredTasks {
     pub tasks: Vec<TaskRow>,
+    pub arrays: Vec<TaskArrayRow>,
     pub gone: Vec<GoneTaskRow>,
     /// How many events each task has.
     pub events: Vec<(i64, i64)>,
@@ -95,6 +123,11 @@ static TASKS: Rows = Rows {
     ],
     replaced_by: 1,
 };
+static ARRAYS: Rows = Rows {
+    table: "t_task_array",
+    columns: &["number", "id", "idempotency_key", "document", "size"],
+    replaced_by: 1,
+};
 static GONE: Rows = Rows { table: "t_task_gone", columns: &["id", "attempt", "at"], replaced_by: 1 };
 static EVENTS: Rows =
     Rows { table: "t_task_event", columns: &["task", "place", "at", "transition"], replaced_by: 2 };
@@ -104,6 +137,7 @@ static LINES: Rows = Rows {
     replaced_by: 2,
 };
 static NUMBERS: Keys = Keys { table: "t_task", columns: &["number"] };
+static ARRAY_NUMBERS: Keys = Keys { table: "t_task_array", columns: &["number"] };
 static EVENTS_OF: Keys = Keys { table: "t_task_event", columns: &["task"] };
 static LINES_OF: Keys = Keys { table: "t_task_log", columns: &["task"] };
 
@@ -112,6 +146,8 @@ impl Connection {
     pub fn load_tasks(&mut self) -> Result<StoredTasks, Error> {
         self.read("loading the tasks", |backend| {
             let tasks = on!(backend, connection => t_task::table.order(t_task::number).load(connection))?;
+            let arrays =
+                on!(backend, connection => t_task_array::table.order(t_task_array::number).load(connection))?;
             let gone =
                 on!(backend, connection => t_task_gone::table.order(t_task_gone::id).load(connection))?;
             let events = on!(backend, connection => t_task_event::table
@@ -119,7 +155,7 @@ impl Connection {
                 .select((t_task_event::task, diesel::dsl::count_star()))
                 .order(t_task_event::task)
                 .load(connection))?;
-            Ok(StoredTasks { tasks, gone, events })
+            Ok(StoredTasks { tasks, arrays, gone, events })
         })
     }
 
@@ -131,6 +167,10 @@ impl Connection {
             for keys in [&NUMBERS, &EVENTS_OF, &LINES_OF] {
                 keys.delete(backend, &deleted)?;
             }
+            let arrays: Vec<Value<'_>> =
+                group.deleted_arrays.iter().map(|number| Value::Int(*number)).collect();
+            ARRAY_NUMBERS.delete(backend, &arrays)?;
+            write_all(backend, &ARRAYS, &group.arrays, |row, values| values.extend(row.values()))?;
             write_all(backend, &TASKS, &group.tasks, |row, values| values.extend(row.values()))?;
             write_all(backend, &GONE, &group.gone, |row, values| {
                 values.extend([Value::Text(&row.id), Value::Int(row.attempt), Value::Int(row.at)]);
@@ -154,29 +194,46 @@ impl Connection {
         })
     }
 
-    /// The lines of a task's log from a number on; of one stream, or all.
+    /// The lines of a part of a log, in their order or from the last one back.
     pub fn task_log(
         &mut self,
-        task: i64,
-        from: i64,
-        stream: Option<&str>,
+        part: &TaskLogRange,
         limit: i64,
+        back: bool,
     ) -> Result<Vec<TaskLogRow>, Error> {
-        self.read("reading the log of a task", |backend| match stream {
-            None => on!(backend, connection => t_task_log::table
-                .filter(t_task_log::task.eq(task))
-                .filter(t_task_log::line_number.ge(from))
-                .order(t_task_log::line_number)
-                .limit(limit)
-                .load(connection)),
-            Some(stream) => on!(backend, connection => t_task_log::table
-                .filter(t_task_log::task.eq(task))
-                .filter(t_task_log::line_number.ge(from))
-                .filter(t_task_log::stream.eq(stream))
-                .order(t_task_log::line_number)
-                .limit(limit)
-                .load(connection)),
+        // Bounds that leave nothing out stand for what is not asked for, so that there are two statements only.
+        let (first, last) = part.stream.map_or(("", "~"), |stream| (stream, stream));
+        let (least, most) = part.attempt.map_or((0, i64::MAX), |attempt| (attempt, attempt));
+        let (since, until) = (part.since.unwrap_or(i64::MIN), part.until.unwrap_or(i64::MAX));
+        self.read("reading the log of a task", |backend| {
+            on!(backend, connection => {
+                let lines = t_task_log::table
+                    .filter(t_task_log::task.eq(part.task))
+                    .filter(t_task_log::line_number.ge(part.from))
+                    .filter(t_task_log::line_number.lt(part.before))
+                    .filter(t_task_log::stream.between(first, last))
+                    .filter(t_task_log::attempt.between(least, most))
+                    .filter(t_task_log::at.ge(since))
+                    .filter(t_task_log::at.lt(until))
+                    .limit(limit);
+                match back {
+                    false => lines.order(t_task_log::line_number.asc()).load(connection),
+                    true => lines.order(t_task_log::line_number.desc()).load(connection),
+                }
+            })
         })
+    }
+}
+
+impl TaskArrayRow {
+    fn values(&self) -> [Value<'_>; 5] {
+        [
+            Value::Int(self.number),
+            Value::Text(&self.id),
+            Value::OptText(self.idempotency_key.as_deref()),
+            Value::Text(&self.document),
+            Value::Int(self.size),
+        ]
     }
 }
 

@@ -4,7 +4,9 @@
 mod common;
 
 use common::Place;
-use estimand_store::{Error, GoneTaskRow, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
+use estimand_store::{
+    Connection, Error, GoneTaskRow, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
+};
 
 on_every_store!(tasks_are_kept_with_their_events_and_logs);
 
@@ -23,6 +25,12 @@ fn task(number: i64, key: Option<&str>) -> TaskRow {
     }
 }
 
+fn array(number: i64) -> TaskArrayRow {
+    let key = Some(format!("k{number}"));
+    let document = "{\"command\":\"grüße \u{1F980}\"}".to_owned();
+    TaskArrayRow { number, id: format!("a{number}"), idempotency_key: key, document, size: 1 }
+}
+
 fn line(task: i64, line_number: i64, stream: &str) -> TaskLogRow {
     let content = format!("line {line_number}");
     let stream = stream.to_owned();
@@ -37,6 +45,7 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         (0..300).map(|at| line(1, at, if at % 3 == 0 { "STDERR" } else { "STDOUT" })).collect();
     let group = TaskGroup {
         tasks: vec![task(1, Some("a")), task(2, None), task(3, None)],
+        arrays: vec![array(7), array(9)],
         events: vec![event(1, 0), event(1, 1), event(2, 0)],
         lines: [lines.clone(), vec![line(2, 0, "STDOUT")]].concat(),
         highest: 3,
@@ -44,17 +53,30 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     };
     connection.commit_tasks(&claim, &group).unwrap();
     let stored = connection.load_tasks().unwrap();
-    assert_eq!((stored.tasks, stored.events), (group.tasks, vec![(1, 2), (2, 1)]));
+    let events = vec![(1, 2), (2, 1)];
+    assert_eq!((stored.tasks, stored.arrays, stored.events), (group.tasks, group.arrays, events));
     assert_eq!(connection.task_events(1).unwrap(), [event(1, 0), event(1, 1)]);
-    assert_eq!(connection.task_log(1, 298, None, 100).unwrap(), lines[298..]);
-    let errors = connection.task_log(1, 1, Some("STDERR"), 2).unwrap();
-    assert_eq!(errors, [lines[3].clone(), lines[6].clone()]);
+    let part = |from, before| TaskLogRange { task: 1, from, before, ..TaskLogRange::default() };
+    assert_eq!(connection.task_log(&part(298, 300), 100, false).unwrap(), lines[298..]);
+    let errors = TaskLogRange { stream: Some("STDERR"), ..part(1, 300) };
+    assert_eq!(connection.task_log(&errors, 2, false).unwrap(), [lines[3].clone(), lines[6].clone()]);
+    assert_eq!(connection.task_log(&errors, 2, true).unwrap(), [lines[297].clone(), lines[294].clone()]);
+    let (at, attempt) = (lines[0].at, lines[0].attempt);
+    let count = |connection: &mut Connection, part: TaskLogRange| {
+        connection.task_log(&part, 1000, false).unwrap().len()
+    };
+    let at_once = TaskLogRange { since: Some(at), until: Some(at + 1), ..part(0, 10) };
+    assert_eq!(count(&mut connection, at_once), 10);
+    assert_eq!(count(&mut connection, TaskLogRange { until: Some(at), ..part(0, 10) }), 0);
+    assert_eq!(count(&mut connection, TaskLogRange { attempt: Some(attempt), ..part(0, 10) }), 10);
+    assert_eq!(count(&mut connection, TaskLogRange { attempt: Some(attempt + 1), ..part(0, 10) }), 0);
 
     let changed = TaskRow { ended_at: Some(9), why: Some("{}".to_owned()), ..task(1, Some("a")) };
     let gone = GoneTaskRow { id: "t2".to_owned(), attempt: 4, at: 11 };
     let group = TaskGroup {
         tasks: vec![changed.clone()],
         deleted: vec![2],
+        deleted_arrays: vec![7],
         gone: vec![gone.clone()],
         lines: vec![TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") }],
         highest: 3,
@@ -63,11 +85,11 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     connection.commit_tasks(&claim, &group).unwrap();
     let stored = connection.load_tasks().unwrap();
     assert_eq!(
-        (stored.tasks, stored.gone, stored.events),
-        (vec![changed, task(3, None)], vec![gone], vec![(1, 2)])
+        (stored.tasks, stored.arrays, stored.gone, stored.events),
+        (vec![changed, task(3, None)], vec![array(9)], vec![gone], vec![(1, 2)])
     );
-    assert_eq!(connection.task_log(2, 0, None, 10).unwrap(), []);
-    assert_eq!(connection.task_log(1, 299, None, 10).unwrap()[0].dropped, 3);
+    assert_eq!(connection.task_log(&TaskLogRange { task: 2, ..part(0, 9) }, 10, false).unwrap(), []);
+    assert_eq!(connection.task_log(&part(299, 300), 10, false).unwrap()[0].dropped, 3);
 
     // Another claim knows how far numbers were given, and ends this one.
     let next = connection.claim("tasks", 0).unwrap();

@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod decision;
+pub mod dependency;
 pub mod document;
 pub mod fit;
 pub mod planner;

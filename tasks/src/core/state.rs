@@ -11,18 +11,23 @@
 //!     └── node heard of: as before
 //! ```
 //!
+//! A task that comes after others is QUEUED, too, and not placed before they are over. If one of them ends otherwise
+//! than it wants, it is CANCELLED.
+//!
 //! An event names the attempt that it is about. One that is repeated, or about an attempt that is over, changes nothing;
 //! one that skips states is taken, since what it says includes them. A task is never placed while an attempt may run.
 
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
+use super::dependency::{Awaited, On};
+use super::queue::TaskNumber;
 use super::retries::{Ending, OnLoss, Retries};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
-    /// It waits for a node, or for the end of a pause.
+    /// It waits for other tasks, for a node, or for the end of a pause.
     #[default]
     Queued,
     /// A node is chosen, and its agent has not said yet that it has the task.
@@ -125,6 +130,16 @@ pub enum Event {
     LeaseOver {
         attempt: u32,
     },
+    /// Something became of a task or array that it comes after.
+    Dependency {
+        number: TaskNumber,
+        /// The task itself, or that of an array which did not succeed.
+        task: String,
+        /// False if any task did not succeed.
+        succeeded: bool,
+        /// False if other tasks of the array are not over.
+        over: bool,
+    },
 }
 
 /// The rules that a task's document gives.
@@ -152,6 +167,9 @@ pub struct Progress {
     pub not_before: Option<Millis>,
     /// The state before its node was lost.
     pub before_loss: Option<State>,
+    /// What it comes after and is not over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<Awaited>,
 }
 
 /// A change of a task, as it is stored.
@@ -172,6 +190,8 @@ pub enum Refused {
     NotQueued { given: u32, current: u32, state: State },
     #[error("attempt {given} was never placed; the latest is {current}")]
     Unknown { given: u32, current: u32 },
+    #[error("it comes after `{0}`, which is not over")]
+    Awaits(String),
     #[error("it is not placed before {not_before}, and it is {at} now")]
     TooSoon { at: Millis, not_before: Millis },
 }
@@ -212,6 +232,9 @@ impl Progress {
                 Some(Progress { state, before_loss: None, ..self.clone() })
             }),
             Event::LeaseOver { attempt } => self.if_current(*attempt, || self.lease_over(rules)),
+            Event::Dependency { number, task, succeeded, over } => {
+                Ok(self.after_another(*number, task, *succeeded, *over))
+            }
         }
     }
 
@@ -221,6 +244,9 @@ impl Progress {
         }
         if self.state != State::Queued || attempt != self.attempt + 1 {
             return Err(Refused::NotQueued { given: attempt, current: self.attempt, state: self.state });
+        }
+        if let Some(awaited) = self.awaits.first() {
+            return Err(Refused::Awaits(awaited.id.clone()));
         }
         if let Some(not_before) = self.not_before.filter(|not_before| at < *not_before) {
             return Err(Refused::TooSoon { at, not_before });
@@ -255,13 +281,27 @@ impl Progress {
 
     fn cancelled(&self) -> Option<Progress> {
         match self.state {
-            State::Queued => {
-                let ending = Some(Ending::Cancelled);
-                Some(Progress { state: State::Cancelled, ending, not_before: None, ..self.clone() })
-            }
+            State::Queued => Some(self.not_begun(Ending::Cancelled)),
             State::Lost => Some(Progress { before_loss: Some(State::Stopping), ..self.clone() }),
             state if state.is_final() => None,
             _ => Some(Progress { state: State::Stopping, ..self.clone() }),
+        }
+    }
+
+    /// The end of a task that is on no node.
+    fn not_begun(&self, ending: Ending) -> Progress {
+        let (state, ending) = (State::Cancelled, Some(ending));
+        Progress { state, ending, not_before: None, awaits: Vec::new(), ..self.clone() }
+    }
+
+    fn after_another(&self, number: TaskNumber, task: &str, succeeded: bool, over: bool) -> Option<Progress> {
+        let awaited = self.awaits.iter().find(|awaited| awaited.number == number)?;
+        match awaited.on {
+            On::Success if !succeeded => Some(self.not_begun(Ending::Dependency(task.to_owned()))),
+            On::Success | On::End => over.then(|| {
+                let awaits = self.awaits.iter().filter(|awaited| awaited.number != number).cloned();
+                Progress { awaits: awaits.collect(), ..self.clone() }
+            }),
         }
     }
 

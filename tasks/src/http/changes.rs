@@ -1,5 +1,7 @@
 //! Changes: submitting, cancelling and deleting. Each is answered when it is durable.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{HeaderName, LOCATION};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -12,22 +14,23 @@ use super::{parameters, views};
 use crate::TaskService;
 use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
 use crate::requests::{Cancel, Delete, Submission};
+use crate::table::Named;
 
 /// Advice that goes with a success, for people; the command line shows it.
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 
-/// Submits a task.
+/// Submits a task, or with a `count` an array of tasks.
 #[utoipa::path(
     post,
     path = "/api/tasks",
     tag = "tasks",
-    params(("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same document, it gives the task that it made before")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same document, it gives the task or array that it made before")),
     request_body(content = TaskDocument, description = "The task's document"),
     responses(
         (status = 200, description = "It was submitted with this key before", body = TaskRecord),
         (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
         (status = 400, description = "The document is not valid; every error is listed", body = Problem),
-        (status = 409, description = "The id is taken, the key was given with another document, or there are too many tasks", body = Problem),
+        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, or there are too many tasks", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
@@ -40,20 +43,28 @@ pub async fn submit(
 ) -> Result<HttpResponse, Failure> {
     let key = parameters::idempotency_key(&req)?;
     let document = body.parse(Document::parse).await?;
-    let (task, is_new) = service.change(Submission { document, key, by: caller.to_string() }).await?;
+    let (named, is_new) = service.change(Submission { document, key, by: caller.to_string() }).await?;
     let mut response = match is_new {
         true => HttpResponse::Created(),
         false => HttpResponse::Ok(),
     };
-    response.insert_header((LOCATION, format!("/api/tasks/{}", task.id)));
+    response.insert_header((LOCATION, format!("/api/tasks/{}", named.id())));
     let plan = service.shared().plan.load_full();
-    if let Some(hint) = views::never_fits(&task, plan.as_deref()) {
+    // The tasks of an array are alike.
+    let (record, first) = match &named {
+        Named::Task(task) => (views::whole_record(task, plan.as_deref()), Some(Arc::clone(task))),
+        Named::Array(array) => {
+            let first = service.shared().loaded(|table| table.of_array(array).next().cloned())?;
+            (views::of_array(service.shared(), array)?, first)
+        }
+    };
+    if let Some(hint) = first.and_then(|task| views::never_fits(&task, plan.as_deref())) {
         response.insert_header((HINT.clone(), hint));
     }
-    Ok(response.json(views::whole_record(&task, plan.as_deref())))
+    Ok(response.json(record))
 }
 
-/// Cancels a task: one that waits is over at once, one that runs is ended.
+/// Cancels a task, or all tasks of an array: one that waits is over at once, one that runs is ended.
 #[utoipa::path(
     post,
     path = "/api/tasks/{id}/cancel",
@@ -71,12 +82,16 @@ pub async fn cancel(
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
-    let task = service.change(Cancel { id, by: caller.to_string() }).await?;
-    tracing::info!(task = task.id, by = %caller, "cancelled");
-    Ok(HttpResponse::Ok().json(views::record(&task)))
+    let named = service.change(Cancel { id, by: caller.to_string() }).await?;
+    tracing::info!(task = named.id(), by = %caller, "cancelled");
+    let record = match &named {
+        Named::Task(task) => views::record(task),
+        Named::Array(array) => views::of_array(service.shared(), array)?,
+    };
+    Ok(HttpResponse::Ok().json(record))
 }
 
-/// Deletes a task that is over, with its log.
+/// Deletes a task that is over, or an array all of which is, with the log.
 #[utoipa::path(
     delete,
     path = "/api/tasks/{id}",

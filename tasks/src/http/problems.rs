@@ -13,8 +13,11 @@ pub fn of_write(error: SubmitError<Rejection>) -> Problem {
 fn of_rejection(rejection: &Rejection) -> Problem {
     match rejection {
         Rejection::Unknown(_) => Problem::not_found(rejection.to_string()),
-        Rejection::IdTaken(_) | Rejection::KeyTaken(_) | Rejection::NotOver { .. } | Rejection::Full(_) => {
-            Problem::conflict(rejection.to_string())
-        }
+        Rejection::IdTaken(_)
+        | Rejection::KeyTaken(_)
+        | Rejection::NothingToFollow(_)
+        | Rejection::NotOver { .. }
+        | Rejection::NotAllOver { .. }
+        | Rejection::Full(_) => Problem::conflict(rejection.to_string()),
     }
 }

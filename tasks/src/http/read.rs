@@ -15,6 +15,7 @@ use super::{parameters, views};
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::core::state::State;
+use crate::table::Named;
 use crate::task::Task;
 
 /// The most tasks on a page, and how many there are if nothing is said.
@@ -34,17 +35,19 @@ const MAX_LOOKED_AT: usize = 20_000;
         ("state" = Option<String>, Query, description = "Only those in these states, with commas between them, such as `QUEUED,RUNNING`"),
         ("labels" = Option<Selector>, Query, description = "Only those with these labels"),
         ("user" = Option<String>, Query, description = "Only those of this user"),
+        ("array" = Option<String>, Query, description = "Only those of this array"),
         ("before" = Option<String>, Query, description = "Only those that were submitted before this one: the `next` of the page before"),
         ("limit" = Option<u64>, Query, description = "At most so many; 100 if absent, and never more than 1,000"),
     ),
     responses(
         (status = 200, description = "A page of tasks", body = TaskPage),
         (status = 400, description = "The query is not valid", body = Problem),
+        (status = 404, description = "There is no such array, or no such task to begin before", body = Problem),
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
 pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["state", "labels", "user", "before", "limit"])?;
+    let query = Query::parse(req.query_string(), &["state", "labels", "user", "array", "before", "limit"])?;
     let states = query.get("state").map(states).transpose()?;
     let labels: Option<Selector> =
         query.get("labels").map(|given| parameters::parsed("labels", given)).transpose()?;
@@ -54,6 +57,9 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     let shared = service.shared();
     let before: Option<TaskNumber> =
         query.get("before").map(|id| shared.task(id).map(|task| task.number)).transpose()?;
+    let array = query.get("array").map(|id| shared.array(id)).transpose()?;
+    let of = array.map_or(TaskNumber(0)..TaskNumber(u64::MAX), |array| array.numbers());
+    let end = before.map_or(of.end, |before| before.min(of.end));
     let belongs = |task: &Task| {
         states.as_ref().is_none_or(|states| states.contains(&task.state()))
             && labels.as_ref().is_none_or(|labels| labels.matches(&task.document.labels))
@@ -61,7 +67,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     };
     let page = shared.loaded(|table| {
         let (mut page, mut bytes) = (TaskPage::default(), 0);
-        for (looked_at, task) in table.before(before).enumerate() {
+        for (looked_at, task) in table.newest(of.start, end).enumerate() {
             if page.tasks.len() >= limit || bytes >= PAGE_BYTES || looked_at >= MAX_LOOKED_AT {
                 break;
             }
@@ -73,7 +79,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
             }
         }
         let last = page.next.as_deref().and_then(|id| table.named(id));
-        if last.is_none_or(|last| table.before(Some(last.number)).next().is_none()) {
+        if last.is_none_or(|last| table.newest(of.start, last.number).next().is_none()) {
             page.next = None;
         }
         page
@@ -81,7 +87,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     Ok(HttpResponse::Ok().json(page))
 }
 
-/// One task: how far it is, what happened to it, and why it waits or is where it is.
+/// One task: how far it is, what happened to it, and why it waits or is where it is. Or an array, with its tasks by state.
 #[utoipa::path(
     get,
     path = "/api/tasks/{id}",
@@ -103,14 +109,21 @@ pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<Htt
     let (id, end) = (segment(&req, "id"), Instant::now() + Duration::from_millis(wait));
     let shared = service.shared();
     let mut bell = shared.bell.subscribe();
-    let task = loop {
+    let named = loop {
         bell.mark_unchanged();
-        let task = shared.task(id)?;
-        if task.state().is_final() || service.is_stopping() {
-            break task;
+        let named = shared.find(id)?;
+        let is_over = match &named {
+            Named::Task(task) => task.state().is_final(),
+            Named::Array(array) => shared.loaded(|table| table.open_of_array(array.number) == 0)?,
+        };
+        if is_over || service.is_stopping() || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+            break named;
         }
-        if timeout_at(end, service.rung(&mut bell)).await.is_err() {
-            break task;
+    };
+    let task = match named {
+        Named::Task(task) => task,
+        Named::Array(array) => {
+            return Ok(HttpResponse::Ok().json(views::of_array(shared, &array)?));
         }
     };
     let transitions = service.transitions(&task).await?;

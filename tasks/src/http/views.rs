@@ -1,5 +1,8 @@
-//! Tasks as readers see them, and the reasons why they wait.
+//! Tasks and arrays as readers see them, and the reasons why they wait.
 
+use std::collections::BTreeMap;
+
+use estimand_api::problem::Problem;
 use estimand_api::task_record::TaskRecord;
 use serde_json::json;
 
@@ -7,8 +10,10 @@ use crate::core::cluster::Cluster;
 use crate::core::fit::misfit;
 use crate::core::state::State;
 use crate::plan::request_of;
+use crate::shared::Shared;
 use crate::storage::rows::instant;
-use crate::task::Task;
+use crate::table::TaskTable;
+use crate::task::{Array, Task};
 
 /// A task in a list.
 pub fn record(task: &Task) -> TaskRecord {
@@ -26,6 +31,10 @@ pub fn record(task: &Task) -> TaskRecord {
         submitted_by: task.submitted_by.clone(),
         ended_at: task.ended_at.map(instant),
         lines: task.log.next,
+        array: task.array.as_ref().map(|array| array.id.clone()),
+        index: task.index(),
+        states: BTreeMap::new(),
+        awaits: progress.awaits.iter().map(|awaited| awaited.id.clone()).collect(),
         waits: None,
         document: task.document.redacted().to_map(),
         why: None,
@@ -39,6 +48,47 @@ pub fn whole_record(task: &Task, plan: Option<&Cluster>) -> TaskRecord {
     TaskRecord { why, waits: waits(task, plan), ..record(task) }
 }
 
+/// An array, as the sum of its tasks; none if it was deleted meanwhile. It is over when they all are, and then in the worst
+/// of their states.
+fn array_record(table: &TaskTable, array: &Array) -> Option<TaskRecord> {
+    let mut states: BTreeMap<State, u32> = BTreeMap::new();
+    table.of_array(array).for_each(|task| *states.entry(task.state()).or_default() += 1);
+    let count = |state: State| states.get(&state).copied().unwrap_or(0);
+    let is_over = states.keys().all(|state| state.is_final());
+    let state = match is_over {
+        true if count(State::Failed) > 0 => State::Failed,
+        true if count(State::Cancelled) > 0 => State::Cancelled,
+        true => State::Succeeded,
+        false if states.keys().all(|state| *state == State::Queued) => State::Queued,
+        false => State::Running,
+    };
+    let sum = |part: fn(&Task) -> u64| table.of_array(array).map(|task| part(task)).sum::<u64>();
+    let ended_at = table.of_array(array).filter_map(|task| task.ended_at).max();
+    // One of it is there, or it would not be.
+    let first = table.of_array(array).next().map(|task| record(task))?;
+    Some(TaskRecord {
+        id: array.id.clone(),
+        state: state.as_str().to_owned(),
+        states: states.into_iter().map(|(state, count)| (state.as_str().to_owned(), count)).collect(),
+        attempt: 0,
+        node: None,
+        ending: None,
+        failures: u32::try_from(sum(|task| u64::from(task.progress.failures))).unwrap_or(u32::MAX),
+        not_before: None,
+        ended_at: ended_at.filter(|_| is_over).map(instant),
+        lines: sum(|task| task.log.next),
+        array: None,
+        index: None,
+        ..first
+    })
+}
+
+/// The record of an array that was there a moment ago.
+pub fn of_array(shared: &Shared, array: &Array) -> Result<TaskRecord, Problem> {
+    let record = shared.loaded(|table| array_record(table, array))?;
+    record.ok_or_else(|| Problem::not_found(format!("array `{}` was deleted", array.id)))
+}
+
 /// Why it is not placed; none if it does not wait for a node.
 pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
     match task.state() {
@@ -48,6 +98,11 @@ pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
             return Some(format!("node `{node}`, on which it may be, is not heard of"));
         }
         _ => return None,
+    }
+    if !task.progress.awaits.is_empty() {
+        let awaited: Vec<String> = task.progress.awaits.iter().map(|of| format!("`{}`", of.id)).collect();
+        let verb = if awaited.len() == 1 { "is" } else { "are" };
+        return Some(format!("it comes after {}, which {verb} not over", awaited.join(", ")));
     }
     let Some(cluster) = plan else { return Some("the nodes are not known yet".to_owned()) };
     let request = request_of(task);

@@ -1,12 +1,14 @@
-//! A task is to end, or not to begin.
+//! A task is to end, or not to begin; so all tasks of an array.
 
 use std::sync::Arc;
 
 use estimand_runtime::single_writer::{Decision, Request};
 
-use crate::change::{Change, Rejection};
+use super::edits::Edits;
+use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
-use crate::task::{Edit, Task};
+use crate::table::Named;
+use crate::task::Task;
 use crate::writer::TasksState;
 
 pub struct Cancel {
@@ -15,20 +17,22 @@ pub struct Cancel {
 }
 
 impl Request<TasksState> for Cancel {
-    type Reply = Arc<Task>;
+    /// As it is now.
+    type Reply = Named;
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
-        let at = state.now_us();
-        let (task, highest) = state.table(|table| (table.named(&self.id).cloned(), table.highest));
-        let task = task.ok_or(Rejection::Unknown(self.id))?;
-        let mut edit = Edit::of(&task);
-        match edit.apply(at, Event::Cancel, Actor::User(self.by)) {
-            Ok(true) => Ok(Decision::change(
-                Change { edits: vec![edit], highest, at, ..Change::default() },
-                |_: &TasksState, change| Arc::new(change.edits[0].after.clone()),
-            )),
-            // It is over, or to end already.
-            Ok(false) | Err(_) => Ok(Decision::Nothing(task)),
+        let (at, table) = (state.now_us(), state.table());
+        let found = table.find(&self.id).ok_or(Rejection::Unknown(self.id))?;
+        let tasks: Vec<&Arc<Task>> = match &found {
+            Named::Task(task) => vec![task],
+            Named::Array(array) => table.of_array(array).collect(),
+        };
+        let mut edits = Edits::new(table, at);
+        for task in tasks {
+            // One that is over, or to end already, stays as it is.
+            let _ = edits.of(task).apply(at, Event::Cancel, Actor::User(self.by.clone()));
         }
+        let Some(change) = edits.finish() else { return Ok(Decision::Nothing(found)) };
+        Ok(Decision::change(change, |state: &TasksState, _| state.table().find(found.id()).unwrap_or(found)))
     }
 }

@@ -1,8 +1,14 @@
-//! A task that is over is forgotten, with its log.
+//! Tasks that are over are forgotten, with their logs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use estimand_runtime::single_writer::{Decision, Request};
 
 use crate::change::{Change, Rejection};
+use crate::core::queue::TaskNumber;
+use crate::table::{Named, TaskTable};
+use crate::task::Task;
 use crate::writer::TasksState;
 
 pub struct Delete {
@@ -13,13 +19,29 @@ impl Request<TasksState> for Delete {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let at = state.now_us();
-        let (task, highest) = state.table(|table| (table.named(&self.id).cloned(), table.highest));
-        let task = task.ok_or(Rejection::Unknown(self.id))?;
-        if !task.state().is_final() {
-            return Err(Rejection::NotOver { id: task.id.clone(), state: task.state().as_str() });
-        }
-        let change = Change { deleted: vec![task], highest, at, ..Change::default() };
+        let (at, table) = (state.now_us(), state.table());
+        let tasks = match table.find(&self.id).ok_or(Rejection::Unknown(self.id))? {
+            Named::Task(task) if task.state().is_final() => vec![task],
+            Named::Task(task) => {
+                return Err(Rejection::NotOver { id: task.id.clone(), state: task.state().as_str() });
+            }
+            Named::Array(array) => match table.open_of_array(array.number) {
+                0 => table.of_array(&array).cloned().collect(),
+                open => return Err(Rejection::NotAllOver { id: array.id.clone(), open }),
+            },
+        };
+        let change = deletion(table, tasks, at);
         Ok(Decision::change(change, |_, _| ()))
     }
+}
+
+/// The change that deletes tasks which are over, and their arrays if they are the last ones.
+pub fn deletion(table: &TaskTable, deleted: Vec<Arc<Task>>, at: i64) -> Change {
+    let mut of_arrays: HashMap<TaskNumber, u32> = HashMap::new();
+    for array in deleted.iter().filter_map(|task| task.array.as_ref()) {
+        *of_arrays.entry(array.number).or_default() += 1;
+    }
+    let all = of_arrays.into_iter().filter(|(number, count)| table.kept_of_array(*number) <= *count);
+    let deleted_arrays = all.map(|(number, _)| number).collect();
+    Change { deleted, deleted_arrays, highest: table.highest, at, ..Change::default() }
 }

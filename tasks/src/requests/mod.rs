@@ -2,6 +2,7 @@
 
 mod cancel;
 mod delete;
+mod edits;
 mod news;
 mod placement;
 mod standing;

@@ -1,15 +1,12 @@
 //! The news of agents: logs, and how far attempts are. They may be late or come twice; what is known already, or is about
 //! an attempt that is over, changes nothing.
 
-use std::collections::BTreeMap;
-
 use estimand_api::task::{TaskLog, TaskLogLine, TaskNews, TaskReport, TaskStage};
 use estimand_runtime::single_writer::{Decision, Request};
 
-use crate::change::{Change, Rejection};
-use crate::core::queue::TaskNumber;
+use super::edits::Edits;
+use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
-use crate::table::TaskTable;
 use crate::task::{Edit, LogRow, Task};
 use crate::writer::TasksState;
 
@@ -30,44 +27,31 @@ impl Request<TasksState> for News {
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
         let at = state.now_us();
         let News { news, node } = self;
-        let (edits, highest) = state.table(|table| {
-            let mut edits = Edits { table, node: node.as_deref(), edits: BTreeMap::new() };
-            for log in news.logs {
-                if let Some(edit) = edits.of(&log.id, log.attempt) {
-                    append(edit, log);
-                }
+        let mut edits = Edits::new(state.table(), at);
+        for log in news.logs {
+            if let Some(edit) = edit_of(&mut edits, node.as_deref(), &log.id, log.attempt) {
+                append(edit, log);
             }
-            for report in news.reports {
-                if let Some(edit) = edits.of(&report.id, report.attempt) {
-                    report_on(edit, report, at);
-                }
-            }
-            let edits = edits.edits.into_values().filter(|edit| !edit.is_empty());
-            (edits.collect::<Vec<Edit>>(), table.highest)
-        });
-        if edits.is_empty() {
-            return Ok(Decision::Nothing(()));
         }
-        Ok(Decision::change(Change { edits, highest, at, ..Change::default() }, |_, _| ()))
+        for report in news.reports {
+            if let Some(edit) = edit_of(&mut edits, node.as_deref(), &report.id, report.attempt) {
+                report_on(edit, report, at);
+            }
+        }
+        Ok(match edits.finish() {
+            Some(change) => Decision::change(change, |_, _| ()),
+            None => Decision::Nothing(()),
+        })
     }
 }
 
-/// The tasks that are changed, by number.
-struct Edits<'a> {
-    table: &'a TaskTable,
-    node: Option<&'a str>,
-    edits: BTreeMap<TaskNumber, Edit>,
-}
-
-impl Edits<'_> {
-    /// The edit of a task whose present attempt this is, on a node for which the caller speaks.
-    fn of(&mut self, id: &str, attempt: u32) -> Option<&mut Edit> {
-        let task = self.table.named(id)?;
-        let edit = self.edits.entry(task.number).or_insert_with(|| Edit::of(task));
-        let node = edit.after.placed_on()?;
-        let speaks = self.node.is_none_or(|own| own == node);
-        (speaks && edit.after.progress.attempt == attempt).then_some(edit)
-    }
+/// The edit of a task whose present attempt this is, on a node for which the caller speaks.
+fn edit_of<'e>(edits: &'e mut Edits<'_>, node: Option<&str>, id: &str, attempt: u32) -> Option<&'e mut Edit> {
+    let task = edits.table.named(id)?;
+    let edit = edits.of(task);
+    let placed_on = edit.after.placed_on()?;
+    let speaks = node.is_none_or(|own| own == placed_on);
+    (speaks && edit.after.progress.attempt == attempt).then_some(edit)
 }
 
 fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
@@ -149,6 +133,7 @@ mod tests {
 
     use super::*;
     use crate::core::document::Document;
+    use crate::core::queue::TaskNumber;
     use crate::core::state::Progress;
     use crate::task::LogEnd;
 
@@ -157,6 +142,7 @@ mod tests {
             number: TaskNumber(1),
             id: "t".to_owned(),
             key: None,
+            array: None,
             document: Arc::new(Document::default()),
             progress: Progress { attempt: 2, ..Progress::default() },
             why: None,

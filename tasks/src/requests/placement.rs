@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use estimand_runtime::single_writer::{Decision, Request};
 
-use crate::change::{Change, Rejection};
+use super::edits::Edits;
+use crate::change::Rejection;
 use crate::core::decision::Why;
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event};
-use crate::task::Edit;
 use crate::writer::TasksState;
 
 pub struct Placements(pub Vec<Placement>);
@@ -27,21 +27,18 @@ impl Request<TasksState> for Placements {
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
         let at = state.now_us();
-        let (edits, highest) = state.table(|table| {
-            let edit = |placement: Placement| {
-                let mut edit = Edit::of(table.get(placement.task)?);
-                let attempt = edit.after.progress.attempt + 1;
-                let event = Event::Place { attempt, node: placement.node };
-                let placed = edit.apply(at, event, Actor::Scheduler).unwrap_or(false);
+        let mut edits = Edits::new(state.table(), at);
+        for placement in self.0 {
+            let Some(task) = edits.table.get(placement.task) else { continue };
+            let edit = edits.of(task);
+            let attempt = edit.after.progress.attempt + 1;
+            let event = Event::Place { attempt, node: placement.node };
+            if edit.apply(at, event, Actor::Scheduler).unwrap_or(false) {
                 edit.after.why = Some(placement.why);
-                placed.then_some(edit)
-            };
-            (self.0.into_iter().filter_map(edit).collect::<Vec<Edit>>(), table.highest)
-        });
-        if edits.is_empty() {
-            return Ok(Decision::Nothing(BTreeSet::new()));
+            }
         }
-        Ok(Decision::change(Change { edits, highest, at, ..Change::default() }, |_: &TasksState, change| {
+        let Some(change) = edits.finish() else { return Ok(Decision::Nothing(BTreeSet::new())) };
+        Ok(Decision::change(change, |_: &TasksState, change| {
             change.edits.iter().map(|edit| edit.after.number).collect()
         }))
     }

@@ -5,10 +5,11 @@
 
 use estimand_runtime::single_writer::{Decision, Request};
 
-use crate::change::{Change, Rejection};
+use super::edits::Edits;
+use crate::change::Rejection;
 use crate::core::retries::OnLoss;
 use crate::core::state::{Actor, Event, State};
-use crate::task::{Edit, Task};
+use crate::task::Edit;
 use crate::writer::TasksState;
 
 pub struct NodeStandings {
@@ -20,34 +21,30 @@ impl Request<TasksState> for NodeStandings {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let at = state.now_us();
-        let (edits, highest) = state.table(|table| {
-            let lost = self.lost.iter().flat_map(|node| table.on_node(node)).map(|task| lose(task, at));
-            let back = self.back.iter().flat_map(|node| table.on_node(node)).map(|task| take_back(task, at));
-            let edits: Vec<Edit> = lost.chain(back).filter(|edit| !edit.is_empty()).collect();
-            (edits, table.highest)
-        });
-        if edits.is_empty() {
-            return Ok(Decision::Nothing(()));
-        }
-        Ok(Decision::change(Change { edits, highest, at, ..Change::default() }, |_, _| ()))
+        let (at, table) = (state.now_us(), state.table());
+        let mut edits = Edits::new(table, at);
+        let (lost, back) = (self.lost.iter(), self.back.iter());
+        lost.flat_map(|node| table.on_node(node)).for_each(|task| lose(edits.of(task), at));
+        back.flat_map(|node| table.on_node(node)).for_each(|task| take_back(edits.of(task), at));
+        Ok(match edits.finish() {
+            Some(change) => Decision::change(change, |_, _| ()),
+            None => Decision::Nothing(()),
+        })
     }
 }
 
-fn lose(task: &Task, at: i64) -> Edit {
-    let (mut edit, attempt) = (Edit::of(task), task.progress.attempt);
+fn lose(edit: &mut Edit, at: i64) {
+    let attempt = edit.after.progress.attempt;
     // The attempt is the present one, so neither is refused.
     let _ = edit.apply(at, Event::NodeLost { attempt }, Actor::Scheduler);
-    if task.document.on_loss != OnLoss::Wait {
+    if edit.after.document.on_loss != OnLoss::Wait {
         let _ = edit.apply(at, Event::LeaseOver { attempt }, Actor::Scheduler);
     }
-    edit
 }
 
-fn take_back(task: &Task, at: i64) -> Edit {
-    let (mut edit, attempt) = (Edit::of(task), task.progress.attempt);
-    if task.state() == State::Lost {
+fn take_back(edit: &mut Edit, at: i64) {
+    let attempt = edit.after.progress.attempt;
+    if edit.after.state() == State::Lost {
         let _ = edit.apply(at, Event::NodeBack { attempt }, Actor::Scheduler);
     }
-    edit
 }

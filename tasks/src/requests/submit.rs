@@ -1,15 +1,17 @@
-//! A new task, or the one that the same submission made before.
+//! A new task or array, or the one that the same submission made before.
 
 use std::sync::Arc;
 
 use estimand_runtime::single_writer::{Decision, Request};
 
+use super::delete::deletion;
 use crate::change::{Change, Rejection};
-use crate::core::document::Document;
+use crate::core::dependency::{After, Awaited, On};
+use crate::core::document::{Document, array_member};
 use crate::core::queue::TaskNumber;
-use crate::core::state::Progress;
-use crate::table::TaskTable;
-use crate::task::{Edit, LogEnd, Task};
+use crate::core::state::{Actor, Event, Progress, State};
+use crate::table::{Named, TaskTable};
+use crate::task::{Array, Edit, LogEnd, Task};
 use crate::writer::TasksState;
 
 /// How many tasks are kept. Beyond that the oldest of those that are over make room.
@@ -23,73 +25,139 @@ pub struct Submission {
 }
 
 impl Request<TasksState> for Submission {
-    /// The task, and whether it is new.
-    type Reply = (Arc<Task>, bool);
+    /// The task or array, and whether it is new.
+    type Reply = (Named, bool);
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
-        let at = state.now_us();
-        let change = state.table(|table| {
-            if let Some(known) = self.key.as_deref().and_then(|key| table.of_key(key)) {
-                return match *known.document == self.document {
-                    true => Ok(Err(Arc::clone(known))),
-                    false => Err(Rejection::KeyTaken(known.id.clone())),
-                };
-            }
-            let task = self.task(table, at)?;
-            let deleted = room(table)?;
-            let highest = task.number.0;
-            Ok(Ok(Change { edits: vec![Edit::of(&task)], deleted, highest, at }))
-        })?;
-        Ok(match change {
-            Err(known) => Decision::Nothing((known, false)),
-            Ok(change) => Decision::change(change, |_: &TasksState, change| {
-                let task = change.edits.first().map(|edit| Arc::new(edit.after.clone()));
-                (task.unwrap_or_else(|| unreachable!("a submission makes a task")), true)
-            }),
-        })
+        let (at, table) = (state.now_us(), state.table());
+        if let Some(known) = self.key.as_deref().and_then(|key| table.of_key(key)) {
+            return match *known.document() == self.document {
+                true => Ok(Decision::Nothing((known, false))),
+                false => Err(Rejection::KeyTaken(known.id().to_owned())),
+            };
+        }
+        let edits = self.edits(table, at)?;
+        let new_arrays = edits.first().and_then(|edit| edit.after.array.clone()).into_iter().collect();
+        let highest = edits.last().map_or(table.highest, |edit| edit.after.number.0);
+        let room = room(table, edits.len(), at)?;
+        Ok(Decision::change(Change { edits, new_arrays, highest, ..room }, |_: &TasksState, change| {
+            let named = match (change.new_arrays.first(), change.edits.first()) {
+                (Some(array), _) => Named::Array(Arc::clone(array)),
+                (None, Some(edit)) => Named::Task(Arc::new(edit.after.clone())),
+                (None, None) => unreachable!("a submission makes a task"),
+            };
+            (named, true)
+        }))
     }
 }
 
 impl Submission {
-    fn task(self, table: &TaskTable, at: i64) -> Result<Task, Rejection> {
-        let number = table.highest + 1;
-        let id = match &self.document.id {
-            Some(id) if table.named(id).is_some() => return Err(Rejection::IdTaken(id.clone())),
-            Some(id) => id.clone(),
-            None => made_id(table, number),
+    /// The new tasks.
+    fn edits(self, table: &TaskTable, at: i64) -> Result<Vec<Edit>, Rejection> {
+        let (awaits, unmet) = awaits(table, &self.document.after)?;
+        let (number, count) = (table.highest + 1, self.document.count);
+        let is_free = |id: &str| {
+            table.is_free(id) && (0..count.unwrap_or(0)).all(|index| table.is_free(&array_member(id, index)))
         };
-        // An agent may still have an attempt of a deleted task with this id: another one never has its number.
-        let attempt = table.gone.get(&id).copied().unwrap_or(0);
-        Ok(Task {
+        let id = match &self.document.id {
+            Some(id) if !is_free(id) => return Err(Rejection::IdTaken(id.clone())),
+            Some(id) => id.clone(),
+            None => made_id(is_free, number),
+        };
+        let document = Arc::new(self.document);
+        let task = Task {
             number: TaskNumber(number),
             id,
             key: self.key,
-            document: Arc::new(self.document),
-            progress: Progress { attempt, ..Progress::default() },
+            array: None,
+            document: Arc::clone(&document),
+            progress: Progress { awaits, ..Progress::default() },
             why: None,
             log: LogEnd::default(),
             events: 0,
             submitted_at: at,
             submitted_by: self.by,
             ended_at: None,
-        })
+        };
+        let tasks = match count {
+            None => vec![task],
+            Some(size) => {
+                let (number, id, key) = (task.number, task.id.clone(), task.key.clone());
+                members(&Arc::new(Array { number, id, key, document, size }), &task)
+            }
+        };
+        Ok(tasks.into_iter().map(|task| begun(table, task, unmet.as_ref(), at)).collect())
     }
 }
 
+/// The tasks of an array, each like this one.
+fn members(array: &Arc<Array>, like: &Task) -> Vec<Task> {
+    let first = array.numbers().start.0;
+    let member = |index: u32| Task {
+        number: TaskNumber(first + u64::from(index)),
+        id: array_member(&array.id, index),
+        key: None,
+        array: Some(Arc::clone(array)),
+        ..like.clone()
+    };
+    (0..array.size).map(member).collect()
+}
+
+/// A new task, which ends at once if it can never run.
+fn begun(table: &TaskTable, mut task: Task, unmet: Option<&Event>, at: i64) -> Edit {
+    // An agent may still have an attempt of a deleted task with this id: another one never has its number.
+    task.progress.attempt = table.gone.get(&task.id).copied().unwrap_or(0);
+    let mut edit = Edit::new(task);
+    if let Some(event) = unmet {
+        // Nothing that is new is refused.
+        let _ = edit.apply(at, event.clone(), Actor::Scheduler);
+    }
+    edit
+}
+
+/// What a task waits for, and what of it has come out otherwise than it wants, if anything has.
+fn awaits(table: &TaskTable, after: &[After]) -> Result<(Vec<Awaited>, Option<Event>), Rejection> {
+    let (mut awaits, mut unmet) = (Vec::new(), None);
+    for After { id, on } in after {
+        let named = table.find(id).ok_or_else(|| Rejection::NothingToFollow(id.clone()))?;
+        let (number, over, failed) = match &named {
+            Named::Task(task) => (task.number, task.state().is_final(), failed(task).then(|| id.clone())),
+            Named::Array(array) => {
+                let failed = table.of_array(array).find(|task| failed(task)).map(|task| task.id.clone());
+                (array.number, table.open_of_array(array.number) == 0, failed)
+            }
+        };
+        let is_met = over && (failed.is_none() || *on == On::End);
+        if !is_met {
+            awaits.push(Awaited { number, id: id.clone(), on: *on });
+        }
+        if let Some(task) = failed.filter(|_| *on == On::Success) {
+            unmet.get_or_insert(Event::Dependency { number, task, succeeded: false, over });
+        }
+    }
+    Ok((awaits, unmet))
+}
+
+fn failed(task: &Task) -> bool {
+    task.state().is_final() && task.state() != State::Succeeded
+}
+
 /// A short id; a longer one if somebody has given that to a task.
-fn made_id(table: &TaskTable, number: u64) -> String {
+fn made_id(is_free: impl Fn(&str) -> bool, number: u64) -> String {
     let mut id = format!("t{number}");
-    while table.named(&id).is_some() {
+    while !is_free(&id) {
         id.push('x');
     }
     id
 }
 
-/// The tasks that make room for one more.
-fn room(table: &TaskTable) -> Result<Vec<Arc<Task>>, Rejection> {
-    if table.len() < MAX_TASKS {
-        return Ok(Vec::new());
+/// The change by which the oldest tasks make room for so many.
+fn room(table: &TaskTable, new: usize, at: i64) -> Result<Change, Rejection> {
+    let missing = (table.len() + new).saturating_sub(MAX_TASKS);
+    let oldest = table.all().filter(|task| task.state().is_final()).take(missing).cloned();
+    let oldest: Vec<Arc<Task>> = oldest.collect();
+    match oldest.len() == missing {
+        true => Ok(deletion(table, oldest, at)),
+        false => Err(Rejection::Full(table.len())),
     }
-    let oldest = table.all().find(|task| task.state().is_final()).cloned();
-    oldest.map(|task| vec![task]).ok_or(Rejection::Full(table.len()))
 }

@@ -30,12 +30,13 @@ impl Storage {
     pub async fn load(&mut self, highest: u64) -> Result<Contents, Error> {
         let (stored, before) = self.0.load(Connection::load_tasks).await?;
         let mut events: HashMap<i64, i64> = stored.events.into_iter().collect();
+        let arrays = rows::arrays(&stored.arrays);
         let tasks: Vec<Task> = stored
             .tasks
             .iter()
             .filter_map(|row| {
                 let events = events.remove(&row.number).unwrap_or(0);
-                rows::task(row, rows::known(events))
+                rows::task(row, rows::known(events), &arrays)
             })
             .collect();
         let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();

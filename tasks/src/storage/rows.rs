@@ -1,5 +1,6 @@
 //! Translates between rows of the store and tasks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -7,43 +8,73 @@ use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
 use estimand_api::task::TaskStream;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
-use estimand_store::{GoneTaskRow, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
+use estimand_store::{GoneTaskRow, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::change::Change;
+use crate::change::{Change, outcomes};
 use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::state::Transition;
-use crate::task::{Edit, LogRow, Task};
+use crate::task::{Array, Edit, LogRow, Task};
 
-/// The rows of a change.
-pub fn group(change: &Change) -> TaskGroup {
-    let mut group = TaskGroup { highest: column(change.highest), ..TaskGroup::default() };
-    for Edit { after, transitions, lines } in &change.edits {
-        let number = column(after.number.0);
-        group.tasks.push(row(after));
-        let first = after.events - transitions.len() as u64;
-        for (place, transition) in (first..).zip(transitions) {
-            let at = i64::try_from(transition.at).unwrap_or(i64::MAX / 1000).saturating_mul(1000);
-            group.events.push(TaskEventRow {
-                task: number,
-                place: column(place),
-                at,
-                transition: text(transition),
-            });
+/// The rows of changes, as they are after all of them.
+pub fn group(changes: &[Change]) -> TaskGroup {
+    let outcomes = outcomes(changes);
+    let is_kept = |task: &Task| outcomes.get(&task.number).is_some_and(Option::is_some);
+    let mut group = TaskGroup {
+        tasks: outcomes.values().flatten().map(|task| row(task)).collect(),
+        ..TaskGroup::default()
+    };
+    // A row may be written by several of the changes, and no statement takes it twice.
+    let (mut lines, mut gone, mut arrays) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for change in changes {
+        group.highest = group.highest.max(column(change.highest));
+        for edit in change.edits.iter().filter(|edit| is_kept(&edit.after)) {
+            group.events.extend(event_rows(edit));
+            let number = column(edit.after.number.0);
+            lines.extend(edit.lines.iter().map(|line| ((number, line.line), log_row(number, line))));
         }
-        group.lines.extend(lines.iter().map(|line| log_row(number, line)));
-    }
-    for task in &change.deleted {
-        group.deleted.push(column(task.number.0));
-        if task.progress.attempt > 0 {
-            let attempt = i64::from(task.progress.attempt);
-            group.gone.push(GoneTaskRow { id: task.id.clone(), attempt, at: change.at });
+        for task in &change.deleted {
+            group.deleted.push(column(task.number.0));
+            if task.progress.attempt > 0 {
+                let attempt = i64::from(task.progress.attempt);
+                let row = GoneTaskRow { id: task.id.clone(), attempt, at: change.at };
+                gone.insert(task.id.clone(), row);
+            }
+        }
+        arrays.extend(change.new_arrays.iter().map(|array| (array.number, array_row(array))));
+        for number in &change.deleted_arrays {
+            arrays.remove(number);
+            group.deleted_arrays.push(column(number.0));
         }
     }
+    group.lines = lines.into_values().collect();
+    group.gone = gone.into_values().collect();
+    group.arrays = arrays.into_values().collect();
     group
+}
+
+fn event_rows(edit: &Edit) -> impl Iterator<Item = TaskEventRow> {
+    let Edit { after, transitions, .. } = edit;
+    let first = after.events - transitions.len() as u64;
+    (first..).zip(transitions).map(|(place, transition)| TaskEventRow {
+        task: column(after.number.0),
+        place: column(place),
+        at: i64::try_from(transition.at).unwrap_or(i64::MAX / 1000).saturating_mul(1000),
+        transition: text(transition),
+    })
+}
+
+fn array_row(array: &Array) -> TaskArrayRow {
+    TaskArrayRow {
+        number: column(array.number.0),
+        id: array.id.clone(),
+        idempotency_key: array.key.clone(),
+        document: Value::Object(array.document.to_map()).to_string(),
+        size: i64::from(array.size),
+    }
 }
 
 fn row(task: &Task) -> TaskRow {
@@ -51,7 +82,11 @@ fn row(task: &Task) -> TaskRow {
         number: column(task.number.0),
         id: task.id.clone(),
         idempotency_key: task.key.clone(),
-        document: Value::Object(task.document.to_map()).to_string(),
+        // The array has that of its tasks.
+        document: match task.array {
+            Some(_) => String::new(),
+            None => Value::Object(task.document.to_map()).to_string(),
+        },
         progress: text(&task.progress),
         why: task.why.as_deref().map(text),
         log: text(&task.log),
@@ -74,9 +109,22 @@ fn log_row(task: i64, line: &LogRow) -> TaskLogRow {
     }
 }
 
+/// The arrays in rows, by number; one that cannot be read is logged.
+pub fn arrays(rows: &[TaskArrayRow]) -> BTreeMap<TaskNumber, Arc<Array>> {
+    let array = |row: &TaskArrayRow| {
+        let document = document(&row.document)
+            .inspect_err(|cause| tracing::error!(id = row.id, cause, "a stored array cannot be read"))
+            .ok()?;
+        let number = TaskNumber(known(row.number));
+        let (id, key) = (row.id.clone(), row.idempotency_key.clone());
+        Some((number, Arc::new(Array { number, id, key, document, size: count(row.size) })))
+    };
+    rows.iter().filter_map(array).collect()
+}
+
 /// The task in a row; none if it cannot be read, which is logged.
-pub fn task(row: &TaskRow, events: u64) -> Option<Task> {
-    match parse(row, events) {
+pub fn task(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) -> Option<Task> {
+    match parse(row, events, arrays) {
         Ok(task) => Some(task),
         Err(cause) => {
             tracing::error!(id = row.id, cause, "a stored task cannot be read; it is left alone");
@@ -85,13 +133,25 @@ pub fn task(row: &TaskRow, events: u64) -> Option<Task> {
     }
 }
 
-fn parse(row: &TaskRow, events: u64) -> Result<Task, String> {
-    let map = parse_object(row.document.as_bytes()).map_err(|problem| cause(&problem))?;
+fn parse(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) -> Result<Task, String> {
+    let number = TaskNumber(known(row.number));
+    let array = match row.document.is_empty() {
+        true => {
+            let array = arrays.range(..number).next_back().map(|(_, array)| Arc::clone(array));
+            Some(array.filter(|array| array.numbers().contains(&number)).ok_or("its array is not there")?)
+        }
+        false => None,
+    };
+    let document = match &array {
+        Some(array) => Arc::clone(&array.document),
+        None => document(&row.document)?,
+    };
     Ok(Task {
-        number: TaskNumber(known(row.number)),
+        number,
         id: row.id.clone(),
         key: row.idempotency_key.clone(),
-        document: Arc::new(Document::from_map(map).map_err(|problem| cause(&problem))?),
+        array,
+        document,
         progress: value(&row.progress)?,
         why: row.why.as_deref().map(value).transpose()?.map(Arc::new),
         log: value(&row.log)?,
@@ -100,6 +160,11 @@ fn parse(row: &TaskRow, events: u64) -> Result<Task, String> {
         submitted_by: row.submitted_by.clone(),
         ended_at: row.ended_at,
     })
+}
+
+fn document(text: &str) -> Result<Arc<Document>, String> {
+    let map = parse_object(text.as_bytes()).map_err(|problem| cause(&problem))?;
+    Document::from_map(map).map(Arc::new).map_err(|problem| cause(&problem))
 }
 
 /// A transition of a task, as it is shown.

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arrays;
+mod dependencies;
+mod logs;
 mod losses;
 mod outages;
 mod support;
-
-use std::time::{Duration, Instant};
 
 use estimand_testkit::wait;
 use serde_json::{Value, json};
@@ -151,46 +152,6 @@ fn a_task_can_be_cancelled_at_any_time() {
     assert_eq!(running.task(&first)["state"], "CANCELLED");
     world.wait_told("n1", &[]);
     assert_eq!(running.cancel(&first)["state"], "CANCELLED", "nothing more happens to it");
-    running.stop();
-}
-
-#[test]
-fn a_log_is_read_on_from_where_a_reader_stopped() {
-    let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
-    let running = Running::start(&store, &world);
-    let id = running.submit(&simple());
-    running.wait_for(&id, "PLACED");
-    running.writes(&id, 1, 0, &[("STDOUT", "one"), ("STDERR", "two\u{0}"), ("STDOUT", "three")]);
-    // Delivered again, with one more.
-    running.writes(&id, 1, 1, &[("STDERR", "two\u{0}"), ("STDOUT", "three"), ("STDOUT", "four")]);
-    let page = running.log(&id, "limit=2");
-    assert_eq!((texts(&page), &page["next"]), (vec!["one".to_owned(), "two\u{fffd}".to_owned()], &json!(2)));
-    let page = running.log(&id, "from=2");
-    assert_eq!(
-        (texts(&page), &page["next"], &page["over"]),
-        (vec!["three".into(), "four".into()], &json!(4), &json!(false))
-    );
-    assert_eq!(texts(&running.log(&id, "stream=stderr")), ["two\u{fffd}"]);
-    refused(running.get(&format!("/api/tasks/{id}/logs?stream=raw")), 400);
-
-    // A line that comes later is waited for.
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| (running.log(&id, "from=4&waitMs=30000"), Instant::now()));
-        running.writes(&id, 1, 4, &[("STDOUT", "five")]);
-        let written = Instant::now();
-        let (page, at) = waiting.join().unwrap();
-        assert_eq!(texts(&page), ["five"]);
-        assert!(at.saturating_duration_since(written) < Duration::from_secs(5));
-    });
-    // The end of the task ends the wait of a reader.
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| running.log(&id, "from=5&waitMs=60000"));
-        running.ends(&id, 1, &json!({ "exit": 0 }));
-        assert_eq!(waiting.join().unwrap(), json!({ "lines": [], "next": 5, "over": true }));
-    });
-    // A line after the end is late, and changes nothing.
-    running.writes(&id, 1, 5, &[("STDOUT", "six")]);
-    assert_eq!(running.task(&id)["lines"], 5);
     running.stop();
 }
 

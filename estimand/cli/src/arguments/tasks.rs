@@ -15,6 +15,7 @@ Examples:
   estimand tasks list --state QUEUED,RUNNING
   estimand tasks show t17
   estimand tasks logs t17 --follow
+  estimand tasks logs t17 --since 10m --grep error --tail 20
   estimand tasks wait t17
   estimand tasks cancel t17";
 
@@ -24,6 +25,8 @@ A file has the whole document as JSON; options given beside it go before what it
 Examples:
   estimand tasks submit -- /bin/sh -c 'echo hello'
   estimand tasks submit --id train-1 --cpu 2 --nodes 'zone=a' --retries 3 -- /opt/train --epochs 10
+  estimand tasks submit --id sweep --count 100 -- /bin/sh -c 'echo $ESTIMAND_TASK_INDEX'
+  estimand tasks submit --after sweep -- /opt/summary
   estimand tasks submit --file task.json";
 
 const RUN_TASK_EXAMPLES: &str = "\
@@ -44,7 +47,7 @@ pub struct TasksArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {
-    /// Submit a task: a command that is run once, on the node that suits best
+    /// Submit a task: a command that is run once, on the node that suits best; or an array of them
     Submit(Box<Remotely<SubmitArgs>>),
     /// List tasks, the newest first
     List(Remotely<ListTasksArgs>),
@@ -69,6 +72,9 @@ pub struct SubmitArgs {
     /// A key of your own: the same submission sent twice with it is one task [default: a new one each time]
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Make an array of so many tasks, ID.0 and so on, each with its ESTIMAND_TASK_INDEX
+    #[arg(long, value_name = "N")]
+    pub count: Option<u32>,
     #[command(flatten)]
     pub document: DocumentOptions,
     /// The command: one word is split like a shell splits words, several are taken as they are; no shell is started
@@ -143,6 +149,12 @@ pub struct DocumentOptions {
     /// Whose task it is
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Run it after the success of this task, or of all tasks of this array; may be repeated
+    #[arg(long = "after", id = "after", value_name = "ID")]
+    pub after: Vec<String>,
+    /// Run it after the end of this task or array, however that ends; may be repeated
+    #[arg(long = "after-end", id = "after_end", value_name = "ID")]
+    pub after_end: Vec<String>,
 }
 
 #[derive(Debug, Default, Args)]
@@ -156,6 +168,9 @@ pub struct ListTasksArgs {
     /// Only those of this user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Only those of this array
+    #[arg(long, value_name = "ID")]
+    pub array: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
@@ -163,20 +178,20 @@ pub struct ListTasksArgs {
 
 #[derive(Debug, Args)]
 pub struct TaskArgs {
-    /// The task
+    /// The task or array
     pub id: String,
 }
 
 #[derive(Debug, Args)]
 pub struct SomeTasksArgs {
-    /// The tasks
+    /// The tasks or arrays
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct TaskLogsArgs {
-    /// The task
+    /// The task, or an array: then the logs of its tasks, one after the other
     pub id: String,
     /// Go on with what it writes until it is over, or until Ctrl-C
     #[arg(long, short)]
@@ -187,6 +202,21 @@ pub struct TaskLogsArgs {
     /// Only what it wrote there: stdout or stderr
     #[arg(long, value_name = "STREAM")]
     pub stream: Option<TaskStream>,
+    /// Only what this attempt wrote
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<u32>,
+    /// Only what was written since then: how long ago, such as 10m, or an instant
+    #[arg(long, value_name = "WHEN", value_parser = parse::moment)]
+    pub since: Option<String>,
+    /// Only what was written before
+    #[arg(long, value_name = "WHEN", value_parser = parse::moment)]
+    pub until: Option<String>,
+    /// Only lines with this text in them
+    #[arg(long, value_name = "TEXT")]
+    pub grep: Option<String>,
+    /// Begin with so many of the last lines, at most 500
+    #[arg(long, value_name = "N", conflicts_with = "from")]
+    pub tail: Option<u32>,
 }
 
 impl TasksArgs {

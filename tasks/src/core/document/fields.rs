@@ -188,6 +188,30 @@ pub const FIELDS: &[Field<Document>] = &[
         write: |document| document.user.as_ref().map(|user| json!(user)),
         ..Field::PLAIN
     },
+    Field {
+        name: "count",
+        expected: COUNT_EXPECTED,
+        description: "Makes an array of so many tasks, `ID.0` and so on, each with its `ESTIMAND_TASK_INDEX`",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_COUNT }),
+        read: |it, document| document.count = it.optional(count),
+        write: |document| document.count.map(|count| json!(count)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "after",
+        expected: AFTER_EXPECTED,
+        description: "The tasks or arrays after whose success, or end, it is run",
+        schema: || {
+            json!({ "type": ["array", "string", "null"], "maxItems": MAX_AFTER, "items": { "oneOf": [
+            { "type": "string" },
+            { "type": "object", "required": ["id"], "additionalProperties": false,
+              "properties": { "id": { "type": "string" }, "on": { "enum": ["success", "end", null] } } },
+        ] } })
+        },
+        read: |it, document| document.after = it.part(after).unwrap_or_default(),
+        write: |document| after_to_json(&document.after),
+        ..Field::PLAIN
+    },
 ];
 
 fn set_volumes(given: Option<Vec<Volume>>, document: &mut Document) {

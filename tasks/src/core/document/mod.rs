@@ -18,6 +18,7 @@ use estimand_api::selector::Selector;
 use estimand_capacity::Amounts;
 use serde_json::{Map, Value, json};
 
+use super::dependency::After;
 use super::policy::Policy;
 use super::retries::{OnLoss, Retries};
 use super::state::State;
@@ -26,6 +27,7 @@ mod fields;
 mod values;
 
 pub use fields::FIELDS;
+use values::MAX_ID_BYTES;
 
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
@@ -61,6 +63,9 @@ pub struct Document {
     pub on_loss: OnLoss,
     pub labels: LabelMap,
     pub user: Option<String>,
+    /// How many tasks it is, in an array; none: one task alone.
+    pub count: Option<u32>,
+    pub after: Vec<After>,
 }
 
 /// The schema of a [`Document`].
@@ -81,6 +86,8 @@ fn described() -> Value {
         ],
         "examples": [
             { "command": ["/bin/sh", "-c", "echo hello"], "resources": { "cpu": 0.5, "memory": "64MiB" } },
+            { "id": "sweep", "count": 100, "command": ["/bin/sh", "-c", "echo $ESTIMAND_TASK_INDEX"] },
+            { "command": "/opt/summary", "after": ["sweep"] },
             { "image": "python:3.12", "command": "python train.py", "retries": 2, "labels": { "study": "mnist" } },
         ],
     })
@@ -109,8 +116,24 @@ impl Document {
                 fields.error("secrets", message);
             }
         }
+        document.check_names(&mut fields);
         fields.end_body()?;
         Ok(document)
+    }
+
+    /// The names of an array's tasks are ids, too, and nothing comes after itself.
+    fn check_names(&self, fields: &mut Fields) {
+        let Some(id) = &self.id else { return };
+        if self.after.iter().any(|after| after.id == *id) {
+            fields.error("after", format!("names `{id}`: no task comes after itself"));
+        }
+        if let Some(last) = self.count.and_then(|count| count.checked_sub(1)) {
+            let longest = array_member(id, last);
+            if longest.len() > MAX_ID_BYTES {
+                let message = format!("is too long for an array, whose last task would be `{longest}`");
+                fields.error("id", message);
+            }
+        }
     }
 
     /// The document as JSON, secrets included; what says nothing is left out.
@@ -127,6 +150,11 @@ impl Document {
         }
         shown
     }
+}
+
+/// The id of a task of an array.
+pub fn array_member(id: &str, index: u32) -> String {
+    format!("{id}.{index}")
 }
 
 /// Without secrets, since this ends up in logs.

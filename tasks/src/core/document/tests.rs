@@ -40,7 +40,7 @@ fn what_is_written_is_read_again() {
         "resources": { "cpu": 1.5, "memory": 268435456, "gpu": 2, "licence/matlab": 1 },
         "nodes": "zone=a,gpu", "policy": "pack", "timeout": "2h",
         "retries": { "count": 3, "backOff": 0.5, "maxBackOff": 60.0 }, "onLoss": "wait",
-        "labels": { "study": "mnist" }, "user": "kim",
+        "labels": { "study": "mnist" }, "user": "kim", "count": 20, "after": ["a", { "id": "b", "on": "end" }],
     });
     let read = parse(&document).unwrap();
     assert_eq!((amount(&read, "cpu"), amount(&read, "licence/matlab")), (1500, 1));
@@ -104,4 +104,9 @@ fn what_must_go_together_does() {
     has(json!({ "command": "x", "volumes": "/a/../etc:/b" }), "absolute paths without `..`");
     has(json!({ "command": "x", "environment": { "ESTIMAND_A": "b" } }), "set by the agent");
     assert!(parse(&json!({ "image": "busybox" })).is_ok());
+    let long = "a".repeat(63);
+    assert!(parse(&json!({ "command": "x", "id": long })).is_ok());
+    has(json!({ "command": "x", "id": long, "count": 2 }), "too long for an array");
+    has(json!({ "command": "x", "count": 0 }), "from 1 to 10000");
+    has(json!({ "command": "x", "id": "a", "after": "a" }), "no task comes after itself");
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::Volume;
 use crate::core::cluster::CPU;
+use crate::core::dependency::{After, On};
 use crate::core::retries::Retries;
 
 /// The widths of the paper's columns.
@@ -22,9 +23,16 @@ const MAX_RESOURCES: usize = 32;
 pub(super) const MAX_PRIORITY: i32 = 1_000_000;
 const MAX_PROCESSORS: f64 = 1_000_000.0;
 const MEMORY: &str = "memory";
+/// The most tasks of an array.
+pub(super) const MAX_COUNT: u32 = 10_000;
+pub(super) const MAX_AFTER: usize = 64;
 
 pub(super) const RETRIES_EXPECTED: &str =
     "a number from 0 to 1000, or {\"count\": 3, \"backOff\": \"1s\", \"maxBackOff\": \"5m\"}";
+
+pub(super) const COUNT_EXPECTED: &str = "a whole number from 1 to 10000";
+pub(super) const AFTER_EXPECTED: &str =
+    "ids of tasks or arrays, each as a text or as {\"id\": \"a\", \"on\": \"end\"}";
 
 pub(super) fn id(value: &Value) -> Result<String, String> {
     let text = fields::string(value)?;
@@ -260,4 +268,53 @@ pub(super) fn retries_to_json(retries: &Retries) -> Option<Value> {
             Some(json!({ "count": count, "backOff": seconds(back_off), "maxBackOff": seconds(max_back_off) }))
         }
     }
+}
+
+pub(super) fn count(value: &Value) -> Result<u32, String> {
+    fields::whole(value, 1, u64::from(MAX_COUNT)).map(|count| u32::try_from(count).unwrap_or(MAX_COUNT))
+}
+
+/// An array of dependencies, or one alone.
+pub(super) fn after(value: &Value) -> Result<Vec<After>, Vec<FieldError>> {
+    let error = |message: String| vec![FieldError::new("after", message).expected(AFTER_EXPECTED)];
+    let items = match value {
+        Value::Array(items) if items.len() > MAX_AFTER => {
+            return Err(error(format!("has more than {MAX_AFTER}")));
+        }
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut all: Vec<After> = Vec::new();
+    for item in items {
+        let next = dependency(item)?;
+        if all.iter().any(|known| known.id == next.id) {
+            return Err(error(format!("names `{}` twice", next.id)));
+        }
+        all.push(next);
+    }
+    Ok(all)
+}
+
+fn dependency(value: &Value) -> Result<After, Vec<FieldError>> {
+    let Value::Object(map) = value else {
+        let wrong = |message| vec![FieldError::new("after", message).given(value).expected(AFTER_EXPECTED)];
+        return id(value).map(|id| After { id, on: On::default() }).map_err(wrong);
+    };
+    let mut inner = Fields::nested("after", map.clone());
+    let read = After {
+        id: inner.required("id", "the id of a task or array", id).unwrap_or_default(),
+        on: inner.optional("on", "success or end", fields::parsed).unwrap_or_default(),
+    };
+    match inner.end() {
+        errors if errors.is_empty() => Ok(read),
+        errors => Err(errors),
+    }
+}
+
+pub(super) fn after_to_json(after: &[After]) -> Option<Value> {
+    let one = |After { id, on }: &After| match on {
+        On::Success => json!(id),
+        On::End => json!({ "id": id, "on": on }),
+    };
+    (!after.is_empty()).then(|| after.iter().map(one).collect())
 }

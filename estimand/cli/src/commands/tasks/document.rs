@@ -22,7 +22,11 @@ pub fn of_submission(args: &SubmitArgs) -> Result<Map<String, Value>, Failure> {
         let message = "a task needs a command: it stands behind `--`, or in a --file";
         return Err(Failure::Usage(message.to_owned()));
     }
-    of_options(base, &args.document, &args.cmd)
+    let mut document = of_options(base, &args.document, &args.cmd)?;
+    if let Some(count) = args.count {
+        document.insert("count".to_owned(), json!(count));
+    }
+    Ok(document)
 }
 
 /// The document with what the options say.
@@ -51,6 +55,7 @@ pub fn of_options(
         ("priority", options.priority.map(|priority| json!(priority))),
         ("retries", options.retries.map(|retries| json!(retries))),
         ("volumes", (!options.volumes.is_empty()).then(|| json!(options.volumes))),
+        ("after", after(options)),
         ("command", command(cmd)),
     ];
     for (name, value) in given {
@@ -82,6 +87,13 @@ fn command(cmd: &[String]) -> Option<Value> {
         [line] => Some(json!(line)),
         words => Some(json!(words)),
     }
+}
+
+fn after(options: &DocumentOptions) -> Option<Value> {
+    let success = options.after.iter().map(|id| json!(id));
+    let end = options.after_end.iter().map(|id| json!({ "id": id, "on": "end" }));
+    let all: Vec<Value> = success.chain(end).collect();
+    (!all.is_empty()).then(|| Value::Array(all))
 }
 
 fn resources(options: &DocumentOptions) -> Vec<(String, Value)> {

@@ -13,7 +13,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use super::Session;
 use crate::arguments::tasks::{SomeTasksArgs, SubmitArgs, TasksAction, TasksArgs};
 use crate::output::failure::{Exit, Failure, hint_line};
-use crate::output::remark;
+use crate::output::{remark, words};
 
 pub use run::run_task;
 
@@ -46,7 +46,10 @@ async fn submit(session: &mut Session, args: &SubmitArgs) -> Result<(), Failure>
     if session.out.json {
         return Ok(session.out.pretty(&task)?);
     }
-    session.out.line(&format!("submitted `{}`", task.id))?;
+    let tasks = task.states.values().sum::<u32>();
+    let of =
+        if task.is_array() { format!(", {}", words::count_u64(tasks.into(), "task")) } else { String::new() };
+    session.out.line(&format!("submitted `{}`{of}", task.id))?;
     session.out.flush()?;
     if let Some(hint) = hint {
         remark(hint_line(&hint).trim_end());

@@ -58,7 +58,7 @@ async fn stream(session: &mut Session, id: &str) -> Result<bool, Failure> {
                 session.client.cancel_task(id).await?;
                 continue;
             }
-            page = session.client.task_log(id, query) => page,
+            page = session.client.task_log(id, &query) => page,
         };
         let Some(page) = away.pass(page).await? else { continue };
         page.lines.iter().try_for_each(|line| logs::write(&mut session.out, line))?;
@@ -78,6 +78,12 @@ fn exit_code(task: &TaskRecord, cancelled: bool) -> u8 {
         Some(TaskEnding::OutOfMemory) => SIGNALLED + 9,
         Some(TaskEnding::TimedOut) => TIMED_OUT,
         Some(TaskEnding::Cancelled) => INTERRUPTED,
-        Some(TaskEnding::NodeLost | TaskEnding::ImageMissing | TaskEnding::NotStarted(_)) | None => NOT_RUN,
+        Some(
+            TaskEnding::NodeLost
+            | TaskEnding::ImageMissing
+            | TaskEnding::NotStarted(_)
+            | TaskEnding::Dependency(_),
+        )
+        | None => NOT_RUN,
     }
 }

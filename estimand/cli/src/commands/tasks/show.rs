@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
+use estimand_api::task::TaskEnding;
 use estimand_api::task_record::{TaskRecord, TaskTransition};
 use estimand_client::TaskQuery;
 use serde_json::Value;
@@ -19,6 +20,7 @@ pub async fn list(session: &mut Session, args: &ListTasksArgs) -> Result<(), Fai
         states: args.state.clone(),
         labels: args.labels.clone(),
         user: args.user.clone(),
+        array: args.array.clone(),
         before: None,
         limit: Some(args.limit),
     };
@@ -75,6 +77,12 @@ fn command(task: &TaskRecord) -> String {
     }
 }
 
+/// How many tasks of an array are in each state.
+fn by_state(array: &TaskRecord) -> String {
+    let states = array.states.iter().map(|(state, count)| format!("{count} {state}"));
+    states.collect::<Vec<_>>().join(", ")
+}
+
 /// How a task that is over ended, in words.
 pub fn outcome(task: &TaskRecord) -> String {
     let word = match task.state.as_str() {
@@ -83,7 +91,9 @@ pub fn outcome(task: &TaskRecord) -> String {
         _ => "failed",
     };
     match &task.ending {
+        _ if task.is_array() => format!("is over: {}", by_state(task)),
         Some(ending) if word == "failed" => format!("failed: {ending}"),
+        Some(ending @ TaskEnding::Dependency(_)) => format!("{word}: {ending}"),
         _ => word.to_owned(),
     }
 }
@@ -105,6 +115,8 @@ pub async fn show(session: &mut Session, id: &str) -> Result<(), Failure> {
 fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
     let mut facts = vec![("state", state(task)), ("command", Cell::from(command(task)))];
+    facts.extend(task.is_array().then(|| ("tasks", Cell::from(by_state(task)))));
+    facts.extend(task.array.as_ref().map(|array| ("array", Cell::from(array))));
     facts.extend(task.waits.as_ref().map(|waits| ("waits", Cell::toned(waits, Tone::Warning))));
     facts.extend(task.node.as_ref().map(|node| ("node", Cell::from(node))));
     facts.extend(task.why.as_ref().and_then(why).map(|why| ("chosen by", Cell::from(why))));

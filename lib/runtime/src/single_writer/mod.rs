@@ -1,4 +1,4 @@
-//! The one writer of a service's state: it takes requests one after the other, decides, stores, publishes and answers.
+//! The one writer of a service's state: it takes requests, decides one after the other, stores, publishes and answers.
 //!
 //! A service implements [`State`] (its data, and how they are stored) and a [`Request`] for each kind of request. These
 //! rules hold for all of them:
@@ -6,23 +6,33 @@
 //! - Nothing is published before it is durable, and the published state equals the stored one.
 //! - A task does it rather than the handlers, because a handler ends when its client goes away, and must not end
 //!   between storing and publishing.
+//! - A state that can be staged is changed by groups: what arrives while a change is stored is decided together, each
+//!   request on the state as it is after those before it, and stored as one. Whatever was decided on a change that is
+//!   not durable yet is answered after it, with its outcome.
 //! - When the connection breaks during a change, its outcome is unknown: everything is loaded again before anything
 //!   else is decided. The caller learns the outcome if it can be found out in time.
 //! - When another process has taken the storage over, nothing is changed any more.
 
-use std::fmt;
-use std::future::Future;
+mod pending;
+mod state;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{BackOff, PartReady, Stop, Tasks};
+use pending::{Group, Job, PendingRequest};
 
-/// How many requests may wait.
+pub use state::{Decision, Request, State, StorageError, SubmitError};
+
+/// How many requests may wait; their callers hold more of them, and wait for a place.
 const MAX_WAITING: usize = 256;
+/// How long a caller waits for such a place.
+const PLACE_WITHIN: Duration = Duration::from_secs(5);
+/// How many requests are decided at once.
+const MAX_DECIDED: usize = 1024;
 /// How long a caller waits for its change to be durable.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long the caller of a change whose outcome is unknown waits for the storage to tell.
@@ -30,90 +40,6 @@ const FIND_OUT_WITHIN: Duration = Duration::from_secs(3);
 /// The pause between two attempts to reach the storage.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// The state of a service, which one writer owns.
-pub trait State: Send + 'static {
-    /// One change, as it is stored and then published.
-    type Change: fmt::Debug + Send + Sync + 'static;
-    /// The reason why a request is rejected: the service's own error.
-    type Rejection: Send + 'static;
-
-    /// Names the state in the log, as in "the registrations".
-    const NAME: &'static str;
-    /// The readiness of a service whose storage another process has taken over.
-    const TAKEN_OVER: &'static str;
-
-    /// Claims the storage if it is not claimed yet, reads everything, and publishes it.
-    fn load(&mut self) -> impl Future<Output = Result<(), StorageError>> + Send;
-
-    /// Makes a change durable, whole or not at all.
-    fn store(&mut self, change: &Self::Change) -> impl Future<Output = Result<(), StorageError>> + Send;
-
-    /// Shows a change that is durable to all readers.
-    fn publish(&mut self, change: &Self::Change);
-
-    /// True if the state that was loaded last contains the change. Asked after a broken connection.
-    fn took_effect(&self, change: &Self::Change) -> bool;
-}
-
-/// Something that can be asked of a state.
-pub trait Request<S: State>: Send + 'static {
-    type Reply: Send + 'static;
-
-    /// Decides, purely: no I/O, nothing published.
-    fn decide(self, state: &S) -> Result<Decision<S, Self::Reply>, S::Rejection>;
-}
-
-/// The outcome of a request.
-pub enum Decision<S: State, Reply> {
-    /// It is so already.
-    Nothing(Reply),
-    /// A change, and the function that makes the reply once it is published.
-    Change(S::Change, MakeReply<S, Reply>),
-}
-
-type MakeReply<S, Reply> = Box<dyn FnOnce(&S, &<S as State>::Change) -> Reply + Send>;
-
-impl<S: State, Reply> Decision<S, Reply> {
-    /// A change. `reply` is called once it is published, and also carries out its consequences.
-    pub fn change(change: S::Change, reply: impl FnOnce(&S, &S::Change) -> Reply + Send + 'static) -> Self {
-        Decision::Change(change, Box::new(reply))
-    }
-}
-
-/// The reason why the storage did not carry out a request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StorageError {
-    /// Another process writes now, and this one never will again.
-    #[error("{0}")]
-    TakenOver(String),
-    /// The connection broke: the change may have taken effect.
-    #[error("{0}")]
-    Unknown(String),
-    /// Nothing took effect.
-    #[error("{0}")]
-    NotStored(String),
-}
-
-/// The reason why a request brought no reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmitError<Rejection> {
-    Rejected(Rejection),
-    /// Nothing was loaded yet, or the storage does not answer: nothing was done.
-    Unreachable,
-    /// The storage refused the change: nothing was done.
-    NotStored,
-    /// The connection broke, and the change did not take effect.
-    Broken,
-    /// The change may or may not have taken effect.
-    OutcomeUnknown,
-    /// Another process has taken the storage over: nothing was done, and nothing will be.
-    TakenOver,
-    /// Too many requests wait: nothing was done.
-    Overloaded,
-    /// The service is stopping: nothing was done.
-    Stopping,
-}
 
 /// Called once when another process has taken the storage over.
 pub type OnTakenOver = Box<dyn Fn() + Send + Sync>;
@@ -158,47 +84,15 @@ impl<S: State> Writer<S> {
     pub async fn submit<R: Request<S>>(&self, request: R) -> Result<R::Reply, SubmitError<S::Rejection>> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(PendingRequest { request, reply });
-        self.0.try_send(job).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => SubmitError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => SubmitError::Stopping,
+        self.0.send_timeout(job, PLACE_WITHIN).await.map_err(|refused| match refused {
+            mpsc::error::SendTimeoutError::Timeout(_) => SubmitError::Overloaded,
+            mpsc::error::SendTimeoutError::Closed(_) => SubmitError::Stopping,
         })?;
         match timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(answer)) => answer,
             // The task has ended, or panicked with this in its hands, or takes too long.
             Ok(Err(_)) | Err(_) => Err(SubmitError::OutcomeUnknown),
         }
-    }
-}
-
-/// A request and its caller.
-struct PendingRequest<R, Reply, Rejection> {
-    request: R,
-    reply: oneshot::Sender<Result<Reply, SubmitError<Rejection>>>,
-}
-
-/// A pending request of any type.
-trait Job<S: State>: Send {
-    /// True if the caller has gone away or waited too long. It was told nothing certain: not to begin is right then.
-    fn is_abandoned(&self) -> bool;
-    fn refuse(self: Box<Self>, error: SubmitError<S::Rejection>);
-    fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()>;
-}
-
-impl<S: State, R: Request<S>> Job<S> for PendingRequest<R, R::Reply, S::Rejection> {
-    fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
-    }
-
-    // A caller that has gone away needs no answer.
-    fn refuse(self: Box<Self>, error: SubmitError<S::Rejection>) {
-        let _ = self.reply.send(Err(error));
-    }
-
-    fn perform<'a>(self: Box<Self>, task: &'a mut WriterTask<S>) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let PendingRequest { request, reply } = *self;
-            let _ = reply.send(task.perform(request).await);
-        })
     }
 }
 
@@ -237,9 +131,7 @@ impl<S: State> WriterTask<S> {
                 job = self.inbox.recv() => job,
             };
             let Some(job) = job else { return };
-            if !job.is_abandoned() {
-                job.perform(self).await;
-            }
+            self.perform(job).await;
         }
     }
 
@@ -288,25 +180,66 @@ impl<S: State> WriterTask<S> {
         }
     }
 
-    async fn perform<R: Request<S>>(&mut self, request: R) -> Result<R::Reply, SubmitError<S::Rejection>> {
+    /// Decides a request and those that wait behind it, as far as they are stored together, and answers them.
+    async fn perform(&mut self, first: Box<dyn Job<S>>) {
         if self.certainty == Certainty::Over {
-            return Err(SubmitError::TakenOver);
+            return first.refuse(SubmitError::TakenOver);
         }
-        match request.decide(&self.state).map_err(SubmitError::Rejected)? {
-            Decision::Nothing(reply) => Ok(reply),
-            Decision::Change(change, reply) => {
-                self.store(&change).await?;
-                Ok(reply(&self.state, &change))
+        let mut group = Group { changes: Vec::new(), callers: Vec::new() };
+        let (mut next, mut decided, mut weight) = (Some(first), 0, 0);
+        while let Some(job) = next {
+            if !job.is_abandoned() {
+                let (change, answer) = job.decide(&self.state, group.changes.len());
+                if let Some(change) = change {
+                    weight += S::weight(&change);
+                    self.state.stage(&change);
+                    group.changes.push(change);
+                }
+                match group.changes.len() {
+                    0 => answer(Ok((&self.state, &[]))),
+                    needed => group.callers.push((needed, answer)),
+                }
             }
+            decided += 1;
+            let goes_on = weight < S::GROUP && decided < MAX_DECIDED;
+            next = if goes_on { self.inbox.try_recv().ok() } else { None };
+        }
+        if !group.changes.is_empty() {
+            self.settle(group).await;
         }
     }
 
-    async fn store(&mut self, change: &S::Change) -> Result<(), SubmitError<S::Rejection>> {
+    /// Stores the changes of a group and answers its callers.
+    async fn settle(&mut self, group: Group<S>) {
+        let Group { changes, callers } = group;
+        let (mut durable, mut outcome) = (0, self.store(&changes).await);
+        if outcome.is_ok() {
+            durable = changes.len();
+        } else if matches!(outcome, Err(SubmitError::NotStored)) && changes.len() > 1 {
+            // One of them may be to blame. Those before it need not suffer; those after it were decided on it.
+            for change in changes.chunks(1) {
+                self.state.stage(&change[0]);
+                outcome = self.store(change).await;
+                if outcome.is_err() {
+                    break;
+                }
+                durable += 1;
+            }
+        }
+        for (needed, answer) in callers {
+            answer(match &outcome {
+                Err(error) if durable < needed => Err(error.clone()),
+                _ => Ok((&self.state, &changes)),
+            });
+        }
+    }
+
+    async fn store(&mut self, changes: &[S::Change]) -> Result<(), SubmitError<S::Rejection>> {
         // Until the answer is there; a panic before that must not leave a wrong certainty.
         self.certainty = Certainty::Unknown;
-        match self.state.store(change).await {
+        match self.state.store(changes).await {
             Ok(()) => {
-                self.state.publish(change);
+                self.state.publish(changes);
                 self.certainty = Certainty::Known;
                 Ok(())
             }
@@ -316,18 +249,19 @@ impl<S: State> WriterTask<S> {
             }
             Err(StorageError::Unknown(cause)) => {
                 tracing::warn!(cause, "a change of {} broke off; finding out", S::NAME);
-                self.find_out(change).await
+                self.find_out(changes).await
             }
             Err(StorageError::NotStored(cause)) => {
                 tracing::error!(cause, "a change of {} could not be stored", S::NAME);
+                self.state.unstage(changes);
                 self.certainty = Certainty::Known;
                 Err(SubmitError::NotStored)
             }
         }
     }
 
-    /// Asks the storage whether a change took effect.
-    async fn find_out(&mut self, change: &S::Change) -> Result<(), SubmitError<S::Rejection>> {
+    /// Asks the storage whether changes took effect.
+    async fn find_out(&mut self, changes: &[S::Change]) -> Result<(), SubmitError<S::Rejection>> {
         let end = Instant::now() + FIND_OUT_WITHIN;
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while self.certainty == Certainty::Unknown && Instant::now() < end {
@@ -338,7 +272,7 @@ impl<S: State> WriterTask<S> {
             }
         }
         match self.certainty {
-            Certainty::Known if self.state.took_effect(change) => Ok(()),
+            Certainty::Known if self.state.took_effect(changes) => Ok(()),
             Certainty::Known => Err(SubmitError::Broken),
             // After the take-over, a stored change cannot be told from one that was not stored.
             Certainty::Over | Certainty::Unknown => Err(SubmitError::OutcomeUnknown),
@@ -356,5 +290,4 @@ impl<S: State> WriterTask<S> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-#[path = "single_writer_tests.rs"]
 mod tests;

@@ -86,3 +86,8 @@ impl State for TasksState {
         self.shared.table(|published| self.staged.follow(published, &numbers));
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -117,7 +117,7 @@ fn a_submission_is_one_task_however_often_it_is_sent(target: &Target) {
         target.tasks.request("POST", "/api/tasks", &headers, document.to_string().as_bytes())
     };
     let first = send(&document(&fake)).expect_status(201).json();
-    assert!(first["waits"].as_str().unwrap().contains("no node has them"), "{first}");
+    assert!(first["waits"].as_str().unwrap().contains("fits on no node"), "{first}");
     assert_eq!(send(&document(&fake)).expect_status(200).json()["id"], first["id"]);
     problem(&send(&json!({ "command": "other" })), 409);
     let id = first["id"].as_str().unwrap();

@@ -53,7 +53,7 @@ fn a_log_is_read_by_time_text_attempt_and_from_its_end() {
     let id = running.submit(&with(&json!({ "retries": { "count": 1, "backOff": "10ms" } })));
     running.wait_for(&id, "PLACED");
     // A line a second from 1970 on.
-    let line = |at: u64, text: String| json!({ "at": at * 1_000_000, "stream": if at % 2 == 0 { "STDOUT" } else { "STDERR" }, "text": text });
+    let line = |at: u64, text: String| json!({ "at": at * 1_000_000, "stream": if at.is_multiple_of(2) { "STDOUT" } else { "STDERR" }, "text": text });
     let write = |attempt: u32, first: u64, lines: Vec<serde_json::Value>| {
         let log = json!({ "id": id, "attempt": attempt, "first": first, "lines": lines });
         running.post("/api/tasks/news", &json!({ "logs": [log] })).expect_status(200);

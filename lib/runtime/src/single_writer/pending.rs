@@ -46,7 +46,7 @@ impl<S: State, R: Request<S>> Job<S> for PendingRequest<R, R::Reply, S::Rejectio
             Err(rejection) => Err(SubmitError::Rejected(rejection)),
         };
         let answer: Answer<S> = Box::new(move |outcome| {
-            let _ = reply.send(outcome.and_then(|_| known));
+            let _ = reply.send(outcome.and(known));
         });
         (None, answer)
     }

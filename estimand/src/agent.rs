@@ -10,8 +10,8 @@ use estimand_pki::UploadPublicKey;
 use estimand_runtime::Signals;
 use estimand_runtime::{SystemClock, Tasks, stop};
 use estimand_slot_agent::{
-    Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, Reserve, RunAs,
-    UploadPolicy,
+    Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, Docker, ImagePattern,
+    Reserve, RunAs, UploadPolicy,
 };
 
 use estimand_cli::output::say;
@@ -102,6 +102,7 @@ pub fn options(
         }
     };
     Ok(estimand_slot_agent::AgentOptions {
+        docker: docker(options)?,
         allow_env,
         bounds,
         uploads,
@@ -126,6 +127,18 @@ pub fn options(
         leaves,
         on_fatal,
     })
+}
+
+/// The engine that runs containers, and which.
+fn docker(options: &AgentOptions) -> anyhow::Result<Option<Docker>> {
+    let Some(socket) = &options.docker else { return Ok(None) };
+    let docker = match &options.allow {
+        AllowedPrograms::Everything => {
+            Docker::new(socket, &[ImagePattern::everything()], &[PathBuf::from("/")])
+        }
+        AllowedPrograms::Folders(_) => Docker::new(socket, &options.allow_images, &options.allow_volumes),
+    };
+    Ok(Some(docker.context("--allow-volume")?))
 }
 
 /// A greeting for people: it says what the agent may run.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
-use estimand_slot_agent::{EnvPattern, NetPattern};
+use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
 
 use crate::cli::tls::TlsFiles;
 use crate::telemetry;
@@ -115,6 +115,11 @@ pub struct AgentOptions {
     pub allow_uploads: bool,
     /// The public half of the key that signs them, if they must be signed.
     pub upload_key: Option<PathBuf>,
+    /// The socket of the engine that runs containers, if they run here.
+    pub docker: Option<PathBuf>,
+    pub allow_images: Vec<ImagePattern>,
+    /// The folders below which their volumes may lie.
+    pub allow_volumes: Vec<PathBuf>,
     /// The user that things run as, if not the agent's own.
     pub run_as: Option<String>,
     /// The capabilities that they keep.

@@ -22,10 +22,11 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use crate::allow::Allow;
 use crate::allow_env::AllowEnv;
 use crate::board::Board;
+use crate::containers::{ContainerTerms, Docker};
 use crate::deliver::{Outbox, OutboxOptions, Sequencer, client_options};
 use crate::derive;
 use crate::errors::AgentError;
-use crate::facts::facts;
+use crate::facts::{facts, labels};
 use crate::home::Home;
 use crate::link::{Link, Servers, SlotCommand};
 use crate::power;
@@ -66,6 +67,8 @@ pub struct AgentOptions {
     pub bounds: Bounds,
     /// The uploaded files that may run.
     pub uploads: UploadPolicy,
+    /// The engine that runs the containers of tasks; none: no containers run here.
+    pub docker: Option<Docker>,
     /// The user that things in slots run as; none: the one of this process.
     pub run_as: Option<RunAs>,
     /// The capabilities of this process that they keep.
@@ -169,6 +172,10 @@ impl Agent {
                 allow_env: options.allow_env.clone(),
                 node: options.node.clone(),
                 user: options.run_as.as_ref().and_then(|run_as| run_as.name.clone()),
+                containers: options
+                    .docker
+                    .clone()
+                    .map(|docker| ContainerTerms::new(docker, &home.agent, privileges.run_as.as_ref())),
             },
             reserve: options.reserve,
             privileges: privileges.clone(),
@@ -216,7 +223,7 @@ impl Agent {
         let link = Arc::new(Link {
             servers,
             node: options.node,
-            labels: options.labels,
+            labels: labels(options.labels, options.docker.is_some()),
             facts: facts(launcher.containment(), &options.allow),
             home,
             board,
@@ -289,6 +296,14 @@ impl Agent {
             let (running, service) = (Arc::clone(&running_here), ServiceClient::new(options.clone()));
             async move { running.tell(|address| service.at(address), driver, &stop).await }
         });
+        if running.runs_containers() {
+            let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
+            self.talk.spawn("agent-leftovers", move |stop| {
+                let driver = tasks.driver("agent-leftovers", "removing containers that are left over");
+                let running = Arc::clone(&running_here);
+                async move { running.clear_leftovers(driver, &stop).await }
+            });
+        }
         let running = Arc::clone(running);
         self.talk.spawn("agent-keepers", move |stop| {
             let running = Arc::clone(&running);

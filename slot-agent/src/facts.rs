@@ -1,8 +1,10 @@
 //! The facts of this machine, by which the manager and schedulers place work.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use estimand_api::node::Facts;
+use estimand_api::task::CONTAINERS_LABEL;
 
 use crate::allow::Allow;
 
@@ -21,6 +23,14 @@ pub fn facts(containment: &str, allow: &Allow) -> Facts {
         containment: containment.to_owned(),
         allow: allow.shown(),
     }
+}
+
+/// The labels that an agent claims: those that it was given, and that it runs containers if it does.
+pub fn labels(mut given: BTreeMap<String, String>, runs_containers: bool) -> BTreeMap<String, String> {
+    if runs_containers {
+        given.entry(CONTAINERS_LABEL.to_owned()).or_insert_with(|| "yes".to_owned());
+    }
+    given
 }
 
 /// The name of this machine, which is its node's name unless another one is given.

@@ -1,7 +1,7 @@
 //! The slot agent: runs the registrations of a node, and delivers their values. The paper's Slave.
 //!
 //! It asks the manager for the desired state ([`link`]), supervises a slot for each registration ([`slots`], in the order of
-//! the [`timetable`]), has tasks run by keepers that outlive it ([`tasks`]), starts processes through one small process made for that (`estimand-exec`), reads their
+//! the [`timetable`]), has tasks run by keepers that outlive it ([`tasks`], also in [`containers`]), starts processes through one small process made for that (`estimand-exec`), reads their
 //! output (`estimand-dialects`) and delivers the values ([`deliver`]). It opens no port, places nothing, and knows the
 //! other parts through their interface alone. It goes on when they are away.
 
@@ -10,6 +10,7 @@ mod allow;
 mod allow_env;
 mod board;
 mod check;
+mod containers;
 mod deliver;
 mod derive;
 mod environment;
@@ -32,6 +33,7 @@ pub use agent::{Agent, AgentOptions};
 pub use allow::{Allow, AllowError};
 pub use allow_env::{AllowEnv, EnvPattern};
 pub use check::check;
+pub use containers::{Docker, ImagePattern};
 pub use errors::AgentError;
 pub use estimand_collectors::{AllowLibraries, AllowNet, AllowRead, Bounds, NetPattern};
 pub use estimand_exec::{Capabilities, Privileges};

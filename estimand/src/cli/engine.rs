@@ -7,7 +7,7 @@ use crate::telemetry;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::names::NodeName;
-use estimand_slot_agent::{EnvPattern, NetPattern};
+use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
 
 use estimand_cli::credentials::data_dir_or_default;
 
@@ -18,6 +18,9 @@ use estimand_cli::arguments::parse;
 
 use super::Cli;
 use crate::options::{AgentOptions, AllowedPrograms, Defaults, ManagerOptions};
+
+/// Where Docker's engine listens, unless it was told otherwise.
+const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 
 const AGENT_EXAMPLES: &str = "\
 An agent asks a manager what to run, and opens no port. Nothing is allowed to run unless --allow
@@ -72,6 +75,16 @@ pub struct NodeOptions {
     /// Run only those of them that the holder of this key signed: the public half that `estimand pki upload-key` makes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "allow_uploads")]
     upload_key: Option<PathBuf>,
+    /// Run the containers of tasks, by the Docker engine with this socket [default socket: /var/run/docker.sock]
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath, num_args = 0..=1, default_missing_value = DOCKER_SOCKET)]
+    docker: Option<PathBuf>,
+    /// An image that may run, such as python:3.12 or registry.example.com/team/*; without a tag each of its tags; may be
+    /// repeated
+    #[arg(long = "allow-image", id = "allow_images", value_name = "PATTERN", requires = "docker")]
+    allow_images: Vec<ImagePattern>,
+    /// A folder below which volumes of containers may lie; may be repeated
+    #[arg(long = "allow-volume", id = "allow_volumes", value_name = "DIR", value_hint = ValueHint::DirPath, requires = "docker")]
+    allow_volumes: Vec<PathBuf>,
     /// Run everything as this user, by name or number; needs root [default: as the agent itself]
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Option<String>,
@@ -156,7 +169,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "run_as", "keep", "slots_dir", "reserve", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "keep", "slots_dir", "reserve", "max_runs"])]
     no_agent: bool,
     /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -235,6 +248,9 @@ impl NodeOptions {
             allow_net: self.allow_net,
             allow_uploads: self.allow_uploads,
             upload_key: self.upload_key,
+            docker: self.docker,
+            allow_images: self.allow_images,
+            allow_volumes: self.allow_volumes,
             run_as: self.run_as,
             keep: self.keep,
             data_dir,
@@ -308,7 +324,7 @@ mod tests {
     #[test]
     fn an_agent_is_what_its_options_say() {
         let options = agent(
-            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k \
+            "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k --docker --allow-image a:1 --allow-image b/* --allow-volume /v \
              --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
         );
         let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -325,6 +341,9 @@ mod tests {
             allow_net: vec!["db:5432".parse().unwrap()],
             allow_uploads: true,
             upload_key: Some(PathBuf::from("/k")),
+            docker: Some(PathBuf::from("/var/run/docker.sock")),
+            allow_images: ["a:1", "b/*"].map(|image| image.parse().unwrap()).to_vec(),
+            allow_volumes: vec![PathBuf::from("/v")],
             run_as: Some("nobody:adm".to_owned()),
             keep: vec!["cap_net_raw".to_owned()],
             data_dir: PathBuf::from("/d"),
@@ -347,6 +366,8 @@ mod tests {
     #[test]
     fn what_is_wrong_with_an_agent_is_said() {
         wrong(agent("agent --node a/b"), "is not a node name");
+        wrong(agent("agent --docker --allow-image a;b"), "is no name of images");
+        wrong(agent("agent --allow-image a"), "--docker");
         wrong(agent("agent --label zone"), "expected KEY=VALUE, such as zone=a");
         wrong(agent("agent --label .z=a"), "`.z` is not a label key: a letter or digit");
         wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 63");

@@ -9,13 +9,13 @@ use serde_json::json;
 use crate::node::{Node, texts};
 
 /// After its keeper was killed.
-const GONE_WITHIN: Duration = Duration::from_secs(10);
+pub const GONE_WITHIN: Duration = Duration::from_secs(10);
 /// Says its process id, and then counts until it is told to end.
-const COUNTS: &str = "echo $$; i=0; while [ ! -e \"$0/end\" ]; do echo $i; i=$((i+1)); sleep 0.01; done; echo total $i; exit 7";
+pub const COUNTS: &str = "echo $$; i=0; while [ ! -e \"$0/end\" ]; do echo $i; i=$((i+1)); sleep 0.01; done; echo total $i; exit 7";
 
 /// Checks that a task that counts has said everything, in order, and was one process.
 #[track_caller]
-fn check_count(node: &Node, attempt: &str) {
+pub fn check_count(node: &Node, attempt: &str) {
     node.put("end");
     let heard = node.until_ended(attempt, json!({"exit": 7}));
     let lines = texts(&heard);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::node::{Node, texts};
 
-fn with(mut work: Value, more: &Value) -> Value {
+pub fn with(mut work: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         work[name] = value.clone();
     }
@@ -139,7 +139,7 @@ fn what_is_not_allowed_or_not_here_is_not_started() {
         ("folder", "allows only what lies in"),
         ("none", "there is no `/bin/no-such-program`"),
         ("variable", "--allow-env LD_PRELOAD"),
-        ("image", "runs none"),
+        ("image", "runs none; `--docker` lets it"),
         ("new", "sandbox"),
         ("lost", "cannot change to the directory /no/such"),
     ] {

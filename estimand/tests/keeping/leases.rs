@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::node::Node;
 
-const LEASE: Duration = Duration::from_secs(3);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 fn assign_both(node: &Node) {
     node.services.give_leases_of(LEASE);

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod bounds;
+mod containers;
 mod deaths;
 mod endings;
+mod engine_deaths;
 mod leases;
 mod node;
 mod privileges;

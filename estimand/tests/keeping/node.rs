@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use estimand_testkit::docker::{Docker, IMAGE};
 use estimand_testkit::mock;
 use estimand_testkit::process::{self, Estimand};
 use estimand_testkit::processes::{self, Process};
@@ -28,7 +29,20 @@ impl Node {
 
     /// `more` are further options of the agent. It may run the shell, the mock and Python.
     pub fn with(name: &str, more: &[&str]) -> Self {
-        let (services, folder) = (StandIn::start(), tempfile::tempdir().unwrap());
+        Self::around(tempfile::tempdir().unwrap(), name, more)
+    }
+
+    /// A node whose containers run in this engine, with the test's folder as their volume.
+    pub fn with_engine(name: &str, docker: &Docker, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = folder.path().display().to_string();
+        let socket = docker.socket().to_str().unwrap();
+        let options = ["--docker", socket, "--allow-image", "estimand/*", "--allow-volume", &volume];
+        Self::around(folder, name, &[&options[..], more].concat())
+    }
+
+    fn around(folder: TempDir, name: &str, more: &[&str]) -> Self {
+        let services = StandIn::start();
         let mock = mock::of_estimand();
         let mut args = ["agent", "--server", services.url(), "--node", "n1"].map(str::to_owned).to_vec();
         for allowed in ["/bin", "/usr/bin", mock.parent().unwrap().to_str().unwrap()] {
@@ -42,6 +56,15 @@ impl Node {
     /// A task for the shell, which finds the test's folder as `$0`.
     pub fn shell(&self, script: &str) -> Value {
         json!({"command": ["/bin/sh", "-c", script, self.folder.path(), self.mark]})
+    }
+
+    /// A container for the shell, which finds the test's folder as `$0`.
+    pub fn container(&self, script: &str) -> Value {
+        let folder = self.folder.path().display().to_string();
+        json!({
+            "image": IMAGE, "command": ["sh", "-c", script, folder, self.mark],
+            "volumes": [{"source": folder, "target": folder}],
+        })
     }
 
     pub fn mock(&self, words: &[&str]) -> Value {

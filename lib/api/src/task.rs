@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::is_zero;
 use crate::names::NodeName;
 
+/// The label that agents claim which run containers: tasks with an image are placed on no other node.
+pub const CONTAINERS_LABEL: &str = "docker";
+
 /// An attempt at a task that belongs on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]

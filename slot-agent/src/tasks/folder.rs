@@ -6,6 +6,7 @@
 //! | `order.json` | agent | what its keeper is to do, in full |
 //! | `lock` | keeper | held while it lives |
 //! | `begun` | keeper | no other keeper begins this attempt |
+//! | `preparing` | keeper | since when its image is fetched |
 //! | `running` | keeper | when its program was executed |
 //! | `log.N` | keeper | its lines from number N on |
 //! | `end.json` | keeper | how it ended; nothing of it runs any more |
@@ -146,13 +147,13 @@ impl AttemptFolder {
         write_whole(&self.file("order.json"), &serde_json::to_vec(order)?, PRIVATE)
     }
 
-    /// When its program was executed, in microseconds since 1970.
-    pub fn running(&self) -> Option<i64> {
-        fs::read_to_string(self.file("running")).ok()?.trim().parse().ok()
+    /// When the stage of this name was reached, in microseconds since 1970.
+    pub fn instant(&self, stage: &str) -> Option<i64> {
+        fs::read_to_string(self.file(stage)).ok()?.trim().parse().ok()
     }
 
-    pub fn write_running(&self, at: i64) -> io::Result<()> {
-        write_whole(&self.file("running"), at.to_string().as_bytes(), PRIVATE)
+    pub fn write_instant(&self, stage: &str, at: i64) -> io::Result<()> {
+        write_whole(&self.file(stage), at.to_string().as_bytes(), PRIVATE)
     }
 
     /// The first line that was not taken yet. What cannot be read counts as nothing: lines may be told twice.
@@ -277,7 +278,10 @@ mod tests {
         let found = AttemptFolder::all(place.path()).unwrap();
         assert_eq!(found, std::slice::from_ref(&folder));
         assert_eq!(found[0].accepted().unwrap(), Some(accepted("a.b")));
-        assert_eq!((found[0].end().unwrap(), found[0].delivered(), found[0].running()), (None, 0, None));
+        assert_eq!(
+            (found[0].end().unwrap(), found[0].delivered(), found[0].instant("running")),
+            (None, 0, None)
+        );
         assert!(folder.begin().unwrap() && !found[0].begin().unwrap());
         folder.write_delivered(12).unwrap();
         let end = End { at: 9, ending: TaskEnding::Exit(3) };

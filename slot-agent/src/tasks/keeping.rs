@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::folder::{Accepted, AttemptFolder, End};
 use super::lease::boot_id;
-use super::order::{LOG_BYTES, LauncherOrder, Order};
+use super::order::{LOG_BYTES, LauncherOrder, Order, RunOrder};
 use super::{Attempt, LOOK_EVERY, Tasks, launcher_id, lock};
 
 /// Between starts of keepers of one attempt, should they not live.
@@ -249,11 +249,19 @@ impl Round<'_> {
         if leased {
             tasks.lease.publish()?;
         }
-        let run = match tasks.run_order(attempt) {
-            Ok(run) => Some(run),
-            Err(reason) if !begun => return self.settle(folder, TaskEnding::NotStarted(reason)),
+        let run = match begun {
             // There is only something left to be cleared away.
-            Err(_) => None,
+            true => None,
+            false => match tasks.run_order(attempt) {
+                Ok(run) => Some(run),
+                Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
+            },
+        };
+        let container = match &run {
+            Some(RunOrder::Container(order)) => Some(order.place.clone()),
+            Some(RunOrder::Process(_)) => None,
+            // As the keeper was told that began it.
+            None => folder.order::<Order>().ok().flatten().and_then(|order| order.container),
         };
         let options = &tasks.options;
         folder.write_order(&Order {
@@ -268,6 +276,7 @@ impl Round<'_> {
             news: tasks.news_pipe(),
             log_bytes: LOG_BYTES,
             open_files: options.open_files,
+            container,
             run,
         })?;
         let mut errors = OpenOptions::new();

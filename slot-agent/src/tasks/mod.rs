@@ -13,6 +13,7 @@ mod folder;
 mod keeper;
 mod keeping;
 mod lease;
+mod leftovers;
 mod log;
 mod order;
 mod telling;

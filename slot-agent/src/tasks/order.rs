@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::AttemptFolder;
 use crate::allow::{Allow, SEARCH_PATH};
 use crate::allow_env::AllowEnv;
+use crate::containers::{ContainerOrder, ContainerTerms, Place};
 
 /// Variables of this beginning tell a task about itself, and nothing else reads them.
 const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
@@ -32,8 +33,19 @@ pub struct Order {
     pub log_bytes: u64,
     /// The limit of a process's open files; an agent's own is higher.
     pub open_files: Option<u64>,
+    /// The container that the attempt has, or may have had.
+    #[serde(default)]
+    pub container: Option<Place>,
     /// None: there is nothing to start any more, only to clear away.
     pub run: Option<RunOrder>,
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunOrder {
+    Process(ProcessOrder),
+    Container(Box<ContainerOrder>),
 }
 
 /// How the keeper has its own launcher.
@@ -49,7 +61,7 @@ pub struct LauncherOrder {
 /// The program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunOrder {
+pub struct ProcessOrder {
     pub program: PathBuf,
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -66,10 +78,12 @@ pub struct Terms {
     pub node: NodeName,
     /// The name of the user that they run as, if that is chosen and has a name.
     pub user: Option<String>,
+    /// None: no containers run here.
+    pub containers: Option<ContainerTerms>,
 }
 
 impl Terms {
-    /// The program of a task, or why it does not run here.
+    /// The program or container of a task, or why it does not run here.
     pub fn run_order(
         &self,
         assignment: &TaskAssignment,
@@ -79,23 +93,43 @@ impl Terms {
         let work = assignment.work.supported().map_err(|reason| {
             format!("the agent on this node does not know all that the task asks for: {reason}")
         })?;
-        check_kind(work)?;
+        if let Some(dir) = work.directory.as_ref().filter(|dir| !dir.starts_with('/')) {
+            return Err(format!("its directory `{dir}` is not an absolute path"));
+        }
+        match (&work.image, &self.containers) {
+            (Some(image), Some(containers)) => {
+                let order = containers.order(assignment, work, image, (&self.node, server), MAX_PROCESSES)?;
+                Ok(RunOrder::Container(Box::new(order)))
+            }
+            (Some(image), None) => Err(format!(
+                "it is to run in a container of `{image}`, and the agent on this node runs none; `--docker` lets it"
+            )),
+            (None, _) => Ok(RunOrder::Process(self.process(assignment, work, folder, server)?)),
+        }
+    }
+
+    fn process(
+        &self,
+        assignment: &TaskAssignment,
+        work: &TaskWork,
+        folder: &AttemptFolder,
+        server: &str,
+    ) -> Result<ProcessOrder, String> {
+        if !work.volumes.is_empty() {
+            return Err("it has volumes, which only a container has; a process finds the node's own folders"
+                .to_owned());
+        }
         let word = work.command.first().ok_or("it has no command")?;
         let given = work.environment.keys().map(String::as_str);
         self.allow_env
             .check(word, given.filter(|name| !name.starts_with(OWN_VARIABLES)))
             .map_err(|error| error.to_string())?;
         let program = self.allow.resolve(word).map_err(|error| error.to_string())?;
-        let dir = match &work.directory {
-            None => folder.work(),
-            Some(dir) if dir.starts_with('/') => PathBuf::from(dir),
-            Some(dir) => return Err(format!("its directory `{dir}` is not an absolute path")),
-        };
-        Ok(RunOrder {
+        Ok(ProcessOrder {
             program,
             argv: work.command.clone(),
             env: self.variables(assignment, &work.environment, folder, server),
-            dir,
+            dir: work.directory.as_ref().map_or_else(|| folder.work(), PathBuf::from),
             timeout_ms: work.timeout_ms,
             limits: Limits {
                 memory: work.memory,
@@ -134,20 +168,6 @@ impl Terms {
     }
 }
 
-/// Refuses what a process does not have.
-fn check_kind(work: &TaskWork) -> Result<(), String> {
-    match work {
-        TaskWork { image: Some(image), .. } => {
-            Err(format!("it is to run in a container of `{image}`, and the agent on this node runs none"))
-        }
-        TaskWork { volumes, .. } if !volumes.is_empty() => {
-            Err("it has volumes, which only a container has; a process finds the node's own folders"
-                .to_owned())
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -159,13 +179,23 @@ mod tests {
 
     fn terms(allow: Allow) -> Terms {
         let node = NodeName::parse("n1").unwrap();
-        Terms { allow, allow_env: AllowEnv::Names(Vec::new()), node, user: Some("u".into()) }
+        Terms {
+            allow,
+            allow_env: AllowEnv::Names(Vec::new()),
+            node,
+            user: Some("u".into()),
+            containers: None,
+        }
     }
 
-    fn order(terms: &Terms, work: TaskWork) -> Result<RunOrder, String> {
+    fn order(terms: &Terms, work: TaskWork) -> Result<ProcessOrder, String> {
         let assignment =
             TaskAssignment { id: "t".into(), attempt: 2, leased: false, stop: false, work: work.into() };
-        terms.run_order(&assignment, &AttemptFolder::new(Path::new("/data/tasks"), "t", 2), "http://h:1/")
+        let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);
+        match terms.run_order(&assignment, &folder, "http://h:1/")? {
+            RunOrder::Process(order) => Ok(order),
+            RunOrder::Container(order) => Err(format!("{order:?}")),
+        }
     }
 
     fn command(words: &[&str]) -> TaskWork {

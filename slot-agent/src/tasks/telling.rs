@@ -77,6 +77,7 @@ struct Teller {
 enum ToldStage {
     Nothing,
     Accepted,
+    Preparing,
     Running,
     Ended,
 }
@@ -183,7 +184,7 @@ impl Teller {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             piece => piece?,
         };
-        let stages = self.stages(end.filter(|_| piece.is_all), folder.running());
+        let stages = self.stages(end.filter(|_| piece.is_all));
         let told = stages.last().map_or(self.told, |(told, _, _)| *told);
         if stages.is_empty() && piece.logs.is_empty() {
             return Ok(());
@@ -203,11 +204,18 @@ impl Teller {
     }
 
     /// The stages that are reached and not told yet, in order.
-    fn stages(&self, end: Option<End>, running: Option<i64>) -> Vec<(ToldStage, i64, TaskStage)> {
+    fn stages(&self, end: Option<End>) -> Vec<(ToldStage, i64, TaskStage)> {
+        let folder = &self.attempt.folder;
         let accepted = Some((ToldStage::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
-        let running = running.map(|at| (ToldStage::Running, at, TaskStage::Running));
+        let preparing =
+            folder.instant("preparing").map(|at| (ToldStage::Preparing, at, TaskStage::Preparing));
+        let running = folder.instant("running").map(|at| (ToldStage::Running, at, TaskStage::Running));
         let ended = end.map(|End { at, ending }| (ToldStage::Ended, at, TaskStage::Ended { ending }));
-        [accepted, running, ended].into_iter().flatten().filter(|(stage, _, _)| *stage > self.told).collect()
+        [accepted, preparing, running, ended]
+            .into_iter()
+            .flatten()
+            .filter(|(stage, _, _)| *stage > self.told)
+            .collect()
     }
 }
 
@@ -270,7 +278,7 @@ mod tests {
             let text = "x".repeat(1_000);
             let line = TaskLogLine { at: 1, stream: TaskStream::Stdout, text, partial: false, dropped: 0 };
             writer.append(vec![line; 1_000]);
-            attempt.folder.write_running(8).unwrap();
+            attempt.folder.write_instant("running", 8).unwrap();
             assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
             let ending = TaskEnding::Exit(0);
             attempt.folder.write_end(&End { at: 9, ending: ending.clone() }).unwrap();

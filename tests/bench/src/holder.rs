@@ -70,6 +70,7 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         renamed: false,
         labels: std::collections::BTreeMap::new(),
         allow: Allow::Everything,
+        docker: None,
         run_as: None,
         keep: Capabilities::NONE,
         data_dir: args.data_dir,

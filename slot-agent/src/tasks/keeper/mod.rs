@@ -4,9 +4,16 @@
 //! in a cell, have the privileges that the operator left them, and nothing of it is there when its end is written. If the
 //! keeper is killed, its launcher kills the rest and ends. The next keeper of the attempt, which the agent starts, clears
 //! away what may be left, and says that the attempt is lost: none is begun twice.
+//!
+//! A container ([`container`]) is run by the engine of the node instead, and goes on without its keeper; the next keeper
+//! removes it by its name. All else is the same for both.
 
+mod container;
+mod ender;
 mod output;
+mod step;
 mod watch;
+mod work;
 
 use std::io;
 use std::path::PathBuf;
@@ -22,9 +29,12 @@ use tokio::time::sleep;
 use super::folder::{Accepted, AttemptFolder, End, poke};
 use super::lease::{LeaseWatch, boot_id};
 use super::log::LogWriter;
-use super::order::{Order, RunOrder};
+use super::order::{Order, ProcessOrder, RunOrder};
+use crate::containers::{ContainerOrder, Place};
+use container::Container;
 use output::Outputs;
 use watch::Watch;
+use work::Work;
 
 /// The agent looks at the lock now and then, for a moment.
 const LOCK_ATTEMPTS: u32 = 100;
@@ -116,12 +126,25 @@ impl Keeper {
             return TaskEnding::Cancelled;
         }
         match self.order.run.take() {
-            Some(run) => self.run(run).await,
+            Some(RunOrder::Process(order)) => self.run(order).await,
+            Some(RunOrder::Container(order)) => self.run_container(*order).await,
             None => TaskEnding::NodeLost,
         }
     }
 
-    async fn run(&mut self, order: RunOrder) -> TaskEnding {
+    async fn run_container(&mut self, order: ContainerOrder) -> TaskEnding {
+        let timeout = order.timeout_ms.map(Duration::from_millis);
+        let (folder, news) = (self.folder.clone(), self.order.news.clone());
+        match Watch::new(self, timeout) {
+            Ok(watch) => {
+                let (container, lines) = Container::begin(order, folder, news);
+                watch.see_through(Work::Container(container), Outputs::Container(lines)).await
+            }
+            Err(error) => not_started(&error),
+        }
+    }
+
+    async fn run(&mut self, order: ProcessOrder) -> TaskEnding {
         let launcher = match Launcher::start(self.launcher(true)).await {
             Ok(launcher) => launcher,
             Err(error) => return not_started(&error),
@@ -131,7 +154,7 @@ impl Keeper {
         ending
     }
 
-    async fn run_in(&mut self, launcher: &Launcher, order: RunOrder) -> TaskEnding {
+    async fn run_in(&mut self, launcher: &Launcher, order: ProcessOrder) -> TaskEnding {
         let cell = launcher.open_cell("task", &order.limits).await;
         for limit in cell.unenforced() {
             eprintln!("not held here: {limit}");
@@ -155,25 +178,38 @@ impl Keeper {
             Ok(run) => run,
             Err(error) => return not_started(&error),
         };
-        if let Err(error) = watch.folder.write_running(now_micros()) {
-            eprintln!("that it runs cannot be written: {error}");
-        }
-        poke(watch.news, NEWS_OF_STAGE);
         let outputs = Outputs::of(&mut run);
-        watch.see_through(run, outputs).await
+        watch.see_through(Work::Process(run), outputs).await
     }
 
-    /// Ends what a former keeper left, which this machine's process table and cgroups show.
+    /// Ends what a former keeper left, which this machine's process table and cgroups and the engine show.
     async fn clear_away(&self) -> TaskEnding {
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             match Launcher::start(self.launcher(false)).await {
                 Ok(launcher) => {
                     launcher.stop().await;
-                    return TaskEnding::NodeLost;
+                    break;
                 }
                 Err(error) => eprintln!("what a former keeper left cannot be ended yet: {error}"),
             }
+            sleep(pauses.pause()).await;
+        }
+        if let Some(place) = &self.order.container {
+            self.clear_container(place).await;
+        }
+        TaskEnding::NodeLost
+    }
+
+    /// A container goes on without its keeper.
+    async fn clear_container(&self, place: &Place) {
+        let (mut pauses, mut complaints) = (BackOff::new(FIRST_PAUSE, LONGEST_PAUSE), Complaints::default());
+        while let Err(error) = container::remove(place).await {
+            if !self.folder.has("accepted.json") {
+                // The agent removes what nobody has any more.
+                return;
+            }
+            complaints.say(&error);
             sleep(pauses.pause()).await;
         }
     }
@@ -192,6 +228,22 @@ impl Keeper {
 
     fn is_told_to_end(&self) -> bool {
         is_told_to_end(&self.folder)
+    }
+}
+
+/// The complaints of a keeper about one thing, each once in a row: it may try for days.
+#[derive(Default)]
+struct Complaints {
+    last: String,
+}
+
+impl Complaints {
+    fn say(&mut self, error: &dyn std::fmt::Display) {
+        let text = error.to_string();
+        if text != self.last {
+            eprintln!("{text}; it is tried again");
+            self.last = text;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! The two outputs of a task: read as they come, made into lines.
+//! The output of a task: read as it comes, made into lines.
 //!
-//! They are always emptied, so a task never waits for the agent or the disk. Nothing waits for them to close: what is in
-//! them when the task has ended is read, and no more.
+//! The two pipes of a process are always emptied, so a task never waits for the agent or the disk. Nothing waits for them
+//! to close: what is in them when the task has ended is read, and no more. The lines of a container come ready.
 
 use std::io;
 
@@ -9,6 +9,7 @@ use estimand_api::task::{TaskLogLine, TaskStream};
 use estimand_exec::Run;
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc;
 
 use super::super::log::Splitter;
 use super::now_micros;
@@ -18,7 +19,72 @@ const CHUNK: usize = 64 * 1024;
 /// How many chunks are read after the end. More than a pipe holds comes from a writer that should not exist.
 const MAX_REMAINDER: usize = 32;
 
-pub struct Outputs {
+/// Where the output comes from.
+pub enum Outputs {
+    Process(Pipes),
+    Container(Lines),
+}
+
+impl Outputs {
+    pub fn of(run: &mut Run) -> Self {
+        Outputs::Process(Pipes::of(run))
+    }
+
+    /// Waits until there is something to read, for ever if there never will be. May be dropped and called again.
+    pub async fn readable(&mut self) {
+        match self {
+            Outputs::Process(pipes) => pipes.readable().await,
+            Outputs::Container(lines) => lines.readable().await,
+        }
+    }
+
+    /// The output that can be read now, a part of each stream, as lines.
+    pub fn read(&mut self) -> Vec<TaskLogLine> {
+        match self {
+            Outputs::Process(pipes) => pipes.read(),
+            Outputs::Container(lines) => std::mem::take(&mut lines.read),
+        }
+    }
+
+    /// The output that is left after the end.
+    pub fn rest(self) -> Vec<TaskLogLine> {
+        match self {
+            Outputs::Process(pipes) => pipes.rest(),
+            Outputs::Container(lines) => lines.rest(),
+        }
+    }
+}
+
+/// The lines of a container, from what follows its log.
+pub struct Lines {
+    coming: mpsc::Receiver<Vec<TaskLogLine>>,
+    /// Lines that have come.
+    read: Vec<TaskLogLine>,
+}
+
+impl Lines {
+    pub fn new(coming: mpsc::Receiver<Vec<TaskLogLine>>) -> Self {
+        Lines { coming, read: Vec::new() }
+    }
+
+    async fn readable(&mut self) {
+        if self.read.is_empty() {
+            match self.coming.recv().await {
+                Some(lines) => self.read = lines,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn rest(mut self) -> Vec<TaskLogLine> {
+        while let Ok(lines) = self.coming.try_recv() {
+            self.read.extend(lines);
+        }
+        self.read
+    }
+}
+
+pub struct Pipes {
     both: [Output; 2],
     scratch: Box<[u8]>,
 }
@@ -29,15 +95,14 @@ struct Output {
     splitter: Splitter,
 }
 
-impl Outputs {
-    pub fn of(run: &mut Run) -> Self {
+impl Pipes {
+    fn of(run: &mut Run) -> Self {
         let output = |pipe, stream| Output { pipe, splitter: Splitter::new(stream) };
         let both = [output(run.stdout(), TaskStream::Stdout), output(run.stderr(), TaskStream::Stderr)];
-        Outputs { both, scratch: vec![0; CHUNK].into_boxed_slice() }
+        Pipes { both, scratch: vec![0; CHUNK].into_boxed_slice() }
     }
 
-    /// Waits until there is something to read, for ever if there never will be.
-    pub async fn readable(&self) {
+    async fn readable(&self) {
         let [stdout, stderr] = &self.both;
         tokio::select! {
             () = stdout.readable() => {}
@@ -45,8 +110,7 @@ impl Outputs {
         }
     }
 
-    /// The output that can be read now, a part of each stream, as lines.
-    pub fn read(&mut self) -> Vec<TaskLogLine> {
+    fn read(&mut self) -> Vec<TaskLogLine> {
         let (at, mut lines) = (now_micros(), Vec::new());
         for output in &mut self.both {
             let Some(pipe) = &output.pipe else { continue };
@@ -61,9 +125,8 @@ impl Outputs {
         lines
     }
 
-    /// The output that is left after the end. The pipes themselves are asked: the runtime may not know yet that there
-    /// is something.
-    pub fn rest(mut self) -> Vec<TaskLogLine> {
+    /// The pipes themselves are asked: the runtime may not know yet that there is something.
+    fn rest(mut self) -> Vec<TaskLogLine> {
         let (at, mut lines) = (now_micros(), Vec::new());
         for output in &mut self.both {
             for _ in 0..MAX_REMAINDER {

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use estimand_api::task::TaskEnding;
-use estimand_exec::{ExceededLimit, Exit, Run, RunOutcome};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +14,9 @@ use super::super::folder::{AttemptFolder, poke};
 use super::super::lease::LeaseWatch;
 use super::super::log::LogWriter;
 use super::output::Outputs;
-use super::{Keeper, NEWS_OF_LINES, is_told_to_end};
+use super::step::Step;
+use super::work::Work;
+use super::{Keeper, NEWS_OF_LINES, NEWS_OF_STAGE, is_told_to_end, now_micros};
 
 /// Between the request to end and the end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -28,8 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A task under way.
 pub struct Watch<'a> {
-    pub folder: &'a AttemptFolder,
-    pub news: &'a Path,
+    folder: &'a AttemptFolder,
+    news: &'a Path,
     log: &'a mut LogWriter,
     lease: Option<&'a LeaseWatch>,
     /// Wakes this process.
@@ -37,6 +38,9 @@ pub struct Watch<'a> {
     terminated: Signal,
     /// Why it is being ended.
     reason: Option<TaskEnding>,
+    /// How long it may run.
+    timeout: Option<Duration>,
+    is_running: bool,
     /// When it times out; once it is told to end, when it is killed.
     deadline: Option<Instant>,
     killed: bool,
@@ -45,7 +49,8 @@ pub struct Watch<'a> {
 
 /// Something that has happened.
 enum Event {
-    Ended(RunOutcome),
+    Ended(TaskEnding),
+    Running,
     LeaseOver,
     Deadline,
     Woken,
@@ -68,35 +73,38 @@ impl<'a> Watch<'a> {
             control,
             terminated,
             reason: None,
-            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            timeout,
+            is_running: false,
+            deadline: None,
             killed: false,
             tell_at: None,
         })
     }
 
     /// Returns when nothing of it is left and all of its output is in the log.
-    pub async fn see_through(mut self, mut run: Run, mut outputs: Outputs) -> TaskEnding {
+    pub async fn see_through(mut self, mut work: Work, mut outputs: Outputs) -> TaskEnding {
         // It may have been told to while it was started.
-        self.look(&run);
+        self.look(&work);
         let mut look_at = Instant::now() + LOOK_EVERY;
         loop {
-            match self.next(&mut run, &outputs, look_at).await {
-                Event::Ended(outcome) => {
+            match self.next(&mut work, &mut outputs, look_at).await {
+                Event::Ended(ending) => {
                     self.log.append(outputs.rest());
-                    return self.reason.unwrap_or_else(|| ending(&outcome));
+                    return self.reason.unwrap_or(ending);
                 }
-                Event::LeaseOver => self.kill(TaskEnding::NodeLost, &run),
-                Event::Deadline if self.reason.is_none() => self.end(TaskEnding::TimedOut, &run),
+                Event::Running => self.note_running(),
+                Event::LeaseOver => self.kill(TaskEnding::NodeLost, &work),
+                Event::Deadline if self.reason.is_none() => self.end(TaskEnding::TimedOut, &work),
                 Event::Deadline => {
                     let reason = self.reason.clone().unwrap_or(TaskEnding::TimedOut);
-                    self.kill(reason, &run);
+                    self.kill(reason, &work);
                 }
                 Event::Woken => {
                     let _ = self.control.try_read(&mut [0; 64]);
-                    self.look(&run);
+                    self.look(&work);
                 }
                 // The machine goes down, or somebody ends this process; a task is not ended for what it did.
-                Event::Terminated => self.end(TaskEnding::NodeLost, &run),
+                Event::Terminated => self.end(TaskEnding::NodeLost, &work),
                 Event::Output => {
                     self.log.append(outputs.read());
                     self.tell_soon();
@@ -111,18 +119,21 @@ impl<'a> Watch<'a> {
                 }
                 Event::Look => {
                     look_at = Instant::now() + LOOK_EVERY;
-                    self.look(&run);
+                    self.look(&work);
                 }
             }
         }
     }
 
-    async fn next(&mut self, run: &mut Run, outputs: &Outputs, look_at: Instant) -> Event {
+    async fn next(&mut self, work: &mut Work, outputs: &mut Outputs, look_at: Instant) -> Event {
         let settle_at = self.log.waits().then(|| Instant::now() + SETTLE_EVERY);
         let deadline = self.deadline.filter(|_| !self.killed);
         tokio::select! {
             biased;
-            outcome = run.ended() => Event::Ended(outcome),
+            step = work.step(self.is_running) => match step {
+                Step::Running => Event::Running,
+                Step::Ended(ending) => Event::Ended(ending),
+            },
             () = over(self.lease), if !self.killed => Event::LeaseOver,
             () = at(deadline) => Event::Deadline,
             _ = self.control.readable() => Event::Woken,
@@ -134,33 +145,45 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// It runs now, and its time with it.
+    fn note_running(&mut self) {
+        self.is_running = true;
+        if let Err(error) = self.folder.write_instant("running", now_micros()) {
+            eprintln!("that it runs cannot be written: {error}");
+        }
+        poke(self.news, NEWS_OF_STAGE);
+        if self.reason.is_none() {
+            self.deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        }
+    }
+
     fn tell_soon(&mut self) {
         self.tell_at.get_or_insert_with(|| Instant::now() + TELL_AFTER);
     }
 
     /// Does what the folder says.
-    fn look(&mut self, run: &Run) {
+    fn look(&mut self, work: &Work) {
         if !self.folder.has("accepted.json") {
             // Somebody has removed it: the task belongs nowhere any more.
-            self.kill(TaskEnding::NodeLost, run);
+            self.kill(TaskEnding::NodeLost, work);
         } else if is_told_to_end(self.folder) {
-            self.end(TaskEnding::Cancelled, run);
+            self.end(TaskEnding::Cancelled, work);
         }
     }
 
     /// Asks it to end, unless it was asked before.
-    fn end(&mut self, reason: TaskEnding, run: &Run) {
+    fn end(&mut self, reason: TaskEnding, work: &Work) {
         if self.reason.is_none() {
             self.reason = Some(reason);
             self.deadline = Some(Instant::now() + GRACE);
-            run.terminate();
+            work.terminate();
         }
     }
 
-    fn kill(&mut self, reason: TaskEnding, run: &Run) {
+    fn kill(&mut self, reason: TaskEnding, work: &Work) {
         if !std::mem::replace(&mut self.killed, true) {
             self.reason.get_or_insert(reason);
-            run.kill();
+            work.kill();
         }
     }
 }
@@ -176,34 +199,5 @@ async fn over(lease: Option<&LeaseWatch>) {
     match lease {
         Some(lease) => lease.over().await,
         None => pending().await,
-    }
-}
-
-/// How it ended by itself.
-fn ending(outcome: &RunOutcome) -> TaskEnding {
-    match (outcome.exceeded, outcome.exit) {
-        (Some(ExceededLimit::Memory), _) => TaskEnding::OutOfMemory,
-        (_, Exit::Code(code)) => TaskEnding::Exit(code),
-        (_, Exit::Signal(signal)) => TaskEnding::Signal(signal),
-        // Its launcher was killed, and it with it.
-        (_, Exit::Lost) => TaskEnding::NodeLost,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_end_says_what_ended_it() {
-        let check = |exit, exceeded, expected: TaskEnding| {
-            let (ran_for, cpu) = (Duration::ZERO, Duration::ZERO);
-            assert_eq!(ending(&RunOutcome { exit, ran_for, cpu, memory: None, exceeded }), expected);
-        };
-        check(Exit::Code(3), None, TaskEnding::Exit(3));
-        check(Exit::Signal(9), None, TaskEnding::Signal(9));
-        check(Exit::Signal(9), Some(ExceededLimit::Memory), TaskEnding::OutOfMemory);
-        check(Exit::Signal(9), Some(ExceededLimit::Processes), TaskEnding::Signal(9));
-        check(Exit::Lost, None, TaskEnding::NodeLost);
     }
 }

@@ -1,10 +1,11 @@
 //! The log of an attempt: its output in lines, on disk before anything else happens to it.
 //!
 //! Lines are numbered in the order in which they were finished, over both streams. What is dropped has its numbers, too,
-//! so a gap says how much there was. [`splitter`] makes lines of bytes, [`writer`] keeps them, [`reader`] takes them up
+//! so a gap says how much there was. [`splitter`] makes lines of bytes, [`frames`] of a container's log, [`writer`] keeps them, [`reader`] takes them up
 //! again. A file of the log begins with the line that it is named for, and has one line of text for each: its number and
 //! its JSON.
 
+mod frames;
 mod reader;
 mod splitter;
 mod writer;
@@ -13,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use frames::Frames;
 pub use reader::{LogReader, Position};
 pub use splitter::Splitter;
 pub use writer::LogWriter;

@@ -1,0 +1,150 @@
+//! The body of the request that creates a container. Pure.
+//!
+//! A container has as little power as a process that runs as a task: no capability, none that is gained, no privileged
+//! mode, and limits as they were asked for. Its log is kept by the engine in files of a bounded size, from which it can be
+//! read again.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountTypeEnum,
+};
+
+use super::terms::ContainerOrder;
+
+/// The engine's way to keep a log, the size of a file of it, and how many there are.
+const LOG_DRIVER: &str = "json-file";
+const LOG_OPTIONS: [(&str, &str); 2] = [("max-size", "64m"), ("max-file", "2")];
+/// The least that an engine takes, in thousandths of a processor.
+const LEAST_CPU: u64 = 10;
+const NANOS_OF_THOUSANDTH: u64 = 1_000_000;
+
+pub fn body(order: &ContainerOrder) -> ContainerCreateBody {
+    let (user, groups) = match &order.user {
+        Some(user) => (Some(format!("{}:{}", user.uid, user.gid)), Some(user.groups.clone())),
+        None => (None, None),
+    };
+    ContainerCreateBody {
+        image: Some(order.image.clone()),
+        cmd: (!order.command.is_empty()).then(|| order.command.clone()),
+        env: Some(order.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        working_dir: order.dir.clone(),
+        user,
+        labels: Some(order.labels.clone().into_iter().collect()),
+        host_config: Some(HostConfig {
+            group_add: groups.map(|groups| groups.iter().map(ToString::to_string).collect()),
+            ..host_config(order)
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn host_config(order: &ContainerOrder) -> HostConfig {
+    let mounts = order.volumes.iter().map(|volume| Mount {
+        source: Some(volume.source.clone()),
+        target: Some(volume.target.clone()),
+        // Unlike the older way, this one makes no folder that is not there.
+        typ: Some(MountTypeEnum::BIND),
+        read_only: Some(volume.read_only),
+        ..Mount::default()
+    });
+    let options: HashMap<String, String> =
+        LOG_OPTIONS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    HostConfig {
+        mounts: Some(mounts.collect()),
+        nano_cpus: order.cpu.map(|cpu| signed(cpu.max(LEAST_CPU).saturating_mul(NANOS_OF_THOUSANDTH))),
+        memory: order.memory.map(signed),
+        // As much as memory: nothing is swapped beyond it.
+        memory_swap: order.memory.map(signed),
+        pids_limit: Some(signed(order.processes)),
+        device_requests: order.gpu.map(|count| {
+            vec![DeviceRequest {
+                count: Some(signed(count)),
+                capabilities: Some(vec![vec!["gpu".to_owned()]]),
+                ..DeviceRequest::default()
+            }]
+        }),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        privileged: Some(false),
+        // Removed by its keeper, once its end and its log are known.
+        auto_remove: Some(false),
+        log_config: Some(HostConfigLogConfig { typ: Some(LOG_DRIVER.to_owned()), config: Some(options) }),
+        ..HostConfig::default()
+    }
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use estimand_api::task::TaskVolume;
+    use estimand_exec::Identity;
+    use serde_json::json;
+
+    use super::super::terms::Place;
+    use super::*;
+
+    fn order() -> ContainerOrder {
+        ContainerOrder {
+            place: Place { socket: "/s".into(), name: "n".into() },
+            labels: [("k".to_owned(), "v".to_owned())].into(),
+            image: "i:1".into(),
+            command: Vec::new(),
+            env: Vec::new(),
+            dir: None,
+            user: None,
+            volumes: Vec::new(),
+            cpu: None,
+            memory: None,
+            gpu: None,
+            processes: 16,
+            timeout_ms: None,
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_that_the_image_has_itself() {
+        let body = serde_json::to_value(body(&order())).unwrap();
+        for own in ["Cmd", "User", "WorkingDir", "Entrypoint"] {
+            assert!(body.get(own).is_none_or(serde_json::Value::is_null), "{own}: {body}");
+        }
+        let host = &body["HostConfig"];
+        assert_eq!((&host["CapDrop"], &host["Privileged"]), (&json!(["ALL"]), &json!(false)));
+        assert_eq!(
+            (&host["SecurityOpt"], &host["AutoRemove"]),
+            (&json!(["no-new-privileges"]), &json!(false))
+        );
+        assert_eq!((&host["PidsLimit"], &host["LogConfig"]["Type"]), (&json!(16), &json!("json-file")));
+    }
+
+    #[test]
+    fn limits_user_volumes_and_gpus_are_asked_for_as_they_are() {
+        let all = ContainerOrder {
+            command: vec!["a".into(), "b c".into()],
+            env: vec![("K".into(), "V=W".into())],
+            dir: Some("/w".into()),
+            user: Some(Identity { uid: 7, gid: 8, groups: vec![9] }),
+            volumes: vec![TaskVolume { source: "/d".into(), target: "/t".into(), read_only: true }],
+            cpu: Some(1500),
+            memory: Some(64 << 20),
+            gpu: Some(2),
+            ..order()
+        };
+        let body = serde_json::to_value(body(&all)).unwrap();
+        assert_eq!((&body["Cmd"], &body["Env"]), (&json!(["a", "b c"]), &json!(["K=V=W"])));
+        assert_eq!((&body["WorkingDir"], &body["User"]), (&json!("/w"), &json!("7:8")));
+        let host = &body["HostConfig"];
+        assert_eq!(host["GroupAdd"], json!(["9"]));
+        assert_eq!(host["NanoCpus"], json!(1_500_000_000));
+        assert_eq!((&host["Memory"], &host["MemorySwap"]), (&json!(64 << 20), &json!(64 << 20)));
+        let mount = &host["Mounts"][0];
+        assert_eq!((&mount["Type"], &mount["ReadOnly"]), (&json!("bind"), &json!(true)));
+        assert_eq!((&mount["Source"], &mount["Target"]), (&json!("/d"), &json!("/t")));
+        let device = &host["DeviceRequests"][0];
+        assert_eq!((&device["Count"], &device["Capabilities"]), (&json!(2), &json!([["gpu"]])));
+    }
+}

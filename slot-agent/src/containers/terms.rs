@@ -1,0 +1,228 @@
+//! The container of a task as its agent allows it, or the reason why it does not run here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use estimand_api::names::NodeName;
+use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
+use estimand_exec::Identity;
+use serde::{Deserialize, Serialize};
+
+use super::{AGENT_LABEL, ATTEMPT_LABEL, Docker, TASK_LABEL};
+
+/// The place of a container: whoever has it can end and remove that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub socket: PathBuf,
+    pub name: String,
+}
+
+/// All that a keeper needs to have a container run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerOrder {
+    pub place: Place,
+    pub labels: BTreeMap<String, String>,
+    pub image: String,
+    /// Empty: what the image runs by itself.
+    pub command: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// None: the image's own.
+    pub dir: Option<String>,
+    /// None: the image's own.
+    pub user: Option<Identity>,
+    /// Their sources are real paths of this node.
+    pub volumes: Vec<TaskVolume>,
+    /// Thousandths of a processor.
+    pub cpu: Option<u64>,
+    /// Bytes.
+    pub memory: Option<u64>,
+    pub gpu: Option<u64>,
+    pub processes: u64,
+    pub timeout_ms: Option<u64>,
+}
+
+/// The rights and means that an agent gives containers.
+#[derive(Debug)]
+pub struct ContainerTerms {
+    pub docker: Docker,
+    /// Names the agent.
+    pub agent: String,
+    /// The user that they run as, if not the image's own.
+    user: Option<Identity>,
+}
+
+impl ContainerTerms {
+    pub fn new(docker: Docker, agent: &str, user: Option<&Identity>) -> Self {
+        ContainerTerms { docker, agent: agent.to_owned(), user: user.cloned() }
+    }
+
+    /// The container of a task with this image, with at most so many processes.
+    pub fn order(
+        &self,
+        assignment: &TaskAssignment,
+        work: &TaskWork,
+        image: &str,
+        surroundings: (&NodeName, &str),
+        processes: u64,
+    ) -> Result<ContainerOrder, String> {
+        self.check_image(image)?;
+        let volumes = work.volumes.iter().map(|volume| self.resolve(volume)).collect::<Result<_, _>>()?;
+        let TaskAssignment { id, attempt, .. } = assignment;
+        let (node, server) = surroundings;
+        let mut env = BTreeMap::from([
+            ("ESTIMAND_SERVER".to_owned(), server.trim_end_matches('/').to_owned()),
+            ("ESTIMAND_NODE".to_owned(), node.to_string()),
+            ("ESTIMAND_TASK_ID".to_owned(), id.clone()),
+            ("ESTIMAND_TASK_ATTEMPT".to_owned(), attempt.to_string()),
+        ]);
+        env.extend(work.environment.clone());
+        let labels = [
+            (AGENT_LABEL, self.agent.clone()),
+            (TASK_LABEL, id.clone()),
+            (ATTEMPT_LABEL, attempt.to_string()),
+        ];
+        Ok(ContainerOrder {
+            place: Place {
+                socket: self.docker.socket.clone(),
+                name: format!("estimand-{id}-{attempt}-{}", self.agent),
+            },
+            labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+            image: image.to_owned(),
+            command: work.command.clone(),
+            env: env.into_iter().collect(),
+            dir: work.directory.clone(),
+            user: self.user.clone(),
+            volumes,
+            cpu: work.cpu,
+            memory: work.memory,
+            gpu: work.gpu,
+            processes,
+            timeout_ms: work.timeout_ms,
+        })
+    }
+
+    fn check_image(&self, image: &str) -> Result<(), String> {
+        let Docker { images, .. } = &self.docker;
+        if images.iter().any(|pattern| pattern.allows(image)) {
+            return Ok(());
+        }
+        let allowed = listed(images.iter().map(ToString::to_string), "none");
+        Err(format!(
+            "the agent on this node does not run the image `{image}`, only {allowed}; `--allow-image {image}` allows it"
+        ))
+    }
+
+    /// The volume with the real path of its source.
+    fn resolve(&self, volume: &TaskVolume) -> Result<TaskVolume, String> {
+        let TaskVolume { source, target, .. } = volume;
+        if !source.starts_with('/') || !target.starts_with('/') {
+            return Err(format!("its volume `{source}:{target}` is not made of absolute paths"));
+        }
+        let real = Path::new(source)
+            .canonicalize()
+            .map_err(|error| format!("its volume `{source}` cannot be found on this node: {error}"))?;
+        let Docker { volumes, .. } = &self.docker;
+        if !volumes.iter().any(|folder| real.starts_with(folder)) {
+            let allowed = listed(volumes.iter().map(|folder| folder.display().to_string()), "nothing");
+            return Err(format!(
+                "its volume `{source}` is {} on this node, and the agent here allows only what lies in {allowed}; \
+                 `--allow-volume {0}` allows it",
+                real.display()
+            ));
+        }
+        let real =
+            real.to_str().ok_or_else(|| format!("its volume `{source}` has a path that is no text"))?;
+        Ok(TaskVolume { source: real.to_owned(), ..volume.clone() })
+    }
+}
+
+fn listed(all: impl Iterator<Item = String>, none: &str) -> String {
+    let all: Vec<String> = all.collect();
+    if all.is_empty() { none.to_owned() } else { all.join(", ") }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn order(terms: &ContainerTerms, work: TaskWork) -> Result<ContainerOrder, String> {
+        let assignment = TaskAssignment {
+            id: "t".into(),
+            attempt: 2,
+            leased: false,
+            stop: false,
+            work: work.clone().into(),
+        };
+        let image = work.image.clone().unwrap();
+        terms.order(&assignment, &work, &image, (&NodeName::parse("n1").unwrap(), "http://h:1/"), 9)
+    }
+
+    fn terms(volumes: &[PathBuf]) -> ContainerTerms {
+        let images = ["python".parse().unwrap()];
+        let docker = Docker::new(Path::new("/run/d.sock"), &images, volumes).unwrap();
+        ContainerTerms::new(docker, "0a", None)
+    }
+
+    fn image(name: &str) -> TaskWork {
+        TaskWork { image: Some(name.to_owned()), ..TaskWork::default() }
+    }
+
+    #[test]
+    fn a_container_is_named_for_its_attempt_and_agent() {
+        let environment = [("ESTIMAND_NODE".to_owned(), "mine".to_owned())].into();
+        let order = order(&terms(&[]), TaskWork { environment, ..image("python:3") }).unwrap();
+        assert_eq!(order.place, Place { socket: "/run/d.sock".into(), name: "estimand-t-2-0a".into() });
+        let labels: Vec<String> = order.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(labels, ["estimand.agent=0a", "estimand.attempt=2", "estimand.task=t"]);
+        let env: Vec<String> = order.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(
+            env,
+            [
+                "ESTIMAND_NODE=mine",
+                "ESTIMAND_SERVER=http://h:1",
+                "ESTIMAND_TASK_ATTEMPT=2",
+                "ESTIMAND_TASK_ID=t"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_which_option_would_allow_it() {
+        let reason = order(&terms(&[]), image("evil:1")).unwrap_err();
+        assert!(reason.contains("only python;") && reason.contains("`--allow-image evil:1`"), "{reason}");
+        let volume = TaskVolume { source: "/".into(), target: "/x".into(), read_only: false };
+        let reason = order(&terms(&[]), TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
+        assert!(reason.contains("in nothing;") && reason.contains("`--allow-volume /`"), "{reason}");
+    }
+
+    /// A link below what is allowed may lead out of it.
+    #[test]
+    fn a_volume_is_where_it_really_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (data, secret) = (place.path().join("data"), place.path().join("secret"));
+        for folder in [&data, &secret, &data.join("in")] {
+            fs::create_dir(folder).unwrap();
+        }
+        symlink(&secret, data.join("out")).unwrap();
+        symlink(data.join("in"), place.path().join("linked")).unwrap();
+        let terms = terms(std::slice::from_ref(&data));
+        let check = |source: &Path| {
+            let volume =
+                TaskVolume { source: source.display().to_string(), target: "/x".into(), read_only: true };
+            order(&terms, TaskWork { volumes: vec![volume], ..image("python") })
+        };
+        let inside = check(&place.path().join("linked")).unwrap().volumes.remove(0);
+        let real = data.join("in").canonicalize().unwrap();
+        assert_eq!((inside.source.as_str(), inside.read_only), (real.to_str().unwrap(), true));
+        for out in [data.join("out"), data.join("in/../../secret"), secret] {
+            assert!(check(&out).unwrap_err().contains("allows only what lies in"), "{}", out.display());
+        }
+        assert!(check(&data.join("none")).unwrap_err().contains("cannot be found"));
+        assert!(check(Path::new("data")).unwrap_err().contains("absolute"));
+    }
+}

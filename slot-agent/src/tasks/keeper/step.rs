@@ -1,0 +1,9 @@
+//! A step of what a keeper runs.
+
+use estimand_api::task::TaskEnding;
+
+pub enum Step {
+    Running,
+    /// It ended in this way, if it did so by itself. Nothing of it is left, and all of its output can be read.
+    Ended(TaskEnding),
+}

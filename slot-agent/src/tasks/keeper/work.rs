@@ -1,0 +1,71 @@
+//! The two ways in which a task runs, as its watch sees them: a process, or a container.
+
+use estimand_api::task::TaskEnding;
+use estimand_exec::{ExceededLimit, Exit, Run, RunOutcome};
+
+use super::container::Container;
+use super::step::Step;
+
+pub enum Work {
+    /// A process that was started.
+    Process(Run),
+    /// A container that is made ready and started by itself.
+    Container(Container),
+}
+
+impl Work {
+    /// Waits for its next step. May be dropped and called again, until it has ended.
+    pub async fn step(&mut self, is_running: bool) -> Step {
+        match self {
+            Work::Process(_) if !is_running => Step::Running,
+            Work::Process(run) => Step::Ended(ending(&run.ended().await)),
+            Work::Container(container) => container.step(is_running).await,
+        }
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        match self {
+            Work::Process(run) => run.terminate(),
+            Work::Container(container) => container.terminate(),
+        }
+    }
+
+    pub fn kill(&self) {
+        match self {
+            Work::Process(run) => run.kill(),
+            Work::Container(container) => container.kill(),
+        }
+    }
+}
+
+/// How it ended by itself.
+fn ending(outcome: &RunOutcome) -> TaskEnding {
+    match (outcome.exceeded, outcome.exit) {
+        (Some(ExceededLimit::Memory), _) => TaskEnding::OutOfMemory,
+        (_, Exit::Code(code)) => TaskEnding::Exit(code),
+        (_, Exit::Signal(signal)) => TaskEnding::Signal(signal),
+        // Its launcher was killed, and it with it.
+        (_, Exit::Lost) => TaskEnding::NodeLost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_end_says_what_ended_it() {
+        let check = |exit, exceeded, expected: TaskEnding| {
+            let (ran_for, cpu) = (Duration::ZERO, Duration::ZERO);
+            assert_eq!(ending(&RunOutcome { exit, ran_for, cpu, memory: None, exceeded }), expected);
+        };
+        check(Exit::Code(3), None, TaskEnding::Exit(3));
+        check(Exit::Signal(9), None, TaskEnding::Signal(9));
+        check(Exit::Signal(9), Some(ExceededLimit::Memory), TaskEnding::OutOfMemory);
+        check(Exit::Signal(9), Some(ExceededLimit::Processes), TaskEnding::Signal(9));
+        check(Exit::Lost, None, TaskEnding::NodeLost);
+    }
+}

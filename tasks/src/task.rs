@@ -183,9 +183,9 @@ impl Task {
 
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
-        let Document { resources, nodes, policy, secrets, .. } = &*self.document;
+        let Document { resources, nodes, policy, secrets, image, .. } = &*self.document;
         let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy, None);
-        request.with_secrets(!secrets.is_empty())
+        request.with_secrets(!secrets.is_empty()).with_image(image.is_some())
     }
 }
 

@@ -199,6 +199,22 @@ fn labels_that_are_only_claimed_choose_no_node_for_secrets() {
 }
 
 #[test]
+fn a_container_is_placed_only_where_containers_run() {
+    let mut cluster = cluster(&[8, 8]);
+    let container = request(&mut cluster, 1000, Policy::Queue).with_image(true);
+    let said = misfit(&cluster, &container).unwrap().to_string();
+    assert!(said.contains("runs containers") && said.contains("`--docker`"), "{said}");
+    let mut labels = LabelMap::from([("docker".to_owned(), "yes".to_owned())]);
+    labels.insert("n".to_owned(), "9".to_owned());
+    cluster.set_node("n9", labels, &amounts(&[("cpu", 2000)]));
+    assert_eq!(misfit(&cluster, &container), None);
+    let mut queue = Queue::default();
+    (0..3).for_each(|task| queue.push(TaskNumber(task), 0, 0, &container));
+    let placed = place_waiting(&mut cluster, &mut queue, 0, 1);
+    assert_eq!(names(&placed), [(0, "n9"), (1, "n9")], "the third one waits");
+}
+
+#[test]
 fn a_task_that_fits_nowhere_is_told_why() {
     let mut cluster = cluster(&[2, 8]);
     let (mut check, mut nodes) = (Vec::new(), LabelMap::new());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
+mod containers;
 mod deaths;
 mod plane;
 

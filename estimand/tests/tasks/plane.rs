@@ -17,13 +17,23 @@ pub struct Plane {
 
 impl Plane {
     pub fn start(nodes: &[&str]) -> Self {
+        Self::with(nodes, &[])
+    }
+
+    /// `more` are further options of the agents.
+    pub fn with(nodes: &[&str], more: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("tasks-").tempdir().unwrap();
         // A certain port, so that a start after a kill finds it free.
         let services = process::estimand().args(["up", "--no-agent", "--defaults", "none"]).port(free_port());
         let services = services.start();
         let agent = |node: &&str| {
             let args = ["agent", "--server", services.base_url(), "--node", node, "--allow-all"];
-            process::estimand().args(args).data_dir(folder.path().join(node)).without_http().start()
+            process::estimand()
+                .args(args)
+                .args(more.iter().copied())
+                .data_dir(folder.path().join(node))
+                .without_http()
+                .start()
         };
         let agents = nodes.iter().map(agent).collect();
         let http = services.http();

@@ -20,6 +20,8 @@ pub enum Misfit {
     OnlyClaimed {
         nodes: String,
     },
+    /// No such node runs containers.
+    NoContainers,
     /// No such node has that much of one resource.
     TooMuch {
         resource: Resource,
@@ -44,6 +46,9 @@ impl fmt::Display for Misfit {
                 "has secrets and needs a node to which an operator or its credentials give the labels `{nodes}`; those \
                  that have them only claim them"
             ),
+            Misfit::NoContainers => f.write_str(
+                "needs a node that runs containers; none of those that it may be on does: their agents need `--docker`",
+            ),
             Misfit::TooMuch { resource, asked, most } => {
                 write!(f, "needs {resource}:{asked}; the most any node has is {most}")
             }
@@ -59,6 +64,9 @@ pub fn misfit(cluster: &Cluster, request: &Request) -> Option<Misfit> {
         let none = cluster.nodes().next().is_none();
         let claimed = cluster.nodes().any(|node| request.nodes.matches(&node.labels));
         let nodes = request.nodes.to_string();
+        if cluster.nodes().any(|node| request.means_labels_of(node)) {
+            return Some(Misfit::NoContainers);
+        }
         return Some(match (none, claimed) {
             (true, _) => Misfit::NoNodes,
             (false, false) => Misfit::NoLabels { nodes },

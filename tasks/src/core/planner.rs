@@ -72,7 +72,7 @@ fn choose(
     let has_room = |node: &&NodeView| {
         Some(node.id) != held
             && (request.policy != Policy::Queue || node.is_free_for(request.weight))
-            && (request.nodes.is_empty() || request.means(node))
+            && (request.is_for_all_nodes() || request.means(node))
             && cluster.ledger.fits(node.id, &request.shape, window)
     };
     let mut ranking = Ranking::default();

@@ -1,6 +1,7 @@
 //! The request of a task to the node that it will run on. Tasks with equal requests fit or wait alike.
 
 use estimand_api::selector::Selector;
+use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window};
 
 use super::cluster::{CPU, NodeView};
@@ -21,10 +22,12 @@ pub struct Request {
     pub weight: u64,
     /// It is given secrets, so labels that a node only claims do not choose that node.
     pub has_secrets: bool,
+    /// It runs in a container, which not every node has.
+    pub has_image: bool,
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, Option<u64>, bool);
+pub type RequestKey = (Shape, String, Policy, Option<u64>, (bool, bool));
 
 impl Request {
     pub fn new(
@@ -36,7 +39,8 @@ impl Request {
     ) -> Request {
         let asked = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
         let weight = if asked == 0 { ONE_PROCESSOR } else { asked };
-        Request { shape: ledger.shape(&amounts), amounts, nodes, policy, ticks, weight, has_secrets: false }
+        let shape = ledger.shape(&amounts);
+        Request { shape, amounts, nodes, policy, ticks, weight, has_secrets: false, has_image: false }
     }
 
     #[must_use]
@@ -44,12 +48,28 @@ impl Request {
         Request { has_secrets, ..self }
     }
 
+    #[must_use]
+    pub fn with_image(self, has_image: bool) -> Request {
+        Request { has_image, ..self }
+    }
+
+    /// Each node will do that has room.
+    pub fn is_for_all_nodes(&self) -> bool {
+        self.nodes.is_empty() && !self.has_image
+    }
+
     pub fn key(&self) -> RequestKey {
-        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks, self.has_secrets)
+        let marks = (self.has_secrets, self.has_image);
+        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks, marks)
+    }
+
+    /// The node's labels are those that it asks for, and the node runs containers if it asks for one.
+    pub fn means(&self, node: &NodeView) -> bool {
+        self.means_labels_of(node) && (!self.has_image || node.labels.contains_key(CONTAINERS_LABEL))
     }
 
     /// The node's labels are those that it asks for.
-    pub fn means(&self, node: &NodeView) -> bool {
+    pub fn means_labels_of(&self, node: &NodeView) -> bool {
         let labels = if self.has_secrets { &node.bound_labels } else { &node.labels };
         self.nodes.matches(labels)
     }

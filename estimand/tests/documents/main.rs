@@ -131,7 +131,9 @@ fn pages_are_as_short_as_they_should_be() {
     let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
     assert!(read("README.md").lines().count() <= README_LINES);
     assert!(read("ARCHITECTURE.md").split_whitespace().count() <= ARCHITECTURE_WORDS);
-    for file in links::markdown(&root().join("docs/decisions")) {
+    // Their index has a line for each of them.
+    let is_page = |file: &PathBuf| !file.ends_with("README.md");
+    for file in links::markdown(&root().join("docs/decisions")).into_iter().filter(is_page) {
         let lines = fs::read_to_string(&file).unwrap().lines().count();
         assert!(lines <= DECISION_LINES, "{} has {lines} lines", file.display());
     }

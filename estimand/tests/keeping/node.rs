@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use estimand_testkit::disk::Disk;
 use estimand_testkit::docker::{Docker, IMAGE};
 use estimand_testkit::mock;
 use estimand_testkit::process::{self, Estimand};
@@ -29,7 +30,12 @@ impl Node {
 
     /// `more` are further options of the agent. It may run the shell, the mock and Python.
     pub fn with(name: &str, more: &[&str]) -> Self {
-        Self::around(tempfile::tempdir().unwrap(), name, more)
+        Self::around(tempfile::tempdir().unwrap(), name, more, None)
+    }
+
+    /// Its agent keeps everything on this disk.
+    pub fn on_disk(name: &str, disk: &Disk, more: &[&str]) -> Self {
+        Self::around(tempfile::tempdir().unwrap(), name, more, Some(disk.path().join("data")))
     }
 
     /// A node whose containers run in this engine, with the test's folder as their volume.
@@ -38,10 +44,10 @@ impl Node {
         let volume = folder.path().display().to_string();
         let socket = docker.socket().to_str().unwrap();
         let options = ["--docker", socket, "--allow-image", "estimand/*", "--allow-volume", &volume];
-        Self::around(folder, name, &[&options[..], more].concat())
+        Self::around(folder, name, &[&options[..], more].concat(), None)
     }
 
-    fn around(folder: TempDir, name: &str, more: &[&str]) -> Self {
+    fn around(folder: TempDir, name: &str, more: &[&str], data_dir: Option<PathBuf>) -> Self {
         let services = StandIn::start();
         let mock = mock::of_estimand();
         let mut args = ["agent", "--server", services.url(), "--node", "n1"].map(str::to_owned).to_vec();
@@ -49,7 +55,12 @@ impl Node {
             args.extend(["--allow".to_owned(), allowed.to_owned()]);
         }
         args.extend(more.iter().map(|&option| option.to_owned()));
-        let agent = process::estimand().args(args).without_http().start();
+        let agent = process::estimand().args(args).without_http();
+        let agent = match data_dir {
+            Some(folder) => agent.data_dir(folder),
+            None => agent,
+        };
+        let agent = agent.start();
         Node { services, agent, mark: processes::unique_mark(name), folder }
     }
 

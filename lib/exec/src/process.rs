@@ -5,7 +5,7 @@
 //! child. It ends when its socket does, after everything that it started.
 
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
@@ -32,7 +32,8 @@ pub fn serve() -> ExitCode {
     match prepare().and_then(|process| process.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("the launcher ends: {error}");
+            // Standard error may be a file on a full disk.
+            let _ = writeln!(io::stderr(), "the launcher ends: {error}");
             ExitCode::from(2)
         }
     }

@@ -148,10 +148,13 @@ impl Tellers {
         for (name, end, told) in parts {
             let Some(teller) = self.by_name.get_mut(name) else { continue };
             let folder = &teller.attempt.folder;
-            if folder.delivered() < end.next {
-                folder.write_delivered(end.next)?;
-            }
+            let written = match folder.delivered() < end.next {
+                true => folder.write_delivered(end.next),
+                false => Ok(()),
+            };
+            // Also on a full disk, in which it is what makes room.
             teller.reader.commit(*end)?;
+            written.or_else(|_| folder.write_delivered(end.next))?;
             teller.told = *told;
         }
         Ok(())

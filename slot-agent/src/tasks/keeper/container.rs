@@ -21,7 +21,7 @@ use super::super::log::Frames;
 use super::ender::{Ender, Wish, until_wished};
 use super::output::Lines;
 use super::step::Step;
-use super::{Complaints, NEWS_OF_STAGE, now_micros};
+use super::{Complaints, NEWS_OF_STAGE, now_micros, say};
 use crate::containers::engine::{ContainerState, Engine, EngineError};
 use crate::containers::{ContainerOrder, Place};
 
@@ -181,7 +181,9 @@ impl Driver {
         let engine = Engine::connect(&self.order.place.socket).await?;
         let was_created = std::mem::replace(&mut self.is_created, true);
         match engine.create(&self.order).await {
-            Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("the engine warns: {warning}")),
+            Ok(warnings) => {
+                warnings.iter().for_each(|warning| say(format_args!("the engine warns: {warning}")))
+            }
             // It was, and the answer got lost.
             Err(EngineError::Conflict(_)) if was_created => {}
             // The place is another's, and is not to be removed.
@@ -198,7 +200,7 @@ impl Driver {
     /// Fetches the image, which the engine does not have.
     async fn pull(&mut self) -> Result<(), TaskEnding> {
         if let Err(error) = self.folder.write_instant("preparing", now_micros()) {
-            eprintln!("that it is made ready cannot be written: {error}");
+            say(format_args!("that it is made ready cannot be written: {error}"));
         }
         poke(&self.news, NEWS_OF_STAGE);
         let image = &self.order.image;
@@ -309,7 +311,7 @@ impl Driver {
         while let Err(error) = remove(&self.order.place).await {
             refusals += u32::from(!matches!(error, EngineError::Away(_)));
             if refusals > MAX_REFUSALS {
-                eprintln!("the container stays until the agent is started again: {error}");
+                say(format_args!("the container stays until the agent is started again: {error}"));
                 return;
             }
             sleep(pauses.pause()).await;

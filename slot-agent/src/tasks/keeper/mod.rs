@@ -15,7 +15,8 @@ mod step;
 mod watch;
 mod work;
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -48,7 +49,7 @@ pub fn keep_task(folder: PathBuf) -> ExitCode {
     match keep(AttemptFolder::at(folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("the keeper ends: {error}");
+            say(format_args!("the keeper ends: {error}"));
             ExitCode::from(2)
         }
     }
@@ -100,7 +101,7 @@ impl Keeper {
             if !self.folder.has("accepted.json") {
                 return;
             }
-            eprintln!("the end cannot be written yet: {error}");
+            say(format_args!("the end cannot be written yet: {error}"));
             sleep(pauses.pause()).await;
         }
         poke(&self.order.news, NEWS_OF_STAGE);
@@ -157,7 +158,7 @@ impl Keeper {
     async fn run_in(&mut self, launcher: &Launcher, order: ProcessOrder) -> TaskEnding {
         let cell = launcher.open_cell("task", &order.limits).await;
         for limit in cell.unenforced() {
-            eprintln!("not held here: {limit}");
+            say(format_args!("not held here: {limit}"));
         }
         let timeout = order.timeout_ms.map(Duration::from_millis);
         let spec = RunSpec {
@@ -191,7 +192,7 @@ impl Keeper {
                     launcher.stop().await;
                     break;
                 }
-                Err(error) => eprintln!("what a former keeper left cannot be ended yet: {error}"),
+                Err(error) => say(format_args!("what a former keeper left cannot be ended yet: {error}")),
             }
             sleep(pauses.pause()).await;
         }
@@ -241,7 +242,7 @@ impl Complaints {
     fn say(&mut self, error: &dyn std::fmt::Display) {
         let text = error.to_string();
         if text != self.last {
-            eprintln!("{text}; it is tried again");
+            say(format_args!("{text}; it is tried again"));
             self.last = text;
         }
     }
@@ -250,6 +251,11 @@ impl Complaints {
 /// Words in the pipe that wakes the agent: a stage has changed, or there are only lines.
 pub const NEWS_OF_STAGE: &[u8] = b"s";
 pub const NEWS_OF_LINES: &[u8] = b"l";
+
+/// Says something for the operator, in `keeper.log`. A full disk does not take it, which `eprintln` would end this process for.
+fn say(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
 
 fn is_told_to_end(folder: &AttemptFolder) -> bool {
     folder.has("stop") || folder.has("gone")

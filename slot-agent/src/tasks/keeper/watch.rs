@@ -16,7 +16,7 @@ use super::super::log::LogWriter;
 use super::output::Outputs;
 use super::step::Step;
 use super::work::Work;
-use super::{Keeper, NEWS_OF_LINES, NEWS_OF_STAGE, is_told_to_end, now_micros};
+use super::{Keeper, NEWS_OF_LINES, NEWS_OF_STAGE, is_told_to_end, now_micros, say};
 
 /// Between the request to end and the end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -149,7 +149,7 @@ impl<'a> Watch<'a> {
     fn note_running(&mut self) {
         self.is_running = true;
         if let Err(error) = self.folder.write_instant("running", now_micros()) {
-            eprintln!("that it runs cannot be written: {error}");
+            say(format_args!("that it runs cannot be written: {error}"));
         }
         poke(self.news, NEWS_OF_STAGE);
         if self.reason.is_none() {

@@ -5,8 +5,9 @@
 mod support;
 
 use estimand_testkit::http::Response;
+use estimand_testkit::wait;
 use serde_json::{Value, json};
-use support::{Agent, Running, World, refused, registration, sqlite};
+use support::{Agent, PATIENCE, Running, World, refused, registration, sqlite};
 
 fn tell(manager: &Running, node: &str, tasks: &Value) -> Response {
     let body = json!({ "tasks": tasks });
@@ -83,5 +84,27 @@ fn another_leader_leaves_tasks_out_until_it_is_told() {
     agent.slots();
     assert_eq!(agent.ask(0, 0).expect_status(200).json().get("tasks"), None);
     assert!(told(&manager)["epoch"].as_u64().unwrap() > epoch);
+    manager.stop();
+}
+
+/// What it had may have been placed elsewhere by then.
+#[test]
+fn a_node_that_is_back_hears_of_no_task_until_it_is_told_anew() {
+    let (world, (_folder, store)) = (World::start(), sqlite());
+    let manager = Running::start(&store, &world);
+    let agent = Agent::new(manager.serving.address, "n1");
+    agent.beat(0);
+    agent.slots();
+    tell(&manager, "n1", &json!([task("t1")])).expect_status(200);
+    assert_eq!(agent.ask(0, 0).expect_status(200).json()["tasks"][0]["id"], "t1");
+    wait::until(PATIENCE, "the node to be lost", || (manager.node("n1")["state"] == "lost").then_some(()));
+    assert_eq!(told(&manager)["nodes"], json!([]));
+    refused(tell(&manager, "n1", &json!([task("t1")])), 409);
+
+    agent.beat(0);
+    assert_eq!(manager.node("n1")["state"], "ready");
+    assert_eq!(agent.ask(0, 0).expect_status(200).json().get("tasks"), None);
+    tell(&manager, "n1", &json!([task("t2")])).expect_status(200);
+    assert_eq!(agent.ask(0, 0).expect_status(200).json()["tasks"][0]["id"], "t2");
     manager.stop();
 }

@@ -111,7 +111,7 @@ impl Link {
     pub async fn follow(&self, revision: u64, driver: Driver, stop: &Stop) {
         let guard = RevisionGuard::new(revision);
         // Slots know the state that they followed last; what tasks belong here is asked for anew.
-        let mut work = DesiredStates { link: self, revision: 0, guard, unknown: pauses() };
+        let mut work = DesiredStates { link: self, revision: 0, under: 0, guard, unknown: pauses() };
         paced(driver).run(&mut work, &Rounds::new(), stop.requested()).await;
     }
 
@@ -121,13 +121,13 @@ impl Link {
         paced(driver).run(&mut work, self.board.urgent(), stop.requested()).await;
     }
 
-    async fn pass_on(&self, client: &Client, mut desired: DesiredState) {
+    async fn pass_on(&self, client: &Client, mut desired: DesiredState, under: u64) {
         let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
         let task_server = desired.task_server.clone().unwrap_or_else(|| client.address().to_string());
         // They keep what they have accepted by themselves. None: what was said last.
         if let Some(tasks) = desired.tasks.take() {
-            self.tasks.follow(tasks, task_server);
+            self.tasks.follow(tasks, under, task_server);
         }
         for run in std::mem::take(&mut desired.runs) {
             let _ = self.slots.send(SlotCommand::Run(run)).await;
@@ -214,6 +214,8 @@ impl Link {
 struct DesiredStates<'a> {
     link: &'a Link,
     revision: u64,
+    /// The lease under which it was asked last; under another one it asks anew.
+    under: u64,
     guard: RevisionGuard,
     /// While the node has to be heard of first.
     unknown: BackOff,
@@ -225,6 +227,11 @@ impl Work for DesiredStates<'_> {
     async fn round(&mut self) -> Result<Next, Error> {
         let link = self.link;
         let client = link.servers.current();
+        let mut leases = link.tasks.leases();
+        let under = *leases.borrow_and_update();
+        if std::mem::replace(&mut self.under, under) != under {
+            self.revision = 0;
+        }
         let query = DesiredQuery {
             node: &link.node,
             agent: &link.home.agent,
@@ -232,7 +239,12 @@ impl Work for DesiredStates<'_> {
             revision: self.revision,
             wait: WAIT,
         };
-        match client.desired(query).await {
+        let answer = tokio::select! {
+            answer = client.desired(query) => answer,
+            // What is here waits for being said again.
+            Ok(()) = leases.changed(), if !link.tasks.is_empty() => return Ok(Next::At(Instant::now())),
+        };
+        match answer {
             Ok(None) => {}
             Ok(Some(desired)) if self.guard.refuses(desired.revision, Instant::now()) => {
                 let older = desired.revision;
@@ -244,7 +256,7 @@ impl Work for DesiredStates<'_> {
             }
             Ok(Some(desired)) => {
                 self.revision = desired.revision;
-                link.pass_on(client, desired).await;
+                link.pass_on(client, desired, under).await;
             }
             Err(Error::Problem(problem)) if problem.kind == kind::UNKNOWN_NODE => {
                 link.board.hurry();

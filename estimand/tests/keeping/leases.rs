@@ -79,3 +79,22 @@ fn what_did_not_begin_under_its_lease_never_does() {
     assert!(!node.has("ran"));
     node.end();
 }
+
+/// The answer that assigned it was on its way while the node was cut off: it may have been begun elsewhere meanwhile.
+#[test]
+fn what_was_assigned_before_the_lease_began_is_begun_when_it_is_said_again() {
+    let node = Node::start("lease-before");
+    node.services.give_leases_of(Duration::ZERO);
+    let assigned = json!([{"id": "l", "attempt": 1, "leased": true, "work": node.shell("touch \"$0/ran\"")}]);
+    node.services.assign(assigned.clone());
+    node.until("l.1", "be accepted", |heard| heard.stages.contains(&json!("accepted")));
+    node.services.say_nothing_of_tasks();
+    node.services.give_leases_of(60 * LEASE);
+    wait::until(PATIENCE, "a lease", || node.tasks_folder().join("lease").exists().then_some(()));
+    wait::pass(Duration::from_secs(2));
+    assert!(!node.has("ran"));
+    node.services.assign(assigned);
+    node.until_ended("l.1", json!({"exit": 0}));
+    assert!(node.has("ran"));
+    node.end();
+}

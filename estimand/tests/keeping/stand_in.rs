@@ -79,6 +79,11 @@ impl StandIn {
         state.revision += 1;
     }
 
+    /// From now on it does not say what belongs on the node, as a manager that was not told yet.
+    pub fn say_nothing_of_tasks(&self) {
+        self.assign(Value::Null);
+    }
+
     pub fn give_leases_of(&self, lease: Duration) {
         self.state().lease_ms = u64::try_from(lease.as_millis()).unwrap();
     }

@@ -89,6 +89,8 @@ pub struct Cluster {
     /// The nodes whose desired state has changed; their entries say so too.
     changed: Vec<NodeName>,
     to_mark: BTreeSet<NodeName>,
+    /// The nodes that were lost since they were asked for last.
+    newly_lost: Vec<NodeName>,
     /// True if labels may be others since they were asked for last.
     relabelled: bool,
     /// Lines of the audit trail that are not stored yet.
@@ -129,6 +131,7 @@ impl Cluster {
             wanted: true,
             changed: Vec::new(),
             to_mark: BTreeSet::new(),
+            newly_lost: Vec::new(),
             relabelled: false,
             audit: Vec::new(),
         };
@@ -291,6 +294,11 @@ impl Cluster {
         entry.revision = self.revision;
         self.drawn = false;
         Some(())
+    }
+
+    /// The nodes that were lost since the last call, whether or not they are back.
+    pub fn take_newly_lost(&mut self) -> Vec<NodeName> {
+        std::mem::take(&mut self.newly_lost)
     }
 
     /// The nodes whose desired state has changed since the last call.

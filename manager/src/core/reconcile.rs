@@ -126,6 +126,7 @@ impl Cluster {
         }
         if !entry.lost {
             entry.lost = true;
+            self.newly_lost.push(node.clone());
             if entry.marked != Some(true) {
                 self.to_mark.insert(node.clone());
             }

@@ -78,6 +78,10 @@ pub fn no_such_node(node: &NodeName) -> Problem {
     Problem::not_found(format!("there is no node `{node}`"))
 }
 
+pub fn node_is_lost(node: &NodeName) -> Problem {
+    Problem::conflict(format!("node `{node}` is lost: it is told when it is heard of again"))
+}
+
 pub fn not_registered(name: &DataName) -> Problem {
     Problem::not_found(format!("`{name}` is not registered"))
 }

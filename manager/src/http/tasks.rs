@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::json::parse_object;
 use estimand_api::names::NodeName;
+use estimand_api::node::NodeState;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_web::{Body, Failure, path_node};
@@ -29,6 +30,7 @@ const MAX_TASKS_BYTES: usize = 32 * 1024 * 1024;
         (status = 200, description = "Kept for as long as this manager leads, and on its way to the agent", body = NodesTold),
         (status = 400, description = "The name or the body is not valid", body = Problem),
         (status = 404, description = "There is no such node", body = Problem),
+        (status = 409, description = "The node is lost: it is told when it is back", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "`standing-by`: another manager leads", body = Problem),
     )
@@ -41,8 +43,7 @@ pub async fn put(
     let node = path_node(&req)?;
     let tasks = body.parse(|body| list_of(parse_object(body)?)).await?;
     let leadership = manager.leadership()?;
-    let known = leadership.answer(|state| tell(state, &node, tasks))?;
-    known.ok_or_else(|| problems::no_such_node(&node))?;
+    leadership.answer(|state| tell(state, &node, tasks))??;
     Ok(HttpResponse::Ok().json(NodesTold { epoch: leadership.term().epoch(), nodes: vec![node] }))
 }
 
@@ -62,14 +63,16 @@ pub async fn told(manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
     Ok(HttpResponse::Ok().json(NodesTold { epoch: leadership.term().epoch(), nodes }))
 }
 
-/// None if there is no such node.
-fn tell(state: &mut LeadershipState, node: &NodeName, tasks: Bytes) -> Option<()> {
-    state.cluster.node_view(node)?;
+fn tell(state: &mut LeadershipState, node: &NodeName, tasks: Bytes) -> Result<(), Problem> {
+    let known = state.cluster.node_view(node).ok_or_else(|| problems::no_such_node(node))?;
+    if known.state == NodeState::Lost {
+        return Err(problems::node_is_lost(node));
+    }
     if state.tasks.set(node, tasks) {
-        state.cluster.renew(node)?;
+        state.cluster.renew(node);
         state.ring(node);
     }
-    Some(())
+    Ok(())
 }
 
 /// The list as it goes to the agent: only that it is one is looked at.

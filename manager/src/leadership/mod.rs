@@ -115,6 +115,7 @@ impl Leadership {
         let mut state = self.state();
         let wanted = state.cluster.wants_reconcile();
         let done = work(&mut state);
+        state.forget_tasks_of_lost();
         if !wanted && state.cluster.wants_reconcile() {
             self.looks.ask();
         }
@@ -180,6 +181,13 @@ impl LeadershipState {
         let doorbell = self.doorbells.entry(node.clone()).or_default();
         // It is woken by any ring after it was made, not only after it was polled first.
         Some(Arc::clone(doorbell).notified_owned())
+    }
+
+    /// Its tasks may be placed elsewhere from now on: a node that is lost is told of them anew when it is back.
+    pub fn forget_tasks_of_lost(&mut self) {
+        for node in self.cluster.take_newly_lost() {
+            self.tasks.forget(&node);
+        }
     }
 
     /// A node that is gone needs no doorbell.

@@ -1,6 +1,7 @@
 //! The tasks of each node, as the task service told them: passed on to the node's agent, and not looked into.
 //!
-//! They live in memory. A later leadership knows none, and leaves them out until it is told.
+//! They live in memory. A later leadership knows none, and leaves them out until it is told. So it is with those of a node
+//! that is lost, because they may be placed elsewhere before the node is heard of again.
 
 use std::collections::BTreeMap;
 

@@ -98,7 +98,10 @@ impl Reconciliation {
         let wall_us = self.shared.clock.now_micros();
         self.shared.figures.looks.increment();
         let mut state = self.leadership.state();
-        (state.cluster.reconcile(now(), wall_us), state.registrations.is_some())
+        let step = state.cluster.reconcile(now(), wall_us);
+        // Before anybody can see that they are lost.
+        state.forget_tasks_of_lost();
+        (step, state.registrations.is_some())
     }
 
     async fn store(&self, step: &Step) -> Result<(), Error> {

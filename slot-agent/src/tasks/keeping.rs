@@ -137,7 +137,7 @@ impl Round<'_> {
     fn make(&mut self) {
         let assigned = lock(&self.tasks.assigned).clone();
         if let Some(assigned) = assigned {
-            self.follow(assigned);
+            self.follow(assigned.tasks);
         }
         for attempt in self.tasks.attempts() {
             self.look_at(&attempt);
@@ -147,9 +147,9 @@ impl Round<'_> {
     }
 
     /// Accepts what is new, and marks what is to end or is no longer here.
-    fn follow(&mut self, assigned: Vec<TaskAssignment>) {
+    fn follow(&mut self, tasks: Vec<TaskAssignment>) {
         let assigned: BTreeMap<String, TaskAssignment> =
-            assigned.into_iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
+            tasks.into_iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
         for attempt in self.tasks.attempts() {
             let mark = match assigned.get(&attempt.folder.name()) {
                 None => "gone",
@@ -205,7 +205,9 @@ impl Round<'_> {
         // One that was here before this agent could have begun under the lease of that time.
         let former = self.tasks.former_lease;
         let keeper = self.keepers.entry(folder.name()).or_insert_with(|| Keeper::new(Some(former)));
-        keeper.lease = keeper.lease.or(lease);
+        // One that was assigned before the lease began may have been begun elsewhere since, and is waited for again.
+        let under = lock(&self.tasks.assigned).as_ref().map(|assigned| assigned.under);
+        keeper.lease = keeper.lease.or(lease.filter(|number| under == Some(*number)));
         let running = keeper.is_running();
         let look = Look {
             gone: folder.has("gone"),
@@ -245,6 +247,9 @@ impl Round<'_> {
             return Ok(());
         }
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
+        if !begun {
+            tasks.options.reserve.check(&[tasks.options.folder.as_path()]).map_err(io::Error::other)?;
+        }
         let leased = attempt.accepted.assignment.leased;
         if leased {
             tasks.lease.publish()?;
@@ -304,7 +309,6 @@ impl Round<'_> {
 
 impl Tasks {
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
-        self.options.reserve.check(&[self.options.folder.as_path()])?;
         let server = self.options.server.borrow().clone();
         self.options.terms.run_order(&attempt.accepted.assignment, &attempt.folder, &server)
     }

@@ -71,8 +71,10 @@ pub struct Tasks {
     lease: LeaseFile,
     /// The lease that held when this agent was started; 0 if none did.
     former_lease: u64,
+    /// The number of the lease that holds, or did last; 0 before there was one.
+    leases: watch::Sender<u64>,
     /// None until a manager has said it since this start.
-    assigned: Mutex<Option<Vec<TaskAssignment>>>,
+    assigned: Mutex<Option<Assigned>>,
     attempts: Mutex<BTreeMap<String, Arc<Attempt>>>,
     former: Mutex<BTreeSet<String>>,
     /// Where their news go.
@@ -81,6 +83,14 @@ pub struct Tasks {
     telling: Rounds,
     /// Keepers write into it when there is something to look at.
     news: Mutex<Option<Receiver>>,
+}
+
+/// All tasks that belong on this node.
+#[derive(Debug, Clone)]
+struct Assigned {
+    tasks: Vec<TaskAssignment>,
+    /// The lease under which the manager was asked for them. Under a later one they may belong elsewhere.
+    under: u64,
 }
 
 /// An attempt that is on this node.
@@ -118,6 +128,7 @@ impl Tasks {
             former_lease: lease.holds().unwrap_or(0),
             lease,
             options,
+            leases: watch::Sender::new(0),
             assigned: Mutex::default(),
             attempts: Mutex::new(attempts),
             former: Mutex::default(),
@@ -128,13 +139,13 @@ impl Tasks {
         })
     }
 
-    /// All tasks that belong here now, and where their news go.
-    pub fn follow(&self, assigned: Vec<TaskAssignment>, task_server: String) {
+    /// All tasks that belong here now, as a manager said that was asked under this lease, and where their news go.
+    pub fn follow(&self, tasks: Vec<TaskAssignment>, under: u64, task_server: String) {
         self.task_server.send_if_modified(|known| {
             let new = Some(task_server);
             std::mem::replace(known, new.clone()) != new
         });
-        *lock(&self.assigned) = Some(assigned);
+        *lock(&self.assigned) = Some(Assigned { tasks, under });
         self.keeping.ask();
         self.telling.ask();
     }
@@ -142,11 +153,19 @@ impl Tasks {
     /// The lease holds until then, by [`boot_clock`]. Blocking, though not for long.
     pub fn extend_lease(&self, until: u64) {
         self.lease.extend(until);
+        if let Some(number) = self.lease.holds() {
+            self.leases.send_if_modified(|known| std::mem::replace(known, number) != number);
+        }
         // Nobody reads it while nothing is leased.
         let leased = lock(&self.attempts).values().any(|attempt| attempt.accepted.assignment.leased);
         if leased && let Err(error) = self.lease.publish() {
             tracing::warn!(%error, "the lease of the tasks here cannot be renewed");
         }
+    }
+
+    /// The lease, each time that another one begins.
+    pub fn leases(&self) -> watch::Receiver<u64> {
+        self.leases.subscribe()
     }
 
     /// There is no lease any more: what is leased ends. Blocking, though not for long.

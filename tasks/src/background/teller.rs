@@ -2,13 +2,14 @@
 //!
 //! A manager keeps that while it leads, and in memory: when another leadership begins, every node is told again, also one
 //! that has no tasks, since its agent goes on as before until it is told. A node is told whenever what it was told last
-//! is not what belongs there.
+//! is not what belongs there. The manager forgets what it was told of a node that is lost, which is told when it is back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
+use estimand_api::node::NodeState;
 use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_runtime::{Next, Work};
 use futures_util::{StreamExt, stream};
@@ -45,10 +46,14 @@ impl Teller {
     }
 
     /// The nodes that have not been told what belongs there now, with that.
-    fn news(&self) -> Vec<(NodeName, u64, NodeTasks)> {
+    fn news(&mut self) -> Vec<(NodeName, u64, NodeTasks)> {
         let Some(nodes) = self.shared.nodes.load_full() else { return Vec::new() };
+        let (ready, lost): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| node.state == NodeState::Ready);
+        for node in lost {
+            self.told.remove(&node.node_name);
+        }
         self.shared.table(|table| {
-            let news = nodes.iter().filter_map(|node| {
+            let news = ready.into_iter().filter_map(|node| {
                 let name = &node.node_name;
                 let generation = table.generation(name.as_str());
                 let is_news = self.told.get(name) != Some(&generation);
@@ -72,9 +77,11 @@ impl Work for Teller {
             return Ok(Next::Period);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
-            let NodesTold { epoch, .. } = within(peers.manager.nodes_told()).await?;
+            let NodesTold { epoch, nodes } = within(peers.manager.nodes_told()).await?;
             self.asked_at = Some(Instant::now());
             self.lead_by(epoch);
+            let known: BTreeSet<NodeName> = nodes.into_iter().collect();
+            self.told.retain(|node, _| known.contains(node));
         }
         let telling = self.news().into_iter().map(|(node, generation, tasks)| {
             let manager = peers.manager.clone();
@@ -93,8 +100,8 @@ impl Work for Teller {
                         self.told.insert(node, generation);
                     }
                 }
-                // It was removed; the next look at the nodes does not have it.
-                Err(PeerError::Client(error)) if error.status() == Some(404) => {}
+                // It was removed, or is lost; the next look at the nodes shows it.
+                Err(PeerError::Client(error)) if matches!(error.status(), Some(404 | 409)) => {}
                 Err(error) => failed = Some(error),
             }
         }

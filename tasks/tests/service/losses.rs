@@ -89,3 +89,27 @@ fn a_task_without_a_lease_that_is_cancelled_meanwhile_ends_when_its_node_is_back
     running.wait_for(&id, "CANCELLED");
     running.stop();
 }
+
+/// The manager forgets what it was told of a node that is lost, also if nobody else saw that.
+#[test]
+fn a_node_is_told_anew_when_it_is_back_and_not_while_it_is_lost() {
+    let [first, second] = two();
+    let (world, (_folder, store)) = (World::start(&[first.clone(), second.clone()]), sqlite());
+    let running = Running::start(&store, &world);
+    let submit = |nodes: &str| running.submit(&with(&json!({ "onLoss": "wait", "nodes": nodes })));
+    let id = submit("first");
+    world.wait_told("n1", &[(&id, 1, false)]);
+    world.forget("n1");
+    world.wait_told("n1", &[(&id, 1, false)]);
+
+    world.set_nodes(&[lost(first.clone()), second.clone()]);
+    running.wait_for(&id, "LOST");
+    world.forget("n1");
+    running.cancel(&id);
+    let other = submit("!first");
+    world.wait_told("n2", &[(&other, 1, false)]);
+    assert_eq!(world.told("n1"), None);
+    world.set_nodes(&[first, second]);
+    world.wait_told("n1", &[(&id, 1, true)]);
+    running.stop();
+}

@@ -208,6 +208,11 @@ impl World {
         state.told.clear();
     }
 
+    /// The manager knows nothing any more of what a node was told.
+    pub fn forget(&self, node: &str) {
+        self.state().told.remove(node);
+    }
+
     pub fn take_away(&self, away: bool) {
         self.state().away = away;
     }

@@ -104,6 +104,23 @@ fn a_lost_node_s_task_goes_on_there_or_elsewhere_and_never_both() {
     assert_eq!(after(rules(0, OnLoss::Restart), &over()).failures, 0, "a loss is no failure of the task");
 }
 
+/// A keeper that was killed, a lease that was over for a moment, a machine that was started anew.
+#[test]
+fn a_loss_that_the_node_reports_is_one_like_any_other() {
+    let lost = [place(1), Event::Start { attempt: 1 }, end(1, Ending::NodeLost)];
+    let progress = after(rules(0, OnLoss::Restart), &lost);
+    assert_eq!((progress.state, progress.failures, progress.not_before), (State::Queued, 0, Some(121_000)));
+    let again = [&lost[..], &[place(2), end(2, Ending::NodeLost)]].concat();
+    let progress = after(rules(0, OnLoss::Restart), &again);
+    assert_eq!((progress.failures, progress.not_before), (0, Some(242_000)), "the pauses become longer");
+    check(rules(9, OnLoss::Fail), &lost, State::Failed, Some(Ending::NodeLost));
+    // Its node is there, and what ran is not.
+    check(rules(0, OnLoss::Wait), &lost, State::Failed, Some(Ending::NodeLost));
+    check(rules(1, OnLoss::Wait), &lost, State::Queued, Some(Ending::NodeLost));
+    let stopping = [place(1), Event::Cancel, end(1, Ending::NodeLost)];
+    check(rules(0, OnLoss::Restart), &stopping, State::Cancelled, Some(Ending::NodeLost));
+}
+
 #[test]
 fn what_comes_late_of_an_earlier_attempt_changes_nothing() {
     let rules = rules(1, OnLoss::Restart);
@@ -175,6 +192,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Ending::Exit(1)),
         Just(Ending::Signal(9)),
         Just(Ending::Cancelled),
+        Just(Ending::NodeLost),
         Just(Ending::ImageMissing)
     ];
     prop_oneof![
@@ -207,7 +225,9 @@ proptest! {
                 prop_assert_eq!((before.state, progress.attempt), (State::Queued, before.attempt + 1));
                 placed += 1;
             }
-            restarted += u32::from(before.state == State::Lost && progress.state == State::Queued && progress.failures == before.failures);
+            let is_lost = progress.ending == Some(Ending::NodeLost);
+            let queued_again = before.state.is_placed() && progress.state == State::Queued;
+            restarted += u32::from(is_lost && queued_again && progress.failures == before.failures);
             let again = progress.clone();
             let _ = progress.apply(&rules, at, event.clone(), Actor::Scheduler);
             prop_assert_eq!(&progress, &again, "what is said twice is the same");

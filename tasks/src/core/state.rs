@@ -308,17 +308,24 @@ impl Progress {
     fn ended(&self, rules: &Rules, at: Millis, ending: &Ending) -> Progress {
         let mut next = Progress { ending: Some(ending.clone()), before_loss: None, ..self.clone() };
         let may_retry = ending.may_pass() && self.failures < rules.retries.count;
+        // Its node says itself what would be found out when the lease is over.
+        let on_loss = (*ending == Ending::NodeLost).then_some(rules.on_loss);
+        let restarts = on_loss == Some(OnLoss::Restart);
         next.state = match ending {
             // It was done before it could be stopped.
             ending if ending.is_success() => State::Succeeded,
             Ending::Cancelled => State::Cancelled,
             _ if self.is_stopping() => State::Cancelled,
+            _ if restarts => State::Queued,
+            _ if on_loss == Some(OnLoss::Fail) => State::Failed,
             _ if may_retry => State::Queued,
             _ => State::Failed,
         };
         if next.state == State::Queued {
-            next.not_before = Some(at.saturating_add(rules.retries.pause(self.failures)));
-            next.failures += 1;
+            // One that keeps losing its node does not keep the cluster busy.
+            let pauses = if restarts { self.attempt.saturating_sub(1) } else { self.failures };
+            next.not_before = Some(at.saturating_add(rules.retries.pause(pauses)));
+            next.failures += u32::from(!restarts);
         }
         next
     }

@@ -76,6 +76,8 @@ enum Part {
     Derive,
     /// Cost of the default collectors on a node, beside prometheus-node-exporter and collectd
     Sources,
+    /// Tasks: submissions, the way from one to its process, starts a second of an agent, and logs
+    Tasks,
     /// A server with nothing behind it
     #[command(hide = true)]
     Bare(bare::BareArgs),
@@ -127,6 +129,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
         Some(Part::Cluster) => parts::cluster::measure(bench)?,
         Some(Part::Derive) => parts::derive::measure(bench)?,
         Some(Part::Sources) => parts::sources::measure(bench)?,
+        Some(Part::Tasks) => parts::tasks::measure(bench)?,
         None | Some(Part::Bare(_) | Part::Holder(_)) => {
             parts::loading::measure(bench)?;
             parts::reads::measure(bench)?;
@@ -138,6 +141,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
             parts::cluster::measure(bench)?;
             parts::derive::measure(bench)?;
             parts::sources::measure(bench)?;
+            parts::tasks::measure(bench)?;
         }
     }
     bench.report.finish()

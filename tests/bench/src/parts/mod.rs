@@ -9,4 +9,5 @@ pub mod lateness;
 pub mod loading;
 pub mod reads;
 pub mod sources;
+pub mod tasks;
 pub mod writes;

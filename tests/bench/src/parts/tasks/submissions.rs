@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use estimand_testkit::TOKEN;
+
 use crate::bench::Bench;
 use crate::contest::{Sample, Side, contest};
-use crate::keys::push_post;
 use crate::load::Requests;
 use crate::parts::reads::CONNECTIONS;
 use crate::raw::sqlite::RawSqlite;
@@ -13,12 +14,20 @@ use crate::served::{Bare, BindingTarget, side};
 /// About as long as the service's own answer.
 const ANSWER: &[u8] = &[b'x'; 400];
 
+const TASK: &[u8] = br#"{"command":["/bin/true"],"nodes":"nowhere"}"#;
+
 /// Tasks for a node that there is not.
 struct Submissions;
 
 impl Requests for Submissions {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
-        push_post(out, "/api/tasks", br#"{"command":["/bin/true"],"nodes":"nowhere"}"#);
+        let length = TASK.len();
+        let head = format!(
+            "POST /api/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        );
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(TASK);
         true
     }
 }

@@ -9,10 +9,7 @@ use crate::contest::{Sample, Side, contest};
 use crate::load::Requests;
 use crate::parts::reads::CONNECTIONS;
 use crate::raw::sqlite::RawSqlite;
-use crate::served::{Bare, BindingTarget, side};
-
-/// About as long as the service's own answer.
-const ANSWER: &[u8] = &[b'x'; 400];
+use crate::served::{BindingTarget, side};
 
 const TASK: &[u8] = br#"{"command":["/bin/true"],"nodes":"nowhere"}"#;
 
@@ -36,14 +33,11 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let (cores, plan) = (bench.cores, bench.plan);
     let served = BindingTarget::start(cores, bench.keys, Some(&bench.place.path("submissions")), None)?;
     let mut raw = RawSqlite::create(&bench.place.path("raw-submissions.db"), bench.keys)?;
-    let bare = Bare::start(ANSWER, false)?;
     let ours = side(cores, &served.process, CONNECTIONS, Submissions);
-    let nothing = side(cores, &bare.process, CONNECTIONS, Submissions);
     let commits: Side<'_> = Box::new(|time: Duration| -> anyhow::Result<Sample> { raw.write(1, time) });
-    let [ours, nothing, commits] = contest(plan, [ours, nothing, commits])?;
+    let [ours, commits] = contest(plan, [ours, commits])?;
     let report = &mut bench.report;
     report.part("durable submissions of tasks, 64 connections, SQLite");
-    report.ratio("submissions/s", "a server with nothing behind it", None, &ours, &nothing);
     report.ratio("submissions/s", "SQLite alone, one commit a small row", None, &ours, &commits);
     Ok(())
 }

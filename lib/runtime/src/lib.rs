@@ -1,5 +1,5 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
-//! background loops, one back-off, one cancellation, a clock that tests can turn,
+//! background loops, one back-off, one circuit breaker, one cancellation, a clock that tests can turn,
 //! signals, readiness, files that are replaced as a whole or held by one process, the sockets of this machine,
 //! certificates in files, and figures in Prometheus' text form.
 //!
@@ -7,6 +7,7 @@
 
 pub mod back_off;
 pub mod background;
+pub mod calls;
 pub mod clock;
 pub mod files;
 pub mod lock_file;
@@ -24,6 +25,7 @@ pub mod tcp_sockets;
 
 pub use back_off::BackOff;
 pub use background::{Driver, Next, Work};
+pub use calls::{CallError, Calls};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use metrics::Metrics;
 pub use panic::panic_text;

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::back_off::BackOff;
 use crate::background::{self, Driver, LoopFigures};
+use crate::calls::{self, Calls};
 use crate::metrics::{Exposition, Kind};
 use crate::panic_text;
 use crate::stop::{self, Stop, StopTrigger};
@@ -37,6 +38,7 @@ struct Inner {
     running: Mutex<Vec<NamedTask>>,
     panics: Mutex<Vec<Panics>>,
     loops: Mutex<Vec<Arc<LoopFigures>>>,
+    calls: Mutex<Vec<Arc<Calls>>>,
 }
 
 #[derive(Debug)]
@@ -63,8 +65,13 @@ impl Default for Tasks {
 impl Tasks {
     pub fn new() -> Self {
         let (trigger, _) = stop::pair();
-        let (running, panics, loops) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Tasks(Arc::new(Inner { trigger, running, panics, loops }))
+        Tasks(Arc::new(Inner {
+            trigger,
+            running: Mutex::default(),
+            panics: Mutex::default(),
+            loops: Mutex::default(),
+            calls: Mutex::default(),
+        }))
     }
 
     /// Starts a task on the current runtime; it is started again if it panics.
@@ -109,6 +116,13 @@ impl Tasks {
         Driver::new(activity, figures)
     }
 
+    /// Calls to a service of others, each of which may take so long; their figures are written with these tasks'.
+    pub fn calls(&self, service: &'static str, within: Duration) -> Arc<Calls> {
+        let calls = Arc::new(Calls::new(service, within));
+        lock(&self.0.calls).push(Arc::clone(&calls));
+        calls
+    }
+
     /// Hears when these tasks are asked to stop.
     pub fn stop(&self) -> Stop {
         self.0.trigger.listener()
@@ -149,6 +163,7 @@ impl Tasks {
             out.sample(name, &[("task", panics.task)], panics.count as f64);
         }
         background::write(&mut out, &lock(&self.0.loops));
+        calls::write(&mut out, &lock(&self.0.calls));
     }
 
     fn keep(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {

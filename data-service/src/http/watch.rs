@@ -6,21 +6,21 @@
 //! again meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a
 //! socket; a snapshot is of bytes that all readers share, or counts against the budget of large responses.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
-use estimand_api::problem::{FieldError, Problem};
+use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_runtime::Stop;
-use estimand_web::{Failure, Query, ResponseBudget, ResponseReservation, Slices};
+use estimand_web::{
+    Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, event_stream,
+    last_event_id, push_event_id,
+};
 use futures_util::stream::unfold;
 use tokio::time::Instant;
 
@@ -34,8 +34,6 @@ use crate::http::node_labels::NodeChoice;
 use crate::http::read::{field_of, node_of, nodes_of};
 use crate::http::rendered::joined;
 
-/// A comment is sent after so long without an event, so that both ends notice a dead connection.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many changes are taken from the log at once.
 const CHUNK: usize = 512;
 /// As many bytes of changes, and one change more, are rendered at once.
@@ -75,7 +73,7 @@ pub async fn watch(
     let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
     let field = field_of(query.get("field"))?;
-    let resume = resume_from(&req)?;
+    let resume = last_event_id(&req)?;
     service.snapshot()?;
     let choice = nodes_of(&service, query.get("nodes"))?;
     let seat = service.log().and_then(|log| log.join());
@@ -100,25 +98,9 @@ pub async fn watch(
     watcher.begin()?;
     let events = unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
-        Some((Ok::<Bytes, Infallible>(bytes), watcher))
+        Some((bytes, watcher))
     });
-    Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
-        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")))
-        .streaming(Box::pin(events)))
-}
-
-fn resume_from(req: &HttpRequest) -> Result<Option<u64>, Problem> {
-    let Some(id) = req.headers().get("Last-Event-ID") else { return Ok(None) };
-    let text = id.to_str().unwrap_or("?");
-    // A browser that has seen no id yet sends none or an empty one.
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|_| {
-        let error = FieldError::new("Last-Event-ID", "is not the id of an event").given(text);
-        Problem::invalid_field(error.expected("a revision, as the events carry it"))
-    })
+    Ok(event_stream(events))
 }
 
 /// The part of a watch that its client is to be sent.
@@ -192,7 +174,7 @@ impl Watcher {
                 () = self.stop.requested() => return None,
                 () = tokio::time::sleep_until(self.sent + KEEP_ALIVE) => {
                     self.sent = Instant::now();
-                    return Some(Bytes::from_static(b": still here\n\n"));
+                    return Some(STILL_HERE);
                 }
             }
         }
@@ -281,7 +263,7 @@ impl Watcher {
         let tables = self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name));
         let whole = self.node.is_none() && self.choice.is_none() && self.field.is_none();
         let mut end = b"]}\n".to_vec();
-        push_id(&mut end, snapshot.revision);
+        push_event_id(&mut end, snapshot.revision);
         let items: Vec<Bytes> = match whole {
             true => tables.map(Values::items).collect(),
             false => vec![self.items(tables)],
@@ -357,7 +339,7 @@ impl Watcher {
             }
         }
         out.push(b'\n');
-        push_id(out, revision);
+        push_event_id(out, revision);
     }
 }
 
@@ -375,11 +357,5 @@ fn push_settled(out: &mut Vec<u8>, revision: u64) {
     out.extend_from_slice(b": settled\nevent: settled\ndata: {\"revision\":");
     push_number(out, revision);
     out.extend_from_slice(b"}\n");
-    push_id(out, revision);
-}
-
-fn push_id(out: &mut Vec<u8>, revision: u64) {
-    out.extend_from_slice(b"id: ");
-    push_number(out, revision);
-    out.extend_from_slice(b"\n\n");
+    push_event_id(out, revision);
 }

@@ -30,6 +30,7 @@ pub mod selector;
 pub mod size;
 pub mod slot;
 pub mod task;
+pub mod task_event;
 pub mod task_record;
 pub mod value;
 pub mod write;

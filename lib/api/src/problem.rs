@@ -39,6 +39,8 @@ pub mod kind {
     pub const SUPERSEDED: &str = "superseded";
     /// 409: another agent holds the node's name.
     pub const NODE_TAKEN: &str = "node-taken";
+    /// 410: what is asked for was there, and is not kept any more.
+    pub const GONE: &str = "gone";
     /// 412: it is not at the version that `If-Match` asks for.
     pub const PRECONDITION_FAILED: &str = "precondition-failed";
     /// 413: the request is larger than the limit.
@@ -152,6 +154,11 @@ impl Problem {
     /// 409: the request contradicts the present state.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(409, kind::CONFLICT, "This contradicts what is there", detail)
+    }
+
+    /// 410: it was there, and is not kept any more.
+    pub fn gone(detail: impl Into<String>) -> Self {
+        Self::new(410, kind::GONE, "This is not kept any more", detail)
     }
 
     /// 413: larger than the limit.

@@ -6,11 +6,13 @@
 //! could not be connected to, or answered that nothing was done.
 
 mod access;
+mod events;
 mod listener;
 mod manager;
 mod options;
 mod registry;
 mod several;
+mod task_events;
 mod tasks;
 pub mod tls;
 mod uploads;
@@ -36,6 +38,7 @@ pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use options::{Credentials, Options};
 pub use registry::{ChangedRegistry, RegistryChange};
+pub use task_events::{TaskEventQuery, TaskWatch};
 pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};

@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// The longest that the service may be asked to wait, so that its answer comes within the deadlines here.
-    fn bounded(&self, wait: Duration) -> String {
+    pub(crate) fn bounded(&self, wait: Duration) -> String {
         wait.min(self.options.read_timeout * 2 / 3).as_millis().to_string()
     }
 }

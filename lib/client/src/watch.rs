@@ -4,31 +4,20 @@
 //! it sends a fresh snapshot with the reason. The caller sees one stream that ends only when it is dropped or
 //! the service refuses it.
 
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use reqwest::header;
+use bytes::Bytes;
 use serde::Deserialize;
 use url::Url;
 
-use crate::{Client, Error, chain, values::name_list};
+use crate::events::{Block, EventStream};
+use crate::{Client, Error, values::name_list};
 use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::pointer::Pointer;
-use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_api::value::Value;
-use estimand_runtime::BackOff;
 
-/// The pauses before it connects again.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Longer than the pause in which the service sends a comment to show that it is there.
-const SILENCE: Duration = Duration::from_secs(40);
 /// The comment by which a service of an earlier version says that the events so far are all of one snapshot. One of
 /// today sends it together with the event `settled`.
 const SETTLED: &[u8] = b": settled";
-/// The longest event: a snapshot of very many values.
-const MAX_EVENT_BYTES: usize = 1 << 30;
 
 /// An event of a watch.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,14 +39,7 @@ pub struct Watch {
     node: Option<NodeName>,
     nodes: Option<Selector>,
     field: Option<Pointer>,
-    last_id: Option<String>,
-    response: Option<reqwest::Response>,
-    /// The place of the service that is asked, among those of the client.
-    service: usize,
-    buffer: BytesMut,
-    /// Up to where the buffer is known to have no end of an event.
-    scanned: usize,
-    back_off: BackOff,
+    events: EventStream,
 }
 
 impl Client {
@@ -70,12 +52,7 @@ impl Client {
             node: None,
             nodes: None,
             field: None,
-            last_id: None,
-            response: None,
-            service: 0,
-            buffer: BytesMut::new(),
-            scanned: 0,
-            back_off: BackOff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            events: EventStream::new(self.clone()),
         }
     }
 }
@@ -94,18 +71,10 @@ impl Watch {
     /// with them is still to come. A snapshot is that by itself.
     pub async fn heard(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            if let Some(event) = self.take_event()? {
-                self.back_off.reset();
+            let url = self.url();
+            let block = self.events.next(&url).await?;
+            if let Some(event) = self.read(&block)? {
                 return Ok(event);
-            }
-            if let Err(error) = self.fill().await {
-                match error {
-                    Error::Problem(problem) if problem.status != 503 => return Err(Error::Problem(problem)),
-                    Error::Address(_) | Error::Files(_) | Error::Tls(_) | Error::Unexpected { .. } => {
-                        return Err(error);
-                    }
-                    _ => self.wait_before_retry().await,
-                }
             }
         }
     }
@@ -137,13 +106,8 @@ impl Watch {
 
     /// Starts where another watch ended.
     pub fn resume_from(mut self, id: impl Into<String>) -> Self {
-        self.last_id = Some(id.into());
+        self.events.last_id = Some(id.into());
         self
-    }
-
-    async fn wait_before_retry(&mut self) {
-        (self.response, self.buffer, self.scanned) = (None, BytesMut::new(), 0);
-        tokio::time::sleep(self.back_off.pause()).await;
     }
 
     fn url(&self) -> Url {
@@ -156,99 +120,29 @@ impl Watch {
         self.client.url(&["api", "data", "watch"], &pairs)
     }
 
-    /// Reads more bytes, over a new connection if there is none.
-    async fn fill(&mut self) -> Result<(), Error> {
-        let first = self.url();
-        let service = self.client.services().nth(self.service).unwrap_or(&self.client).clone();
-        let url = service.rebased(&self.client, &first);
-        let lost = |cause: String| Error::Unreachable { url: url.to_string(), cause };
-        let response = match &mut self.response {
-            Some(response) => response,
-            None => {
-                // The client's own deadlines are for requests that end; this one has only that of silence.
-                let mut request =
-                    service.http.client().get(url.clone()).header(header::ACCEPT, "text/event-stream");
-                if let Some(id) = &self.last_id {
-                    request = request.header("Last-Event-ID", id);
-                }
-                let response = request.send().await.map_err(|e| service.no_answer(url.to_string(), &e));
-                let response = match response {
-                    Ok(response) => accepted(response).await,
-                    Err(error) => Err(error),
-                };
-                let services = self.client.services().count();
-                if let Err(error) = &response
-                    && error.is_for_another()
-                {
-                    self.service = (self.service + 1) % services;
-                    // Without another one the answer is the same again.
-                    if error.status() == Some(404) && self.service != 0 {
-                        return Ok(());
-                    }
-                }
-                (self.buffer, self.scanned) = (BytesMut::new(), 0);
-                self.response.insert(response?)
-            }
+    /// Reads an event; `settled`, which says that a snapshot is complete, is an inner none. Comments and unknown events
+    /// are passed over.
+    fn read(&mut self, block: &Bytes) -> Result<Option<Option<Event>>, Error> {
+        if block.starts_with(SETTLED) {
+            return Ok(Some(None));
+        }
+        let block = Block::parse(block);
+        let read = match block.event.as_str() {
+            "snapshot" => serde_json::from_slice::<Snapshot>(&block.data).map(Event::from),
+            "change" => serde_json::from_slice::<Value>(&block.data).map(|v| Event::Change(Box::new(v))),
+            "delete" => serde_json::from_slice::<Gone>(&block.data).map(Event::from),
+            "settled" => return Ok(Some(None)),
+            _ => return Ok(None),
         };
-        match tokio::time::timeout(SILENCE, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => self.buffer.extend_from_slice(&chunk),
-            Ok(Ok(None)) => return Err(lost("the stream ended".to_owned())),
-            Ok(Err(e)) => return Err(lost(chain(&e))),
-            Err(_) => return Err(lost("the stream went silent".to_owned())),
+        let event = read.map_err(|e| Error::Unexpected {
+            url: self.client.base.to_string(),
+            cause: format!("event `{}`: {e}", block.event),
+        })?;
+        if let Some(id) = block.id {
+            self.events.last_id = Some(id);
         }
-        match self.buffer.len() > MAX_EVENT_BYTES {
-            true => Err(Error::Unexpected { url: url.to_string(), cause: "an endless event".to_owned() }),
-            false => Ok(()),
-        }
+        Ok(Some(Some(event)))
     }
-
-    /// Takes the next whole event out of the buffer; `settled`, which says that a snapshot is complete, is an inner
-    /// none. Comments and unknown events are passed over.
-    fn take_event(&mut self) -> Result<Option<Option<Event>>, Error> {
-        while let Some(end) = find_blank_line(&self.buffer, &mut self.scanned) {
-            let block = self.buffer.split_to(end + 2).freeze();
-            self.scanned = 0;
-            if block.starts_with(SETTLED) {
-                return Ok(Some(None));
-            }
-            let block = Block::parse(&block);
-            let read = match block.event.as_str() {
-                "snapshot" => serde_json::from_slice::<Snapshot>(&block.data).map(Event::from),
-                "change" => serde_json::from_slice::<Value>(&block.data).map(|v| Event::Change(Box::new(v))),
-                "delete" => serde_json::from_slice::<Gone>(&block.data).map(Event::from),
-                "settled" => return Ok(Some(None)),
-                _ => continue,
-            };
-            let event = read.map_err(|e| Error::Unexpected {
-                url: self.client.base.to_string(),
-                cause: format!("event `{}`: {e}", block.event),
-            })?;
-            if let Some(id) = block.id {
-                self.last_id = Some(id);
-            }
-            return Ok(Some(Some(event)));
-        }
-        Ok(None)
-    }
-}
-
-async fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Error> {
-    if response.status().is_success() {
-        return Ok(response);
-    }
-    let (url, status) = (response.url().to_string(), response.status());
-    let body = response.bytes().await.unwrap_or_default();
-    Err(match serde_json::from_slice::<Problem>(&body) {
-        Ok(problem) => Error::Problem(Box::new(problem)),
-        Err(_) => Error::Unexpected { url, cause: format!("status {status}") },
-    })
-}
-
-/// A large event arrives in many pieces; each byte is looked at once.
-fn find_blank_line(buffer: &[u8], scanned: &mut usize) -> Option<usize> {
-    let found = buffer[*scanned..].windows(2).position(|pair| pair == b"\n\n").map(|at| *scanned + at);
-    *scanned = buffer.len().saturating_sub(1);
-    found
 }
 
 #[derive(Deserialize)]
@@ -275,34 +169,5 @@ struct Gone {
 impl From<Gone> for Event {
     fn from(Gone { data_name, node_name, revision }: Gone) -> Self {
         Event::Delete { data_name, node_name, revision }
-    }
-}
-
-/// The lines of one event.
-#[derive(Default)]
-struct Block {
-    id: Option<String>,
-    event: String,
-    data: Vec<u8>,
-}
-
-impl Block {
-    fn parse(block: &Bytes) -> Self {
-        let mut parsed = Block::default();
-        for line in block.split(|b| *b == b'\n') {
-            let (name, value) = match line.iter().position(|b| *b == b':') {
-                Some(colon) => (&line[..colon], &line[colon + 1..]),
-                None => (line, &[][..]),
-            };
-            let value = value.strip_prefix(b" ").unwrap_or(value);
-            let text = || String::from_utf8_lossy(value).into_owned();
-            match name {
-                b"id" => parsed.id = Some(text()),
-                b"event" => parsed.event = text(),
-                b"data" => parsed.data.extend_from_slice(value),
-                _ => {}
-            }
-        }
-        parsed
     }
 }

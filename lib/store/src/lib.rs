@@ -31,6 +31,7 @@ mod retention;
 mod schema;
 mod statement;
 mod task;
+mod task_feed;
 mod tls;
 mod token;
 mod upload;
@@ -57,6 +58,7 @@ pub use retention::{RetentionRef, RetentionRow};
 pub use task::{
     GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
 };
+pub use task_feed::{StoredFeed, TaskCursorRow, TaskFeedGroup, TaskFeedRow};
 pub use token::TokenRow;
 pub use upload::Upload;
 pub use url::StoreUrl;

@@ -202,6 +202,42 @@ fn a_store_of_each_earlier_program_is_brought_up_to_date() {
     });
 }
 
+/// What happened before there was a feed is in it, in the order of time.
+#[test]
+fn what_happened_to_tasks_before_is_in_the_feed() {
+    on_each_store(|connection| {
+        connection.migrate().unwrap();
+        while connection.task_feed(0, 1).is_ok() {
+            revert_last_migration(connection);
+        }
+        for (number, id, at) in [(1, "a", 10), (2, "b", 15)] {
+            tell(
+                connection,
+                &format!(
+                    "INSERT INTO t_task (number, id, document, progress, log, submitted_at, submitted_by) \
+                     VALUES ({number}, '{id}', '{{}}', '{{}}', '{{}}', {at}, 'me')"
+                ),
+            );
+        }
+        for (task, place, at) in [(1, 0, 20), (1, 1, 30), (2, 0, 20)] {
+            let event = format!(
+                "INSERT INTO t_task_event (task, place, at, transition) VALUES ({task}, {place}, {at}, "
+            );
+            tell(connection, &format!("{event}'{{\"to\":\"{place}\"}}')"));
+        }
+        connection.migrate().unwrap();
+        let feed = connection.task_feed(0, 10).unwrap();
+        let order: Vec<_> =
+            feed.iter().map(|row| (row.revision, row.task, row.id.as_str(), row.at)).collect();
+        assert_eq!(
+            order,
+            [(1, 1, "a", 10), (2, 2, "b", 15), (3, 1, "a", 20), (4, 2, "b", 20), (5, 1, "a", 30)]
+        );
+        assert_eq!((feed[0].event.contains("submit"), feed[4].event.as_str()), (true, "{\"to\":\"1\"}"));
+        assert_eq!(connection.load_tasks().unwrap().feed.newest, 5);
+    });
+}
+
 #[test]
 fn a_store_of_a_newer_program_is_refused_and_left_alone() {
     on_each_store(|connection| {

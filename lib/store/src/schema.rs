@@ -226,3 +226,20 @@ diesel::table! {
         dropped -> BigInt,
     }
 }
+
+diesel::table! {
+    t_task_feed (revision) {
+        revision -> BigInt,
+        task -> BigInt,
+        id -> Text,
+        at -> BigInt,
+        event -> Text,
+    }
+}
+
+diesel::table! {
+    t_task_cursor (name) {
+        name -> Text,
+        revision -> BigInt,
+    }
+}

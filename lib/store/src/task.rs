@@ -10,6 +10,7 @@ use crate::backend::on;
 use crate::owner::advance;
 use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log};
 use crate::statement::{Keys, Rows, Value, write_all};
+use crate::task_feed::{self, StoredFeed, TaskFeedGroup};
 use crate::{Claim, Connection, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
@@ -93,6 +94,7 @@ pub struct TaskGroup {
     pub gone: Vec<GoneTaskRow>,
     pub events: Vec<TaskEventRow>,
     pub lines: Vec<TaskLogRow>,
+    pub feed: TaskFeedGroup,
     /// The highest number that a task ever had.
     pub highest: i64,
 }
@@ -105,6 +107,7 @@ pub struct StoredTasks {
     pub gone: Vec<GoneTaskRow>,
     /// How many events each task has.
     pub events: Vec<(i64, i64)>,
+    pub feed: StoredFeed,
 }
 
 static TASKS: Rows = Rows {
@@ -155,7 +158,7 @@ impl Connection {
                 .select((t_task_event::task, diesel::dsl::count_star()))
                 .order(t_task_event::task)
                 .load(connection))?;
-            Ok(StoredTasks { tasks, arrays, gone, events })
+            Ok(StoredTasks { tasks, arrays, gone, events, feed: task_feed::load(backend)? })
         })
     }
 
@@ -180,7 +183,8 @@ impl Connection {
                 values.extend(key);
                 values.push(Value::Text(&row.transition));
             })?;
-            Ok(write_all(backend, &LINES, &group.lines, |row, values| values.extend(row.values()))?)
+            write_all(backend, &LINES, &group.lines, |row, values| values.extend(row.values()))?;
+            Ok(task_feed::write(backend, &group.feed)?)
         })
     }
 

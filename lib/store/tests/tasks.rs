@@ -5,10 +5,11 @@ mod common;
 
 use common::Place;
 use estimand_store::{
-    Connection, Error, GoneTaskRow, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
+    Connection, Error, GoneTaskRow, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup,
+    TaskFeedRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
 };
 
-on_every_store!(tasks_are_kept_with_their_events_and_logs);
+on_every_store!(tasks_are_kept_with_their_events_and_logs, the_feed_of_tasks_is_read_on_and_cut);
 
 fn task(number: i64, key: Option<&str>) -> TaskRow {
     TaskRow {
@@ -96,4 +97,31 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     assert_eq!(next.revision, 3);
     let refused = connection.commit_tasks(&claim, &group).unwrap_err();
     assert!(matches!(refused, Error::Fenced { .. }), "{refused}");
+}
+
+fn the_feed_of_tasks_is_read_on_and_cut(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let event = |revision| TaskFeedRow {
+        revision,
+        task: 1,
+        id: "t1".to_owned(),
+        at: 7,
+        event: "{\"to\":\"grüße \u{1F980}\"}".to_owned(),
+    };
+    let commit = |connection: &mut Connection, feed: TaskFeedGroup| {
+        connection.commit_tasks(&claim, &TaskGroup { feed, ..TaskGroup::default() }).unwrap();
+    };
+    assert_eq!(connection.load_tasks().unwrap().feed, StoredFeed::default());
+    let rows = (1..=600).map(event).collect();
+    commit(&mut connection, TaskFeedGroup { rows, ..TaskFeedGroup::default() });
+    let cursor = |revision| vec![TaskCursorRow { name: "broker".to_owned(), revision }];
+    commit(&mut connection, TaskFeedGroup { cursors: cursor(3), ..TaskFeedGroup::default() });
+    let rows = vec![event(601)];
+    commit(&mut connection, TaskFeedGroup { rows, removed_to: Some(500), cursors: cursor(9) });
+    let kept = StoredFeed { base: 500, newest: 601, cursors: cursor(9) };
+    assert_eq!(connection.load_tasks().unwrap().feed, kept);
+    assert_eq!(connection.task_feed(598, 2).unwrap(), [event(599), event(600)]);
+    assert_eq!(connection.task_feed(0, 1).unwrap(), [event(501)]);
+    assert_eq!(connection.task_feed(601, 9).unwrap(), []);
 }

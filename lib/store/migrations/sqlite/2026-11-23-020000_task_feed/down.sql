@@ -1,0 +1,2 @@
+DROP TABLE t_task_cursor;
+DROP TABLE t_task_feed;

@@ -1,10 +1,11 @@
 //! The input of a simulation: tasks and losses of nodes, each with its time. Read from the standard workload format
-//! (`swf`), or from JSON lines (`lines`).
+//! (`swf`), or from JSON lines (`lines`), which may be the events of a task service (`events`).
 
 use estimand_capacity::Amounts;
 use estimand_tasks::core::Millis;
 use serde::{Deserialize, Serialize};
 
+mod events;
 mod lines;
 mod swf;
 

@@ -16,6 +16,7 @@ mod cli;
 mod collect;
 mod completions;
 mod defaults;
+mod eureka;
 mod fate;
 mod greeting;
 mod guard;
@@ -65,12 +66,10 @@ fn main() -> ExitCode {
         }
         Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
+            let platform = args.platform.clone().options();
             let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(
-                &remote,
-                service.options(Parts::All { agent: agent.map(Box::new), defaults }),
-                &mut settings,
-            )
+            let options = service.options(Parts::All { agent: agent.map(Box::new), defaults });
+            run_service(&remote, Options { platform, ..options }, &mut settings)
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();

@@ -1,6 +1,7 @@
 //! The settings of services and agents, as the command line and settings files give them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -25,7 +26,33 @@ pub struct Options {
     /// None: plain HTTP.
     pub tls: Option<TlsFiles>,
     pub log: telemetry::Log,
+    pub platform: Platform,
     pub parts: Parts,
+}
+
+/// The services of a platform that are spoken to.
+#[derive(Clone, Default)]
+pub struct Platform {
+    /// The URL of the RabbitMQ that is told what happens to tasks.
+    pub publish: Option<String>,
+    pub eureka: Option<Eureka>,
+}
+
+/// Without its addresses, which may have passwords.
+impl fmt::Debug for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Platform(publish: {}, eureka: {})", self.publish.is_some(), self.eureka.is_some())
+    }
+}
+
+/// The Eureka with which this process is registered.
+#[derive(Clone)]
+pub struct Eureka {
+    /// Their URLs; one that answers is enough.
+    pub servers: Vec<String>,
+    pub app: String,
+    /// None: the address that is listened on.
+    pub advertise: Option<String>,
 }
 
 /// The services that run in this process.

@@ -20,7 +20,7 @@ use estimand_runtime::stop::{self, Stop, StopTrigger};
 use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
-use estimand_tasks::{TaskService, TaskServiceOptions};
+use estimand_tasks::{BrokerUrl, TaskService, TaskServiceOptions};
 use estimand_web::server::{BoundAddress, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
@@ -28,6 +28,7 @@ use estimand_cli::output::say;
 
 use crate::agent;
 use crate::defaults;
+use crate::eureka::Registration;
 use crate::fate::Fate;
 use crate::greeting::greeting;
 use crate::guard::{self, Guard};
@@ -45,6 +46,8 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     telemetry::init(&options.log)?;
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = place::store_url(&options)?;
+    let publish = options.platform.publish.as_deref().map(str::parse::<BrokerUrl>).transpose()?;
+    let registration = options.platform.eureka.as_ref().map(Registration::check).transpose()?;
     guard::check(&options, secure.as_ref())?;
     let (trigger, stop) = stop::pair();
     let signals = Signals::listen(trigger.clone())?;
@@ -61,7 +64,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     // The server goes on while the agent ends, because the agent still delivers to it.
     let (end_server, server_stop) = stop::pair();
     let (prepared, preparation) = store.after_preparation();
-    let parts = Services::start(&options, &prepared, &fate, &server_stop)?;
+    let parts = Services::start(&options, &prepared, publish, &fate, &server_stop)?;
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
         parts.routes(&guard)?,
@@ -76,6 +79,9 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         Some(agent) => Some(start_agent(agent, &address, &guard).await?),
         None => None,
     };
+    if let Some(registration) = registration {
+        registration.start(&address, &parts.tasks, &parts.readiness, &stop)?;
+    }
     say(&format!("listening on {address}\n"));
     let greeting = greeting(&address, &options, &store, &guard);
     let keeper = parts.keep(&options, store, &preparation, &address, &fate, move || say(&greeting))?;
@@ -108,8 +114,16 @@ struct Services {
 }
 
 impl Services {
-    fn start(options: &Options, store: &StoreUrl, fate: &Fate, stop: &Stop) -> anyhow::Result<Self> {
+    fn start(
+        options: &Options,
+        store: &StoreUrl,
+        publish: Option<BrokerUrl>,
+        fate: &Fate,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         let (tasks, readiness, metrics) = (Tasks::new(), Readiness::new(), Metrics::new());
+        let loops = tasks.clone();
+        metrics.source(Box::new(move |text| loops.write_figures(text)));
         let defaults = match options.parts.defaults() {
             Defaults::Standard => defaults::registrations()?,
             Defaults::None => Vec::new(),
@@ -167,6 +181,7 @@ impl Services {
                 clock: Arc::new(SystemClock),
                 stop: stop.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
+                publish,
             };
             TaskService::start(options, &tasks, &readiness)
         });

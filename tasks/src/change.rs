@@ -14,6 +14,10 @@ pub const TAKEN_OVER: &str = "another task service has taken over this store";
 pub struct Change {
     pub edits: Vec<Edit>,
     pub deleted: Vec<Arc<Task>>,
+    /// The user who deletes them; none: the service makes room.
+    pub by: Option<String>,
+    /// A reader of the feed, by name, and how far it is.
+    pub cursor: Option<(&'static str, u64)>,
     pub new_arrays: Vec<Arc<Array>>,
     /// The numbers of those whose last task is deleted.
     pub deleted_arrays: Vec<TaskNumber>,

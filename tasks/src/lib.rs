@@ -12,10 +12,12 @@ pub mod core;
 
 mod background;
 mod change;
+mod feed;
 mod http;
 mod log;
 mod metrics;
 mod plan;
+mod publishing;
 mod requests;
 mod shared;
 mod storage;
@@ -34,12 +36,13 @@ use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
-use http::{capacity, changes, logs, news, read};
+use http::{capacity, changes, events, logs, news, read, watch as watching};
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
 use writer::TasksState;
 
+pub use publishing::BrokerUrl;
 pub use shared::Peers;
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
@@ -52,6 +55,8 @@ pub struct TaskServiceOptions {
     /// The server's stop: requests that wait are answered then.
     pub stop: Stop,
     pub on_fatal: OnFatal,
+    /// The broker that is told what happens to tasks.
+    pub publish: Option<BrokerUrl>,
 }
 
 /// A task service that runs. Clones are the same one.
@@ -69,14 +74,18 @@ struct Inner {
 impl TaskService {
     /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let TaskServiceOptions { store, clock, stop, on_fatal } = options;
-        let shared = Arc::new(Shared::new(clock));
+        let TaskServiceOptions { store, clock, stop, on_fatal, publish } = options;
+        let shared = Arc::new(Shared::new(clock, publish.is_some()));
         let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
         background::start(&shared, &writer, tasks);
         let reads = Worker::start(store, "tasks-reads");
-        TaskService(Arc::new(Inner { shared, writer, reads, stop }))
+        let service = TaskService(Arc::new(Inner { shared, writer, reads, stop }));
+        if let Some(url) = publish {
+            publishing::start(&service, &url, tasks);
+        }
+        service
     }
 
     /// Sets the services that it speaks to; they may not be known when it starts. Nothing is placed before.
@@ -144,6 +153,8 @@ impl ServedPart for TaskService {
             .add(Role::Read, read::list, read::__path_list)
             .add(Role::Operate, changes::submit, changes::__path_submit)
             .add(Role::Read, logs::logs, logs::__path_logs)
+            .add(Role::Read, events::events, events::__path_events)
+            .add(Role::Read, watching::watch, watching::__path_watch)
             .add(Role::Operate, changes::cancel, changes::__path_cancel)
             .add(Role::Read, read::get, read::__path_get)
             .add(Role::Operate, changes::delete, changes::__path_delete)
@@ -154,6 +165,10 @@ impl ServedPart for TaskService {
 
     fn write_figures(&self, text: &mut String) {
         let shared = self.shared();
-        shared.table(|table| shared.figures.write(&mut Exposition::new(text), table));
+        let mut out = Exposition::new(text);
+        shared.table(|table| shared.figures.write(&mut out, table, &shared.feed));
+        if shared.publishes {
+            shared.published.write(&mut out, shared.feed.newest());
+        }
     }
 }

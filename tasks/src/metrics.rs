@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use estimand_runtime::metrics::{Counter, Exposition, Kind};
+use estimand_runtime::metrics::{Counter, Exposition, Gauge, Kind};
 
 use crate::change::Change;
 use crate::core::state::State;
+use crate::feed::Feed;
 use crate::table::TaskTable;
 use crate::task::Edit;
 
@@ -21,7 +22,7 @@ pub struct Figures {
 impl Figures {
     /// Counts a change that is stored.
     pub fn count(&self, change: &Change) {
-        for Edit { after, transitions, lines } in &change.edits {
+        for Edit { after, transitions, lines, .. } in &change.edits {
             self.lines.add(lines.len() as u64);
             for transition in transitions {
                 if transition.to == State::Placed {
@@ -36,7 +37,7 @@ impl Figures {
         }
     }
 
-    pub fn write(&self, out: &mut Exposition<'_>, table: &TaskTable) {
+    pub fn write(&self, out: &mut Exposition<'_>, table: &TaskTable, feed: &Feed) {
         let mut by_state: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         table.all().for_each(|task| *by_state.entry(task.state()).or_default() += 1);
         let name = "estimand_tasks";
@@ -53,5 +54,33 @@ impl Figures {
         out.single("estimand_tasks_placed_total", Kind::Counter, "Placements of tasks.", placed);
         let lines = self.lines.get() as f64;
         out.single("estimand_task_log_lines_total", Kind::Counter, "Lines of logs that were stored.", lines);
+        let (name, help) =
+            ("estimand_task_events_revision", "The newest revision of what happened to tasks.");
+        out.single(name, Kind::Gauge, help, feed.newest() as f64);
+        let (name, help) = ("estimand_task_watchers", "Connections that watch tasks.");
+        out.single(name, Kind::Gauge, help, feed.watching() as f64);
+    }
+}
+
+/// How the publisher does.
+#[derive(Debug, Default)]
+pub struct PublisherFigures {
+    pub published: Counter,
+    pub lost: Counter,
+    /// The revision up to which the broker has confirmed.
+    pub confirmed: Gauge,
+}
+
+impl PublisherFigures {
+    pub fn write(&self, out: &mut Exposition<'_>, newest: u64) {
+        let (name, help) =
+            ("estimand_task_events_published_total", "Events of tasks that RabbitMQ has confirmed.");
+        out.single(name, Kind::Counter, help, self.published.get() as f64);
+        let (name, help) =
+            ("estimand_task_events_unpublished", "Events of tasks that RabbitMQ has not confirmed yet.");
+        let confirmed = u64::try_from(self.confirmed.get()).unwrap_or(0);
+        out.single(name, Kind::Gauge, help, newest.saturating_sub(confirmed) as f64);
+        let help = "Events of tasks that RabbitMQ never got, because it was away for so long that they are not kept any more.";
+        out.single("estimand_task_events_publishing_lost_total", Kind::Counter, help, self.lost.get() as f64);
     }
 }

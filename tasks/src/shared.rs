@@ -16,7 +16,8 @@ use crate::core::cluster::Cluster;
 use crate::core::document::array_member;
 use crate::core::pressure::Pressure;
 use crate::core::queue::TaskNumber;
-use crate::metrics::Figures;
+use crate::feed::Feed;
+use crate::metrics::{Figures, PublisherFigures};
 use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
 
@@ -46,6 +47,11 @@ pub struct Shared {
     /// Rung after each change, for the requests that wait for one.
     pub bell: watch::Sender<u64>,
     pub figures: Figures,
+    pub feed: Feed,
+    /// The reader of the feed that publishes it, if this process has one, and how it does.
+    pub publishes: bool,
+    pub publishing: Rounds,
+    pub published: PublisherFigures,
 }
 
 /// The tasks to be looked at by the planner.
@@ -57,7 +63,7 @@ pub struct Changed {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, publishes: bool) -> Self {
         Shared {
             clock,
             table: RwLock::default(),
@@ -71,6 +77,10 @@ impl Shared {
             reading: Rounds::new(),
             bell: watch::Sender::new(0),
             figures: Figures::default(),
+            feed: Feed::new(),
+            publishes,
+            publishing: Rounds::new(),
+            published: PublisherFigures::default(),
         }
     }
 
@@ -137,6 +147,9 @@ impl Shared {
             moved.extend(deleted.iter().map(|task| task.number));
         }
         changes.iter().for_each(|change| self.figures.count(change));
+        if self.feed.publish(changes) {
+            self.publishing.ask();
+        }
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);
             self.poke();

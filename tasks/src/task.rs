@@ -91,17 +91,19 @@ pub struct Edit {
     pub after: Task,
     pub transitions: Vec<Transition>,
     pub lines: Vec<LogRow>,
+    /// It was just submitted.
+    pub is_new: bool,
 }
 
 impl Edit {
     /// No change yet.
     pub fn of(task: &Task) -> Edit {
-        Edit::new(task.clone())
+        Edit { is_new: false, ..Edit::new(task.clone()) }
     }
 
     /// A task that is new.
     pub fn new(after: Task) -> Edit {
-        Edit { after, transitions: Vec::new(), lines: Vec::new() }
+        Edit { after, transitions: Vec::new(), lines: Vec::new(), is_new: true }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use estimand_runtime::single_writer::{State, StorageError};
+use estimand_store::TaskGroup;
 
 use crate::change::{self, Change, Rejection, TAKEN_OVER};
 use crate::core::queue::TaskNumber;
+use crate::feed::{self, PUBLISHER};
 use crate::shared::Shared;
 use crate::storage::{self, Storage, rows};
 use crate::table::TaskTable;
@@ -50,6 +52,12 @@ impl State for TasksState {
         let contents =
             self.storage.load(self.staged.highest).await.map_err(|error| storage::outcome(&error))?;
         tracing::info!(tasks = contents.tasks.len(), "the tasks are loaded");
+        let feed = &contents.feed;
+        self.shared.feed.begin(feed.base, feed.newest);
+        if self.shared.publishes {
+            self.shared.feed.count_on(feed.cursors.get(PUBLISHER).copied().unwrap_or(0));
+            self.shared.publishing.ask();
+        }
         self.staged = self
             .shared
             .table(|before| TaskTable::new(before, contents.tasks, contents.gone, contents.highest));
@@ -58,7 +66,11 @@ impl State for TasksState {
     }
 
     async fn store(&mut self, changes: &[Change]) -> Result<(), StorageError> {
-        self.storage.store(rows::group(changes)).await.map_err(|error| storage::outcome(&error))
+        let events = feed::events_of(changes, self.shared.feed.newest());
+        let removed_to = self.shared.feed.removal(events.len() as u64);
+        let feed = rows::feed_group(&events, removed_to, feed::cursor_of(changes));
+        let group = TaskGroup { feed, ..rows::group(changes) };
+        self.storage.store(group).await.map_err(|error| storage::outcome(&error))
     }
 
     fn publish(&mut self, changes: &[Change]) {

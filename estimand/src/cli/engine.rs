@@ -11,6 +11,7 @@ use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
 
 use estimand_cli::credentials::data_dir_or_default;
 
+use super::platform::PlatformArgs;
 use super::services::{ServiceArgs, log_format};
 use super::tls::JoinArgs;
 use estimand_cli::Remote;
@@ -166,6 +167,8 @@ pub struct ManagerArgs {
 pub struct UpArgs {
     #[command(flatten)]
     service: ServiceArgs,
+    #[command(flatten, next_help_heading = "Platform")]
+    pub platform: PlatformArgs,
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
@@ -214,7 +217,7 @@ impl ManagerArgs {
 impl UpArgs {
     /// How to run the services, and how to run the agent, if there is to be one.
     pub fn split(self) -> Result<(ServiceArgs, Option<AgentOptions>, Defaults), clap::Error> {
-        let UpArgs { service, node, no_agent, defaults } = self;
+        let UpArgs { service, node, no_agent, defaults, .. } = self;
         let agent = match no_agent {
             true => None,
             false => Some(node.options(service.data_dir().join("agent"))?),

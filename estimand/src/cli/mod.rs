@@ -14,6 +14,7 @@ pub mod engine;
 pub mod job;
 pub mod partition;
 pub mod pki;
+pub mod platform;
 pub mod services;
 pub mod simulate;
 #[cfg(test)]

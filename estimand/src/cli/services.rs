@@ -10,9 +10,10 @@ use clap::{Args, ValueHint};
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
 
+use super::platform::PlatformArgs;
 use super::tls::TlsArgs;
 use crate::options::Defaults;
-use crate::options::{Options, Parts};
+use crate::options::{Options, Parts, Platform};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -74,11 +75,14 @@ pub struct TaskServiceArgs {
     /// The data service, whose facts say how busy each node is
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     data_service: String,
+    #[command(flatten, next_help_heading = "Platform")]
+    platform: PlatformArgs,
 }
 
 impl TaskServiceArgs {
     pub fn options(self) -> Options {
-        self.service.options(Parts::Tasks { managers: self.managers, data_service: self.data_service })
+        let parts = Parts::Tasks { managers: self.managers, data_service: self.data_service };
+        Options { platform: self.platform.options(), ..self.service.options(parts) }
     }
 }
 
@@ -97,6 +101,7 @@ impl ServiceArgs {
             insecure: self.insecure,
             tls: self.tls.files(),
             log: telemetry::Log { format: self.log_format, filter: self.log },
+            platform: Platform::default(),
             parts,
         }
     }

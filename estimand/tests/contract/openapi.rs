@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 39] = [
+const PATHS: [(&str, &[&str]); 41] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -51,6 +51,8 @@ const PATHS: [(&str, &[&str]); 39] = [
     ("/api/tasks/{id}", &["delete", "get"]),
     ("/api/tasks/{id}/cancel", &["post"]),
     ("/api/tasks/{id}/logs", &["get"]),
+    ("/api/tasks/events", &["get"]),
+    ("/api/tasks/watch", &["get"]),
     ("/api/tasks/news", &["post"]),
     ("/api/capacity", &["get"]),
     ("/metrics", &["get"]),

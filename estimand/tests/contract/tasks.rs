@@ -11,6 +11,7 @@ use crate::target::Target;
 
 on_every_target!(
     a_task_goes_to_an_agent_and_its_log_comes_back,
+    what_happens_to_a_task_is_in_the_feed,
     a_task_that_may_run_elsewhere_is_leased,
     an_agent_speaks_for_its_node_only,
     a_submission_is_one_task_however_often_it_is_sent,
@@ -81,6 +82,32 @@ fn a_task_goes_to_an_agent_and_its_log_comes_back(target: &Target) {
     problem(&target.tasks.get(&format!("/api/tasks/{id}")), 404);
 }
 
+fn what_happens_to_a_task_is_in_the_feed(target: &Target) {
+    let (fake, id) = (Fake::new(target), target.name("told"));
+    let mut asked = document(&fake);
+    asked["id"] = json!(id);
+    asked["labels"] = json!({ "of": id });
+    let list = target.tasks.get("/api/tasks?limit=1").expect_status(200);
+    let begin = list.header("estimand-revision").unwrap().to_owned();
+    let mut watch =
+        target.tasks.sse(&format!("/api/tasks/watch?labels=of%3D{id}"), &[("Last-Event-ID", &begin)]);
+    submit(target, &asked);
+    target.tasks.request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"").expect_status(200);
+    target.tasks.request("DELETE", &format!("/api/tasks/{id}"), &[], b"").expect_status(204);
+    let page =
+        target.tasks.get(&format!("/api/tasks/events?after={begin}&id={id}")).expect_status(200).json();
+    let told: Vec<&Value> = page["events"].as_array().unwrap().iter().map(|event| &event["to"]).collect();
+    assert_eq!(told, ["QUEUED", "CANCELLED", "DELETED"]);
+    for event in page["events"].as_array().unwrap() {
+        let watched = wait::until(PATIENCE, "a change", || {
+            let event = watch.next_event(PATIENCE);
+            (event.event == "change").then(|| event.json())
+        });
+        assert_eq!(watched, *event);
+    }
+    assert!(page["next"].as_u64() <= page["revision"].as_u64(), "{page}");
+}
+
 fn a_task_that_may_run_elsewhere_is_leased(target: &Target) {
     let fake = Fake::known(target);
     let mut asked = document(&fake);
@@ -142,6 +169,9 @@ fn wrong_questions_about_tasks_are_refused(target: &Target) {
         ("/api/tasks?limit=x", "limit"),
         ("/api/tasks?labels=%3D", "labels"),
         ("/api/tasks/any?waitMs=soon", "waitMs"),
+        ("/api/tasks/events?after=now", "after"),
+        ("/api/tasks/events?state=happy", "state"),
+        ("/api/tasks/watch?labels=%3D", "labels"),
         ("/api/tasks/any/logs?stream=raw", "stream"),
         ("/api/tasks/any/logs?from=-1", "from"),
     ] {
@@ -149,6 +179,8 @@ fn wrong_questions_about_tasks_are_refused(target: &Target) {
     }
     unknown_input(&target.tasks.get("/api/tasks?node=n"), "node", "state");
     problem(&target.tasks.get("/api/tasks/nobody"), 404);
+    problem(&target.tasks.get("/api/tasks/events?after=999999999999"), 410);
+    problem(&target.tasks.get("/api/tasks/watch?after=999999999999"), 410);
     problem(&target.tasks.get("/api/tasks/nobody/logs"), 404);
     problem(&target.tasks.request("POST", "/api/tasks/nobody/cancel", &[], b""), 404);
     problem(&target.tasks.request("DELETE", "/api/tasks/nobody", &[], b""), 404);

@@ -111,6 +111,6 @@ pub async fn delete(
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
     tracing::info!(task = id, by = %caller, "to be deleted");
-    service.change(Delete { id }).await?;
+    service.change(Delete { id, by: caller.to_string() }).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -2,9 +2,12 @@
 
 pub mod capacity;
 pub mod changes;
+pub mod events;
 pub mod logs;
 pub mod news;
 mod parameters;
 pub mod problems;
 pub mod read;
+mod selection;
 mod views;
+pub mod watch;

@@ -10,6 +10,7 @@ use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskPage, TaskRecord};
 use estimand_web::{Failure, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
+use super::events::REVISION;
 use super::parameters::whole;
 use super::{parameters, views};
 use crate::TaskService;
@@ -40,7 +41,7 @@ const MAX_LOOKED_AT: usize = 20_000;
         ("limit" = Option<u64>, Query, description = "At most so many; 100 if absent, and never more than 1,000"),
     ),
     responses(
-        (status = 200, description = "A page of tasks", body = TaskPage),
+        (status = 200, description = "A page of tasks; the header `Estimand-Revision` has the revision after which to watch on", body = TaskPage),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 404, description = "There is no such array, or no such task to begin before", body = Problem),
         (status = 503, description = "Not loaded yet", body = Problem),
@@ -65,6 +66,8 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
             && labels.as_ref().is_none_or(|labels| labels.matches(&task.document.labels))
             && user.is_none_or(|user| task.document.user.as_deref() == Some(user))
     };
+    // A watch that begins there misses nothing that this page does not have.
+    let revision = shared.feed.newest();
     let page = shared.loaded(|table| {
         let (mut page, mut bytes) = (TaskPage::default(), 0);
         for (looked_at, task) in table.newest(of.start, end).enumerate() {
@@ -84,7 +87,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
         }
         page
     })?;
-    Ok(HttpResponse::Ok().json(page))
+    Ok(HttpResponse::Ok().insert_header((REVISION.clone(), revision)).json(page))
 }
 
 /// One task: how far it is, what happened to it, and why it waits or is where it is. Or an array, with its tasks by state.

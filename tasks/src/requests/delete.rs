@@ -13,6 +13,7 @@ use crate::writer::TasksState;
 
 pub struct Delete {
     pub id: String,
+    pub by: String,
 }
 
 impl Request<TasksState> for Delete {
@@ -30,7 +31,7 @@ impl Request<TasksState> for Delete {
                 open => return Err(Rejection::NotAllOver { id: array.id.clone(), open }),
             },
         };
-        let change = deletion(table, tasks, at);
+        let change = Change { by: Some(self.by), ..deletion(table, tasks, at) };
         Ok(Decision::change(change, |_, _| ()))
     }
 }

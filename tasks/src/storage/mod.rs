@@ -18,6 +18,16 @@ pub struct Contents {
     pub tasks: Vec<Task>,
     pub gone: HashMap<String, u32>,
     pub highest: u64,
+    pub feed: FeedExtent,
+}
+
+/// The events that are kept: those after `base` up to `newest`.
+#[derive(Debug, Clone, Default)]
+pub struct FeedExtent {
+    pub base: u64,
+    pub newest: u64,
+    /// How far readers are, by name.
+    pub cursors: HashMap<String, u64>,
 }
 
 impl Storage {
@@ -42,7 +52,7 @@ impl Storage {
         let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();
         let given = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
         let highest = highest.max(rows::known(before)).max(given);
-        Ok(Contents { tasks, gone, highest })
+        Ok(Contents { tasks, gone, highest, feed: rows::feed_extent(stored.feed) })
     }
 
     /// Stores a change in one transaction.

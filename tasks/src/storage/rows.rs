@@ -4,19 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use estimand_api::instant::to_rfc3339;
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
 use estimand_api::task::TaskStream;
+use estimand_api::task_event::TaskEvent;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
-use estimand_store::{GoneTaskRow, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRow, TaskRow};
+use estimand_store::{
+    GoneTaskRow, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow,
+    TaskGroup, TaskLogRow, TaskRow,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::change::{Change, outcomes};
 use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::state::Transition;
+use crate::storage::FeedExtent;
 use crate::task::{Array, Edit, LogRow, Task};
 
 /// The rows of changes, as they are after all of them.
@@ -192,6 +198,63 @@ pub fn log_entry(row: TaskLogRow) -> TaskLogEntry {
         partial: row.continues,
         dropped: known(row.dropped),
     }
+}
+
+/// The rows of events, and how far a reader is.
+pub fn feed_group(
+    events: &[TaskEvent],
+    removed_to: Option<u64>,
+    cursor: Option<(&'static str, u64)>,
+) -> TaskFeedGroup {
+    let cursor = cursor.map(|(name, at)| TaskCursorRow { name: name.to_owned(), revision: column(at) });
+    TaskFeedGroup {
+        rows: events.iter().map(feed_row).collect(),
+        removed_to: removed_to.map(column),
+        cursors: cursor.into_iter().collect(),
+    }
+}
+
+/// The fields of an event that have a column.
+const COLUMNS: [&str; 4] = ["revision", "at", "id", "number"];
+
+fn feed_row(event: &TaskEvent) -> TaskFeedRow {
+    let mut rest = json!(event);
+    if let Value::Object(map) = &mut rest {
+        map.retain(|field, _| !COLUMNS.contains(&field.as_str()));
+    }
+    TaskFeedRow {
+        revision: column(event.revision),
+        task: column(event.number),
+        id: event.id.clone(),
+        at: event.at.timestamp_micros(),
+        event: rest.to_string(),
+    }
+}
+
+/// An event, as it is shown; none if it cannot be read, which is logged. One from before there was a feed is the transition
+/// alone.
+pub fn feed_event(row: &TaskFeedRow) -> Option<TaskEvent> {
+    let mut map: Map<String, Value> = value(&row.event)
+        .inspect_err(|cause| tracing::error!(revision = row.revision, cause, "a stored event cannot be read"))
+        .ok()?;
+    let attempt = map.get("cause").and_then(|cause| cause.get("attempt")).cloned();
+    if let Some(attempt) = attempt {
+        map.entry("attempt").or_insert(attempt);
+    }
+    map.insert("revision".to_owned(), json!(row.revision));
+    map.insert("at".to_owned(), json!(to_rfc3339(row.at)));
+    map.insert("id".to_owned(), json!(row.id));
+    map.insert("number".to_owned(), json!(row.task));
+    serde_json::from_value(Value::Object(map))
+        .inspect_err(
+            |cause| tracing::error!(revision = row.revision, %cause, "a stored event cannot be read"),
+        )
+        .ok()
+}
+
+pub fn feed_extent(stored: StoredFeed) -> FeedExtent {
+    let cursors = stored.cursors.into_iter().map(|row| (row.name, known(row.revision)));
+    FeedExtent { base: known(stored.base), newest: known(stored.newest), cursors: cursors.collect() }
 }
 
 fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {

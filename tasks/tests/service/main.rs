@@ -4,6 +4,7 @@
 
 mod arrays;
 mod dependencies;
+mod feed;
 mod logs;
 mod losses;
 mod outages;

@@ -36,6 +36,7 @@ impl Running {
                 clock: Arc::new(SystemClock),
                 stop,
                 on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
+                publish: None,
             };
             started.insert(TaskService::start(options, tasks, readiness)).routes()
         });

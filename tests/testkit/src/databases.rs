@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use engine::Engine;
 pub use engine::Kind;
+pub(crate) use family::kill as kill_family;
 use janitor::Home;
 
 use crate::ports::free_port;
@@ -30,6 +31,11 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 /// Somebody else may take the port that was just found free.
 const MAX_PORTS_TRIED: usize = 3;
 const LOG_TAIL_BYTES: usize = 4_096;
+
+/// The ids of a user of this machine and of its group.
+pub(crate) fn account_named(name: &'static str) -> Option<(u32, u32)> {
+    engine::account_named(name).map(|account| (account.user, account.group))
+}
 
 /// The PostgreSQL server that all tests of this process share. Don't kill it: see [`Server::start_own`].
 pub fn postgres() -> &'static Server {

@@ -11,6 +11,7 @@
 pub mod databases;
 pub mod disk;
 pub mod docker;
+pub mod eureka;
 pub mod growth;
 pub mod hdfs;
 pub mod http;
@@ -23,6 +24,7 @@ mod ports;
 pub mod process;
 pub mod processes;
 pub mod proxy;
+pub mod rabbitmq;
 mod spawner;
 pub mod wait;
 

@@ -17,6 +17,8 @@ Examples:
   estimand tasks logs t17 --follow
   estimand tasks logs t17 --since 10m --grep error --tail 20
   estimand tasks wait t17
+  estimand tasks watch --state FAILED,LOST
+  estimand tasks events --json > trace.jsonl
   estimand tasks cancel t17";
 
 const SUBMIT_EXAMPLES: &str = "\
@@ -59,6 +61,10 @@ pub enum TasksAction {
     Cancel(Remotely<SomeTasksArgs>),
     /// Wait until tasks are over; the exit code is 1 unless all succeeded
     Wait(Remotely<SomeTasksArgs>),
+    /// Show what happened to tasks, the oldest first
+    Events(Remotely<TaskEventsArgs>),
+    /// Show what happens to tasks, until Ctrl-C; of one task all that happened, until it is over
+    Watch(Remotely<TaskEventsArgs>),
     /// Forget tasks that are over, with their logs
     Delete(Remotely<SomeTasksArgs>),
 }
@@ -219,6 +225,24 @@ pub struct TaskLogsArgs {
     pub tail: Option<u32>,
 }
 
+#[derive(Debug, Args)]
+pub struct TaskEventsArgs {
+    /// Only those of this task, or with `*` at its end of those whose ids begin so
+    pub id: Option<String>,
+    /// Only those after this revision [default: all that are kept; to watch, those to come]
+    #[arg(long, value_name = "REVISION")]
+    pub after: Option<u64>,
+    /// Only those that lead to these states, with commas between several
+    #[arg(long, value_name = "STATES", default_value = "", hide_default_value = true)]
+    pub state: String,
+    /// Only those of tasks with these labels
+    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    pub labels: String,
+    /// Only those of this user's tasks
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+}
+
 impl TasksArgs {
     /// The common options that stood after the action.
     pub fn inner(&self) -> Option<&Remote> {
@@ -227,6 +251,8 @@ impl TasksArgs {
             TasksAction::List(args) => &args.remote,
             TasksAction::Show(args) => &args.remote,
             TasksAction::Logs(args) => &args.remote,
+            TasksAction::Events(args) => &args.remote,
+            TasksAction::Watch(args) => &args.remote,
             TasksAction::Cancel(args) | TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,
         })
     }

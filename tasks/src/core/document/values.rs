@@ -40,8 +40,8 @@ pub(super) fn id(value: &Value) -> Result<String, String> {
     let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     let right = first && text.len() <= MAX_ID_BYTES && text.bytes().all(allowed);
     match right {
-        // The path of a request.
-        true if text == "news" => Err("is a word of the interface".to_owned()),
+        // The paths of requests.
+        true if ["events", "news", "watch"].contains(&text) => Err("is a word of the interface".to_owned()),
         true => Ok(text.to_owned()),
         false => Err("is not an id".to_owned()),
     }

@@ -20,10 +20,10 @@ pub enum Kind {
 }
 
 /// The user a server runs as when the tests run as root, which no database server does.
-struct Account {
+pub(super) struct Account {
     name: &'static str,
-    user: u32,
-    group: u32,
+    pub(super) user: u32,
+    pub(super) group: u32,
 }
 
 pub(super) struct Engine {
@@ -281,7 +281,7 @@ fn one_place_for<const N: usize>(programs: [&'static str; N]) -> [Result<PathBuf
     }
 }
 
-fn account_named(name: &'static str) -> Option<Account> {
+pub(super) fn account_named(name: &'static str) -> Option<Account> {
     let accounts = fs::read_to_string("/etc/passwd").ok()?;
     accounts.lines().find_map(|line| {
         let fields: Vec<_> = line.split(':').collect();

@@ -21,7 +21,7 @@ struct Member {
 }
 
 /// SIGKILL to `child` and its children; returns when all of them are gone.
-pub(super) fn kill(child: &mut Child) {
+pub(crate) fn kill(child: &mut Child) {
     let first = Pid::from_child(child);
     // Each of these may fail because the process has just ended by itself, which is as good.
     let _ = kill_process(first, Signal::STOP);

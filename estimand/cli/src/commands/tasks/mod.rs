@@ -1,6 +1,7 @@
 //! `tasks` and `run-task`: pieces of work that are run once, on the node that suits best.
 
 mod document;
+mod events;
 mod logs;
 mod run;
 mod show;
@@ -26,6 +27,8 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::List(args)) => show::list(session, &args.own).await,
         Some(TasksAction::Show(args)) => show::show(session, &args.own.id).await,
         Some(TasksAction::Logs(args)) => logs::logs(session, &args.own).await,
+        Some(TasksAction::Events(args)) => events::events(session, &args.own).await,
+        Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,
         Some(TasksAction::Cancel(args)) => cancel(session, &args.own).await,
         Some(TasksAction::Wait(args)) => wait(session, &args.own).await,
         Some(TasksAction::Delete(args)) => delete(session, &args.own).await,

@@ -1,0 +1,7 @@
+//! Services as a part of a platform: what happens to tasks is published to a real RabbitMQ, and services are registered with a
+//! real Eureka, whichever of them is killed meanwhile.
+
+#![allow(clippy::unwrap_used)]
+
+mod eureka;
+mod rabbitmq;

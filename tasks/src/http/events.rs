@@ -1,0 +1,154 @@
+//! What happened to tasks, in pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::HeaderName;
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::headers::REVISION_HEADER;
+use estimand_api::problem::Problem;
+use estimand_api::selector::Selector;
+use estimand_api::task_event::{TaskEvent, TaskEventPage};
+use estimand_api::task_record::MAX_TASK_WAIT_MS;
+use estimand_web::{Failure, Query};
+use tokio::time::{Instant, timeout_at};
+
+use super::parameters::whole;
+use super::selection::Selection;
+use crate::TaskService;
+use crate::feed::Since;
+use crate::storage::rows;
+
+pub static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
+
+/// The most events on a page, and how many there are if nothing is said.
+const MAX_PAGE: u64 = 1_000;
+const PAGE: u64 = 200;
+/// How many events are read at once.
+const CHUNK: usize = 1_000;
+/// How many events are looked at for a page that few belong on.
+const MAX_LOOKED_AT: usize = 20_000;
+
+/// Events of all tasks, the oldest first, in pages.
+///
+/// Each event has a `revision`, one more than the event before, and `next` goes on exactly where a page ends. Events are
+/// kept for a while, those of deleted tasks too.
+#[utoipa::path(
+    get,
+    path = "/api/tasks/events",
+    tag = "tasks",
+    params(
+        ("after" = Option<u64>, Query, description = "Only events after this revision; if absent, all that are kept"),
+        ("state" = Option<String>, Query, description = "Only those that lead to these states, with commas between them, such as `SUCCEEDED,FAILED,DELETED`"),
+        ("labels" = Option<Selector>, Query, description = "Only those of tasks with these labels"),
+        ("user" = Option<String>, Query, description = "Only those of this user's tasks"),
+        ("id" = Option<String>, Query, description = "Only those of this task, or with `*` at its end of those whose ids begin so"),
+        ("limit" = Option<u64>, Query, description = "At most so many; 200 if absent, and never more than 1,000"),
+        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for an event, if there is none yet; 0 if absent, and never longer than 60,000"),
+    ),
+    responses(
+        (status = 200, description = "A page of events", body = TaskEventPage),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 410, description = "Events after that revision are not kept any more, or there never was such a revision", body = Problem),
+        (status = 503, description = "Not loaded yet, or the database does not answer", body = Problem),
+    )
+)]
+pub async fn events(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+    let query =
+        Query::parse(req.query_string(), &["after", "state", "labels", "user", "id", "limit", "waitMs"])?;
+    let selection =
+        Selection::parse(query.get("state"), query.get("labels"), query.get("user"), query.get("id"))?;
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
+    let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
+    let feed = &service.shared().feed;
+    service.shared().loaded(|_| ())?;
+    let after = whole("after", query.get("after"), feed.base(), u64::MAX)?;
+    let end = Instant::now() + Duration::from_millis(wait);
+    let mut bell = feed.listen();
+    let mut page = TaskEventPage { next: after, ..TaskEventPage::default() };
+    let mut looked_at = 0;
+    loop {
+        bell.mark_unchanged();
+        page.revision = feed.newest();
+        let (events, next) = service.events(page.next, CHUNK).await?;
+        looked_at += events.len();
+        page.next = next;
+        for event in &events {
+            if selection.has(event) {
+                page.events.push(TaskEvent::clone(event));
+            }
+            if page.events.len() as u64 >= limit {
+                page.next = event.revision;
+                return Ok(answer(&page));
+            }
+        }
+        if page.next < page.revision && looked_at < MAX_LOOKED_AT {
+            continue;
+        }
+        let is_enough = !page.events.is_empty() || looked_at >= MAX_LOOKED_AT || service.is_stopping();
+        if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+            return Ok(answer(&page));
+        }
+    }
+}
+
+fn answer(page: &TaskEventPage) -> HttpResponse {
+    HttpResponse::Ok().insert_header((REVISION.clone(), page.revision)).json(page)
+}
+
+impl TaskService {
+    /// Up to `most` events after a revision, and the revision up to which they reach.
+    pub(crate) async fn events(
+        &self,
+        after: u64,
+        most: usize,
+    ) -> Result<(Vec<Arc<TaskEvent>>, u64), Problem> {
+        match self.shared().feed.since(after, most) {
+            Since::Events(events) => {
+                let next = events.last().map_or(after, |event| event.revision);
+                Ok((events, next))
+            }
+            Since::Gone { base, newest } => Err(gone(after, base, newest)),
+            Since::Stored => {
+                let limit = rows::column(most as u64);
+                let after_column = rows::column(after);
+                let read =
+                    self.0.reads.run(move |connection| connection.task_feed(after_column, limit)).await;
+                let read = read.map_err(|error| crate::unread(&error))?;
+                // They may have gone while they were looked for.
+                if read.first().is_none_or(|first| rows::known(first.revision) != after + 1) {
+                    let feed = &self.shared().feed;
+                    return Err(gone(after, feed.base().max(after + 1), feed.newest()));
+                }
+                let next = read.last().map_or(after, |row| rows::known(row.revision));
+                let mut events: Vec<TaskEvent> = read.iter().filter_map(rows::feed_event).collect();
+                self.complete(&mut events);
+                Ok((events.into_iter().map(Arc::new).collect(), next))
+            }
+        }
+    }
+
+    /// Events from before there was a feed have no labels and no user; their tasks have.
+    fn complete(&self, events: &mut [TaskEvent]) {
+        self.shared().table(|table| {
+            for event in events.iter_mut().filter(|event| event.user.is_none() && event.labels.is_empty()) {
+                let number = crate::core::queue::TaskNumber(event.number);
+                if let Some(task) = table.get(number) {
+                    (event.user, event.labels) = (task.document.user.clone(), task.document.labels.clone());
+                }
+            }
+        });
+    }
+}
+
+pub fn gone(after: u64, base: u64, newest: u64) -> Problem {
+    Problem::gone(match after > newest {
+        true => format!(
+            "there is no revision {after}, the newest is {newest}: another store was used then; read the tasks anew"
+        ),
+        false => format!(
+            "events up to revision {base} are not kept any more; read the tasks anew, and go on after revision {newest}"
+        ),
+    })
+}

@@ -1,0 +1,66 @@
+//! The choice of events that a reader asks for.
+
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::selector::Selector;
+use estimand_api::task_event::{DELETED, TaskEvent};
+
+use super::parameters;
+use crate::core::state::State;
+
+/// The events that a reader asks for; all if nothing is said.
+#[derive(Debug, Default)]
+pub struct Selection {
+    states: Option<Vec<&'static str>>,
+    labels: Option<Selector>,
+    user: Option<String>,
+    id: Option<IdPattern>,
+}
+
+#[derive(Debug, PartialEq)]
+enum IdPattern {
+    Is(String),
+    Begins(String),
+}
+
+impl Selection {
+    /// Reads the parameters, each of which may be absent.
+    pub fn parse(
+        state: Option<&str>,
+        labels: Option<&str>,
+        user: Option<&str>,
+        id: Option<&str>,
+    ) -> Result<Self, Problem> {
+        Ok(Selection {
+            states: state.map(states).transpose()?,
+            labels: labels.map(|given| parameters::parsed("labels", given)).transpose()?,
+            user: user.map(str::to_owned),
+            id: id.map(|given| match given.strip_suffix('*') {
+                Some(beginning) => IdPattern::Begins(beginning.to_owned()),
+                None => IdPattern::Is(given.to_owned()),
+            }),
+        })
+    }
+
+    pub fn has(&self, event: &TaskEvent) -> bool {
+        self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(&event.labels))
+            && self.user.as_ref().is_none_or(|user| event.user.as_ref() == Some(user))
+            && match &self.id {
+                None => true,
+                Some(IdPattern::Is(id)) => event.id == *id,
+                Some(IdPattern::Begins(beginning)) => event.id.starts_with(beginning),
+            }
+    }
+}
+
+fn states(given: &str) -> Result<Vec<&'static str>, Problem> {
+    let all = || State::ALL.map(State::as_str).into_iter().chain([DELETED]);
+    let state = |word: &str| {
+        all().find(|state| state.eq_ignore_ascii_case(word)).ok_or_else(|| {
+            let expected = all().collect::<Vec<_>>().join(", ");
+            let message = format!("has `{word}`, which is not a state");
+            Problem::invalid_field(FieldError::new("state", message).expected(expected))
+        })
+    };
+    given.split(',').map(str::trim).filter(|word| !word.is_empty()).map(state).collect()
+}

@@ -81,7 +81,7 @@ fn everything_is_published_whoever_is_killed() {
     let http = services.http();
     let submit = |document: &Value| drop(http.send_json("POST", "/api/tasks", document).expect_status(201));
     let cancel = |id: &str| {
-        drop(http.request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"").expect_status(200))
+        drop(http.request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"").expect_status(200));
     };
     let waits = |id: &str| json!({ "id": id, "command": "/bin/true", "resources": { "gpu": 1 } });
 

@@ -182,7 +182,7 @@ impl Driver {
         let was_created = std::mem::replace(&mut self.is_created, true);
         match engine.create(&self.order).await {
             Ok(warnings) => {
-                warnings.iter().for_each(|warning| say(format_args!("the engine warns: {warning}")))
+                warnings.iter().for_each(|warning| say(format_args!("the engine warns: {warning}")));
             }
             // It was, and the answer got lost.
             Err(EngineError::Conflict(_)) if was_created => {}

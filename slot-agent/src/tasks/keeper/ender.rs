@@ -28,7 +28,7 @@ pub enum Wish {
 /// Returns when it is to end.
 pub async fn until_wished(mut wished: watch::Receiver<Wish>) {
     if wished.wait_for(|wish| *wish > Wish::GoOn).await.is_err() {
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -180,7 +180,7 @@ impl Keeper {
             Err(error) => return not_started(&error),
         };
         let outputs = Outputs::of(&mut run);
-        watch.see_through(Work::Process(run), outputs).await
+        watch.see_through(Work::Process(Box::new(run)), outputs).await
     }
 
     /// Ends what a former keeper left, which this machine's process table and cgroups and the engine show.

@@ -8,7 +8,7 @@ use super::step::Step;
 
 pub enum Work {
     /// A process that was started.
-    Process(Run),
+    Process(Box<Run>),
     /// A container that is made ready and started by itself.
     Container(Container),
 }

@@ -11,6 +11,7 @@ pub mod cron;
 pub mod declaration;
 pub mod duration;
 pub mod fields;
+pub mod file;
 pub mod headers;
 pub mod heartbeat_size;
 pub mod identity;

@@ -57,6 +57,8 @@ pub mod kind {
     pub const OUTCOME_UNKNOWN: &str = "outcome-unknown";
     /// 503: this manager does not lead; the one that leads must be asked.
     pub const STANDING_BY: &str = "standing-by";
+    /// 507: the disk has no room.
+    pub const NO_ROOM: &str = "no-room";
     /// 504: the agent did not say in time how a run by hand went.
     pub const NO_ANSWER: &str = "no-answer";
 }

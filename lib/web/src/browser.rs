@@ -2,15 +2,19 @@
 //! this service must become a page.
 
 use actix_web::http::Method;
-use actix_web::http::header::{CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::header::{
+    CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, UPGRADE, X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::http::uri::Authority;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
 use estimand_api::problem::Problem;
 
-/// Refuses a change that a page of another site asks for. Programs that are no browsers say no origin.
+/// Refuses a change that a page of another site asks for, or a connection over which it could ask for one, which no browser
+/// keeps from it. Programs that are no browsers say no origin.
 pub(crate) fn check_origin(req: &HttpRequest) -> Result<(), Problem> {
-    if matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+    let changes_nothing = matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if changes_nothing && !req.headers().contains_key(UPGRADE) {
         return Ok(());
     }
     let host = host_of(req);
@@ -49,6 +53,17 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+
+    #[test]
+    fn another_site_opens_no_websocket() {
+        let ask = |origin: &str| {
+            let request =
+                TestRequest::get().insert_header((HOST, "h:7070")).insert_header((UPGRADE, "websocket"));
+            check_origin(&request.insert_header((ORIGIN, origin)).to_http_request()).is_ok()
+        };
+        assert!(ask("http://h:7070"));
+        assert!(!ask("http://elsewhere") && !ask("null"));
+    }
 
     #[test]
     fn another_site_changes_nothing() {

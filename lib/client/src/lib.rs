@@ -7,6 +7,7 @@
 
 mod access;
 mod events;
+mod files;
 mod listener;
 mod manager;
 mod options;
@@ -27,13 +28,14 @@ use reqwest::{Method, Response, StatusCode, header};
 use url::Url;
 
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
-use estimand_api::headers::{HINT_HEADER, IDEMPOTENCY_KEY_HEADER, REVISION_HEADER, SENT_AT_HEADER};
+use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use estimand_runtime::BackOff;
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
+pub use files::{FileQuery, FileToSend};
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use options::{Credentials, Options};
@@ -103,18 +105,21 @@ pub(crate) struct Answer {
     pub body: Bytes,
 }
 
-/// The body of a request.
-#[derive(Clone)]
+/// The body of a request, and a header of its own.
+#[derive(Clone, Default)]
 pub(crate) struct Payload {
-    pub content_type: &'static str,
-    pub body: Bytes,
-    /// By which the service knows that it got the same before.
-    pub idempotency_key: Option<header::HeaderValue>,
+    /// With its media type.
+    pub body: Option<(&'static str, Bytes)>,
+    pub header: Option<(header::HeaderName, header::HeaderValue)>,
 }
 
 impl Payload {
     pub fn json(body: Bytes) -> Self {
-        Payload { content_type: "application/json", body, idempotency_key: None }
+        Payload { body: Some(("application/json", body)), header: None }
+    }
+
+    pub fn binary(body: Bytes) -> Self {
+        Payload { body: Some(("application/octet-stream", body)), header: None }
     }
 }
 
@@ -248,11 +253,12 @@ impl Client {
             error: self.no_answer(shown.clone(), e),
         };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
-        if let Some(Payload { content_type, body, idempotency_key }) = body {
+        let Payload { body, header } = body.unwrap_or_default();
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        if let Some((content_type, body)) = body {
             request = request.header(header::CONTENT_TYPE, content_type).body(body);
-            if let Some(key) = idempotency_key {
-                request = request.header(IDEMPOTENCY_KEY_HEADER, key);
-            }
             // For each attempt anew, so that it says how the clocks differ.
             request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
         }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::HeaderValue;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use crate::{Client, Error, Payload, Repeat};
+use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::{TaskNews, TaskStream};
 use estimand_api::task_record::{NodeCapacity, TaskLogPage, TaskPage, TaskRecord};
@@ -58,9 +59,10 @@ impl Client {
             let error = FieldError::new("Idempotency-Key", "is no key");
             Box::new(Problem::invalid_field(error.expected("visible ASCII characters")))
         };
-        let idempotency_key = Some(HeaderValue::from_str(key).map_err(wrong)?);
+        let key = HeaderValue::from_str(key).map_err(wrong)?;
         let body = serde_json::to_vec(document).unwrap_or_default();
-        let payload = Payload { idempotency_key, ..Payload::json(Bytes::from(body)) };
+        let header = Some((HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), key));
+        let payload = Payload { header, ..Payload::json(Bytes::from(body)) };
         let url = self.url(&["api", "tasks"], &[]);
         let answer = self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await?;
         Ok((self.read(&answer)?, answer.hint))

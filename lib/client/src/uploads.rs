@@ -7,14 +7,11 @@ use reqwest::Method;
 
 use crate::{Client, Error, Payload, Repeat};
 
-const BINARY: &str = "application/octet-stream";
-
 impl Client {
     /// Sends a file that a registration is to run.
     pub async fn upload(&self, content: Bytes) -> Result<(), Error> {
         let url = self.url(&["api", "uploads"], &[]);
-        let payload = Payload { content_type: BINARY, ..Payload::json(content) };
-        self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await.map(drop)
+        self.send_payload(Method::POST, url, Some(Payload::binary(content)), Repeat::Safe).await.map(drop)
     }
 
     /// A file, from the registry.

@@ -1,0 +1,100 @@
+//! Files: the file service's part of the client. A file is sent and fetched in pieces, each of which may be repeated.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use estimand_api::file::{FileEntry, FilePage, FilePath, UploadProgress};
+use estimand_api::registration::Sha256;
+use reqwest::header::{self, HeaderValue};
+use reqwest::{Method, StatusCode};
+
+use crate::{Client, Error, Payload, Repeat};
+
+/// A selection of files.
+#[derive(Debug, Clone, Default)]
+pub struct FileQuery {
+    /// All if absent.
+    pub folder: Option<FilePath>,
+    pub recursive: bool,
+    /// A part of the path.
+    pub contains: Option<String>,
+    /// Those after this path.
+    pub after: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// A file that is to be sent.
+#[derive(Debug, Clone)]
+pub struct FileToSend {
+    pub path: FilePath,
+    pub size: u64,
+    pub sha256: Sha256,
+}
+
+impl Client {
+    pub async fn files(&self, query: &FileQuery) -> Result<FilePage, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let mut pairs = vec![("recursive", if query.recursive { "true" } else { "false" })];
+        pairs.extend(query.folder.as_ref().map(|folder| ("folder", folder.as_str())));
+        pairs.extend(query.contains.as_deref().map(|text| ("contains", text)));
+        pairs.extend(query.after.as_deref().map(|after| ("after", after)));
+        pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
+        let answer = self.get(self.url(&["api", "files"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// A file, with its digest. Of a large one that takes as long as reading it.
+    pub async fn file(&self, path: &FilePath) -> Result<FileEntry, Error> {
+        let answer = self.get(self.url(&["api", "files", "entry"], &[("path", path.as_str())])).await?;
+        self.read(&answer)
+    }
+
+    /// A range of a file, which must not lie beyond its end.
+    pub async fn file_content(&self, path: &FilePath, range: Range<u64>) -> Result<Bytes, Error> {
+        let url = self.url(&["api", "files", "content"], &[("path", path.as_str())]);
+        let asked = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
+        let shown = url.to_string();
+        let unexpected = |cause: String| Error::Unexpected { url: shown.clone(), cause };
+        let asked = HeaderValue::try_from(asked).map_err(|error| unexpected(error.to_string()))?;
+        let payload = Payload { header: Some((header::RANGE, asked)), body: None };
+        let answer = self.send_payload(Method::GET, url, Some(payload), Repeat::Safe).await?;
+        let is_range = answer.status == StatusCode::PARTIAL_CONTENT
+            && answer.body.len() as u64 == range.end - range.start;
+        match is_range {
+            true => Ok(answer.body),
+            false => Err(unexpected(format!("not the range that was asked for: status {}", answer.status))),
+        }
+    }
+
+    /// How much of a file the service has of an upload.
+    pub async fn upload_progress(&self, file: &FileToSend) -> Result<UploadProgress, Error> {
+        let (size, sha256) = (file.size.to_string(), file.sha256.to_string());
+        let query = [("path", file.path.as_str()), ("size", &size), ("sha256", &sha256)];
+        let answer = self.get(self.url(&["api", "files", "upload"], &query)).await?;
+        self.read(&answer)
+    }
+
+    /// Sends a piece of a file. The file, if it was the last one.
+    pub async fn send_file(
+        &self,
+        file: &FileToSend,
+        offset: u64,
+        piece: Bytes,
+    ) -> Result<Option<FileEntry>, Error> {
+        let (offset, size, sha256) = (offset.to_string(), file.size.to_string(), file.sha256.to_string());
+        let query = [("path", file.path.as_str()), ("offset", &offset), ("size", &size), ("sha256", &sha256)];
+        let url = self.url(&["api", "files", "content"], &query);
+        let payload = Some(Payload::binary(piece));
+        let answer = self.send_payload(Method::PUT, url, payload, Repeat::OnlyIfNotTaken).await?;
+        match answer.status {
+            StatusCode::ACCEPTED => Ok(None),
+            _ => self.read(&answer).map(Some),
+        }
+    }
+
+    /// Removes a file or an empty folder.
+    pub async fn remove_file(&self, path: &FilePath) -> Result<(), Error> {
+        let url = self.url(&["api", "files"], &[("path", path.as_str())]);
+        self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+}

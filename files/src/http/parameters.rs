@@ -1,0 +1,39 @@
+//! Reads parameters of queries. Each error names its field.
+
+use std::str::FromStr;
+
+use estimand_api::file::FilePath;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::registration::Sha256;
+
+use crate::uploads::Upload;
+
+pub fn path(given: Option<&str>) -> Result<FilePath, Problem> {
+    let given = given.ok_or_else(|| {
+        let error = FieldError::new("path", "is missing");
+        Problem::invalid_field(error.expected("the path of a file, such as `models/mnist.onnx`"))
+    })?;
+    path_of("path", given)
+}
+
+pub fn path_of(field: &str, given: &str) -> Result<FilePath, Problem> {
+    given.parse().map_err(|error: estimand_api::file::FilePathError| Problem::invalid_field(error.at(field)))
+}
+
+pub fn parsed<T: FromStr>(field: &str, given: Option<&str>, expected: &str) -> Result<Option<T>, Problem> {
+    let parse = |given: &str| {
+        given.parse().map_err(|_| {
+            let error = FieldError::new(field, "is not right");
+            Problem::invalid_field(error.given(given).expected(expected))
+        })
+    };
+    given.map(parse).transpose()
+}
+
+pub fn upload(path: Option<&str>, size: Option<&str>, sha256: Option<&str>) -> Result<Upload, Problem> {
+    Ok(Upload {
+        path: self::path(path)?,
+        size: parsed("size", size, "a number of bytes")?,
+        sha256: parsed::<Sha256>("sha256", sha256, "64 hexadecimal digits")?,
+    })
+}

@@ -1,0 +1,138 @@
+//! Files of people and of tasks, sent and fetched in pieces.
+//!
+//! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
+//! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `uploads`
+//! takes pieces, `listing` finds, `digests` remembers, and `http` has the handlers.
+//!
+//! Invariants: a file has its name only when all of it is on disk, and then replaces the one before as a whole; a piece
+//! that was acknowledged is on disk; a file whose digest was given has that digest.
+
+mod digests;
+mod http;
+mod listing;
+mod root;
+mod uploads;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_api::problem::Problem;
+use estimand_runtime::metrics::{Counter, Exposition, Kind};
+use estimand_runtime::{Next, Rounds, Stop, Tasks, Work};
+use estimand_web::{Role, Routes, ServedPart};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use digests::Digests;
+use http::{content, entries, socket, upload};
+use root::Root;
+use uploads::Uploads;
+
+/// How often it is looked for uploads that nobody goes on with.
+const CLEAR_EVERY: Duration = Duration::from_secs(60 * 60);
+/// How many files are read at the same time for their digests.
+const MAX_DIGESTED: usize = 2;
+
+/// The needs of a file service.
+pub struct FileServiceOptions {
+    /// The folder of all files. It is made if it is missing.
+    pub folder: PathBuf,
+    /// The server's stop: long answers end then.
+    pub stop: Stop,
+}
+
+/// A file service that runs. Clones are the same one.
+#[derive(Clone)]
+pub struct FileService(Arc<Inner>);
+
+struct Inner {
+    root: Arc<Root>,
+    uploads: Arc<Uploads>,
+    digests: Digests,
+    digesting: Arc<Semaphore>,
+    figures: Figures,
+    stop: Stop,
+}
+
+#[derive(Default)]
+struct Figures {
+    received_bytes: Counter,
+    files_received: Counter,
+    sent_bytes: Counter,
+}
+
+impl FileService {
+    pub fn start(options: FileServiceOptions, tasks: &Tasks) -> io::Result<Self> {
+        let FileServiceOptions { folder, stop } = options;
+        std::fs::create_dir_all(&folder)?;
+        let root = Arc::new(Root::open(&folder)?);
+        let uploads = Arc::new(Uploads::open(Arc::clone(&root))?);
+        let (to_clear, drivers) = (Arc::clone(&uploads), tasks.clone());
+        tasks.spawn("files", move |stop| {
+            let mut work = Clearing(Arc::clone(&to_clear));
+            let mut driver = drivers.driver("files", "clearing uploads").every(CLEAR_EVERY);
+            async move { driver.run(&mut work, &Rounds::new(), stop.requested()).await }
+        });
+        let digesting = Arc::new(Semaphore::new(MAX_DIGESTED));
+        let (digests, figures) = (Digests::default(), Figures::default());
+        Ok(FileService(Arc::new(Inner { root, uploads, digests, digesting, figures, stop })))
+    }
+
+    fn figures(&self) -> &Figures {
+        &self.0.figures
+    }
+
+    fn digesting(&self) -> &Arc<Semaphore> {
+        &self.0.digesting
+    }
+
+    /// Does something with files, beside the threads that answer requests.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let inner = Arc::clone(&self.0);
+        spawn_blocking(move || work(&inner)).await.map_err(|_| Problem::internal())
+    }
+}
+
+/// Removes uploads that nobody goes on with.
+struct Clearing(Arc<Uploads>);
+
+impl Work for Clearing {
+    type Error = io::Error;
+
+    async fn round(&mut self) -> Result<Next, io::Error> {
+        let uploads = Arc::clone(&self.0);
+        spawn_blocking(move || uploads.clear()).await.map_err(io::Error::other)??;
+        Ok(Next::Period)
+    }
+}
+
+impl ServedPart for FileService {
+    fn routes(&self) -> Routes {
+        Routes::new("files")
+            .add(Role::Read, content::get, content::__path_get)
+            .add(Role::Write, upload::put, upload::__path_put)
+            .add(Role::Write, upload::progress, upload::__path_progress)
+            .add(Role::Read, entries::list, entries::__path_list)
+            .add(Role::Read, entries::get, entries::__path_get)
+            .add(Role::Write, entries::delete, entries::__path_delete)
+            .add(Role::Write, socket::open, socket::__path_open)
+            .share(self.clone())
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        let Figures { received_bytes, files_received, sent_bytes } = self.figures();
+        let mut exposition = Exposition::new(text);
+        for (name, help, figure) in [
+            ("estimand_files_received_bytes_total", "Bytes of files that came.", received_bytes),
+            ("estimand_files_received_total", "Files that came whole.", files_received),
+            ("estimand_files_sent_bytes_total", "Bytes of files that were asked for.", sent_bytes),
+        ] {
+            exposition.single(name, Kind::Counter, help, figure.get() as f64);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The folder that all files are in. Nothing outside of it is reached: the kernel resolves each path beneath it, and
+//! follows no link, whatever was put into it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use estimand_api::file::FilePath;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Not blocked by a pipe that is put in the place of a file.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
+
+#[derive(Debug)]
+pub struct Root(OwnedFd);
+
+impl Root {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Root(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// A file, to be read.
+    pub fn file(&self, path: &FilePath) -> io::Result<File> {
+        let file = rustix::fs::openat2(&self.0, path.as_str(), FILE, Mode::empty(), BENEATH)?;
+        match kind_of(&rustix::fs::fstat(&file)?) {
+            FileType::RegularFile => Ok(File::from(file)),
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Err(Errno::NOENT.into()),
+        }
+    }
+
+    /// A folder, or this one.
+    pub fn folder(&self, path: Option<&str>) -> io::Result<OwnedFd> {
+        let path = path.unwrap_or(".");
+        Ok(rustix::fs::openat2(&self.0, path, FOLDER, Mode::empty(), BENEATH)?)
+    }
+
+    /// The folder that a file is in; folders that are missing are made.
+    pub fn folder_of(&self, path: &FilePath) -> io::Result<OwnedFd> {
+        match self.folder(path.folder()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let mut folder = self.folder(None)?;
+        for name in path.folder().into_iter().flat_map(|folder| folder.split('/')) {
+            match rustix::fs::mkdirat(&folder, name, FOLDER_MODE) {
+                Ok(()) => rustix::fs::fsync(&folder)?,
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            folder = rustix::fs::openat2(&folder, name, FOLDER, Mode::empty(), BENEATH)?;
+        }
+        Ok(folder)
+    }
+
+    /// Removes a file or an empty folder, for good.
+    pub fn remove(&self, path: &FilePath) -> io::Result<()> {
+        let folder = self.folder(path.folder())?;
+        match rustix::fs::unlinkat(&folder, path.name(), AtFlags::empty()) {
+            Err(Errno::ISDIR) => rustix::fs::unlinkat(&folder, path.name(), AtFlags::REMOVEDIR)?,
+            removed => removed?,
+        }
+        Ok(rustix::fs::fsync(&folder)?)
+    }
+}
+
+/// True for the error of a path that leads to nothing here: a name in it is missing, is no folder, or is a link.
+pub fn leads_nowhere(error: &io::Error) -> bool {
+    let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV];
+    Errno::from_io_error(error).is_some_and(|error| known.contains(&error))
+}
+
+pub fn kind_of(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Microseconds since 1970 at which it was changed last.
+pub fn modified(stat: &Stat) -> i64 {
+    stat.st_mtime
+        .saturating_mul(1_000_000)
+        .saturating_add(i64::try_from(stat.st_mtime_nsec / 1_000).unwrap_or(0))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn path(text: &str) -> FilePath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("secret"), "s").unwrap();
+        fs::write(place.path().join("own"), "o").unwrap();
+        symlink(outside.path(), place.path().join("folder")).unwrap();
+        symlink(outside.path().join("secret"), place.path().join("file")).unwrap();
+        symlink("own", place.path().join("inner")).unwrap();
+        let root = Root::open(place.path()).unwrap();
+        for linked in ["folder/secret", "file", "inner"] {
+            assert!(root.file(&path(linked)).is_err(), "{linked}");
+        }
+        assert!(root.folder(Some("folder")).is_err());
+        assert!(root.folder_of(&path("folder/new/file")).is_err());
+        assert!(root.remove(&path("folder/secret")).is_err());
+        assert!(outside.path().join("secret").exists() && !outside.path().join("new").exists());
+        root.remove(&path("file")).unwrap();
+        assert!(outside.path().join("secret").exists(), "only the link goes");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let place = tempfile::tempdir().unwrap();
+        rustix::fs::mknodat(CWD, place.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        fs::create_dir(place.path().join("folder")).unwrap();
+        let root = Root::open(place.path()).unwrap();
+        assert_eq!(root.file(&path("pipe")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(root.file(&path("folder")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+}

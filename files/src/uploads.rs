@@ -1,0 +1,343 @@
+//! Uploads: a file comes in one or many pieces, and has its name only when all of it is there and on disk.
+//!
+//! What has come of a file is beside the others in a folder of the service, under a name made of its path, size and digest:
+//! an upload goes on where it was, also after the service was killed, and never with the pieces of another one. One
+//! request at a time writes to an upload.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use estimand_api::file::{FilePath, UploadProgress};
+use estimand_api::registration::Sha256;
+use ring::digest::{Context, SHA256};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+
+use crate::root::{self, Root};
+
+/// The folder of unfinished uploads; no path of a file leads there.
+const UPLOADS: &str = ".estimand-uploads";
+/// How many are written to at the same time.
+const MAX_ACTIVE: usize = 64;
+/// How many digests of what has come already are kept, so that not all of it is read again for each piece.
+const MAX_DIGESTS: usize = 256;
+/// The space that is left to others on the same disk.
+const RESERVE: u64 = 64 * 1024 * 1024;
+/// An upload to which nothing was added for so long is removed.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+const BUFFER: usize = 1024 * 1024;
+
+/// A file that is to come.
+#[derive(Debug, Clone)]
+pub struct Upload {
+    pub path: FilePath,
+    /// None: it ends with the request.
+    pub size: Option<u64>,
+    /// The digest that it must have.
+    pub sha256: Option<Sha256>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    #[error("another request is sending it")]
+    Busy,
+    #[error("too many files are being sent")]
+    TooMany,
+    #[error("the piece does not begin where the upload ends")]
+    WrongOffset { received: u64 },
+    #[error("there is more of it than its size says")]
+    TooLong,
+    #[error("its digest differs")]
+    DigestDiffers { found: Sha256 },
+    #[error("a folder has this name")]
+    IsFolder,
+    #[error("a file or a link is in the place of one of its folders")]
+    IsInFile,
+    #[error("the disk has no room for it")]
+    NoRoom,
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for UploadError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => UploadError::NoRoom,
+            io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => UploadError::IsFolder,
+            _ if root::leads_nowhere(&error) => UploadError::IsInFile,
+            _ => UploadError::Io(error),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for UploadError {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// The end of a piece.
+pub enum Received {
+    Piece(UploadProgress),
+    /// It was the last one.
+    File {
+        sha256: Sha256,
+    },
+}
+
+pub struct Uploads {
+    root: Arc<Root>,
+    folder: OwnedFd,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    active: Vec<String>,
+    digests: HashMap<String, Hashed>,
+}
+
+/// The digest of the beginning of a file.
+#[derive(Clone)]
+struct Hashed {
+    context: Context,
+    bytes: u64,
+}
+
+impl Hashed {
+    fn new() -> Self {
+        Hashed { context: Context::new(&SHA256), bytes: 0 }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.context.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    fn finish(self) -> Sha256 {
+        let mut sha256 = Sha256([0; 32]);
+        sha256.0.copy_from_slice(self.context.finish().as_ref());
+        sha256
+    }
+}
+
+/// The digest of a file from where it stands to its end.
+pub fn digest(mut file: &File) -> io::Result<Sha256> {
+    let mut hashed = Hashed::new();
+    hash_until(&mut file, &mut hashed, u64::MAX)?;
+    Ok(hashed.finish())
+}
+
+fn hash_until(file: &mut impl io::Read, hashed: &mut Hashed, end: u64) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    while hashed.bytes < end {
+        let most = usize::try_from(end - hashed.bytes).unwrap_or(BUFFER).min(BUFFER);
+        match file.read(&mut buffer[..most])? {
+            0 => break,
+            read => hashed.update(&buffer[..read]),
+        }
+    }
+    Ok(())
+}
+
+impl Uploads {
+    pub fn open(root: Arc<Root>) -> io::Result<Self> {
+        let top = root.folder(None)?;
+        match rustix::fs::mkdirat(&top, UPLOADS, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&top, UPLOADS, flags, Mode::empty())?;
+        Ok(Uploads { root, folder, state: Mutex::default() })
+    }
+
+    /// How much of a file is here and on disk.
+    pub fn received(&self, upload: &Upload) -> io::Result<u64> {
+        match self.open_part(&upload.part_name(), OFlags::RDONLY) {
+            Ok(part) => {
+                part.sync_data()?;
+                Ok(part.metadata()?.len())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins with a piece. Blocking.
+    pub fn begin(self: &Arc<Self>, upload: Upload, offset: u64) -> Result<Piece, UploadError> {
+        let place = self.take(upload.part_name())?;
+        if self.root.folder(Some(upload.path.as_str())).is_ok() {
+            return Err(UploadError::IsFolder);
+        }
+        let mut part = self.open_part(&place.name, OFlags::RDWR | OFlags::CREATE)?;
+        if offset == 0 {
+            part.set_len(0)?;
+        }
+        let received = part.metadata()?.len();
+        if received != offset {
+            return Err(UploadError::WrongOffset { received });
+        }
+        let known = self.state().digests.remove(&place.name);
+        let mut hashed = known.filter(|known| known.bytes <= received).unwrap_or_else(Hashed::new);
+        part.seek(SeekFrom::Start(hashed.bytes))?;
+        hash_until(&mut part, &mut hashed, received)?;
+        Ok(Piece { uploads: Arc::clone(self), upload, part, hashed, place })
+    }
+
+    /// Removes what nobody has added to for a day. Blocking.
+    pub fn clear(&self) -> io::Result<()> {
+        let now = SystemTime::now();
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") || self.state().active.iter().any(|active| active == name) {
+                continue;
+            }
+            let modified = self.open_part(name, OFlags::RDONLY)?.metadata()?.modified()?;
+            if now.duration_since(modified).is_ok_and(|age| age >= ABANDONED_AFTER) {
+                rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
+                self.state().digests.remove(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_part(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.folder, name, flags, FILE_MODE)?))
+    }
+
+    fn take(self: &Arc<Self>, name: String) -> Result<ActivePlace, UploadError> {
+        let mut state = self.state();
+        if state.active.contains(&name) {
+            return Err(UploadError::Busy);
+        }
+        if state.active.len() >= MAX_ACTIVE {
+            return Err(UploadError::TooMany);
+        }
+        state.active.push(name.clone());
+        Ok(ActivePlace { uploads: Arc::clone(self), name })
+    }
+
+    fn remember(&self, name: &str, hashed: Hashed) {
+        let digests = &mut self.state().digests;
+        if digests.len() >= MAX_DIGESTS {
+            digests.clear();
+        }
+        digests.insert(name.to_owned(), hashed);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
+
+impl Upload {
+    /// The name under which what has come of it is kept. One that ends with its request is nobody's to go on with.
+    fn part_name(&self) -> String {
+        let Upload { path, size, sha256 } = self;
+        let size = match size {
+            Some(size) => size.to_string(),
+            None => format!("{:x}", fastrand::u64(..)),
+        };
+        let sha256 = sha256.map(|sha256| sha256.to_string()).unwrap_or_default();
+        let mut hashed = Hashed::new();
+        [path.as_str(), &size, &sha256].iter().for_each(|field| {
+            hashed.update(field.as_bytes());
+            hashed.update(&[0]);
+        });
+        hashed.finish().to_string()
+    }
+}
+
+/// The right to write to an upload.
+struct ActivePlace {
+    uploads: Arc<Uploads>,
+    name: String,
+}
+
+impl Drop for ActivePlace {
+    fn drop(&mut self) {
+        self.uploads.state().active.retain(|active| *active != self.name);
+    }
+}
+
+/// A piece that comes. What was written of one that breaks off stays.
+pub struct Piece {
+    uploads: Arc<Uploads>,
+    upload: Upload,
+    part: File,
+    hashed: Hashed,
+    place: ActivePlace,
+}
+
+impl Piece {
+    /// Blocking.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), UploadError> {
+        let after = self.hashed.bytes + bytes.len() as u64;
+        if self.upload.size.is_some_and(|size| after > size) {
+            return Err(UploadError::TooLong);
+        }
+        let disk = rustix::fs::fstatvfs(&self.part)?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < RESERVE.saturating_add(bytes.len() as u64) {
+            return Err(UploadError::NoRoom);
+        }
+        if let Err(error) = self.part.write_all(bytes) {
+            // What was written of these bytes is not in the digest.
+            self.part.set_len(self.hashed.bytes)?;
+            return Err(error.into());
+        }
+        self.hashed.update(bytes);
+        Ok(())
+    }
+
+    /// Makes what has come durable, and gives the file its name if that is all of it. Blocking.
+    pub fn end(self) -> Result<Received, UploadError> {
+        self.part.sync_all()?;
+        let received = self.hashed.bytes;
+        match self.upload.size {
+            Some(size) if received < size => {
+                self.uploads.remember(&self.place.name, self.hashed);
+                Ok(Received::Piece(UploadProgress { received, size }))
+            }
+            _ => self.finish(),
+        }
+    }
+
+    /// Keeps what has come of a piece that broke off. Blocking.
+    pub fn keep(self) -> Result<(), UploadError> {
+        if self.upload.size.is_none() {
+            rustix::fs::unlinkat(&self.uploads.folder, &*self.place.name, AtFlags::empty())?;
+            return Ok(());
+        }
+        self.part.sync_data()?;
+        self.uploads.remember(&self.place.name, self.hashed);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Received, UploadError> {
+        let Piece { uploads, upload, hashed, place, .. } = self;
+        let sha256 = hashed.finish();
+        let remove = || rustix::fs::unlinkat(&uploads.folder, &*place.name, AtFlags::empty());
+        if upload.sha256.is_some_and(|expected| expected != sha256) {
+            remove()?;
+            return Err(UploadError::DigestDiffers { found: sha256 });
+        }
+        let named = uploads.root.folder_of(&upload.path).map_err(UploadError::from).and_then(|folder| {
+            rustix::fs::renameat(&uploads.folder, &*place.name, &folder, upload.path.name())?;
+            Ok(rustix::fs::fsync(&folder)?)
+        });
+        if let Err(error) = named {
+            // All of it is there, so no piece could be added.
+            let _ = remove();
+            return Err(error);
+        }
+        Ok(Received::File { sha256 })
+    }
+}

@@ -139,7 +139,7 @@ impl Parts {
     /// True if these parts ask services of other processes for something.
     fn speaks_to_others(&self) -> bool {
         match self {
-            Parts::All { .. } | Parts::Data => false,
+            Parts::All { .. } | Parts::Data | Parts::Files { .. } => false,
             Parts::Registry { data_service, managers, .. } => data_service.is_some() || !managers.is_empty(),
             Parts::Manager(_) | Parts::Tasks { .. } => true,
         }

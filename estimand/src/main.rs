@@ -67,9 +67,8 @@ fn main() -> ExitCode {
         Command::Completions(args) => finish(completions::print(&args)),
         Command::Up(args) => {
             let platform = args.platform.clone().options();
-            let (service, agent, defaults) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            let options = service.options(Parts::All { agent: agent.map(Box::new), defaults });
-            run_service(&remote, Options { platform, ..options }, &mut settings)
+            let (service, parts) = args.split().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, Options { platform, ..service.options(parts) }, &mut settings)
         }
         Command::Manager(args) => {
             let (service, manager) = args.split();
@@ -84,6 +83,7 @@ fn main() -> ExitCode {
         }
         Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
         Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
+        Command::FileService(args) => run_service(&remote, args.options(), &mut settings),
         Command::TaskService(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()

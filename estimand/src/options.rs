@@ -62,6 +62,8 @@ pub enum Parts {
     All {
         agent: Option<Box<AgentOptions>>,
         defaults: Defaults,
+        /// The folder of files, if not one in the data folder.
+        files: Option<PathBuf>,
     },
     /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
     Registry {
@@ -76,6 +78,10 @@ pub enum Parts {
         managers: Vec<String>,
         data_service: String,
     },
+    /// The file service alone.
+    Files {
+        files: Option<PathBuf>,
+    },
 }
 
 impl Parts {
@@ -86,7 +92,7 @@ impl Parts {
     pub fn defaults(&self) -> Defaults {
         match self {
             Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
-            Parts::Manager(_) | Parts::Data | Parts::Tasks { .. } => Defaults::None,
+            Parts::Manager(_) | Parts::Data | Parts::Tasks { .. } | Parts::Files { .. } => Defaults::None,
         }
     }
 
@@ -100,6 +106,21 @@ impl Parts {
 
     pub fn has_tasks(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Tasks { .. })
+    }
+
+    pub fn has_files(&self) -> bool {
+        matches!(self, Parts::All { .. } | Parts::Files { .. })
+    }
+}
+
+impl Options {
+    /// The folder of files.
+    pub fn files(&self) -> PathBuf {
+        let given = match &self.parts {
+            Parts::All { files, .. } | Parts::Files { files } => files.clone(),
+            _ => None,
+        };
+        given.unwrap_or_else(|| self.data_dir.join("files"))
     }
 }
 

@@ -61,8 +61,7 @@ impl Parts {
 
 /// True if this process keeps something in its data folder, beside a store.
 fn uses_folder(options: &Options) -> bool {
-    matches!(options.parts, Parts::All { .. })
-        || (options.parts.has_registry() && !crate::guard::is_given_a_token())
+    options.parts.has_files() || (options.parts.has_registry() && !crate::guard::is_given_a_token())
 }
 
 fn hold(lock: &Path, what: &Path, address: &str, other: &str) -> anyhow::Result<LockFile> {

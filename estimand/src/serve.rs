@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_data_service::DataService;
+use estimand_files::{FileService, FileServiceOptions};
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
 use estimand_runtime::Metrics;
@@ -111,6 +112,7 @@ struct Services {
     manager: Option<Manager>,
     data: Option<(DataService, estimand_data_service::WriterThread)>,
     task_service: Option<TaskService>,
+    files: Option<FileService>,
 }
 
 impl Services {
@@ -185,7 +187,14 @@ impl Services {
             };
             TaskService::start(options, &tasks, &readiness)
         });
-        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service })
+        let files = options.parts.has_files().then(|| {
+            let folder = options.files();
+            let options = FileServiceOptions { folder: folder.clone(), stop: stop.clone() };
+            let failed = || format!("cannot keep files in {}", folder.display());
+            FileService::start(options, &tasks).with_context(failed)
+        });
+        let files = files.transpose()?;
+        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service, files })
     }
 
     /// Starts the keeper of their store, for which they wait.
@@ -221,10 +230,11 @@ impl Services {
         let registry = self.registry.clone().map(boxed);
         let manager = self.manager.clone().map(boxed);
         let task_service = self.task_service.clone().map(boxed);
+        let files = self.files.clone().map(boxed);
         // Tokens are made where registrations are changed, and nodes join where agents ask.
         let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
         let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
-        let parts = [data, registry, manager, task_service, tokens, joining];
+        let parts = [data, registry, manager, task_service, files, tokens, joining];
         serve_parts(parts.into_iter().flatten().collect(), &self.metrics).context("nothing to serve")
     }
 
@@ -237,7 +247,7 @@ impl Services {
             Parts::Manager(options) => {
                 (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
             }
-            Parts::Data => (None, vec![], None),
+            Parts::Data | Parts::Files { .. } => (None, vec![], None),
             Parts::Tasks { managers, data_service } => (Some(data_service.clone()), managers.clone(), None),
         };
         let data_service = data_service

@@ -26,7 +26,7 @@ use engine::{AgentArgs, ManagerArgs, UpArgs};
 use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
-use services::{RegistryArgs, ServiceArgs, TaskServiceArgs};
+use services::{FileServiceArgs, RegistryArgs, ServiceArgs, TaskServiceArgs};
 use simulate::SimulateArgs;
 
 const AFTER_HELP: &str = "\
@@ -55,6 +55,8 @@ pub enum Command {
     Manager(ManagerArgs),
     /// Start the task service alone: it places tasks on nodes, and keeps their logs
     TaskService(TaskServiceArgs),
+    /// Start the file service alone: it keeps files of people and of tasks
+    FileService(FileServiceArgs),
     /// Start the agent of a node: it runs what is registered for that node
     Agent(AgentArgs),
     #[command(flatten)]

@@ -79,6 +79,28 @@ pub struct TaskServiceArgs {
     platform: PlatformArgs,
 }
 
+#[derive(Debug, Args)]
+pub struct FileServiceArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    #[command(flatten)]
+    files: FilesOptions,
+}
+
+// The place of files, however their service is started.
+#[derive(Debug, Args)]
+pub struct FilesOptions {
+    /// Keep files in this folder, which may be on any disk that is mounted [default: files in the data folder]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub files: Option<PathBuf>,
+}
+
+impl FileServiceArgs {
+    pub fn options(self) -> Options {
+        self.service.options(Parts::Files { files: self.files.files })
+    }
+}
+
 impl TaskServiceArgs {
     pub fn options(self) -> Options {
         let parts = Parts::Tasks { managers: self.managers, data_service: self.data_service };

@@ -20,6 +20,7 @@ mod batches;
 mod bindings;
 mod changes;
 mod fields;
+mod files;
 mod history;
 mod instances;
 mod labels;

@@ -51,13 +51,14 @@ enum Store {
     Mariadb,
 }
 
-/// A data service, a registry, a manager and a task service: one process with an agent in it that may run nothing, or
-/// four without any agent.
+/// A data service, a registry, a manager, a task service and a file service: one process with an agent in it that may run
+/// nothing, or five without any agent.
 pub struct Target {
     pub data: Http,
     pub registry: Http,
     pub manager: Http,
     pub tasks: Http,
+    pub files: Http,
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
@@ -85,7 +86,8 @@ impl Target {
         let folder = folder(name);
         let url = store.url(&folder);
         let up = process::estimand().store(&url).data_dir(folder.join("up")).start();
-        Target::new(Plane::of(&up), Http::new(up.base_url()), url, vec![up])
+        let base = up.base_url();
+        Target::new(Plane::of(&up), Http::new(base), Http::new(base), url, vec![up])
     }
 
     /// Each service in a process of its own, over one store.
@@ -97,11 +99,13 @@ impl Target {
         let args = ["task-service", "--manager", manager.base_url(), "--data-service", data.base_url()];
         let tasks = process::estimand().args(args).port(process::free_port()).store(&url);
         let tasks = tasks.data_dir(folder.join("tasks")).start();
-        let served = Http::new(tasks.base_url());
-        Target::new(plane, served, url, vec![data, registry, manager, tasks])
+        let files = process::estimand().args(["file-service"]).store(&url);
+        let files = files.data_dir(folder.join("files")).start();
+        let (work, kept) = (Http::new(tasks.base_url()), Http::new(files.base_url()));
+        Target::new(plane, work, kept, url, vec![data, registry, manager, tasks, files])
     }
 
-    fn new(plane: Plane, tasks: Http, store: String, processes: Vec<Estimand>) -> Self {
+    fn new(plane: Plane, tasks: Http, files: Http, store: String, processes: Vec<Estimand>) -> Self {
         // It is ready also while it stands by.
         wait::until_ok(PATIENCE, "the manager to lead", || match plane.manager.get("/api/nodes") {
             answer if answer.status == 200 => Ok(()),
@@ -117,14 +121,15 @@ impl Target {
             registry,
             manager,
             tasks,
+            files,
             store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }
     }
 
-    pub fn services(&self) -> [&Http; 4] {
-        [&self.data, &self.registry, &self.manager, &self.tasks]
+    pub fn services(&self) -> [&Http; 5] {
+        [&self.data, &self.registry, &self.manager, &self.tasks, &self.files]
     }
 
     /// A name, of data or of a node, that nobody else uses.

@@ -11,6 +11,7 @@ pub mod access;
 pub mod configuration;
 pub mod data;
 pub mod field_options;
+pub mod files;
 pub mod nodes;
 pub mod parse;
 pub mod registrations;
@@ -21,6 +22,7 @@ use configuration::{ApplyArgs, ExportArgs};
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
+use files::FilesArgs;
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use registrations::{
     ChangesArgs, EditArgs, ListArgs, PauseArgs, RegisterArgs, RenameArgs, ShowArgs, UnregisterArgs,
@@ -85,6 +87,8 @@ pub enum ClientCommand {
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
+    /// Send, fetch, list and remove files
+    Files(Remotely<FilesArgs>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
     /// Show the audit trail: every change with its author, time and address

@@ -20,6 +20,7 @@ mod changes;
 mod compare;
 mod differences;
 mod edit;
+mod files;
 mod history;
 mod instances;
 mod list;
@@ -132,6 +133,12 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
                 args.remote = inner.or(&args.remote);
             }
             run!(args, tasks::tasks)
+        }
+        ClientCommand::Files(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, files::files)
         }
         ClientCommand::RunTask(args) => run!(*args, tasks::run_task),
         ClientCommand::Instances(args) => run!(args, instances::instances),

@@ -1,0 +1,126 @@
+use clap::{Command, FromArgMatches};
+
+use super::*;
+
+/// The command alone, as it will be among the others.
+fn command<A: Args>(name: &'static str) -> Command {
+    A::augment_args(Command::new(name)).term_width(100)
+}
+
+fn parse<A: Args + FromArgMatches>(line: &str) -> Result<A, clap::Error> {
+    let matches = command::<A>("x").try_get_matches_from(line.split(' '))?;
+    A::from_arg_matches(&matches)
+}
+
+fn agent(line: &str) -> Result<AgentOptions, clap::Error> {
+    parse::<AgentArgs>(line)?.options()
+}
+
+#[track_caller]
+fn wrong<T>(parsed: Result<T, clap::Error>, expected: &str) {
+    let Err(error) = parsed else { panic!("was taken") };
+    assert!(error.to_string().contains(expected), "{error}");
+    assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn help_reads_well() {
+    command::<UpArgs>("up").debug_assert();
+    for (name, mut command) in [
+        ("help_agent", command::<AgentArgs>("estimand agent")),
+        ("help_manager", command::<ManagerArgs>("estimand manager")),
+    ] {
+        command.clone().debug_assert();
+        insta::assert_snapshot!(name, command.render_help());
+    }
+}
+
+#[test]
+fn an_agent_is_what_its_options_say() {
+    let options = agent(
+        "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k --docker --allow-image a:1 --allow-image b/* --allow-volume /v \
+         --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
+    );
+    let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let expected = AgentOptions {
+        servers: vec!["http://a:1".to_owned(), "https://b".to_owned()],
+        join: Some("a-token".to_owned()),
+        authority: Some(PathBuf::from("/a.pem")),
+        node: NodeName::parse("n1").unwrap(),
+        renamed: false,
+        labels: BTreeMap::from(labels),
+        allow: AllowedPrograms::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
+        allow_env: vec!["PGPASSWORD".parse().unwrap()],
+        allow_read: vec![PathBuf::from("/l")],
+        allow_net: vec!["db:5432".parse().unwrap()],
+        allow_uploads: true,
+        upload_key: Some(PathBuf::from("/k")),
+        docker: Some(PathBuf::from("/var/run/docker.sock")),
+        allow_images: ["a:1", "b/*"].map(|image| image.parse().unwrap()).to_vec(),
+        allow_volumes: vec![PathBuf::from("/v")],
+        run_as: Some("nobody:adm".to_owned()),
+        keep: vec!["cap_net_raw".to_owned()],
+        data_dir: PathBuf::from("/d"),
+        slots_dir: Some(PathBuf::from("/s")),
+        reserve_mib: Some(8),
+        max_runs: Some(3),
+        max_spool_bytes: Some(2 << 20),
+        cgroups: false,
+    };
+    assert_eq!(options.unwrap(), expected);
+    let plain = agent("agent --node n1").unwrap();
+    assert_eq!((plain.allow, plain.run_as, plain.keep), (AllowedPrograms::Folders(vec![]), None, vec![]));
+    assert_eq!((plain.max_runs, plain.max_spool_bytes, plain.cgroups), (None, Some(256 << 20), true));
+    assert!(plain.data_dir.ends_with("estimand/agent"), "{}", plain.data_dir.display());
+    assert_eq!(agent("agent --node n1 --allow-all").unwrap().allow, AllowedPrograms::Everything);
+    let json = parse::<AgentArgs>("agent --log-format json").unwrap();
+    assert_eq!(json.log().format, telemetry::Format::Json);
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_said() {
+    wrong(agent("agent --node a/b"), "is not a node name");
+    wrong(agent("agent --docker --allow-image a;b"), "is no name of images");
+    wrong(agent("agent --allow-image a"), "--docker");
+    wrong(agent("agent --label zone"), "expected KEY=VALUE, such as zone=a");
+    wrong(agent("agent --label .z=a"), "`.z` is not a label key: a letter or digit");
+    wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 63");
+    wrong(agent("agent --node n --label z=a --label z=b"), "the label `z` is given twice: `a` and `b`");
+    wrong(agent("agent --server localhost:7070"), "expected http://HOST:PORT");
+    wrong(agent("agent --upload-key /k"), "--allow-uploads");
+    wrong(agent("agent --allow-env A=B"), "is no variable");
+    wrong(agent("agent --max-runs 0"), "0 is not in 1..");
+    wrong(agent("agent --allow /x --allow-all"), "cannot be used with");
+    wrong(node_of_host("my host"), "this machine's host name, `my host`, is not a node name");
+}
+
+#[test]
+fn a_manager_hands_on_the_data_service_that_it_knows() {
+    let given = "manager --registry http://r --data-service http://d";
+    let options = |more: &str| parse::<ManagerArgs>(&format!("{given}{more}")).unwrap().split().1;
+    let expected = ManagerOptions {
+        registry: "http://r".to_owned(),
+        data_service: "http://d".to_owned(),
+        data_server: "http://d".to_owned(),
+        task_server: None,
+        advertise: None,
+    };
+    assert_eq!(options(""), expected);
+    let both = options(" --data-server http://public --advertise http://me");
+    assert_eq!((both.data_server.as_str(), both.advertise.as_deref()), ("http://public", Some("http://me")));
+    wrong(parse::<ManagerArgs>("manager --registry http://r"), "--data-service <URL>");
+}
+
+#[test]
+fn up_has_an_agent_unless_it_shall_not() {
+    let up = |line: &str| match parse::<UpArgs>(line).and_then(UpArgs::split)?.1 {
+        Parts::All { agent, .. } => Ok(agent),
+        parts => panic!("{parts:?}"),
+    };
+    let agent = up("up --data-dir /d --node n1 --allow /x").unwrap().unwrap();
+    assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
+    assert_eq!(agent.allow, AllowedPrograms::Folders(vec![PathBuf::from("/x")]));
+    wrong(up("up --no-agent --run-as nobody"), "cannot be used with");
+    assert!(up("up --no-agent").unwrap().is_none());
+    wrong(up("up --no-agent --label a=b"), "cannot be used with");
+}

@@ -232,7 +232,7 @@ impl Registrar {
         match timeout(LEAVE_WITHIN, self.instance.send(&Method::DELETE, true)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "Eureka was not told the end; it will see it in {LEASE:?}")
+                tracing::warn!(%error, "Eureka was not told the end; it will see it in {LEASE:?}");
             }
             Err(_) => tracing::warn!("Eureka was not told the end in time; it will see it in {LEASE:?}"),
         }

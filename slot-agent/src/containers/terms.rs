@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    fn order(terms: &ContainerTerms, work: TaskWork) -> Result<ContainerOrder, String> {
+    fn order(terms: &ContainerTerms, work: &TaskWork) -> Result<ContainerOrder, String> {
         let assignment = TaskAssignment {
             id: "t".into(),
             attempt: 2,
@@ -159,7 +159,7 @@ mod tests {
             work: work.clone().into(),
         };
         let image = work.image.clone().unwrap();
-        terms.order(&assignment, &work, &image, (&NodeName::parse("n1").unwrap(), "http://h:1/"), 9)
+        terms.order(&assignment, work, &image, (&NodeName::parse("n1").unwrap(), "http://h:1/"), 9)
     }
 
     fn terms(volumes: &[PathBuf]) -> ContainerTerms {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_container_is_named_for_its_attempt_and_agent() {
         let environment = [("ESTIMAND_NODE".to_owned(), "mine".to_owned())].into();
-        let order = order(&terms(&[]), TaskWork { environment, ..image("python:3") }).unwrap();
+        let order = order(&terms(&[]), &TaskWork { environment, ..image("python:3") }).unwrap();
         assert_eq!(order.place, Place { socket: "/run/d.sock".into(), name: "estimand-t-2-0a".into() });
         let labels: Vec<String> = order.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         assert_eq!(labels, ["estimand.agent=0a", "estimand.attempt=2", "estimand.task=t"]);
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_option_would_allow_it() {
-        let reason = order(&terms(&[]), image("evil:1")).unwrap_err();
+        let reason = order(&terms(&[]), &image("evil:1")).unwrap_err();
         assert!(reason.contains("only python;") && reason.contains("`--allow-image evil:1`"), "{reason}");
         let volume = TaskVolume { source: "/".into(), target: "/x".into(), read_only: false };
-        let reason = order(&terms(&[]), TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
+        let reason = order(&terms(&[]), &TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
         assert!(reason.contains("in nothing;") && reason.contains("`--allow-volume /`"), "{reason}");
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let check = |source: &Path| {
             let volume =
                 TaskVolume { source: source.display().to_string(), target: "/x".into(), read_only: true };
-            order(&terms, TaskWork { volumes: vec![volume], ..image("python") })
+            order(&terms, &TaskWork { volumes: vec![volume], ..image("python") })
         };
         let inside = check(&place.path().join("linked")).unwrap().volumes.remove(0);
         let real = data.join("in").canonicalize().unwrap();

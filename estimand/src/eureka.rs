@@ -276,6 +276,8 @@ mod tests {
 
     #[test]
     fn a_wrong_address_is_not_repeated() {
+        // As `main` does; another test may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let options = |server: &str, app: &str| Eureka {
             servers: vec![server.to_owned()],
             app: app.to_owned(),

@@ -87,7 +87,12 @@ fn commands_of_tasks_print_the_output_shown() {
     check("docs/tasks.md");
 }
 
-const TYPED: [&str; 9] = [
+#[test]
+fn commands_of_files_print_the_output_shown() {
+    check("docs/files.md");
+}
+
+const TYPED: [&str; 10] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
@@ -97,6 +102,7 @@ const TYPED: [&str; 9] = [
     "processors/README.md",
     "scheduler-demo/README.md",
     "docs/tasks.md",
+    "docs/files.md",
 ];
 
 #[test]

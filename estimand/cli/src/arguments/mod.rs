@@ -113,11 +113,10 @@ pub struct Remote {
     /// http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Vec<String>,
-    /// Trust a service with a certificate of the authorities in this file [default: $ESTIMAND_AUTHORITY, else those that
-    /// the system trusts]
+    /// Trust these authorities [default: $ESTIMAND_AUTHORITY or the system's]
     #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
     pub authority: Option<std::path::PathBuf>,
-    /// Show this certificate, whose key lies beside it in a file that ends in .key [default: $ESTIMAND_CERTIFICATE]
+    /// Show this certificate (key beside it) [default: $ESTIMAND_CERTIFICATE]
     #[arg(long, value_name = "FILE", display_order = 900, value_hint = clap::ValueHint::FilePath)]
     pub certificate: Option<std::path::PathBuf>,
     /// Print what the service answered, as JSON

@@ -100,7 +100,7 @@ fn every_route_is_guarded_as_it_says(target: &Target) {
                         let answer = ask(http, &method, &path, Some(token));
                         assert_eq!(answer.status, 403, "{what} with {grant}: {answer}");
                         checked += 1;
-                    } else if method == "GET" && role == "read" && path != WATCH {
+                    } else if method == "GET" && role == "read" && !path.ends_with("/watch") {
                         let status = ask(http, &method, &path, Some(token)).status;
                         assert!(!matches!(status, 401 | 403), "{what} with {grant}: {status}");
                     }

@@ -112,15 +112,16 @@ impl Work for Clearing {
 }
 
 impl ServedPart for FileService {
+    /// Reading takes an operator, too: until users have files of their own, nobody who can merely connect sees them.
     fn routes(&self) -> Routes {
         Routes::new("files")
-            .add(Role::Read, content::get, content::__path_get)
-            .add(Role::Write, upload::put, upload::__path_put)
-            .add(Role::Write, upload::progress, upload::__path_progress)
-            .add(Role::Read, entries::list, entries::__path_list)
-            .add(Role::Read, entries::get, entries::__path_get)
-            .add(Role::Write, entries::delete, entries::__path_delete)
-            .add(Role::Write, socket::open, socket::__path_open)
+            .add(Role::Operate, content::get, content::__path_get)
+            .add(Role::Operate, upload::put, upload::__path_put)
+            .add(Role::Operate, upload::progress, upload::__path_progress)
+            .add(Role::Operate, entries::list, entries::__path_list)
+            .add(Role::Operate, entries::get, entries::__path_get)
+            .add(Role::Operate, entries::delete, entries::__path_delete)
+            .add(Role::Operate, socket::open, socket::__path_open)
             .share(self.clone())
     }
 

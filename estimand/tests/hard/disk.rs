@@ -20,8 +20,12 @@ const BROKEN_COMMITS: &str = "estimand_commits_broken_total ";
 /// A value that needs room of its own.
 const LARGE: usize = 16 << 10;
 
+/// Its files are beside the disk: a folder that is made after data is where data is refused, and the file system itself
+/// would fail.
 fn service(disk: &Disk) -> Estimand {
-    estimand().args(["up", "--no-agent"]).port(free_port()).data_dir(disk.path().join("data")).start()
+    let files = disk.path().with_file_name("files");
+    let up = estimand().args(["up", "--no-agent", "--files"]).args([files]);
+    up.port(free_port()).data_dir(disk.path().join("data")).start()
 }
 
 /// Writes new values, each of which needs room, until one is refused; gives how many were acknowledged.

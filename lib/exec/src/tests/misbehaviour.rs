@@ -28,9 +28,14 @@ fn daemon(environment: &str, rest: &str) -> String {
 }
 
 /// Moves a daemon into each group of the machine that takes it, and prints how many did. It waits until each has tried.
+/// Groups of launchers that run beside are left out, which may be frozen, or be waited for until they are empty.
 const ESCAPE: &str = "
-import os, sys
-groups = [os.path.join(at, 'cgroup.procs') for at, _, files in os.walk('/sys/fs/cgroup') if 'cgroup.procs' in files]
+import os, re, sys
+own = re.search('estimand-[^/\\s]*', open('/proc/self/cgroup').read())
+def others(at):
+    return 'estimand-' in at and not (own and own.group() in at)
+groups = [os.path.join(at, 'cgroup.procs') for at, _, files in os.walk('/sys/fs/cgroup')
+          if 'cgroup.procs' in files and not others(at)]
 out = 0
 for group in groups[:200]:
     told, tell = os.pipe()

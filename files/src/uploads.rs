@@ -1,6 +1,6 @@
 //! Uploads: a file comes in one or many pieces, and has its name only when all of it is there and on disk.
 //!
-//! What has come of a file is beside the others in a folder of the service, under a name made of its path, size and digest:
+//! The part of a file that has come is beside the others in a folder of the service, under a name made of its path, size and digest:
 //! an upload goes on where it was, also after the service was killed, and never with the pieces of another one. One
 //! request at a time writes to an upload.
 
@@ -118,9 +118,7 @@ impl Hashed {
     }
 
     fn finish(self) -> Sha256 {
-        let mut sha256 = Sha256([0; 32]);
-        sha256.0.copy_from_slice(self.context.finish().as_ref());
-        sha256
+        Sha256::of_digest(self.context.finish())
     }
 }
 
@@ -289,7 +287,7 @@ impl Piece {
             return Err(UploadError::NoRoom);
         }
         if let Err(error) = self.part.write_all(bytes) {
-            // What was written of these bytes is not in the digest.
+            // The digest has none of these bytes, some of which may be written.
             self.part.set_len(self.hashed.bytes)?;
             return Err(error.into());
         }

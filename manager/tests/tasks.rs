@@ -87,7 +87,7 @@ fn another_leader_leaves_tasks_out_until_it_is_told() {
     manager.stop();
 }
 
-/// What it had may have been placed elsewhere by then.
+/// Its tasks may have been placed elsewhere by then.
 #[test]
 fn a_node_that_is_back_hears_of_no_task_until_it_is_told_anew() {
     let (world, (_folder, store)) = (World::start(), sqlite());

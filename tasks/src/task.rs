@@ -173,7 +173,7 @@ impl Task {
         }
     }
 
-    /// What its node is to run.
+    /// The work for its node.
     fn work(&self) -> TaskWork {
         let mut work = work(&self.document);
         if let (Some(array), Some(index)) = (&self.array, self.index()) {

@@ -145,7 +145,7 @@ impl Plane {
 
 impl Drop for Plane {
     fn drop(&mut self) {
-        // What runs outlives its agent, and only a story that fails leaves anything.
+        // A task outlives its agent, and only a story that fails leaves anything.
         if std::thread::panicking() {
             self.agents.iter_mut().for_each(Estimand::kill9);
             processes::kill9_all_with(self.place.agent_folder("").to_str().unwrap_or("/nowhere"));

@@ -20,7 +20,7 @@ pub struct ArrivingPiece {
     waiting: Vec<u8>,
 }
 
-/// What has come.
+/// The outcome of a piece.
 pub enum Arrived {
     Piece(UploadProgress),
     File(FileEntry),

@@ -84,7 +84,7 @@ pub async fn open(
     let mut socket =
         Socket { service: service.clone().0, session, messages: messages.max_continuation_size(MAX_MESSAGE) };
     actix_web::rt::spawn(async move {
-        // What ends it is the peer that goes away.
+        // It ends when its peer goes away.
         let _ = socket.serve().await;
         let _ = socket.session.close(Some(CloseCode::Normal.into())).await;
     });
@@ -97,17 +97,17 @@ struct Socket {
     messages: AggregatedMessageStream,
 }
 
-/// The peer is gone.
-struct Gone;
+/// The end of a socket whose peer went away.
+struct SocketEnd;
 
-impl From<actix_ws::Closed> for Gone {
+impl From<actix_ws::Closed> for SocketEnd {
     fn from(_: actix_ws::Closed) -> Self {
-        Gone
+        SocketEnd
     }
 }
 
 impl Socket {
-    async fn serve(&mut self) -> Result<(), Gone> {
+    async fn serve(&mut self) -> Result<(), SocketEnd> {
         loop {
             let request = match self.next().await? {
                 AggregatedMessage::Text(text) => serde_json::from_str::<SocketRequest>(&text),
@@ -124,7 +124,7 @@ impl Socket {
         }
     }
 
-    async fn upload(&mut self, request: UploadRequest) -> Result<(), Gone> {
+    async fn upload(&mut self, request: UploadRequest) -> Result<(), SocketEnd> {
         let UploadRequest { path, size, sha256 } = request;
         let upload = Upload { path, size: Some(size), sha256 };
         let asked = upload.clone();
@@ -145,9 +145,9 @@ impl Socket {
                     piece.keep().await;
                     return self.refuse("is no bytes of the file that is being sent").await;
                 }
-                Err(gone) => {
+                Err(end) => {
                     piece.keep().await;
-                    return Err(gone);
+                    return Err(end);
                 }
             };
             received += bytes.len() as u64;
@@ -164,7 +164,7 @@ impl Socket {
         self.answer(&answer).await
     }
 
-    async fn download(&mut self, request: &DownloadRequest) -> Result<(), Gone> {
+    async fn download(&mut self, request: &DownloadRequest) -> Result<(), SocketEnd> {
         let (path, offset) = (request.path.clone(), request.offset);
         let opened = self.service.blocking(move |inner| {
             let mut file = inner.root.file(&path)?;
@@ -203,28 +203,28 @@ impl Socket {
     }
 
     /// The next message that is not about the connection itself.
-    async fn next(&mut self) -> Result<AggregatedMessage, Gone> {
+    async fn next(&mut self) -> Result<AggregatedMessage, SocketEnd> {
         loop {
             let message = tokio::select! {
                 message = self.messages.recv() => message,
-                () = self.service.0.stop.requested() => return Err(Gone),
+                () = self.service.0.stop.requested() => return Err(SocketEnd),
             };
             match message {
                 Some(Ok(AggregatedMessage::Ping(bytes))) => self.session.pong(&bytes).await?,
                 Some(Ok(AggregatedMessage::Pong(_))) => {}
-                Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return Err(Gone),
+                Some(Ok(AggregatedMessage::Close(_)) | Err(_)) | None => return Err(SocketEnd),
                 Some(Ok(message)) => return Ok(message),
             }
         }
     }
 
-    async fn refuse(&mut self, message: &str) -> Result<(), Gone> {
+    async fn refuse(&mut self, message: &str) -> Result<(), SocketEnd> {
         let problem = Problem::invalid_field(FieldError::new("message", message));
         self.answer(&SocketAnswer::Problem(problem)).await
     }
 
-    async fn answer(&mut self, answer: &SocketAnswer) -> Result<(), Gone> {
-        let text = serde_json::to_string(answer).map_err(|_| Gone)?;
+    async fn answer(&mut self, answer: &SocketAnswer) -> Result<(), SocketEnd> {
+        let text = serde_json::to_string(answer).map_err(|_| SocketEnd)?;
         Ok(self.session.text(text).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! What happened to tasks, in one order over all of them.
+//! The events of tasks, in one order over all of them.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

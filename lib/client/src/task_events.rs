@@ -1,4 +1,4 @@
-//! What happened to tasks: in pages, and watched.
+//! The events of tasks: in pages, and watched.
 
 use std::time::Duration;
 

@@ -202,7 +202,7 @@ fn a_store_of_each_earlier_program_is_brought_up_to_date() {
     });
 }
 
-/// What happened before there was a feed is in it, in the order of time.
+/// The events from before there was a feed are in it, in the order of time.
 #[test]
 fn what_happened_to_tasks_before_is_in_the_feed() {
     on_each_store(|connection| {

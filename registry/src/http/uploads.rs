@@ -37,8 +37,7 @@ pub async fn post(
         let expected = "a script that begins with `#!` and its interpreter, or a program";
         return Err(Problem::invalid_field(error.expected(expected)).into());
     }
-    let mut sha256 = Sha256([0; 32]);
-    sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &body.0).as_ref());
+    let sha256 = Sha256::of_digest(digest::digest(&digest::SHA256, &body.0));
     let uploaded = UploadReceipt { sha256, bytes: body.0.len() as u64 };
     let mut response = if registry.upload(sha256, body.0.clone()).await? {
         HttpResponse::Created()

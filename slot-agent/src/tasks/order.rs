@@ -40,7 +40,7 @@ pub struct Order {
     pub run: Option<RunOrder>,
 }
 
-/// What is run.
+/// The work that is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RunOrder {

@@ -167,7 +167,7 @@ pub struct Progress {
     pub not_before: Option<Millis>,
     /// The state before its node was lost.
     pub before_loss: Option<State>,
-    /// What it comes after and is not over.
+    /// The tasks that it comes after and that are not over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Awaited>,
 }

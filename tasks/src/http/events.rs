@@ -1,4 +1,4 @@
-//! What happened to tasks, in pages.
+//! The events of tasks, in pages.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -79,7 +79,7 @@ pub async fn logs(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     }
 }
 
-/// What of a log is asked for.
+/// The part of a log that is asked for.
 fn asked(query: &Query<'_, 10>, now: i64) -> Result<LogQuery, Problem> {
     let at = |field: &str| query.get(field).map(|text| moment(field, text, now)).transpose();
     Ok(LogQuery {

@@ -47,8 +47,7 @@ pub fn upload(args: &LocalOptions) -> Result<Option<UploadFile>, Failure> {
         Some(key) => Some(UploadSignature(UploadKey::read(key)?.sign(&content))),
         None => None,
     };
-    let mut sha256 = Sha256([0; 32]);
-    sha256.0.copy_from_slice(digest::digest(&digest::SHA256, &content).as_ref());
+    let sha256 = Sha256::of_digest(digest::digest(&digest::SHA256, &content));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(Some(UploadFile { name, content: content.into(), upload: Upload { sha256, signature } }))
 }

@@ -27,6 +27,18 @@ crate::described!(
     )
 );
 
+impl Sha256 {
+    /// A digest that was computed.
+    ///
+    /// # Panics
+    /// If it has not the length of one: another algorithm made it, which is a mistake in the program.
+    pub fn of_digest(computed: impl AsRef<[u8]>) -> Self {
+        let mut sha256 = Sha256([0; 32]);
+        sha256.0.copy_from_slice(computed.as_ref());
+        sha256
+    }
+}
+
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))

@@ -1,4 +1,4 @@
-//! What happened at a task service, as `estimand tasks events --json` prints it: the tasks that ran to an end become a trace,
+//! The events of a task service, as `estimand tasks events --json` prints it: the tasks that ran to an end become a trace,
 //! each as long as its last attempt took, and the first of them is submitted at 0.
 
 use std::collections::BTreeMap;

@@ -2,7 +2,8 @@
 //! on where it was.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ pub async fn get(session: &mut Session, args: &GetFileArgs) -> Result<(), Failur
         return print(session, &args.path, &entry).await;
     }
     let to = if to.is_dir() { to.join(args.path.name()) } else { to };
-    // What has come of it is beside it, named by its digest: the same command goes on with the same file only.
+    // The part that has come is beside it, named by its digest: the same command goes on with the same file only.
     let digest = entry.sha256.map(|sha256| sha256.to_string()).unwrap_or_default();
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", digest.get(..16).unwrap_or_default()));
@@ -137,30 +138,36 @@ async fn fetch(
     entry: &FileEntry,
     part: &mut File,
 ) -> Result<(), Failure> {
-    let mut at = part.metadata()?.len().min(entry.size);
+    let at = part.metadata()?.len().min(entry.size);
     part.set_len(at)?;
     part.seek(SeekFrom::Start(at))?;
     let mut progress = Progress::new(entry.size);
-    while at < entry.size {
-        progress.show(at);
-        let end = entry.size.min(at + PIECE);
-        let piece = session.client.file_content(path, at..end).await?;
-        part.write_all(&piece)?;
-        at = end;
-    }
+    write_pieces(session, path, at..entry.size, part, |at| progress.show(at)).await?;
     progress.end();
     Ok(())
 }
 
 async fn print(session: &Session, path: &FilePath, entry: &FileEntry) -> Result<(), Failure> {
-    let mut at = 0;
-    while at < entry.size {
-        let end = entry.size.min(at + PIECE);
-        let piece = session.client.file_content(path, at..end).await?;
-        io::stdout().write_all(&piece)?;
+    write_pieces(session, path, 0..entry.size, &mut io::stdout(), |_| {}).await?;
+    Ok(io::stdout().flush()?)
+}
+
+/// Writes a range of a file, piece by piece. `on_piece` is told where each begins.
+async fn write_pieces(
+    session: &Session,
+    path: &FilePath,
+    range: Range<u64>,
+    to: &mut impl Write,
+    mut on_piece: impl FnMut(u64),
+) -> Result<(), Failure> {
+    let mut at = range.start;
+    while at < range.end {
+        on_piece(at);
+        let end = range.end.min(at + PIECE);
+        to.write_all(&session.client.file_content(path, at..end).await?)?;
         at = end;
     }
-    Ok(io::stdout().flush()?)
+    Ok(())
 }
 
 /// The digest of a whole file, and its size.
@@ -176,9 +183,7 @@ fn digest(file: &mut File) -> io::Result<(Sha256, u64)> {
             }
         }
     }
-    let mut sha256 = Sha256([0; 32]);
-    sha256.0.copy_from_slice(context.finish().as_ref());
-    Ok((sha256, size))
+    Ok((Sha256::of_digest(context.finish()), size))
 }
 
 fn of_file(file: &Path, error: &io::Error) -> Failure {

@@ -72,10 +72,10 @@ impl Board {
         &self.urgent
     }
 
-    /// The changes since the report of that number; everything since 0.
-    pub fn report(&self, since: u64) -> Report {
+    /// The changes since the report of that number; everything without one.
+    pub fn report(&self, since: Option<u64>) -> Report {
         let inner = self.lock();
-        let changed = inner.statuses.values().filter(|(_, change)| *change > since);
+        let changed = inner.statuses.values().filter(|(_, change)| since.is_none_or(|since| *change > since));
         Report {
             statuses: changed.map(|(status, _)| status.clone()).collect(),
             applied: inner.applied,
@@ -100,13 +100,24 @@ mod tests {
         let mut a = Status::new(DataName::parse("a").unwrap(), 1);
         let b = Status::new(DataName::parse("b").unwrap(), 1);
         assert!(board.post(&a) && board.post(&b) && !board.post(&a));
-        let first = board.report(0);
+        let first = board.report(None);
         assert_eq!(first.statuses, [a.clone(), b.clone()]);
-        assert_eq!(board.report(first.upto).statuses, []);
+        assert_eq!(board.report(Some(first.upto)).statuses, []);
         a.runs = 1;
         assert!(board.post(&a));
-        assert_eq!(board.report(first.upto).statuses, std::slice::from_ref(&a));
+        assert_eq!(board.report(Some(first.upto)).statuses, std::slice::from_ref(&a));
         board.remove(&a.data_name);
-        assert_eq!(board.report(0).statuses, [b]);
+        assert_eq!(board.report(None).statuses, [b]);
+    }
+
+    /// A slot that waits for its calendar changes once and then not for years.
+    #[test]
+    fn the_first_change_ever_is_reported_after_an_empty_report() {
+        let board = Board::default();
+        let empty = board.report(None);
+        assert_eq!(empty.statuses, []);
+        let status = Status::new(DataName::parse("a").unwrap(), 1);
+        assert!(board.post(&status));
+        assert_eq!(board.report(Some(empty.upto)).statuses, [status]);
     }
 }

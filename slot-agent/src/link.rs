@@ -117,7 +117,7 @@ impl Link {
 
     /// Sends heartbeats, when one is due and when somebody waits for a report.
     pub async fn beat(&self, driver: Driver, stop: &Stop) {
-        let mut work = Heartbeats { link: self, answered: 0 };
+        let mut work = Heartbeats { link: self, answered: None };
         paced(driver).run(&mut work, self.board.urgent(), stop.requested()).await;
     }
 
@@ -152,7 +152,7 @@ impl Link {
 
     /// The last heartbeat: every slot has ended.
     pub async fn leave(&self) {
-        let beat = self.heartbeat(self.board.report(0), true, true);
+        let beat = self.heartbeat(self.board.report(None), true, true);
         let sent = timeout(LEAVE_WITHIN, self.send(self.servers.current(), beat)).await;
         let failed = match sent {
             Ok(Ok(_)) => None,
@@ -278,8 +278,8 @@ impl Work for DesiredStates<'_> {
 /// Sends the reports of the slots.
 struct Heartbeats<'a> {
     link: &'a Link,
-    /// The last report that was answered; 0: all statuses are to be sent.
-    answered: u64,
+    /// The last report that was answered; without one all statuses are to be sent.
+    answered: Option<u64>,
 }
 
 impl Work for Heartbeats<'_> {
@@ -293,10 +293,10 @@ impl Work for Heartbeats<'_> {
         let upto = report.upto;
         let client = link.servers.current();
         let (sent, sent_boot) = (Instant::now(), boot_clock());
-        match link.send(client, link.heartbeat(report, self.answered == 0, false)).await {
+        match link.send(client, link.heartbeat(report, self.answered.is_none(), false)).await {
             Ok(answer) => {
                 link.extend_lease((sent, sent_boot), Duration::from_millis(answer.lease_ms));
-                self.answered = if answer.resend { 0 } else { upto.max(1) };
+                self.answered = (!answer.resend).then_some(upto);
                 let interval = Duration::from_millis(answer.interval_ms.clamp(50, 300_000));
                 // A little less, never more: the manager counts what is missing.
                 Ok(Next::At(sent + interval.mul_f64(1.0 - fastrand::f64() / 10.0)))

@@ -5,6 +5,7 @@
 //! dead and only not yet waited for has no arguments any more, so it counts as gone.
 //! Processes in namespaces of their own are seen too, with their ids as this process has them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::wait;
 /// A process that forks may be missed by one look at a table that changes meanwhile; not by all of these.
 const LOOKS: usize = 3;
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
+/// A process that executes a program has no arguments for a moment, which is long if others have the processor.
+const EXEC_DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -34,6 +37,8 @@ pub(crate) struct Stat {
     pub(crate) started: u64,
     /// In user and in kernel mode, without its children.
     cpu_ticks: u64,
+    /// It has memory of its own and no place for its arguments yet: it executes another program just now.
+    is_executing: bool,
 }
 
 impl std::fmt::Display for Process {
@@ -71,13 +76,20 @@ pub fn none_with(mark: &str, deadline: Duration) {
 /// SIGKILL to all processes with `mark` in their arguments, until there are none: for the end of a test
 /// that leaves some on purpose. They are stopped first, so that what forks can't outrun this.
 pub fn kill9_all_with(mark: &str) {
+    let mut killed = BTreeSet::new();
     let done = wait::poll(KILL_DEADLINE, || {
         let mut left = with_argument(mark);
         left.retain(|process| process.pid != std::process::id());
         for signal in [Signal::STOP, Signal::KILL] {
             left.iter().for_each(|process| signal_to(process.pid, signal));
         }
-        if left.is_empty() { Ok(()) } else { Err(left.len()) }
+        killed
+            .extend(left.iter().filter_map(|process| stat(process.pid)).map(|stat| (stat.pid, stat.started)));
+        // A process that dies has lost its arguments before it gives up its files and their locks.
+        killed.retain(|(pid, started)| {
+            stat(*pid).is_some_and(|stat| stat.started == *started && !stat.is_zombie)
+        });
+        if left.is_empty() && killed.is_empty() { Ok(()) } else { Err(left.len().max(killed.len())) }
     });
     if let Err(left) = done {
         // No panic: this is for cleaning up, often while a test fails already.
@@ -178,6 +190,7 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
         is_zombie: matches!(*fields.first()?, "Z" | "X"),
         started: number(19)?,
         cpu_ticks: number(11)? + number(12)?,
+        is_executing: number(20)? > 0 && number(45)? == 0,
     })
 }
 
@@ -187,7 +200,12 @@ fn ids() -> impl Iterator<Item = u32> {
 }
 
 fn process(pid: u32) -> Option<Process> {
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut arguments = Vec::new();
+    let _ = wait::poll(EXEC_DEADLINE, || {
+        arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_executing = arguments.is_empty() && stat(pid).is_some_and(|stat| stat.is_executing);
+        if is_executing { Err(()) } else { Ok(()) }
+    });
     let ppid = stat(pid)?.ppid;
     let arguments = arguments.strip_suffix(b"\0").unwrap_or(&arguments);
     let cmdline = match arguments {

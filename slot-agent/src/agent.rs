@@ -37,7 +37,7 @@ use crate::slots::{Context, HandReport, Slots};
 use crate::tasks::{self, TaskOptions};
 use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::RunAs;
-use estimand_exec::{Capabilities, CgroupMode, Launcher, LauncherOptions, Privileges};
+use estimand_exec::{Capabilities, CgroupMode, Launcher, LauncherOptions, Precedence, Privileges};
 
 /// How many runs at the same time by default, for each core.
 const TURNS_PER_CORE: usize = 4;
@@ -140,6 +140,7 @@ impl Agent {
             id: home.agent.clone(),
             first: false,
             cgroups,
+            precedence: Precedence::Ordinary,
             privileges: privileges.clone(),
         })
         .await?;

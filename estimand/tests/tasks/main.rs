@@ -6,6 +6,7 @@ mod arrays;
 mod containers;
 mod deaths;
 mod plane;
+mod precedence;
 
 use std::io::Read as _;
 use std::process::Stdio;

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_exec::{
-    CaptureLimits, CgroupMode, Exit, Launcher, LauncherOptions, Limits, Privileges, RunSpec, Stdin, capture,
+    CaptureLimits, CgroupMode, Exit, Launcher, LauncherOptions, Limits, Precedence, Privileges, RunSpec,
+    Stdin, capture,
 };
 
 /// The C library's flag, which the `libc` crate does not have.
@@ -72,6 +73,7 @@ fn options(cgroups: CgroupMode) -> LauncherOptions {
         id,
         first: false,
         cgroups,
+        precedence: Precedence::Ordinary,
         privileges: Privileges::default(),
     }
 }

@@ -14,7 +14,7 @@ use super::cgroup_v2::V2;
 use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
 use super::protocol::ContainmentKind;
-use super::{CgroupMode, cgroup, orphans};
+use super::{CgroupMode, Precedence, cgroup, orphans};
 
 /// The means by which processes are held together here.
 #[derive(Debug)]
@@ -49,10 +49,10 @@ pub(super) struct Cell {
 impl Containment {
     /// The best means within the mode. The unified hierarchy is first where it has the controllers for all limits;
     /// elsewhere they belong to hierarchies of their own.
-    pub fn find(id: &str, mode: CgroupMode) -> Self {
+    pub fn find(id: &str, mode: CgroupMode, precedence: Precedence) -> Self {
         let parent = format!("{}{}", cgroup::PREFIX, cgroup::safe_name(id));
-        let v1 = || V1::find(&parent).map(Containment::V1);
-        let v2 = || V2::find(&parent).map(Containment::V2);
+        let v1 = || V1::find(&parent, precedence).map(Containment::V1);
+        let v2 = || V2::find(&parent, precedence).map(Containment::V2);
         let found = match mode {
             CgroupMode::None => None,
             CgroupMode::V2 => v2(),

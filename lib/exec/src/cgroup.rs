@@ -21,6 +21,10 @@ pub(super) const CPU_PERIOD_US: u64 = 20_000;
 /// The kernel takes no smaller quota.
 const MIN_CPU_QUOTA_US: u64 = 1_000;
 
+/// A tenth of what a group has by default, in either kind of hierarchy.
+pub(super) const BACKGROUND_SHARES_V1: &str = "102";
+pub(super) const BACKGROUND_WEIGHT_V2: &str = "10";
+
 /// The quota of one period that amounts to so many cores.
 pub(super) fn cpu_quota_us(cores: f64) -> u64 {
     ((cores * CPU_PERIOD_US as f64) as u64).max(MIN_CPU_QUOTA_US)

@@ -1,12 +1,13 @@
 //! Cells where each controller has a hierarchy of its own.
 //!
 //! Every cell has a group in the `pids` hierarchy: it bounds processes, shows at once whether a process is left, and
-//! can forbid forking while it is being killed. `memory` and `cpu` get a group only for a limit, because joining
-//! each costs a run some 50 µs.
+//! can forbid forking while it is being killed. `memory` and `cpu` get a group only for a limit or a precedence, because
+//! joining each costs a run some 50 µs.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Precedence;
 use super::cgroup;
 use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
@@ -17,16 +18,22 @@ pub(super) struct V1 {
     pids: PathBuf,
     memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
+    precedence: Precedence,
 }
 
 impl V1 {
-    pub fn find(parent: &str) -> Option<Self> {
+    pub fn find(parent: &str, precedence: Precedence) -> Option<Self> {
         let own = |controller| {
             let group = cgroup::own_group(Some(controller))?.join(parent);
             cgroup::make(&group).ok()?;
             cgroup::may_join(&group).then_some(group)
         };
-        Some(V1 { pids: own("pids")?, memory: own("memory"), cpu: own("cpu") })
+        let (pids, memory, cpu) = (own("pids")?, own("memory"), own("cpu"));
+        if let (Some(cpu), Precedence::Background) = (&cpu, precedence) {
+            // Without it runs are in the background by their niceness alone.
+            let _ = cgroup::write(cpu, "cpu.shares", cgroup::BACKGROUND_SHARES_V1);
+        }
+        Some(V1 { pids, memory, cpu, precedence })
     }
 
     pub fn parents(&self) -> Vec<&Path> {
@@ -50,10 +57,14 @@ impl V1 {
             groups.others.push(group.clone());
             groups.memory = Some(group);
         }
-        if let Some(cores) = limits.cpu {
-            match self.limit(self.cpu.as_deref(), name, |group| limit_cpu(group, cores)) {
+        if limits.cpu.is_some() || self.precedence == Precedence::Background {
+            let limit = |group: &Path| limits.cpu.map_or(Ok(()), |cores| limit_cpu(group, cores));
+            match self.limit(self.cpu.as_deref(), name, limit) {
                 Ok(group) => groups.others.push(group),
-                Err(error) => unenforced.push(format!("cpu: no cgroup for it can be made here ({error})")),
+                Err(error) if limits.cpu.is_some() => {
+                    unenforced.push(format!("cpu: no cgroup for it can be made here ({error})"));
+                }
+                Err(_) => {}
             }
         }
         Ok(groups)

@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Precedence;
 use super::cgroup;
 use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
@@ -29,7 +30,7 @@ impl V2 {
         cgroup::own_group(None).is_some_and(|group| controllers(&group).len() == CONTROLLERS.len())
     }
 
-    pub fn find(parent: &str) -> Option<Self> {
+    pub fn find(parent: &str, precedence: Precedence) -> Option<Self> {
         let own = cgroup::own_group(None)?;
         let leaf = format!("{parent}{LEAF_SUFFIX}");
         // A launcher that was started anew finds the agent in its leaf already, and so does one of a process that the
@@ -45,6 +46,10 @@ impl V2 {
             delegate(&base);
         }
         delegate(&parent);
+        if precedence == Precedence::Background {
+            // Without the controller runs are in the background by their niceness alone.
+            let _ = cgroup::write(&parent, "cpu.weight", cgroup::BACKGROUND_WEIGHT_V2);
+        }
         Some(V2 { parent })
     }
 

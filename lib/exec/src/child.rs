@@ -24,6 +24,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
 use syscalls::{Sysno, syscall};
 
+use super::Precedence;
 use super::failure::{Failure, Step};
 use super::privileges::PrivilegeDrop;
 use super::protocol::{ProgramSource, Start};
@@ -46,6 +47,9 @@ pub(super) struct Report {
     pub failure: Option<Failure>,
 }
 
+/// By the kernel's table this is about a tenth of the weight of an ordinary process.
+const BACKGROUND_NICENESS: i32 = 10;
+const BACKGROUND_SESSION: &[u8] = b"10";
 /// The largest encoded [`Remark`].
 const MAX_REMARK: usize = 12;
 /// A child makes two remarks at most.
@@ -78,6 +82,7 @@ pub(super) struct Setup {
     /// The files to write to in order to join the cell.
     pub joins: Vec<CString>,
     pub limits: Vec<(Resource, Rlimit)>,
+    pub precedence: Precedence,
     /// `None`: it keeps all privileges.
     pub privileges: Option<PrivilegeDrop>,
     pub launcher: Pid,
@@ -140,6 +145,7 @@ impl Setup {
         rustix::process::setsid().map_err(Failure::at(Step::Session))?;
         self.die_with_launcher().map_err(Failure::at(Step::Session))?;
         self.join_cell().map_err(Failure::at(Step::Cell))?;
+        self.take_precedence();
         for (resource, limit) in &self.limits {
             rustix::process::setrlimit(*resource, *limit).map_err(Failure::at(Step::Limits))?;
         }
@@ -194,6 +200,19 @@ impl Setup {
             rustix::io::write(&file, b"0")?;
         }
         Ok(())
+    }
+
+    /// Outside of a group that has a share of its own, niceness counts: that of the process, and that of its session where
+    /// each session has a share. A kernel that refuses either leaves it as it is.
+    fn take_precedence(&self) {
+        if self.precedence == Precedence::Background {
+            let _ = rustix::process::setpriority_process(None, BACKGROUND_NICENESS);
+            if let Ok(file) =
+                rustix::fs::open(c"/proc/self/autogroup", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            {
+                let _ = rustix::io::write(&file, BACKGROUND_SESSION);
+            }
+        }
     }
 
     /// The launcher's descriptors from 3 on are all close-on-exec; these copies are not.

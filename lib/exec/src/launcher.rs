@@ -23,7 +23,7 @@ use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
 use super::socket::{self, ReceivedPacket};
 use super::stack::Stack;
 use super::sweeps::{FIRST_PAUSE, Sweeps};
-use super::{CgroupMode, ExceededLimit, Exit, RunOutcome};
+use super::{CgroupMode, ExceededLimit, Exit, Precedence, RunOutcome};
 use super::{cgroup, orphans};
 
 /// How long a launcher that ends waits for processes that cannot be killed.
@@ -40,6 +40,7 @@ pub(super) struct State {
     pub(super) pid: Pid,
     token: String,
     pub(super) containment: Containment,
+    pub(super) precedence: Precedence,
     /// The privileges that each child gives up.
     pub(super) privileges: Option<PrivilegeDrop>,
     pub(super) runs: HashMap<u64, Run>,
@@ -87,6 +88,7 @@ impl State {
             pid: rustix::process::getpid(),
             token: String::new(),
             containment: Containment::Tree,
+            precedence: Precedence::Ordinary,
             privileges: Privileges::default().privilege_drop(),
             runs: HashMap::new(),
             mains: HashMap::new(),
@@ -161,7 +163,8 @@ impl State {
                     run.until = Some(until.instant());
                 }
             }
-            Request::Configure { id, token, first, cgroups, privileges } => {
+            Request::Configure { id, token, first, cgroups, precedence, privileges } => {
+                self.precedence = precedence;
                 self.configure(&id, token, first, cgroups, &privileges);
             }
             Request::Terminate { run } => self.terminate(run),
@@ -193,7 +196,7 @@ impl State {
         self.token = token;
         privileges::reduce_inheritance(privileges);
         self.privileges = privileges.privilege_drop();
-        self.containment = Containment::find(id, cgroups);
+        self.containment = Containment::find(id, cgroups, self.precedence);
         let deadline = Instant::now() + LEFTOVER_PATIENCE;
         while !first && !self.clear_leftovers(id) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));

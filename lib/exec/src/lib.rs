@@ -78,7 +78,17 @@ pub struct LauncherOptions {
     /// True if no launcher of this id was before: nothing of one is looked for.
     pub first: bool,
     pub cgroups: CgroupMode,
+    pub precedence: Precedence,
     pub privileges: Privileges,
+}
+
+/// The share of the processor that runs get where they compete for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Precedence {
+    #[default]
+    Ordinary,
+    /// A tenth of an ordinary share; all of a processor that nothing else wants.
+    Background,
 }
 
 /// The cgroups that may be used.

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 
 use super::failure::Failure;
 use super::privileges::Privileges;
-use super::{CgroupMode, RunOutcome};
+use super::{CgroupMode, Precedence, RunOutcome};
 
 /// The largest request. Arguments and environment may take 128 KiB of it.
 pub(super) const MAX_REQUEST: usize = 160 * 1024;
@@ -31,6 +31,7 @@ pub(super) enum Request {
         /// True if no launcher of this id was before.
         first: bool,
         cgroups: CgroupMode,
+        precedence: Precedence,
         privileges: Privileges,
     },
     Start(Start),
@@ -189,6 +190,7 @@ mod tests {
                 token: "b".into(),
                 first: true,
                 cgroups: CgroupMode::V2,
+                precedence: Precedence::Background,
                 privileges: Privileges {
                     run_as: Some(Identity { uid: 1, gid: 2, groups: vec![3, 4] }),
                     keep: Capabilities(5),

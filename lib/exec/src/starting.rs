@@ -83,6 +83,7 @@ impl State {
         let setup = Setup {
             joins: cell.joins.clone(),
             limits: limits(cell, &self.open_files),
+            precedence: self.precedence,
             privileges: self.privileges.clone(),
             launcher: self.pid,
             socket: self.socket.as_raw_fd(),

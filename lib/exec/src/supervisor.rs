@@ -56,6 +56,7 @@ impl Shared {
             // The one that this one replaces left something.
             first: self.options.first && generation == 0,
             cgroups: self.options.cgroups,
+            precedence: self.options.precedence,
             privileges: self.options.privileges.clone(),
         };
         let sent = process.link.send(&configure, &[]).await;

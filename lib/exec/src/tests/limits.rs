@@ -124,3 +124,28 @@ while time.monotonic() < end:
         world.end().await;
     }
 }
+
+/// Both want one processor until the same moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_in_the_background_leaves_the_processor_to_others() {
+    for way in [CgroupMode::Best, CgroupMode::None] {
+        let ordinary = World::new(way).await;
+        let mark = new_mark();
+        let options = LauncherOptions { precedence: Precedence::Background, ..options(&mark, way) };
+        let background = World { launcher: Launcher::start(options).await.unwrap(), way, mark };
+        let busy = "
+import os, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+while time.clock_gettime(time.CLOCK_BOOTTIME) < UNTIL:
+    pass
+";
+        let until = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec + 3;
+        let busy = busy.replace("UNTIL", &until.to_string());
+        let first = limited(&ordinary, Limits::default(), &busy);
+        let (first, second) = tokio::join!(first, limited(&background, Limits::default(), &busy));
+        let [first, second] = [first, second].map(|(captured, _)| captured.outcome.cpu.as_secs_f64());
+        assert!(second < first / 2.0, "{way:?}: {second} s beside {first} s");
+        ordinary.end().await;
+        background.end().await;
+    }
+}

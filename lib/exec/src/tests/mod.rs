@@ -41,6 +41,7 @@ fn options(id: &str, cgroups: CgroupMode) -> LauncherOptions {
         id: id.to_owned(),
         first: false,
         cgroups,
+        precedence: Precedence::Ordinary,
         privileges: Privileges::default(),
     }
 }

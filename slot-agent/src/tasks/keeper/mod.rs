@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::task::TaskEnding;
-use estimand_exec::{Launcher, LauncherOptions, RunSpec, Stdin};
+use estimand_exec::{Launcher, LauncherOptions, Precedence, RunSpec, Stdin};
 use estimand_runtime::BackOff;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::sleep;
@@ -223,6 +223,8 @@ impl Keeper {
             id: order.id.clone(),
             first,
             cgroups: order.cgroups,
+            // Collectors keep their cadence while tasks take all that is left.
+            precedence: Precedence::Background,
             privileges: order.privileges.clone(),
         }
     }

@@ -50,6 +50,9 @@ pub(super) struct Report {
 /// By the kernel's table this is about a tenth of the weight of an ordinary process.
 const BACKGROUND_NICENESS: i32 = 10;
 const BACKGROUND_SESSION: &[u8] = b"10";
+/// For how long a program that is open for writing is tried again.
+const BUSY_TRIES: u32 = 40;
+const BUSY_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// The largest encoded [`Remark`].
 const MAX_REMARK: usize = 12;
 /// A child makes two remarks at most.
@@ -166,8 +169,21 @@ impl Setup {
         Err(failure_at(Step::Execute)(self.execute_program()))
     }
 
-    /// Returns only if it failed.
+    /// Returns only if it failed. A program that was written a moment ago may be open for writing still: a process
+    /// that its writer started meanwhile has that open file too, until it executes a program of its own.
     fn execute_program(&self) -> syscalls::Errno {
+        let mut tries = BUSY_TRIES;
+        loop {
+            let error = self.try_program();
+            if error != syscalls::Errno::ETXTBSY || tries == 0 {
+                return error;
+            }
+            tries -= 1;
+            let _ = rustix::thread::nanosleep(&BUSY_PAUSE);
+        }
+    }
+
+    fn try_program(&self) -> syscalls::Errno {
         let (arguments, variables) = (self.arguments.as_ptr(), self.variables.as_ptr());
         let result = match self.program {
             // SAFETY: the lists end in null and their strings in NUL, and all of them outlive the call, if it returns.

@@ -1,6 +1,7 @@
 //! The surroundings of a well-behaved run, and the errors of one that cannot start.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -153,6 +154,33 @@ async fn a_failed_start_names_its_cause() {
         assert!(matches!(world.sh_error(spec).await, SpawnError::NoArguments));
         // The cell is as good as new after all of these.
         assert_eq!(world.capture(world.shell("exit 7", &cell), &ample()).await.outcome.exit, Exit::Code(7));
+        world.launcher.close_cell(cell).await;
+        world.end().await;
+    }
+}
+
+/// An agent that writes a program and starts others beside it has that file open in each of them for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_still_open_for_writing_starts_when_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/true", &path).unwrap();
+    let program = path.to_str().unwrap();
+    for way in ALL_WAYS {
+        let world = World::new(way).await;
+        let cell = world.cell().await;
+        let writer = std::fs::File::options().append(true).open(&path).unwrap();
+        let run = async { world.launcher.run(world.spec(program, vec!["x".into()], &cell)).await.unwrap() };
+        let closing = async {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            drop(writer);
+        };
+        let (mut run, ()) = tokio::join!(run, closing);
+        assert_eq!(run.ended().await.exit, Exit::Code(0));
+        let writer = std::fs::File::options().append(true).open(&path).unwrap();
+        let busy = world.sh_error(world.spec(program, vec!["x".into()], &cell)).await;
+        assert!(matches!(busy, SpawnError::Busy(_)), "{busy:?}");
+        drop(writer);
         world.launcher.close_cell(cell).await;
         world.end().await;
     }

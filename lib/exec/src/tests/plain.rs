@@ -1,7 +1,6 @@
 //! The surroundings of a well-behaved run, and the errors of one that cannot start.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -1,0 +1,33 @@
+//! Reservations: a time to come is priced before it is promised, so that scarce hours go to who values them most.
+//!
+//! Pure: no clock, no I/O, no randomness of its own. The same calls give the same prices; a service and the simulation
+//! here call the same functions.
+//!
+//! - [`Pricing`] quotes and promises (Basic-Econ). Prices are integers, and never depend on what a request is worth.
+//! - [`predict`] has the predictors of demand that it prices by.
+//! - [`Accounts`] keeps credits.
+//! - [`simulation`] prices recorded and generated demand under a virtual clock.
+
+mod accounts;
+mod demand;
+mod desk;
+mod job;
+mod market;
+mod money;
+pub mod predict;
+mod pricing;
+mod refusal;
+mod request;
+pub mod simulation;
+mod starts;
+mod terms;
+
+pub use accounts::{AccountError, Accounts, Entry, OPERATOR};
+pub use demand::Demand;
+pub use desk::{Answer, ListAnswer};
+pub use job::Job;
+pub use money::{Money, MoneyError};
+pub use pricing::Pricing;
+pub use refusal::{MAX_LIST, Refusal};
+pub use request::{Bid, ElasticRequest, Quote, Request};
+pub use terms::{MAX_HORIZON, Terms, TermsError};

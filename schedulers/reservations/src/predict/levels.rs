@@ -1,0 +1,34 @@
+//! Prices in steps of about two hundredths, so that a prediction has few of them.
+
+use crate::money::Money;
+
+/// A price rises to the next level by one part in so many.
+const FINENESS: u64 = 50;
+
+/// Levels from the least price that was seen to the highest.
+pub(crate) struct Levels(Vec<u64>);
+
+impl Levels {
+    pub fn between(least: Money, highest: Money) -> Levels {
+        let (mut level, highest) = (least.as_microcredits().max(1), highest.as_microcredits());
+        let mut levels = vec![level];
+        while level < highest {
+            level = level.saturating_add((level / FINENESS).max(1));
+            levels.push(level);
+        }
+        Levels(levels)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The highest level that a price reaches. One below all levels has the first.
+    pub fn of(&self, price: Money) -> usize {
+        self.0.partition_point(|level| *level <= price.as_microcredits()).saturating_sub(1)
+    }
+
+    pub fn price(&self, level: usize) -> Money {
+        Money::microcredits(self.0[level])
+    }
+}

@@ -1,0 +1,270 @@
+//! The prices of what is asked for: Basic-Econ.
+//!
+//! For `W` units during `T` ticks in `[A, D)` the price of the i-th unit at tick t is the highest `p` with
+//! `demand_t(p) + promised_t + i > capacity`. A start costs what all units cost during its ticks. The cheapest start of
+//! all from `A` to `D - T`, both included, is quoted; of equals the earliest one. A start at which less is free than is
+//! asked for has no cost at all.
+//!
+//! The value of a request is no input of this module, so no price can depend on it.
+//!
+//! Cost of a quote: O(ticks between `A` and `D`), whatever `W` and `T` are; a tick at which `W` units have more than one
+//! price takes a search among the prices that are predicted there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use estimand_capacity::{Resource, Tick};
+
+use crate::market::Market;
+use crate::money::Money;
+use crate::predict::Predictor;
+use crate::refusal::{MAX_WORKERS_OPEN, Refusal};
+use crate::request::{ElasticRequest, Quote, Request};
+use crate::starts::Costs;
+use crate::terms::{MAX_HORIZON, Terms, TermsError};
+
+/// All resources that have prices, from now to the horizon.
+#[derive(Clone)]
+pub struct Pricing {
+    now: Tick,
+    horizon: usize,
+    markets: BTreeMap<Resource, Market>,
+    /// The money that all resources could cost together.
+    worst: u128,
+}
+
+impl Pricing {
+    pub fn new(now: Tick, horizon: u64) -> Result<Pricing, TermsError> {
+        let error = TermsError::Horizon(horizon);
+        let length = usize::try_from(horizon).ok().filter(|_| (1..=MAX_HORIZON).contains(&horizon));
+        Ok(Pricing { now, horizon: length.ok_or(error)?, markets: BTreeMap::new(), worst: 0 })
+    }
+
+    pub fn add(
+        &mut self,
+        resource: Resource,
+        terms: Terms,
+        predictor: Arc<dyn Predictor>,
+    ) -> Result<(), TermsError> {
+        let Terms { floor, ceiling, capacity } = terms;
+        if self.markets.contains_key(&resource) {
+            return Err(TermsError::Twice(resource));
+        }
+        if floor > ceiling {
+            return Err(TermsError::FloorAboveCeiling { resource, floor, ceiling });
+        }
+        let (left, horizon) = (u128::from(u64::MAX) - self.worst, self.horizon as u64);
+        let worst = terms.worst(horizon);
+        if worst > left {
+            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
+            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
+            return Err(TermsError::TooMuchMoney { resource, most });
+        }
+        self.worst += worst;
+        self.markets.insert(resource, Market::new(self.now, self.horizon, terms, predictor));
+        Ok(())
+    }
+
+    pub fn now(&self) -> Tick {
+        self.now
+    }
+
+    /// The first tick that has no prices.
+    pub fn end(&self) -> Tick {
+        self.now.saturating_add(self.horizon as u64)
+    }
+
+    /// Swaps the predictor of a resource. Promises stay.
+    pub fn set_predictor(&mut self, resource: &Resource, predictor: Arc<dyn Predictor>) {
+        let now = self.now;
+        if let Some(market) = self.markets.get_mut(resource) {
+            market.set_predictor(now, predictor);
+        }
+    }
+
+    /// Time has passed. A time that is over already changes nothing.
+    pub fn advance(&mut self, now: Tick) {
+        let passed = usize::try_from(now.saturating_sub(self.now)).unwrap_or(usize::MAX);
+        if passed > 0 {
+            self.now = now;
+            self.markets.values_mut().for_each(|market| market.advance(now, passed));
+        }
+    }
+
+    pub fn promised(&self, resource: &Resource, at: Tick) -> u64 {
+        let market = self.markets.get(resource);
+        market.zip(self.place(at)).map_or(0, |(market, place)| market.promised(place))
+    }
+
+    /// The cheapest start, of equals the earliest.
+    pub fn quote(&self, request: &Request) -> Result<Quote, Refusal> {
+        self.check(request)?;
+        let cheapest = self.costs(request, request.deadline).starts(size(request.length)).cheapest();
+        let Some((place, cost)) = cheapest else {
+            let earliest = self.earliest_end(request);
+            return Err(Refusal::Full { deadline: request.deadline, earliest });
+        };
+        let start = request.from + place as u64;
+        Ok(Quote { request: request.clone(), start, cost: Money::microcredits(cost) })
+    }
+
+    /// The cost of every start from `from` to `deadline - length`; None where too little is free.
+    pub fn curve(&self, request: &Request) -> Result<Vec<(Tick, Option<Money>)>, Refusal> {
+        self.check(request)?;
+        let costs = self.costs(request, request.deadline);
+        let curve = costs.starts(size(request.length)).enumerate();
+        Ok(curve.map(|(place, cost)| (request.from + place as u64, cost.map(Money::microcredits))).collect())
+    }
+
+    /// The cheapest start of any number of workers; of equals the earliest, then the one with the fewest workers.
+    pub fn quote_elastic(&self, request: &ElasticRequest) -> Result<Quote, Refusal> {
+        let (least, most) = (*request.workers.start(), *request.workers.end());
+        if least == 0 || most < least {
+            return Err(Refusal::NoWorkers { least, most });
+        }
+        if most - least >= MAX_WORKERS_OPEN {
+            return Err(Refusal::TooManyWorkers { least, most });
+        }
+        if request.work == 0 {
+            return Err(Refusal::NoWork);
+        }
+        let mut cheapest: Option<Quote> = None;
+        let mut refusal = Refusal::NoWork;
+        for request in request.requests() {
+            match self.quote(&request) {
+                Ok(quote) => {
+                    let better = cheapest
+                        .as_ref()
+                        .is_none_or(|best| (quote.cost, quote.start) < (best.cost, best.start));
+                    cheapest = if better { Some(quote) } else { cheapest };
+                }
+                Err(reason) => refusal = reason,
+            }
+        }
+        cheapest.ok_or(refusal)
+    }
+
+    /// Counts what was quoted as promised. False, and nothing is counted, if it is not free any more.
+    pub fn promise(&mut self, quote: &Quote) -> bool {
+        let request = &quote.request;
+        if quote.start < self.now || quote.end() > self.end() || !self.has_free(quote) {
+            return false;
+        }
+        let (first, length) = (self.offset(quote.start), size(request.length));
+        for (resource, units) in request.amounts.iter() {
+            if let Some(market) = self.markets.get_mut(resource) {
+                market.take(first, length, units);
+            }
+        }
+        true
+    }
+
+    /// Gives back what was promised, as far as it is not over.
+    pub fn release(&mut self, quote: &Quote) {
+        let (start, end) = (quote.start.max(self.now), quote.end().min(self.end()));
+        if start >= end {
+            return;
+        }
+        let (first, length) = (self.offset(start), size(end - start));
+        for (resource, units) in quote.request.amounts.iter() {
+            if let Some(market) = self.markets.get_mut(resource) {
+                market.give_back(first, length, units);
+            }
+        }
+    }
+
+    /// Another capacity. Promises stay, and nothing is free where they are more than that.
+    pub fn set_capacity(&mut self, resource: &Resource, capacity: u64) -> Result<(), TermsError> {
+        let Some(market) = self.markets.get_mut(resource) else { return Ok(()) };
+        let (was, horizon) = (market.terms(), self.horizon as u64);
+        let worst = self.worst - was.worst(horizon) + Terms { capacity, ..was }.worst(horizon);
+        if worst > u128::from(u64::MAX) {
+            let left = u128::from(u64::MAX) - (self.worst - was.worst(horizon));
+            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
+            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
+            return Err(TermsError::TooMuchMoney { resource: resource.clone(), most });
+        }
+        self.worst = worst;
+        market.set_capacity(capacity);
+        Ok(())
+    }
+
+    /// Refuses a request that has no price at all.
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let Request { amounts, length, from, deadline } = request;
+        let (length, from, deadline, horizon) = (*length, *from, *deadline, self.horizon as u64);
+        if amounts.is_empty() {
+            return Err(Refusal::Nothing);
+        }
+        if length == 0 {
+            return Err(Refusal::NoLength);
+        }
+        for (resource, amount) in amounts.iter() {
+            let Some(market) = self.markets.get(resource) else {
+                let known = self.markets.keys().cloned().collect();
+                return Err(Refusal::UnknownResource { resource: resource.clone(), known });
+            };
+            let capacity = market.terms().capacity;
+            if amount > capacity {
+                return Err(Refusal::TooWide { resource: resource.clone(), amount, capacity });
+            }
+        }
+        if length > horizon {
+            return Err(Refusal::TooLong { length, horizon });
+        }
+        if from < self.now {
+            return Err(Refusal::Past { from, now: self.now });
+        }
+        if deadline.checked_sub(length).is_none_or(|latest| latest < from) {
+            let earliest = self.earliest_end(request);
+            return Err(Refusal::TooTight { from, length, deadline, earliest });
+        }
+        if deadline > self.end() {
+            return Err(Refusal::BeyondHorizon { deadline, last: self.end() });
+        }
+        Ok(())
+    }
+
+    /// The end of the earliest start at which so much is free.
+    fn earliest_end(&self, request: &Request) -> Option<Tick> {
+        if request.from >= self.end() {
+            return None;
+        }
+        let costs = self.costs(request, self.end());
+        let place = costs.starts(size(request.length)).position(|cost| cost.is_some())?;
+        Some(request.from + place as u64 + request.length)
+    }
+
+    /// The cost of the request's amounts at each tick before `end`.
+    fn costs(&self, request: &Request, end: Tick) -> Costs {
+        let first = self.offset(request.from);
+        let mut costs = Costs::new(self.offset(end) - first);
+        for (resource, units) in request.amounts.iter() {
+            if let Some(market) = self.markets.get(resource) {
+                market.add_costs(first, units, &mut costs);
+            }
+        }
+        costs
+    }
+
+    fn has_free(&self, quote: &Quote) -> bool {
+        let (first, length) = (self.offset(quote.start), size(quote.request.length));
+        quote.request.amounts.iter().all(|(resource, units)| {
+            self.markets.get(resource).is_some_and(|market| market.has_free(first, length, units))
+        })
+    }
+
+    /// The place of a tick among those that have prices; of one that has none, the nearest end.
+    fn offset(&self, at: Tick) -> usize {
+        size(at.saturating_sub(self.now)).min(self.horizon)
+    }
+
+    fn place(&self, at: Tick) -> Option<usize> {
+        (at >= self.now && at < self.end()).then(|| self.offset(at))
+    }
+}
+
+/// A number of ticks that is no more than a horizon has.
+fn size(ticks: u64) -> usize {
+    usize::try_from(ticks).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,88 @@
+//! Costs of ticks, and their sums over every stretch of some ticks in a row.
+
+/// The cost of one tick. A tick at which too little is free has no cost; it is no tick with a high cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TickCost {
+    cost: u64,
+    infeasible: bool,
+}
+
+impl TickCost {
+    pub fn add(&mut self, cost: u64) {
+        self.cost += cost;
+    }
+
+    pub fn forbid(&mut self) {
+        self.infeasible = true;
+    }
+}
+
+/// The costs of some ticks in a row.
+pub(crate) struct Costs(Vec<TickCost>);
+
+impl Costs {
+    pub fn new(ticks: usize) -> Costs {
+        Costs(vec![TickCost::default(); ticks])
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn ticks_mut(&mut self) -> impl Iterator<Item = &mut TickCost> {
+        self.0.iter_mut()
+    }
+
+    /// The sums over all stretches of this length, from the first start on.
+    pub fn starts(&self, length: usize) -> Starts<'_> {
+        let (head, tail) = self.0.split_at(length.saturating_sub(1).min(self.0.len()));
+        let mut starts = Starts { entering: tail, leaving: &self.0, sum: 0, infeasible: 0 };
+        head.iter().for_each(|tick| starts.enter(*tick));
+        starts
+    }
+}
+
+/// A stretch that moves on by a tick each time. None stands for one with a tick at which too little is free.
+pub(crate) struct Starts<'a> {
+    entering: &'a [TickCost],
+    leaving: &'a [TickCost],
+    sum: u64,
+    /// The ticks of the stretch at which too little is free.
+    infeasible: usize,
+}
+
+impl Starts<'_> {
+    fn enter(&mut self, tick: TickCost) {
+        self.sum += tick.cost;
+        self.infeasible += usize::from(tick.infeasible);
+    }
+
+    /// The least sum and its place, of equals the first.
+    pub fn cheapest(self) -> Option<(usize, u64)> {
+        let mut cheapest: Option<(usize, u64)> = None;
+        for (place, cost) in self.enumerate() {
+            let Some(cost) = cost else { continue };
+            if cheapest.is_none_or(|(_, least)| cost < least) {
+                cheapest = Some((place, cost));
+            }
+        }
+        cheapest
+    }
+}
+
+impl Iterator for Starts<'_> {
+    type Item = Option<u64>;
+
+    fn next(&mut self) -> Option<Option<u64>> {
+        let (entering, rest) = self.entering.split_first()?;
+        self.entering = rest;
+        self.enter(*entering);
+        let cost = (self.infeasible == 0).then_some(self.sum);
+        if let Some((leaving, rest)) = self.leaving.split_first() {
+            self.leaving = rest;
+            self.sum -= leaving.cost;
+            self.infeasible -= usize::from(leaving.infeasible);
+        }
+        Some(cost)
+    }
+}

@@ -101,6 +101,13 @@ impl Guard {
         Client::with_options(address, options)
     }
 
+    /// A client of this process itself for somebody who shows a token.
+    pub fn client_of(&self, address: &str, token: Option<Token>) -> Result<Client, client::Error> {
+        let trust = self.secure.as_ref().map(ServiceTls::trust_itself);
+        let credentials = Credentials { token, trust, identity: None };
+        Client::with_options(address, client::Options { credentials, ..client::Options::default() })
+    }
+
     /// Credentials for requests to this process itself.
     fn own(&self, token: Token) -> Credentials {
         let trust = self.secure.as_ref().map(ServiceTls::trust_itself);
@@ -141,7 +148,7 @@ impl Parts {
         match self {
             Parts::All { .. } | Parts::Data | Parts::Files { .. } => false,
             Parts::Registry { data_service, managers, .. } => data_service.is_some() || !managers.is_empty(),
-            Parts::Manager(_) | Parts::Tasks { .. } => true,
+            Parts::Manager(_) | Parts::Tasks { .. } | Parts::Reservations { .. } => true,
         }
     }
 }

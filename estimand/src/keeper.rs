@@ -25,10 +25,11 @@ pub enum Owner {
     Registry,
     Data,
     Tasks,
+    Reservations,
 }
 
 impl Owner {
-    const ALL: [Owner; 3] = [Owner::Registry, Owner::Data, Owner::Tasks];
+    const ALL: [Owner; 4] = [Owner::Registry, Owner::Data, Owner::Tasks, Owner::Reservations];
 
     /// Its name in the store.
     pub fn name(self) -> &'static str {
@@ -36,6 +37,7 @@ impl Owner {
             Owner::Registry => "registry",
             Owner::Data => "data",
             Owner::Tasks => "tasks",
+            Owner::Reservations => "reservations",
         }
     }
 
@@ -44,6 +46,7 @@ impl Owner {
             Owner::Registry => "registry",
             Owner::Data => "data service",
             Owner::Tasks => "task service",
+            Owner::Reservations => "reservation service",
         }
     }
 }

@@ -29,6 +29,7 @@ mod scheduler;
 mod serve;
 mod settings;
 mod simulate;
+mod simulate_reservations;
 mod telemetry;
 mod tls;
 
@@ -84,6 +85,10 @@ fn main() -> ExitCode {
         Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
         Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
         Command::FileService(args) => run_service(&remote, args.options(), &mut settings),
+        Command::ReservationService(args) => {
+            let options = args.options().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, options, &mut settings)
+        }
         Command::TaskService(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()

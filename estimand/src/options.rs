@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
+use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
 
 use crate::cli::tls::TlsFiles;
@@ -64,6 +65,8 @@ pub enum Parts {
         defaults: Defaults,
         /// The folder of files, if not one in the data folder.
         files: Option<PathBuf>,
+        published_images_only: bool,
+        sale: Sale,
     },
     /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
     Registry {
@@ -77,6 +80,12 @@ pub enum Parts {
     Tasks {
         managers: Vec<String>,
         data_service: String,
+        published_images_only: bool,
+    },
+    /// The reservation service alone; the task service has the ledger.
+    Reservations {
+        task_service: String,
+        sale: Sale,
     },
     /// The file service alone.
     Files {
@@ -92,7 +101,11 @@ impl Parts {
     pub fn defaults(&self) -> Defaults {
         match self {
             Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
-            Parts::Manager(_) | Parts::Data | Parts::Tasks { .. } | Parts::Files { .. } => Defaults::None,
+            Parts::Manager(_)
+            | Parts::Data
+            | Parts::Tasks { .. }
+            | Parts::Reservations { .. }
+            | Parts::Files { .. } => Defaults::None,
         }
     }
 
@@ -108,12 +121,30 @@ impl Parts {
         matches!(self, Parts::All { .. } | Parts::Tasks { .. })
     }
 
+    /// The terms of sale, if the reservation service runs here.
+    pub fn sale(&self) -> Option<&Sale> {
+        match self {
+            Parts::All { sale, .. } | Parts::Reservations { sale, .. } => Some(sale),
+            _ => None,
+        }
+    }
+
     pub fn has_files(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Files { .. })
     }
 }
 
 impl Options {
+    /// A task with an image that is not published is refused.
+    pub fn published_images_only(&self) -> bool {
+        match &self.parts {
+            Parts::All { published_images_only, .. } | Parts::Tasks { published_images_only, .. } => {
+                *published_images_only
+            }
+            _ => false,
+        }
+    }
+
     /// The folder of files.
     pub fn files(&self) -> PathBuf {
         let given = match &self.parts {
@@ -122,6 +153,14 @@ impl Options {
         };
         given.unwrap_or_else(|| self.data_dir.join("files"))
     }
+}
+
+/// How the reservation service sells time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sale {
+    pub settings: Settings,
+    /// Reservations are made over plain TCP here, too.
+    pub lines: Option<SocketAddr>,
 }
 
 /// The default registrations of a new cluster.

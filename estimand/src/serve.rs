@@ -5,15 +5,17 @@
 //! processes and delivers their values, the server drains, tasks stop, then the writer stores the accepted
 //! writes, and only then the process ends.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use estimand_client::{self as client, Client, Credentials};
 use estimand_data_service::DataService;
 use estimand_files::{FileService, FileServiceOptions};
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
+use estimand_reservation_service::{Connect, ReservationService, ReservationServiceOptions, serve_lines};
 use estimand_runtime::Metrics;
 use estimand_runtime::Signals;
 use estimand_runtime::open_files::raise_open_files;
@@ -66,6 +68,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let (end_server, server_stop) = stop::pair();
     let (prepared, preparation) = store.after_preparation();
     let parts = Services::start(&options, &prepared, publish, &fate, &server_stop)?;
+    let lines = lines(&options)?;
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
         parts.routes(&guard)?,
@@ -76,6 +79,13 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let server = Server::on(bound, &server_options, site)?;
     guard.listens_at(&address);
     parts.introduce(&options.parts, &address, &guard)?;
+    let guard = Arc::new(guard);
+    if let Some(lines) = lines {
+        let (guard, address) = (Arc::clone(&guard), address.clone());
+        tracing::info!(address = %lines.local_addr()?, "reservations are taken over TCP");
+        let connect: Connect = Arc::new(move |token| guard.client_of(&address, token));
+        serve_lines(lines, connect, &parts.tasks).context("cannot take reservations over TCP")?;
+    }
     let agent = match agent {
         Some(agent) => Some(start_agent(agent, &address, &guard).await?),
         None => None,
@@ -112,6 +122,7 @@ struct Services {
     manager: Option<Manager>,
     data: Option<(DataService, estimand_data_service::WriterThread)>,
     task_service: Option<TaskService>,
+    reservations: Option<ReservationService>,
     files: Option<FileService>,
 }
 
@@ -184,8 +195,19 @@ impl Services {
                 stop: stop.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
                 publish,
+                published_images_only: options.published_images_only(),
             };
             TaskService::start(options, &tasks, &readiness)
+        });
+        let reservations = options.parts.sale().map(|sale| {
+            let fate = fate.clone();
+            let options = ReservationServiceOptions {
+                store: store.clone(),
+                clock: Arc::new(SystemClock),
+                settings: sale.settings.clone(),
+                on_fatal: Box::new(move |reason| fate.seal(reason)),
+            };
+            ReservationService::start(options, &tasks, &readiness)
         });
         let files = options.parts.has_files().then(|| {
             let folder = options.files();
@@ -194,7 +216,7 @@ impl Services {
             FileService::start(options, &tasks).with_context(failed)
         });
         let files = files.transpose()?;
-        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service, files })
+        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service, reservations, files })
     }
 
     /// Starts the keeper of their store, for which they wait.
@@ -230,11 +252,12 @@ impl Services {
         let registry = self.registry.clone().map(boxed);
         let manager = self.manager.clone().map(boxed);
         let task_service = self.task_service.clone().map(boxed);
+        let reservations = self.reservations.clone().map(boxed);
         let files = self.files.clone().map(boxed);
         // Tokens are made where registrations are changed, and nodes join where agents ask.
         let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
         let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
-        let parts = [data, registry, manager, task_service, files, tokens, joining];
+        let parts = [data, registry, manager, task_service, reservations, files, tokens, joining];
         serve_parts(parts.into_iter().flatten().collect(), &self.metrics).context("nothing to serve")
     }
 
@@ -247,8 +270,10 @@ impl Services {
             Parts::Manager(options) => {
                 (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
             }
-            Parts::Data | Parts::Files { .. } => (None, vec![], None),
-            Parts::Tasks { managers, data_service } => (Some(data_service.clone()), managers.clone(), None),
+            Parts::Data | Parts::Reservations { .. } | Parts::Files { .. } => (None, vec![], None),
+            Parts::Tasks { managers, data_service, .. } => {
+                (Some(data_service.clone()), managers.clone(), None)
+            }
         };
         let data_service = data_service
             .as_deref()
@@ -267,6 +292,14 @@ impl Services {
             let manager = any_manager(&managers, guard)?;
             service.set_peers(estimand_tasks::Peers { manager, data_service: data_service.clone() });
         }
+        if let Some(reservations) = &self.reservations {
+            let task_service = match parts {
+                Parts::Reservations { task_service, .. } => task_service,
+                _ => own_address,
+            };
+            let client = guard.client(task_service, client::Options::default());
+            reservations.set_task_service(client.context("the address of the task service")?);
+        }
         if let (Some(manager), Some(registry), Some(data_service)) = (&self.manager, registry, data_service) {
             let advertised = match parts {
                 Parts::Manager(options) => options.advertise.clone(),
@@ -279,6 +312,20 @@ impl Services {
         }
         Ok(())
     }
+}
+
+/// The listener for reservations over plain TCP, if they are taken there.
+fn lines(options: &Options) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = options.parts.sale().and_then(|sale| sale.lines) else { return Ok(None) };
+    if !options.insecure && !address.ip().to_canonical().is_loopback() {
+        bail!(
+            "--reservations-lines {address} can be reached by other machines, and tokens would go there unencrypted: give an \
+             address of this machine such as 127.0.0.1:{}, or --insecure",
+            address.port()
+        );
+    }
+    let failed = || format!("cannot take reservations at {address}");
+    TcpListener::bind(address).map(Some).with_context(failed)
 }
 
 /// A client of whichever manager leads.

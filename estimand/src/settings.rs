@@ -21,7 +21,8 @@ use crate::cli::Cli;
 use crate::telemetry;
 
 /// The commands that take their settings from a file.
-const COMMANDS: [&str; 7] = ["up", "registry", "data", "manager", "task-service", "file-service", "agent"];
+const COMMANDS: [&str; 8] =
+    ["up", "registry", "data", "manager", "task-service", "reservation-service", "file-service", "agent"];
 const OPTION: &str = "config";
 /// Options that say nothing about how a service runs.
 const NOT_KEYS: [&str; 3] = [OPTION, "help", "version"];

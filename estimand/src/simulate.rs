@@ -10,9 +10,13 @@ use estimand_simulate::{Entry, Study, Summary, nodes_of, poisson, table};
 use estimand_tasks::core::policy::Policy;
 use serde_json::json;
 
-use crate::cli::simulate::SimulateArgs;
+use crate::cli::simulate::{SimulateArgs, SimulateCommand};
+use crate::simulate_reservations;
 
 pub fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
+    if let Some(SimulateCommand::Reservations(args)) = &args.of {
+        return simulate_reservations::simulate(args);
+    }
     let policies = if args.policy.is_empty() { Policy::ALL.to_vec() } else { args.policy.clone() };
     let runs = match args.trace {
         Some(_) => policies.len(),

@@ -1,13 +1,14 @@
 //! Files of people and of tasks, sent and fetched in pieces.
 //!
 //! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
-//! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `uploads`
-//! takes pieces, `listing` finds, `digests` remembers, and `http` has the handlers.
+//! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `home`
+//! is a user's part of it, `uploads` takes pieces, `listing` finds, `digests` remembers, and `http` has the handlers.
 //!
 //! Invariants: a file has its name only when all of it is on disk, and then replaces the one before as a whole; a piece
 //! that was acknowledged is on disk; a file whose digest was given has that digest.
 
 mod digests;
+mod home;
 mod http;
 mod listing;
 mod root;
@@ -112,16 +113,16 @@ impl Work for Clearing {
 }
 
 impl ServedPart for FileService {
-    /// Reading takes an operator, too: until users have files of their own, nobody who can merely connect sees them.
+    /// Reading takes a user, too: nobody who can merely connect sees files.
     fn routes(&self) -> Routes {
         Routes::new("files")
-            .add(Role::Operate, content::get, content::__path_get)
-            .add(Role::Operate, upload::put, upload::__path_put)
-            .add(Role::Operate, upload::progress, upload::__path_progress)
-            .add(Role::Operate, entries::list, entries::__path_list)
-            .add(Role::Operate, entries::get, entries::__path_get)
-            .add(Role::Operate, entries::delete, entries::__path_delete)
-            .add(Role::Operate, socket::open, socket::__path_open)
+            .add(Role::User, content::get, content::__path_get)
+            .add(Role::User, upload::put, upload::__path_put)
+            .add(Role::User, upload::progress, upload::__path_progress)
+            .add(Role::User, entries::list, entries::__path_list)
+            .add(Role::User, entries::get, entries::__path_get)
+            .add(Role::User, entries::delete, entries::__path_delete)
+            .add(Role::User, socket::open, socket::__path_open)
             .share(self.clone())
     }
 

@@ -28,10 +28,10 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Blocking.
-    pub fn page(&self, root: &Root) -> io::Result<FilePage> {
+    /// The page; `top` is the place of its folder, of which the paths on it say nothing. Blocking.
+    pub fn page(&self, root: &Root, top: Option<&FilePath>) -> io::Result<FilePage> {
         let folder = self.folder.as_ref().map(FilePath::as_str);
-        let top = root.folder(folder)?;
+        let top = root.folder(top.map(FilePath::as_str))?;
         // The names of `after` below the folder; nothing is left out if it is elsewhere.
         let below = |after: &FilePath| match folder {
             Some(folder) => after.as_str().strip_prefix(folder)?.strip_prefix('/').map(str::to_owned),
@@ -163,6 +163,11 @@ mod tests {
         (place, root)
     }
 
+    /// A page of an operator, to whom the folders are where they say.
+    fn page_of(listing: &Listing, root: &Root) -> io::Result<FilePage> {
+        listing.page(root, listing.folder.as_ref())
+    }
+
     fn paths(page: &FilePage) -> Vec<&str> {
         page.files.iter().map(|file| file.path.as_str()).collect()
     }
@@ -171,13 +176,13 @@ mod tests {
     fn a_folder_comes_before_what_is_in_it() {
         let (_place, root) = some_files();
         let all = Listing { recursive: true, limit: 100, ..Listing::default() };
-        let page = all.page(&root).unwrap();
+        let page = page_of(&all, &root).unwrap();
         assert_eq!(paths(&page), ["a", "a/one", "a/two", "a/two/three", "a-b", "a.txt", "b", "b/Four"]);
         assert_eq!((page.files[1].size, page.files[0].is_folder, page.next), (5, true, None));
         let flat = Listing { recursive: false, ..all };
-        assert_eq!(paths(&flat.page(&root).unwrap()), ["a", "a-b", "a.txt", "b"]);
+        assert_eq!(paths(&page_of(&flat, &root).unwrap()), ["a", "a-b", "a.txt", "b"]);
         let inner = Listing { folder: Some("a/two".parse().unwrap()), ..flat };
-        assert_eq!(paths(&inner.page(&root).unwrap()), ["a/two/three"]);
+        assert_eq!(paths(&page_of(&inner, &root).unwrap()), ["a/two/three"]);
     }
 
     #[test]
@@ -185,13 +190,13 @@ mod tests {
         let (_place, root) = some_files();
         for folder in [None, Some("a".parse::<FilePath>().unwrap())] {
             let whole = Listing { recursive: true, limit: 100, folder: folder.clone(), ..Listing::default() };
-            let whole = whole.page(&root).unwrap();
+            let whole = page_of(&whole, &root).unwrap();
             for limit in 1..4 {
                 let (mut after, mut found) = (None, Vec::new());
                 loop {
                     let listing =
                         Listing { recursive: true, limit, after, folder: folder.clone(), contains: None };
-                    let page = listing.page(&root).unwrap();
+                    let page = page_of(&listing, &root).unwrap();
                     found.extend(page.files);
                     let Some(next) = page.next else { break };
                     after = Some(next.parse().unwrap());
@@ -206,6 +211,6 @@ mod tests {
         let (_place, root) = some_files();
         let found =
             Listing { contains: Some("FOUR".to_owned()), recursive: true, limit: 9, ..Listing::default() };
-        assert_eq!(paths(&found.page(&root).unwrap()), ["b/Four"]);
+        assert_eq!(paths(&page_of(&found, &root).unwrap()), ["b/Four"]);
     }
 }

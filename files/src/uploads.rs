@@ -33,7 +33,10 @@ const BUFFER: usize = 1024 * 1024;
 /// A file that is to come.
 #[derive(Debug, Clone)]
 pub struct Upload {
+    /// As its sender names it.
     pub path: FilePath,
+    /// Below the folder of the service.
+    pub place: FilePath,
     /// None: it ends with the request.
     pub size: Option<u64>,
     /// The digest that it must have.
@@ -168,7 +171,7 @@ impl Uploads {
     /// Begins with a piece. Blocking.
     pub fn begin(self: &Arc<Self>, upload: Upload, offset: u64) -> Result<Piece, UploadError> {
         let place = self.take(upload.part_name())?;
-        if self.root.folder(Some(upload.path.as_str())).is_ok() {
+        if self.root.folder(Some(upload.place.as_str())).is_ok() {
             return Err(UploadError::IsFolder);
         }
         let mut part = self.open_part(&place.name, OFlags::RDWR | OFlags::CREATE)?;
@@ -239,14 +242,14 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mod
 impl Upload {
     /// The name under which what has come of it is kept. One that ends with its request is nobody's to go on with.
     fn part_name(&self) -> String {
-        let Upload { path, size, sha256 } = self;
+        let Upload { place, size, sha256, .. } = self;
         let size = match size {
             Some(size) => size.to_string(),
             None => format!("{:x}", fastrand::u64(..)),
         };
         let sha256 = sha256.map(|sha256| sha256.to_string()).unwrap_or_default();
         let mut hashed = Hashed::new();
-        [path.as_str(), &size, &sha256].iter().for_each(|field| {
+        [place.as_str(), &size, &sha256].iter().for_each(|field| {
             hashed.update(field.as_bytes());
             hashed.update(&[0]);
         });
@@ -327,8 +330,8 @@ impl Piece {
             remove()?;
             return Err(UploadError::DigestDiffers { found: sha256 });
         }
-        let named = uploads.root.folder_of(&upload.path).map_err(UploadError::from).and_then(|folder| {
-            rustix::fs::renameat(&uploads.folder, &*place.name, &folder, upload.path.name())?;
+        let named = uploads.root.folder_of(&upload.place).map_err(UploadError::from).and_then(|folder| {
+            rustix::fs::renameat(&uploads.folder, &*place.name, &folder, upload.place.name())?;
             Ok(rustix::fs::fsync(&folder)?)
         });
         if let Err(error) = named {

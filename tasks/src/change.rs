@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimand_api::promise::{PromiseRequest, Room};
+
+use crate::core::promise::PromiseChange;
 use crate::core::queue::TaskNumber;
+use crate::images::{ImageChange, Images};
 use crate::task::{Array, Edit, Task};
 
 /// The reason why nothing can be changed any more, also for the operator.
@@ -18,9 +22,12 @@ pub struct Change {
     pub by: Option<String>,
     /// A reader of the feed, by name, and how far it is.
     pub cursor: Option<(&'static str, u64)>,
+    /// An image that is published, or is not any more.
+    pub image: Option<ImageChange>,
     pub new_arrays: Vec<Arc<Array>>,
     /// The numbers of those whose last task is deleted.
     pub deleted_arrays: Vec<TaskNumber>,
+    pub promises: PromiseChange,
     /// The highest number that a task ever had.
     pub highest: u64,
     /// Microseconds since 1970.
@@ -39,6 +46,15 @@ pub fn outcomes(changes: &[Change]) -> BTreeMap<TaskNumber, Option<&Task>> {
 
 pub fn numbers(changes: &[Change]) -> BTreeSet<TaskNumber> {
     outcomes(changes).into_keys().collect()
+}
+
+/// The promises that changes are about, by number.
+pub fn promise_numbers(changes: &[Change]) -> BTreeSet<u64> {
+    let of = |change: &Change| -> Vec<u64> {
+        let PromiseChange { promises, removed, .. } = &change.promises;
+        promises.iter().map(|promise| promise.number).chain(removed.iter().copied()).collect()
+    };
+    changes.iter().flat_map(of).collect()
 }
 
 /// The reason why a request is rejected.
@@ -60,4 +76,52 @@ pub enum Rejection {
     NotAllOver { id: String, open: u32 },
     #[error("there are {0} tasks, and too few of them are over to make room")]
     Full(usize),
+    #[error("the image `{image}` is not published, and only published ones run here: {advice}")]
+    NotPublished { image: String, advice: String },
+    #[error("no image `{name}` is published: {advice}")]
+    UnknownImage { name: String, advice: String },
+    #[error("{0} images are published, and no more can be; `estimand images remove` makes room")]
+    TooManyImages(usize),
+    #[error("there is no promise `{0}`")]
+    NoPromise(String),
+    #[error("there is a promise `{0}` already; without an id one is made")]
+    PromiseIdTaken(String),
+    #[error("the Idempotency-Key was given with other promises before, which made `{0}`")]
+    PromiseKeyTaken(String),
+    #[error("promise `{id}` is {state}, and has no capacity any more")]
+    PromiseOver { id: String, state: &'static str },
+    #[error("the ledger is at revision {current}, and this was decided at {given}: look at it again")]
+    LedgerMoved { given: u64, current: u64 },
+    #[error("the nodes are not known yet")]
+    NodesUnknown,
+    #[error(
+        "a promise cannot be from {from} until {until}: it is {now} now, and `until` must be after `from`"
+    )]
+    PastWindow { from: u64, until: u64, now: u64 },
+    #[error("{}", no_room(.asked, .room))]
+    NoRoom { asked: Box<PromiseRequest>, room: Box<Room> },
+    #[error("promise `{id}` cannot last so long: {reason}")]
+    NoRoomToGrow { id: String, reason: String },
+    #[error("there are {0} promises, and too few of them are over to make room")]
+    TooManyPromises(usize),
+    #[error("it asks for {asked}, and a unit of promise `{id}` has {unit}")]
+    LargerThanUnit { id: String, asked: String, unit: String },
+}
+
+impl Rejection {
+    pub fn unknown_image(name: String, images: &Images) -> Rejection {
+        Rejection::UnknownImage { advice: images.advice(&name), name }
+    }
+}
+
+fn no_room(asked: &PromiseRequest, room: &Room) -> String {
+    let class = crate::core::promise::class(asked);
+    let Room { units, most_units, first_fit, .. } = room;
+    let width = asked.width.max(1);
+    let when = match first_fit {
+        Some(tick) => format!("from {tick} on it would fit"),
+        None if *most_units < width => format!("it would never fit: there are {most_units} at the most"),
+        None => "it is not found when it would fit".to_owned(),
+    };
+    format!("class `{class}` has room for {units} of {width} units in that window; {when}")
 }

@@ -14,11 +14,14 @@ mod background;
 mod change;
 mod feed;
 mod http;
+mod images;
 mod log;
 mod metrics;
 mod plan;
+mod plan_units;
 mod publishing;
 mod requests;
+mod scope;
 mod shared;
 mod storage;
 mod table;
@@ -36,7 +39,9 @@ use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
-use http::{capacity, changes, events, logs, news, read, watch as watching};
+use http::{
+    capacity, changes, events, images as published, logs, news, promises, read, timeline, watch as watching,
+};
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
@@ -57,6 +62,8 @@ pub struct TaskServiceOptions {
     pub on_fatal: OnFatal,
     /// The broker that is told what happens to tasks.
     pub publish: Option<BrokerUrl>,
+    /// Only published images run.
+    pub published_images_only: bool,
 }
 
 /// A task service that runs. Clones are the same one.
@@ -69,19 +76,20 @@ struct Inner {
     /// Reads logs and transitions, so that reading much makes no change wait.
     reads: Worker,
     stop: Stop,
+    published_images_only: bool,
 }
 
 impl TaskService {
     /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let TaskServiceOptions { store, clock, stop, on_fatal, publish } = options;
+        let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only } = options;
         let shared = Arc::new(Shared::new(clock, publish.is_some()));
         let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
         background::start(&shared, &writer, tasks);
         let reads = Worker::start(store, "tasks-reads");
-        let service = TaskService(Arc::new(Inner { shared, writer, reads, stop }));
+        let service = TaskService(Arc::new(Inner { shared, writer, reads, stop, published_images_only }));
         if let Some(url) = publish {
             publishing::start(&service, &url, tasks);
         }
@@ -95,6 +103,10 @@ impl TaskService {
 
     fn shared(&self) -> &Shared {
         &self.0.shared
+    }
+
+    fn published_only(&self) -> bool {
+        self.0.published_images_only
     }
 
     fn is_stopping(&self) -> bool {
@@ -150,15 +162,25 @@ impl ServedPart for TaskService {
     fn routes(&self) -> Routes {
         Routes::new("tasks")
             .add(Role::Node, news::news, news::__path_news)
-            .add(Role::Read, read::list, read::__path_list)
-            .add(Role::Operate, changes::submit, changes::__path_submit)
-            .add(Role::Read, logs::logs, logs::__path_logs)
-            .add(Role::Read, events::events, events::__path_events)
-            .add(Role::Read, watching::watch, watching::__path_watch)
-            .add(Role::Operate, changes::cancel, changes::__path_cancel)
-            .add(Role::Read, read::get, read::__path_get)
-            .add(Role::Operate, changes::delete, changes::__path_delete)
+            .add(Role::User, read::list, read::__path_list)
+            .add(Role::User, changes::submit, changes::__path_submit)
+            .add(Role::User, logs::logs, logs::__path_logs)
+            .add(Role::User, events::events, events::__path_events)
+            .add(Role::User, watching::watch, watching::__path_watch)
+            .add(Role::User, changes::cancel, changes::__path_cancel)
+            .add(Role::User, read::get, read::__path_get)
+            .add(Role::User, changes::delete, changes::__path_delete)
+            .add(Role::Read, published::list, published::__path_list)
+            .add(Role::Operate, published::publish, published::__path_publish)
+            .add(Role::Read, published::get, published::__path_get)
+            .add(Role::Operate, published::remove, published::__path_remove)
             .add(Role::Read, capacity::capacity, capacity::__path_capacity)
+            .add(Role::Read, timeline::timeline, timeline::__path_timeline)
+            .add(Role::Operate, promises::promises, promises::__path_promises)
+            .add(Role::Operate, promises::promise, promises::__path_promise)
+            .add(Role::Operate, promises::promise_of, promises::__path_promise_of)
+            .add(Role::Operate, promises::resize, promises::__path_resize)
+            .add(Role::Operate, promises::release, promises::__path_release)
             .schemas::<QueryTypes>()
             .share(self.clone())
     }

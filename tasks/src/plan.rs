@@ -5,54 +5,98 @@
 //! over, placed elsewhere, or the node is back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_api::labels::{LabelMap, LabelSource};
 use estimand_api::node::{Node, NodeState};
-use estimand_capacity::{Amounts, Claim, Ledger, NodeId, PromiseId, Resource, Standing};
+use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
+use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE};
+use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standing};
 
 use crate::core::Millis;
 use crate::core::cluster::{CPU, Cluster};
-use crate::core::decision::Decision;
-use crate::core::planner::place_waiting;
+use crate::core::decision::{Decision, Why};
+use crate::core::planner::{place_waiting, value};
 use crate::core::pressure::Pressure;
+use crate::core::promise::Offer;
 use crate::core::queue::{Queue, TaskNumber};
 use crate::core::request::Request;
 use crate::core::state::State;
+use crate::plan_units::{Beginning, UnitKey, Units};
 use crate::task::{PLACES, Task, millis};
 
 /// How many tasks a node takes at once, if its label `tasks` does not say otherwise.
 const PLACES_OF_NODE: u64 = 256;
 const MEMORY: &str = "memory";
+/// How long telling an agent to end a task takes at most, and hearing of the end.
+const TELLING: Duration = Duration::from_secs(10);
 
-#[derive(Default)]
 pub struct Plan {
     pub cluster: Cluster,
     queue: Queue,
-    placed: HashMap<TaskNumber, Placed>,
+    pub units: Units,
+    pub placed: HashMap<TaskNumber, Placed>,
+    /// The tasks that have the loans.
+    pub loans: HashMap<LoanId, TaskNumber>,
     /// Tasks that wait for the end of a pause.
     pausing: BTreeSet<(Millis, TaskNumber)>,
-    /// Placed tasks that the ledger could not count: their node was not known, or has less than it had.
+    /// Placed tasks that the ledger could not count, because their node was not known.
     uncounted: BTreeMap<TaskNumber, Task>,
 }
 
 /// A task that has a node.
-struct Placed {
-    attempt: u32,
-    node: NodeId,
-    promise: PromiseId,
+pub struct Placed {
+    pub attempt: u32,
+    pub node: NodeId,
+    pub hold: Hold,
+    pub shape: Shape,
+    pub priority: i32,
+    /// The promise on whose capacity it is.
+    pub promise: Option<String>,
     weight: u64,
     started: bool,
+}
+
+/// The part of the ledger that a task has.
+#[derive(Debug)]
+pub enum Hold {
+    Loan(LoanId),
+    Unit(UnitKey),
+}
+
+/// A task that was given a node.
+pub struct Placing {
+    pub task: TaskNumber,
+    pub node: String,
+    pub why: Why,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        let notice = CHECKPOINT_GRACE + STOP_GRACE + TELLING;
+        Plan {
+            cluster: Cluster::new(Ledger::new(0).with_notice(notice.as_secs())),
+            queue: Queue::default(),
+            units: Units::default(),
+            placed: HashMap::new(),
+            loans: HashMap::new(),
+            pausing: BTreeSet::new(),
+            uncounted: BTreeMap::new(),
+        }
+    }
 }
 
 impl Plan {
     /// Takes the nodes as they are now.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
+        self.take_units_out();
         let names: BTreeSet<&str> = nodes.iter().map(|node| node.node_name.as_str()).collect();
         let known: Vec<String> = self.cluster.ledger.nodes().map(|(_, name)| name.to_owned()).collect();
         for name in known.iter().filter(|name| !names.contains(name.as_str())) {
             // With something placed on it, it stays until that is gone.
             if !self.cluster.forget(name) {
-                let _ = self.cluster.ledger.cordon(name);
+                let _ = self.cluster.ledger.lose(name);
             }
         }
         for node in nodes {
@@ -65,13 +109,9 @@ impl Plan {
                     })
             });
             if !same {
-                let (id, replan) = self.cluster.set_node(name, node.labels.clone(), &capacity);
+                let (id, _) = self.cluster.set_node(name, node.labels.clone(), &capacity);
                 if let Some(view) = self.cluster.node_mut(id) {
                     view.bound_labels = bound_labels(node);
-                }
-                if !replan.ended.is_empty() {
-                    let tasks = replan.ended.len();
-                    tracing::warn!(node = name, tasks, "the node has less than its tasks were given");
                 }
             }
         }
@@ -80,15 +120,13 @@ impl Plan {
         }
         for node in nodes {
             let name = node.node_name.as_str();
-            let wanted = match node.state == NodeState::Ready && !node.cordoned {
-                true => Standing::Up,
-                false => Standing::Cordoned,
-            };
+            let wanted = standing(node);
             let stands = self.cluster.ledger.node(name).map(|id| self.cluster.ledger.standing(id));
             if stands != Some(wanted) {
                 let _ = match wanted {
                     Standing::Up => self.cluster.ledger.restore(name),
-                    Standing::Cordoned | Standing::Lost => self.cluster.ledger.cordon(name).map(drop),
+                    Standing::Cordoned => self.cluster.ledger.cordon(name).map(drop),
+                    Standing::Lost => self.cluster.ledger.lose(name).map(drop),
                 };
             }
         }
@@ -117,12 +155,17 @@ impl Plan {
                             view.start(now, weight);
                         }
                     }
+                    // One that did not hear of it, because its node was lost then, is asked again.
+                    if let (Hold::Loan(loan), None) = (&known.hold, &known.promise) {
+                        self.cluster.ledger.set_recalled(*loan, task.progress.is_stopping());
+                    }
                     return;
                 }
                 _ => self.leave(number, now),
             }
         }
         self.queue.remove(number);
+        self.units.remove(number);
         self.uncounted.remove(&number);
         match (task, placed) {
             (_, Some(task)) => self.count(task),
@@ -140,8 +183,13 @@ impl Plan {
             Some(not_before) => drop(self.pausing.insert((not_before, task.number))),
             None => {
                 let request = task.request(&mut self.cluster.ledger);
-                let submitted_at = millis(task.submitted_at);
-                self.queue.push(task.number, submitted_at, task.document.priority, &request);
+                match &task.document.promise {
+                    Some(promise) => self.units.wait(task, promise, request),
+                    None => {
+                        let submitted_at = millis(task.submitted_at);
+                        self.queue.push(task.number, submitted_at, task.document.priority, &request);
+                    }
+                }
             }
         }
     }
@@ -169,18 +217,22 @@ impl Plan {
         let name = task.placed_on()?;
         let node = self.cluster.ledger.node(name)?;
         let Request { shape, weight, .. } = task.request(&mut self.cluster.ledger);
-        let window = estimand_capacity::Window::open(self.cluster.ledger.now()).ok()?;
-        let stands = self.cluster.ledger.standing(node);
-        // A task on a node that takes nothing new is there all the same.
-        if stands != Standing::Up {
-            self.cluster.ledger.restore(name).ok()?;
-        }
-        let promise = self.cluster.ledger.reserve(vec![Claim { node, shape, window }], 0);
-        if stands != Standing::Up {
-            let _ = self.cluster.ledger.cordon(name);
-        }
-        let promise = promise.ok()?;
-        self.cluster.ledger.commit(promise).ok()?;
+        let (promise, priority) = (task.document.promise.clone(), task.document.priority);
+        let unit = promise
+            .as_ref()
+            .and_then(|promise| self.units.occupy(&mut self.cluster, promise, node, task.number));
+        let hold = match unit {
+            Some(unit) => Hold::Unit(unit),
+            None => {
+                let loan = self.cluster.ledger.lend(node, shape.clone(), value(priority));
+                // A task on a promise, or one that is to end already, is not asked to make room.
+                if promise.is_some() || task.progress.is_stopping() {
+                    self.cluster.ledger.set_recalled(loan, true);
+                }
+                self.loans.insert(loan, task.number);
+                Hold::Loan(loan)
+            }
+        };
         let (attempt, started) = (task.progress.attempt, has_started(task));
         if let Some(view) = self.cluster.node_mut(node) {
             view.place(weight);
@@ -189,37 +241,63 @@ impl Plan {
                 view.start(millis(task.submitted_at), weight);
             }
         }
-        self.placed.insert(task.number, Placed { attempt, node, promise, weight, started });
+        let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started };
+        self.placed.insert(task.number, placed);
         Some(())
     }
 
     /// Gives back what a task has.
     fn leave(&mut self, number: TaskNumber, now: Millis) {
-        let Some(Placed { node, promise, weight, started, .. }) = self.placed.remove(&number) else { return };
-        // It is gone already if the node has less than it had.
-        let _ = self.cluster.ledger.release(promise);
+        let Some(Placed { node, hold, weight, started, .. }) = self.placed.remove(&number) else { return };
+        match hold {
+            Hold::Loan(loan) => {
+                self.cluster.ledger.take_back(loan);
+                self.loans.remove(&loan);
+            }
+            Hold::Unit(unit) => self.units.vacate(&mut self.cluster, &unit),
+        }
         if let Some(view) = self.cluster.node_mut(node) {
             view.leave(now, weight, started);
         }
     }
 
-    /// Decides where the tasks that wait go; `attempt_of` gives the attempt that each is about to begin.
-    pub fn decide(
-        &mut self,
-        now: Millis,
-        attempt_of: impl Fn(TaskNumber) -> Option<u32>,
-    ) -> Vec<(Decision, String)> {
-        let decisions = place_waiting(&mut self.cluster, &mut self.queue, now, now);
-        let mut named = Vec::new();
-        for decision in decisions {
-            let Decision { task, node, promise, cpu, .. } = decision;
-            let Some(view) = self.cluster.node(node) else { continue };
-            let name = view.name.to_string();
-            let attempt = attempt_of(task).unwrap_or(0);
-            self.placed.insert(task, Placed { attempt, node, promise, weight: cpu, started: false });
-            named.push((decision, name));
+    /// Decides where the tasks that wait go; `task_of` gives each as it is stored.
+    pub fn decide(&mut self, now: Millis, task_of: impl Fn(TaskNumber) -> Option<Arc<Task>>) -> Vec<Placing> {
+        let mut placings = Vec::new();
+        for Beginning { task, node, weight, unit, why } in self.begin() {
+            if let Some(view) = self.cluster.node_mut(node) {
+                view.place(weight);
+            }
+            placings.extend(self.placing(task, node, Hold::Unit(unit), weight, why, &task_of));
         }
-        named
+        for Decision { task, node, loan, cpu, why } in
+            place_waiting(&mut self.cluster, &mut self.queue, now, now)
+        {
+            self.loans.insert(loan, task);
+            placings.extend(self.placing(task, node, Hold::Loan(loan), cpu, why, &task_of));
+        }
+        placings
+    }
+
+    fn placing(
+        &mut self,
+        task: TaskNumber,
+        node: NodeId,
+        hold: Hold,
+        weight: u64,
+        why: Why,
+        task_of: &impl Fn(TaskNumber) -> Option<Arc<Task>>,
+    ) -> Option<Placing> {
+        let stored = task_of(task);
+        let attempt = stored.as_ref().map_or(0, |task| task.progress.attempt + 1);
+        let (promise, priority) =
+            stored.as_ref().map_or((None, 0), |task| (task.document.promise.clone(), task.document.priority));
+        let shape = stored.map(|task| task.request(&mut self.cluster.ledger).shape);
+        let shape = shape.unwrap_or_else(|| self.cluster.ledger.shape(&Amounts::default()));
+        let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started: false };
+        self.placed.insert(task, placed);
+        let node = self.cluster.node(node)?.name.to_string();
+        Some(Placing { task, node, why })
     }
 
     /// A decision did not take effect, or may not have: the task is to be followed anew.
@@ -239,6 +317,25 @@ fn bound_labels(node: &Node) -> LabelMap {
         |key: &str| node.label_sources.get(key).is_some_and(|source| *source >= LabelSource::Credential);
     let bound = node.labels.iter().filter(|(key, _)| is_bound(key));
     bound.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn standing(node: &Node) -> Standing {
+    match (node.state == NodeState::Ready, node.cordoned) {
+        (true, false) => Standing::Up,
+        (true, true) => Standing::Cordoned,
+        (false, _) => Standing::Lost,
+    }
+}
+
+/// The nodes as the ledger of promises counts them.
+pub fn offers(nodes: &[Node]) -> Vec<Offer> {
+    let offer = |node: &Node| Offer {
+        name: node.node_name.to_string(),
+        class: node.labels.get(CLASS_LABEL).map_or(DEFAULT_CLASS, String::as_str).to_owned(),
+        capacity: capacity(node),
+        standing: standing(node),
+    };
+    nodes.iter().map(offer).collect()
 }
 
 /// The resources of a node: processors, memory, places for tasks, and each label that is a number.

@@ -18,6 +18,7 @@ use crate::core::pressure::Pressure;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
+use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
 
@@ -103,19 +104,21 @@ impl Shared {
         self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The task or array of this id.
-    pub fn find(&self, id: &str) -> Result<Named, Problem> {
-        let found = self.loaded(|table| table.find(id))?;
+    /// The task or array of this id, if the caller sees it.
+    pub fn find(&self, scope: &Scope, id: &str) -> Result<Named, Problem> {
+        let found = self.loaded(|table| scope.find(table, id))?;
         found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
     }
 
-    pub fn array(&self, id: &str) -> Result<Arc<Array>, Problem> {
+    pub fn array(&self, scope: &Scope, id: &str) -> Result<Arc<Array>, Problem> {
         let found = self.loaded(|table| table.array(id).cloned())?;
-        found.ok_or_else(|| Problem::not_found(format!("there is no array `{id}`")))
+        found
+            .filter(|array| scope.has(&array.document))
+            .ok_or_else(|| Problem::not_found(format!("there is no array `{id}`")))
     }
 
-    pub fn task(&self, id: &str) -> Result<Arc<Task>, Problem> {
-        match self.find(id)? {
+    pub fn task(&self, scope: &Scope, id: &str) -> Result<Arc<Task>, Problem> {
+        match self.find(scope, id)? {
             Named::Task(task) => Ok(task),
             Named::Array(_) => Err(Problem::conflict(format!(
                 "`{id}` is an array: each of its tasks is one, such as `{}`",
@@ -138,6 +141,7 @@ impl Shared {
             let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
             let Some(table) = table.as_mut() else { return };
             table.follow(staged, &change::numbers(changes));
+            table.promises.follow(&staged.promises, &change::promise_numbers(changes));
         }
         let mut moved: Vec<TaskNumber> = Vec::new();
         for Change { edits, deleted, .. } in changes {
@@ -149,6 +153,9 @@ impl Shared {
         changes.iter().for_each(|change| self.figures.count(change));
         if self.feed.publish(changes) {
             self.publishing.ask();
+        }
+        if changes.iter().any(|change| change.promises.revision > 0) {
+            self.planning.ask();
         }
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::change::Change;
 use crate::core::document::Document;
+use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
+use crate::images::Images;
 use crate::task::{Array, Task};
 
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,10 @@ pub struct TaskTable {
     by_node: HashMap<String, BTreeSet<TaskNumber>>,
     /// The tasks that wait for the end of each task or array.
     followers: HashMap<TaskNumber, BTreeSet<TaskNumber>>,
+    pub images: Images,
+    /// The tasks on each promise that are not over.
+    by_promise: HashMap<String, BTreeSet<TaskNumber>>,
+    pub promises: Promises,
     /// The last attempt of deleted tasks, by id.
     pub gone: HashMap<String, u32>,
     /// The highest number that a task ever had.
@@ -125,6 +131,11 @@ impl TaskTable {
         self.followers.get(&number).into_iter().flatten().copied()
     }
 
+    /// The tasks on a promise that are not over.
+    pub fn of_promise(&self, id: &str) -> impl Iterator<Item = TaskNumber> {
+        self.by_promise.get(id).into_iter().flatten().copied()
+    }
+
     /// The oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Task>> {
         self.tasks.values()
@@ -154,13 +165,16 @@ impl TaskTable {
     /// Shows what a change makes of it.
     pub fn apply(&mut self, change: &Change) {
         self.highest = self.highest.max(change.highest);
+        change.image.iter().for_each(|image| self.images.apply(image));
         change.deleted.iter().for_each(|task| self.remove(task.number));
         change.edits.iter().for_each(|edit| self.put(Arc::new(edit.after.clone())));
+        self.promises.apply(&change.promises);
     }
 
-    /// Has what another table has of these tasks.
+    /// Has what another table has of these tasks, and its images.
     pub fn follow(&mut self, other: &TaskTable, numbers: &BTreeSet<TaskNumber>) {
         self.highest = self.highest.max(other.highest);
+        self.images.clone_from(&other.images);
         let (kept, gone): (Vec<TaskNumber>, Vec<TaskNumber>) =
             numbers.iter().partition(|number| other.get(**number).is_some());
         // An id may have gone from one to another.
@@ -197,8 +211,11 @@ impl TaskTable {
         }
     }
 
-    /// Counts a task in its array, and as one that waits for others.
+    /// Counts a task in its array, on its promise, and as one that waits for others.
     fn learn(&mut self, task: &Task) {
+        if let Some(promise) = task.document.promise.as_ref().filter(|_| !task.state().is_final()) {
+            self.by_promise.entry(promise.clone()).or_default().insert(task.number);
+        }
         for awaited in &task.progress.awaits {
             self.followers.entry(awaited.number).or_default().insert(task.number);
         }
@@ -217,6 +234,14 @@ impl TaskTable {
 
     /// The opposite of learning.
     fn forget(&mut self, task: &Task) {
+        if let Some(promise) = &task.document.promise
+            && let Some(numbers) = self.by_promise.get_mut(promise)
+        {
+            numbers.remove(&task.number);
+            if numbers.is_empty() {
+                self.by_promise.remove(promise);
+            }
+        }
         for awaited in &task.progress.awaits {
             if let Some(followers) = self.followers.get_mut(&awaited.number) {
                 followers.remove(&task.number);

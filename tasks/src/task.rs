@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use estimand_api::image::TaskImage;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_capacity::{Amounts, Ledger, Resource};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::request::Request;
 use crate::core::retries::OnLoss;
-use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, Transition};
+use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
 
 /// The resource of which each task takes one at least, so that tasks which ask for nothing do not all start at once.
 pub const PLACES: &str = "tasks";
@@ -33,6 +34,7 @@ pub struct Array {
     /// The key of its submission, by which a repeated one is known.
     pub key: Option<String>,
     pub document: Arc<Document>,
+    pub image: Option<Arc<TaskImage>>,
     /// How many tasks it had when it was submitted.
     pub size: u32,
 }
@@ -46,6 +48,8 @@ pub struct Task {
     /// The array that it is of; their document is the same.
     pub array: Option<Arc<Array>>,
     pub document: Arc<Document>,
+    /// The published image that it was given when it was accepted, if its own is the name of one.
+    pub image: Option<Arc<TaskImage>>,
     pub progress: Progress,
     /// Why it is where it is or was.
     pub why: Option<Arc<Why>>,
@@ -169,6 +173,7 @@ impl Task {
             attempt: self.progress.attempt,
             leased: self.document.on_loss != OnLoss::Wait,
             stop: self.progress.is_stopping(),
+            checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
             work: self.work().into(),
         }
     }
@@ -176,6 +181,10 @@ impl Task {
     /// The work for its node.
     fn work(&self) -> TaskWork {
         let mut work = work(&self.document);
+        if let Some(image) = &self.image {
+            work.image = Some(image.reference.clone());
+            work.image_digest = Some(image.digest);
+        }
         if let (Some(array), Some(index)) = (&self.array, self.index()) {
             work.environment.insert(INDEX_VARIABLE.to_owned(), index.to_string());
             work.environment.insert(COUNT_VARIABLE.to_owned(), array.size.to_string());
@@ -186,13 +195,13 @@ impl Task {
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
         let Document { resources, nodes, policy, secrets, image, .. } = &*self.document;
-        let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy, None);
+        let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy);
         request.with_secrets(!secrets.is_empty()).with_image(image.is_some())
     }
 }
 
 /// The amounts of a document, and its place among the tasks of a node.
-fn with_place(amounts: &Amounts) -> Amounts {
+pub fn with_place(amounts: &Amounts) -> Amounts {
     match Resource::parse(PLACES) {
         Ok(places) if amounts.get(&places) == 0 => amounts.clone().with(places, 1),
         _ => amounts.clone(),
@@ -206,6 +215,7 @@ fn work(document: &Document) -> TaskWork {
     };
     TaskWork {
         image: document.image.clone(),
+        image_digest: None,
         command: document.command.as_ref().map(|command| command.argv()).unwrap_or_default(),
         directory: document.directory.clone(),
         volumes: document
@@ -229,4 +239,9 @@ fn work(document: &Document) -> TaskWork {
 /// The core's milliseconds.
 pub fn millis(micros: i64) -> Millis {
     u64::try_from(micros).unwrap_or(0) / 1000
+}
+
+/// The tick of the ledger: a second since 1970.
+pub fn tick(micros: i64) -> u64 {
+    millis(micros) / 1000
 }

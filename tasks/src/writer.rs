@@ -1,17 +1,21 @@
 //! The tasks as the single writer's state: their storage, their publication, and the consequences of a change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use estimand_capacity::Tick;
 use estimand_runtime::single_writer::{State, StorageError};
 use estimand_store::TaskGroup;
 
 use crate::change::{self, Change, Rejection, TAKEN_OVER};
+use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::feed::{self, PUBLISHER};
 use crate::shared::Shared;
-use crate::storage::{self, Storage, rows};
+use crate::storage::promises::LoadedPromises;
+use crate::storage::{self, Storage, images, rows};
 use crate::table::TaskTable;
-use crate::task::Task;
+use crate::task::{Task, tick};
 
 /// About how many bytes are stored at once.
 const GROUP_BYTES: usize = 4 << 20;
@@ -36,6 +40,11 @@ impl TasksState {
         &self.staged
     }
 
+    /// The present tick of the ledger of promises.
+    pub fn tick(&self) -> Tick {
+        tick(self.now_us())
+    }
+
     pub fn now_us(&self) -> i64 {
         self.shared.clock.now_micros()
     }
@@ -58,9 +67,13 @@ impl State for TasksState {
             self.shared.feed.count_on(feed.cursors.get(PUBLISHER).copied().unwrap_or(0));
             self.shared.publishing.ask();
         }
-        self.staged = self
-            .shared
-            .table(|before| TaskTable::new(before, contents.tasks, contents.gone, contents.highest));
+        let LoadedPromises { promises, revision, base } = contents.promises;
+        self.staged = self.shared.table(|before| {
+            let mut table = TaskTable::new(before, contents.tasks, contents.gone, contents.highest);
+            table.promises = Promises::new(&before.promises, promises, revision, base);
+            table
+        });
+        self.staged.images = contents.images;
         self.shared.replace(self.staged.clone());
         Ok(())
     }
@@ -69,7 +82,7 @@ impl State for TasksState {
         let events = feed::events_of(changes, self.shared.feed.newest());
         let removed_to = self.shared.feed.removal(events.len() as u64);
         let feed = rows::feed_group(&events, removed_to, feed::cursor_of(changes));
-        let group = TaskGroup { feed, ..rows::group(changes) };
+        let group = TaskGroup { feed, images: images::group(changes), ..rows::group(changes) };
         self.storage.store(group).await.map_err(|error| storage::outcome(&error))
     }
 
@@ -81,12 +94,22 @@ impl State for TasksState {
         let is_so = |(number, task): (TaskNumber, Option<&Task>)| {
             self.staged.get(number).map(|stored| &**stored) == task
         };
-        change::outcomes(changes).into_iter().all(is_so)
+        let images: BTreeMap<&str, _> = changes
+            .iter()
+            .filter_map(|change| change.image.as_ref())
+            .map(|image| (image.name.as_str(), image.after.as_ref()))
+            .collect();
+        let revision = changes.iter().map(|change| change.promises.revision).max().unwrap_or(0);
+        self.staged.promises.revision >= revision
+            && change::outcomes(changes).into_iter().all(is_so)
+            && images.into_iter().all(|(name, after)| self.staged.images.get(name) == after)
     }
 
     fn weight(change: &Change) -> usize {
         let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.text.len());
-        (change.edits.len() + change.deleted.len()) * ROW_BYTES + lines.sum::<usize>()
+        let other = usize::from(change.image.is_some()) + change.promises.promises.len();
+        let rows = change.edits.len() + change.deleted.len() + other;
+        rows * ROW_BYTES + lines.sum::<usize>()
     }
 
     fn stage(&mut self, change: &Change) {
@@ -95,7 +118,11 @@ impl State for TasksState {
 
     fn unstage(&mut self, changes: &[Change]) {
         let numbers = change::numbers(changes);
-        self.shared.table(|published| self.staged.follow(published, &numbers));
+        let promises = change::promise_numbers(changes);
+        self.shared.table(|published| {
+            self.staged.follow(published, &numbers);
+            self.staged.promises.follow(&published.promises, &promises);
+        });
     }
 }
 

@@ -15,6 +15,7 @@ fn task(number: u64, id: &str) -> Task {
         key: Some(format!("key-{number}")),
         array: None,
         document: Arc::new(Document::default()),
+        image: None,
         progress: Progress::default(),
         why: None,
         log: LogEnd::default(),
@@ -27,7 +28,14 @@ fn task(number: u64, id: &str) -> Task {
 
 fn array(number: u64, id: &str, size: u32) -> Vec<Task> {
     let document = Arc::new(Document::default());
-    let array = Arc::new(Array { number: TaskNumber(number), id: id.to_owned(), key: None, document, size });
+    let array = Arc::new(Array {
+        number: TaskNumber(number),
+        id: id.to_owned(),
+        key: None,
+        document,
+        image: None,
+        size,
+    });
     let member = |index: u64| {
         let array = Some(Arc::clone(&array));
         Task { key: None, array, ..task(number + 1 + index, &format!("{id}.{index}")) }

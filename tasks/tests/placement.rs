@@ -31,7 +31,7 @@ fn cluster(processors: &[u64]) -> Cluster {
 
 fn request(cluster: &mut Cluster, cpu: u64, policy: Policy) -> Request {
     let nodes = Selector::default();
-    Request::new(&mut cluster.ledger, amounts(&[("cpu", cpu)]), nodes, policy, None)
+    Request::new(&mut cluster.ledger, amounts(&[("cpu", cpu)]), nodes, policy)
 }
 
 fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
@@ -44,7 +44,7 @@ fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
 
 /// The task is done.
 fn end(cluster: &mut Cluster, decision: &Decision, at: u64) {
-    cluster.ledger.release(decision.promise).unwrap();
+    assert!(cluster.ledger.take_back(decision.loan));
     let node = cluster.node_mut(decision.node).unwrap();
     node.start(at, decision.cpu);
     node.leave(at, decision.cpu, true);
@@ -88,7 +88,7 @@ fn work_that_asks_for_nothing_still_takes_a_processor() {
     let place = |policy: Policy| {
         let (mut cluster, mut queue) = (cluster(&[2, 1]), Queue::default());
         let nodes = Selector::default();
-        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, policy, None);
+        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, policy);
         (0..5).for_each(|task| queue.push(TaskNumber(task), 0, 0, &request));
         let decisions = place_waiting(&mut cluster, &mut queue, 0, 0);
         let nodes: Vec<String> = names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect();
@@ -179,7 +179,7 @@ fn labels_that_are_only_claimed_choose_no_node_for_secrets() {
     let (mut cluster, mut queue) = (cluster(&[8, 8]), Queue::default());
     let asks = |cluster: &mut Cluster, has_secrets: bool| {
         let nodes = "n=1".parse().unwrap();
-        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, Policy::Spread, None);
+        let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, Policy::Spread);
         request.with_secrets(has_secrets)
     };
     let (plain, with_secrets) = (asks(&mut cluster, false), asks(&mut cluster, true));
@@ -222,7 +222,7 @@ fn a_task_that_fits_nowhere_is_told_why() {
     cluster.set_node("g", nodes, &amounts(&[("cpu", 1000), ("gpu", 1)]));
     let mut why = |of: &[(&str, u64)], nodes: &str| {
         let nodes = nodes.parse().unwrap();
-        let request = Request::new(&mut cluster.ledger, amounts(of), nodes, Policy::Queue, None);
+        let request = Request::new(&mut cluster.ledger, amounts(of), nodes, Policy::Queue);
         check.push(misfit(&cluster, &request).map(|misfit| misfit.to_string()));
     };
     why(&[("gpu", 2)], "");
@@ -265,11 +265,10 @@ proptest! {
             for size in 0..4 {
                 for policy in Policy::ALL {
                     let request = request(&mut cluster, 1000 * size, policy);
-                    let window = request.window(cluster.ledger.now()).unwrap();
                     let free = |cpu| policy != Policy::Queue || cpu;
                     let fits = cluster.nodes().any(|node| {
                         let free = free(node.is_free_for(request.weight));
-                        free && cluster.ledger.fits(node.id, &request.shape, window)
+                        free && cluster.ledger.can_lend(node.id, &request.shape)
                     });
                     prop_assert!(!fits || queue.waiting_like(&request) == 0, "{size} {policy:?}");
                 }

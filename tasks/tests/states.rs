@@ -5,7 +5,7 @@
 use estimand_tasks::core::dependency::{Awaited, On};
 use estimand_tasks::core::queue::TaskNumber;
 use estimand_tasks::core::retries::{Ending, OnLoss, Retries};
-use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State};
+use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause};
 use proptest::prelude::*;
 
 fn rules(retries: u32, on_loss: OnLoss) -> Rules {
@@ -67,6 +67,49 @@ fn a_failure_is_tried_again_after_a_pause_and_not_for_ever() {
     check(rules, &[place(1), end(1, Ending::ImageMissing)], State::Failed, Some(Ending::ImageMissing));
     let pauses: Vec<u64> = [0, 1, 8, 9, 63, 64, u32::MAX].map(|n| rules.retries.pause(n)).to_vec();
     assert_eq!(pauses, [1_000, 2_000, 256_000, 300_000, 300_000, 300_000, 300_000]);
+}
+
+#[test]
+fn what_makes_room_waits_again_and_uses_no_retry() {
+    let once = rules(0, OnLoss::Restart);
+    let room = |attempt| Event::MakeRoom { attempt, promise: "p".to_owned() };
+    let start = Event::Start { attempt: 1 };
+    for ending in [Ending::Cancelled, Ending::Signal(9), Ending::Exit(3), Ending::NodeLost] {
+        let progress = after(once, &[place(1), start.clone(), room(1), end(1, ending)]);
+        assert_eq!((progress.state, progress.failures, progress.not_before), (State::Queued, 0, None));
+        assert_eq!(progress.stop, None);
+    }
+    let early = [place(1), start.clone(), room(1), end(1, Ending::Exit(0))];
+    check(once, &early, State::Succeeded, Some(Ending::Exit(0)));
+    let told = after(once, &[place(1), room(1), room(1)]);
+    assert_eq!((told.state, told.is_stopping()), (State::Stopping, true));
+    // A user who cancels it meanwhile does not want it again.
+    let cancelled = [place(1), room(1), Event::Cancel, end(1, Ending::Cancelled)];
+    check(once, &cancelled, State::Cancelled, Some(Ending::Cancelled));
+    let mine = [place(1), Event::Cancel, room(1), end(1, Ending::Cancelled)];
+    check(once, &mine, State::Cancelled, Some(Ending::Cancelled));
+    let lost = [place(1), room(1), Event::NodeLost { attempt: 1 }, Event::LeaseOver { attempt: 1 }];
+    check(once, &lost, State::Queued, Some(Ending::NodeLost));
+    check(once, &[room(1)][..0], State::Queued, None);
+}
+
+#[test]
+fn a_task_ends_with_its_promise() {
+    let often = rules(9, OnLoss::Restart);
+    let over = || Event::PromiseEnded { reason: "over".to_owned() };
+    let promise = || Some(Ending::Promise("over".to_owned()));
+    check(often, &[over()], State::Cancelled, promise());
+    let runs = [place(1), Event::Start { attempt: 1 }, over(), end(1, Ending::Cancelled)];
+    check(often, &runs, State::Failed, promise());
+    let done = [place(1), over(), end(1, Ending::Exit(0))];
+    check(often, &done, State::Succeeded, Some(Ending::Exit(0)));
+    let lost = [place(1), Event::NodeLost { attempt: 1 }, over(), Event::LeaseOver { attempt: 1 }];
+    check(often, &lost, State::Failed, promise());
+    let room = Event::MakeRoom { attempt: 1, promise: "p".to_owned() };
+    check(often, &[place(1), room, over(), end(1, Ending::Cancelled)], State::Failed, promise());
+    let cancelled = [place(1), Event::Cancel, over(), end(1, Ending::Cancelled)];
+    check(often, &cancelled, State::Cancelled, Some(Ending::Cancelled));
+    check(often, &[place(1), end(1, Ending::Exit(0)), over()], State::Succeeded, Some(Ending::Exit(0)));
 }
 
 #[test]
@@ -204,6 +247,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => attempt().prop_map(|attempt| Event::NodeLost { attempt }),
         1 => attempt().prop_map(|attempt| Event::NodeBack { attempt }),
         1 => attempt().prop_map(|attempt| Event::LeaseOver { attempt }),
+        2 => attempt().prop_map(|attempt| Event::MakeRoom { attempt, promise: "p".to_owned() }),
+        1 => Just(Event::PromiseEnded { reason: "over".to_owned() }),
     ]
 }
 
@@ -215,7 +260,7 @@ proptest! {
     ) {
         let rules = rules(retries, on_loss);
         let mut progress = Progress::default();
-        let (mut placed, mut restarted) = (0, 0);
+        let (mut placed, mut restarted, mut displaced) = (0, 0, 0);
         for (at, event) in events.iter().enumerate() {
             let (before, at) = (progress.clone(), at as u64 * 1_000_000);
             let transition = progress.apply(&rules, at, event.clone(), Actor::Scheduler).unwrap_or(None);
@@ -227,12 +272,14 @@ proptest! {
             }
             let is_lost = progress.ending == Some(Ending::NodeLost);
             let queued_again = before.state.is_placed() && progress.state == State::Queued;
-            restarted += u32::from(is_lost && queued_again && progress.failures == before.failures);
+            let made_room = queued_again && before.stop == Some(StopCause::MakeRoom);
+            displaced += u32::from(made_room);
+            restarted += u32::from(is_lost && queued_again && !made_room && progress.failures == before.failures);
             let again = progress.clone();
             let _ = progress.apply(&rules, at, event.clone(), Actor::Scheduler);
             prop_assert_eq!(&progress, &again, "what is said twice is the same");
         }
-        prop_assert!(placed <= 1 + retries + restarted);
+        prop_assert!(placed <= 1 + retries + restarted + displaced);
         prop_assert!(on_loss == OnLoss::Restart || restarted == 0);
     }
 }

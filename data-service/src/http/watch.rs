@@ -43,8 +43,9 @@ const PIECE_BYTES: usize = 32 * 1024;
 ///
 /// Events: `snapshot` (`revision`, `reason`, `values`), `change` (a value), `delete` (`dataName`, `nodeName`,
 /// `revision`), `settled` (`revision`: all changes up to it have been sent, so that nothing which was written together
-/// with the changes before it is still to come). The id of an event is its revision; `Last-Event-ID` resumes after it, or, if that is too long
-/// ago, begins with a snapshot whose reason is `gone`. When a watched name is bound to something else, a snapshot
+/// with the changes before it is still to come). The id of an event is its revision, and of several events of one
+/// revision, a name's and that of a name bound to it, only the last has an id. `Last-Event-ID` resumes after it, or, if
+/// that is too long ago, begins with a snapshot whose reason is `gone`. When a watched name is bound to something else, a snapshot
 /// whose reason is `rebound` says all that it serves from then on.
 #[utoipa::path(
     get,
@@ -297,17 +298,9 @@ impl Watcher {
         Bytes::from(out)
     }
 
-    /// Appends a change, once under each of the watched names that it concerns.
+    /// Appends a change, once under each of the watched names that it concerns. Only the last of these events has an id,
+    /// so that all of them come again if the connection breaks between two.
     fn push(&self, out: &mut Vec<u8>, change: &Change, snapshot: &Snapshot) {
-        if matches!(self.names, AskedNames::All) {
-            return self.push_as(out, change, View::default());
-        }
-        for name in self.names.shown_by(change.name(), snapshot) {
-            self.push_as(out, change, snapshot.view(name));
-        }
-    }
-
-    fn push_as(&self, out: &mut Vec<u8>, change: &Change, view: View<'_>) {
         let (node, revision) = match change {
             Change::Put(entry) => (&entry.facts.node, entry.facts.revision),
             Change::Removed { node, revision, .. } => (node, *revision),
@@ -316,6 +309,30 @@ impl Watcher {
         if !self.concerns(node) {
             return;
         }
+        let before = out.len();
+        if matches!(self.names, AskedNames::All) {
+            self.push_as(out, change, (node, revision), View::default());
+        } else {
+            for name in self.names.shown_by(change.name(), snapshot) {
+                if out.len() > before {
+                    out.push(b'\n');
+                }
+                self.push_as(out, change, (node, revision), snapshot.view(name));
+            }
+        }
+        if out.len() > before {
+            push_event_id(out, revision);
+        }
+    }
+
+    /// Appends the event of a change under one name, without an id and without the empty line that ends it.
+    fn push_as(
+        &self,
+        out: &mut Vec<u8>,
+        change: &Change,
+        (node, revision): (&NodeName, u64),
+        view: View<'_>,
+    ) {
         let shown = match change {
             Change::Put(entry) => {
                 view.show(entry.clone()).and_then(|shown| shown.narrow(self.field.as_ref()))
@@ -339,7 +356,6 @@ impl Watcher {
             }
         }
         out.push(b'\n');
-        push_event_id(out, revision);
     }
 }
 

@@ -12,7 +12,8 @@ use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
 use estimand_cli::credentials::data_dir_or_default;
 
 use super::platform::PlatformArgs;
-use super::services::{FilesOptions, ServiceArgs, log_format};
+use super::reservations::SaleArgs;
+use super::services::{FilesOptions, ImagesOptions, ServiceArgs, log_format};
 use super::tls::JoinArgs;
 use estimand_cli::Remote;
 use estimand_cli::arguments::parse;
@@ -179,6 +180,10 @@ pub struct UpArgs {
     defaults: Defaults,
     #[command(flatten)]
     files: FilesOptions,
+    #[command(flatten)]
+    images: ImagesOptions,
+    #[command(flatten)]
+    sale: SaleArgs,
 }
 
 impl AgentArgs {
@@ -219,12 +224,14 @@ impl ManagerArgs {
 impl UpArgs {
     /// How to run the services, and how to run the agent, if there is to be one.
     pub fn split(self) -> Result<(ServiceArgs, Parts), clap::Error> {
-        let UpArgs { service, node, no_agent, defaults, files, .. } = self;
+        let UpArgs { service, node, no_agent, defaults, files, images, sale, .. } = self;
         let agent = match no_agent {
             true => None,
             false => Some(node.options(service.data_dir().join("agent"))?),
         };
-        Ok((service, Parts::All { agent: agent.map(Box::new), defaults, files: files.files }))
+        let (agent, published_images_only) = (agent.map(Box::new), images.published_images_only);
+        let (files, sale) = (files.files, sale.sale()?);
+        Ok((service, Parts::All { agent, defaults, files, published_images_only, sale }))
     }
 }
 

@@ -15,8 +15,10 @@ pub mod job;
 pub mod partition;
 pub mod pki;
 pub mod platform;
+pub mod reservations;
 pub mod services;
 pub mod simulate;
+pub mod simulate_reservations;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -26,6 +28,7 @@ use engine::{AgentArgs, ManagerArgs, UpArgs};
 use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
+use reservations::ReservationServiceArgs;
 use services::{FileServiceArgs, RegistryArgs, ServiceArgs, TaskServiceArgs};
 use simulate::SimulateArgs;
 
@@ -46,7 +49,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start everything in one process: the services, and an agent for this machine
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Start the registry alone: it keeps what is registered
     Registry(RegistryArgs),
     /// Start the data service alone: it keeps values
@@ -55,6 +58,8 @@ pub enum Command {
     Manager(ManagerArgs),
     /// Start the task service alone: it places tasks on nodes, and keeps their logs
     TaskService(TaskServiceArgs),
+    /// Start the reservation service alone: it sells time to come, and keeps credits
+    ReservationService(ReservationServiceArgs),
     /// Start the file service alone: it keeps files of people and of tasks
     FileService(FileServiceArgs),
     /// Start the agent of a node: it runs what is registered for that node

@@ -75,6 +75,8 @@ pub struct TaskServiceArgs {
     /// The data service, whose facts say how busy each node is
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     data_service: String,
+    #[command(flatten)]
+    images: ImagesOptions,
     #[command(flatten, next_help_heading = "Platform")]
     platform: PlatformArgs,
 }
@@ -95,6 +97,14 @@ pub struct FilesOptions {
     pub files: Option<PathBuf>,
 }
 
+// The images of tasks, however their service is started.
+#[derive(Debug, Args)]
+pub struct ImagesOptions {
+    /// Refuse tasks whose image is not published (`estimand images publish`)
+    #[arg(long)]
+    pub published_images_only: bool,
+}
+
 impl FileServiceArgs {
     pub fn options(self) -> Options {
         self.service.options(Parts::Files { files: self.files.files })
@@ -103,8 +113,10 @@ impl FileServiceArgs {
 
 impl TaskServiceArgs {
     pub fn options(self) -> Options {
-        let parts = Parts::Tasks { managers: self.managers, data_service: self.data_service };
-        Options { platform: self.platform.options(), ..self.service.options(parts) }
+        let TaskServiceArgs { service, managers, data_service, images, platform } = self;
+        let published_images_only = images.published_images_only;
+        let parts = Parts::Tasks { managers, data_service, published_images_only };
+        Options { platform: platform.options(), ..service.options(parts) }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use estimand_tasks::core::policy::Policy;
+
+use super::simulate_reservations::ReservationsArgs;
 
 const EXAMPLES: &str = "\
 Tasks of generated load take one processor each and ask for nothing, so they share the processors of their
@@ -18,8 +20,10 @@ Examples:
 
 // Simulates placement.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct SimulateArgs {
+    #[command(subcommand)]
+    pub of: Option<SimulateCommand>,
     /// The policies to compare, with commas between them; by default all
     #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     pub policy: Vec<Policy>,
@@ -53,6 +57,12 @@ pub struct SimulateArgs {
     /// Print JSON, on one line
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SimulateCommand {
+    /// Compare ways to price reservations under a virtual clock, without any service
+    Reservations(ReservationsArgs),
 }
 
 fn load(text: &str) -> Result<f64, String> {

@@ -13,6 +13,7 @@ mod session;
 mod terminal;
 mod token;
 mod troubles;
+mod users;
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -70,7 +70,7 @@ fn send(http: &Http, method: &str, path: &str, token: Option<&str>, body: &[u8])
 
 /// A route checks the role before it looks at anything else, so that empty requests will do.
 fn every_route_is_guarded_as_it_says(target: &Target) {
-    let tokens = ["read", "write", "node", "operate"].map(|role| {
+    let tokens = ["read", "write", "user", "node", "operate"].map(|role| {
         let node = (role == "node").then_some("n");
         (role, token(target, role, node))
     });
@@ -93,6 +93,7 @@ fn every_route_is_guarded_as_it_says(target: &Target) {
                     // Values may be written by anybody who can connect here, whatever they show.
                     let good_for: &[&str] = match *grant {
                         "read" | "write" => &["open", "read", "write"],
+                        "user" => &["open", "read", "write", "user"],
                         "node" => &["open", "read", "write", "node"],
                         _ => continue,
                     };

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 41] = [
+const PATHS: [(&str, &[&str]); 55] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -54,7 +54,21 @@ const PATHS: [(&str, &[&str]); 41] = [
     ("/api/tasks/events", &["get"]),
     ("/api/tasks/watch", &["get"]),
     ("/api/tasks/news", &["post"]),
+    ("/api/images", &["get", "post"]),
+    ("/api/images/{name}", &["delete", "get"]),
     ("/api/capacity", &["get"]),
+    ("/api/capacity/timeline", &["get"]),
+    ("/api/capacity/promises", &["get", "post"]),
+    ("/api/capacity/promises/{id}", &["delete", "get"]),
+    ("/api/capacity/promises/{id}/resize", &["post"]),
+    ("/api/reservations", &["get", "post"]),
+    ("/api/reservations/{id}", &["get"]),
+    ("/api/reservations/prices", &["get"]),
+    ("/api/reservations/{id}/bid", &["post"]),
+    ("/api/reservations/{id}/cancel", &["post"]),
+    ("/api/credits", &["get"]),
+    ("/api/credits/journal", &["get"]),
+    ("/api/credits/grants", &["post"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/healthz", &["get"]),

@@ -51,14 +51,15 @@ enum Store {
     Mariadb,
 }
 
-/// A data service, a registry, a manager, a task service and a file service: one process with an agent in it that may run
-/// nothing, or five without any agent.
+/// A data service, a registry, a manager, a task service, a file service and a reservation service: one process with an agent
+/// in it that may run nothing, or six without any agent.
 pub struct Target {
     pub data: Http,
     pub registry: Http,
     pub manager: Http,
     pub tasks: Http,
     pub files: Http,
+    pub reservations: Http,
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
@@ -87,7 +88,8 @@ impl Target {
         let url = store.url(&folder);
         let up = process::estimand().store(&url).data_dir(folder.join("up")).start();
         let base = up.base_url();
-        Target::new(Plane::of(&up), Http::new(base), Http::new(base), url, vec![up])
+        let others = [Http::new(base), Http::new(base), Http::new(base)];
+        Target::new(Plane::of(&up), others, url, vec![up])
     }
 
     /// Each service in a process of its own, over one store.
@@ -101,11 +103,17 @@ impl Target {
         let tasks = tasks.data_dir(folder.join("tasks")).start();
         let files = process::estimand().args(["file-service"]).store(&url);
         let files = files.data_dir(folder.join("files")).start();
+        let args = ["reservation-service", "--task-service", tasks.base_url()];
+        let sale = process::estimand().args(args).store(&url);
+        let sale = sale.data_dir(folder.join("reservations")).start();
         let (work, kept) = (Http::new(tasks.base_url()), Http::new(files.base_url()));
-        Target::new(plane, work, kept, url, vec![data, registry, manager, tasks, files])
+        let sold = Http::new(sale.base_url());
+        let processes = vec![data, registry, manager, tasks, files, sale];
+        Target::new(plane, [work, kept, sold], url, processes)
     }
 
-    fn new(plane: Plane, tasks: Http, files: Http, store: String, processes: Vec<Estimand>) -> Self {
+    fn new(plane: Plane, others: [Http; 3], store: String, processes: Vec<Estimand>) -> Self {
+        let [tasks, files, reservations] = others;
         // It is ready also while it stands by.
         wait::until_ok(PATIENCE, "the manager to lead", || match plane.manager.get("/api/nodes") {
             answer if answer.status == 200 => Ok(()),
@@ -122,14 +130,15 @@ impl Target {
             manager,
             tasks,
             files,
+            reservations,
             store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }
     }
 
-    pub fn services(&self) -> [&Http; 5] {
-        [&self.data, &self.registry, &self.manager, &self.tasks, &self.files]
+    pub fn services(&self) -> [&Http; 6] {
+        [&self.data, &self.registry, &self.manager, &self.tasks, &self.files, &self.reservations]
     }
 
     /// A name, of data or of a node, that nobody else uses.

@@ -78,6 +78,11 @@ fn commands_of_the_scheduler_demo_print_the_output_shown() {
 }
 
 #[test]
+fn commands_of_reservations_print_the_output_shown() {
+    check("docs/reservations.md");
+}
+
+#[test]
 fn commands_of_simulate_print_the_output_shown() {
     check("docs/simulate.md");
 }
@@ -92,17 +97,24 @@ fn commands_of_files_print_the_output_shown() {
     check("docs/files.md");
 }
 
-const TYPED: [&str; 10] = [
+#[test]
+fn commands_of_reserving_print_the_output_shown() {
+    check("docs/reserving.md");
+}
+
+const TYPED: [&str; 12] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
     "docs/cluster.md",
+    "docs/reservations.md",
     "docs/running.md",
     "docs/simulate.md",
     "processors/README.md",
     "scheduler-demo/README.md",
     "docs/tasks.md",
     "docs/files.md",
+    "docs/reserving.md",
 ];
 
 #[test]

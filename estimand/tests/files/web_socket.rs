@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use estimand_testkit::TOKEN;
+use estimand_testkit::http::Http;
+use estimand_testkit::process;
 use serde_json::{Value, json};
 
 use crate::{Files, sha256, some_bytes};
@@ -18,16 +20,20 @@ struct WebSocket(TcpStream);
 
 impl WebSocket {
     fn open(files: &Files) -> Self {
-        WebSocket::with(files, "").unwrap_or_else(|answer| panic!("{answer}"))
+        WebSocket::showing(&files.http, TOKEN)
+    }
+
+    fn showing(http: &Http, token: &str) -> Self {
+        WebSocket::with(http, token, "").unwrap_or_else(|answer| panic!("{answer}"))
     }
 
     /// With further headers; the answer if it is no WebSocket.
-    fn with(files: &Files, headers: &str) -> Result<Self, String> {
-        let authority = files.http.authority();
+    fn with(http: &Http, token: &str, headers: &str) -> Result<Self, String> {
+        let authority = http.authority();
         let mut stream = TcpStream::connect(authority).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let head = format!(
-            "GET /api/files/socket HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {TOKEN}\r\nUpgrade: websocket\r\n\
+            "GET /api/files/socket HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {token}\r\nUpgrade: websocket\r\n\
              Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
@@ -157,6 +163,35 @@ fn an_upload_goes_on_over_another_connection() {
 #[test]
 fn a_page_of_another_site_opens_none() {
     let files = Files::start();
-    let refused = WebSocket::with(&files, "Origin: http://elsewhere\r\n");
+    let refused = WebSocket::with(&files.http, TOKEN, "Origin: http://elsewhere\r\n");
     assert!(refused.is_err_and(|answer| answer.starts_with("HTTP/1.1 403")));
+}
+
+#[test]
+fn a_user_reaches_no_file_of_others_over_a_socket() {
+    // The one service makes tokens, too.
+    let up = process::estimand().args(["up", "--no-agent", "--defaults", "none"]).start();
+    let http = up.http();
+    let token = |user: &str| {
+        let body = json!({ "name": user, "role": "user" });
+        let made = http.send_json("POST", "/api/tokens", &body).expect_status(201).json();
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let mut alice = WebSocket::showing(&http, &token("alice"));
+    assert_eq!(alice.ask(&json!({ "upload": { "path": "a", "size": 4 } }))["progress"]["received"], 0);
+    alice.send(BINARY, b"hers").unwrap();
+    assert_eq!(alice.answer()["file"]["path"], "a");
+    assert_eq!(alice.ask(&json!({ "download": { "path": "a" } }))["file"]["path"], "a");
+    assert_eq!(alice.next(), (BINARY, b"hers".to_vec()));
+
+    let mut bob = WebSocket::showing(&http, &token("bob"));
+    for path in ["a", "users/alice/a"] {
+        let answer = bob.ask(&json!({ "download": { "path": path } }));
+        assert_eq!(answer["problem"]["detail"], format!("there is no file `{path}`"));
+    }
+    assert_eq!(bob.ask(&json!({ "upload": { "path": "a", "size": 3 } }))["progress"]["received"], 0);
+    bob.send(BINARY, b"his").unwrap();
+    assert_eq!(bob.answer()["file"]["path"], "a");
+    assert_eq!(http.get("/api/files/content?path=users/alice/a").expect_status(200).body, b"hers");
+    assert_eq!(http.get("/api/files/content?path=users/bob/a").expect_status(200).body, b"his");
 }

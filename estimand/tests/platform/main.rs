@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod eureka;
+mod paper;
 mod rabbitmq;
+mod reader;

@@ -5,8 +5,10 @@
 mod arrays;
 mod containers;
 mod deaths;
+mod images;
 mod plane;
 mod precedence;
+mod promises;
 
 use std::io::Read as _;
 use std::process::Stdio;

@@ -58,11 +58,11 @@ impl ArrivingPiece {
     /// Makes what has come durable. The file has its name if that is all of it.
     pub async fn end(self) -> Result<Arrived, Problem> {
         let ArrivingPiece { service, upload, piece, .. } = self.written().await?;
-        let path = upload.path.clone();
+        let (path, place) = (upload.path.clone(), upload.place.clone());
         let ended = service.blocking(move |inner| match piece.end()? {
             Received::Piece(progress) => Ok(Arrived::Piece(progress)),
             Received::File { sha256 } => {
-                let file = inner.root.file(&path)?;
+                let file = inner.root.file(&place)?;
                 inner.digests.learn(&file, sha256)?;
                 inner.figures.files_received.increment();
                 Ok(Arrived::File(entries::entry(&path, &file, Some(sha256))?))

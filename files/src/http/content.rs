@@ -6,10 +6,11 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::file::FilePath;
 use estimand_api::problem::Problem;
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Principal, Query};
 
 use super::{parameters, problems};
 use crate::FileService;
+use crate::home::Home;
 
 /// The bytes of a file. A range of it is asked for with the header `Range`, so that a download goes on where it broke off;
 /// `If-Range` makes sure that it is still the same file.
@@ -28,10 +29,14 @@ use crate::FileService;
         (status = 416, description = "It has no such range", body = Problem),
     )
 )]
-pub async fn get(req: HttpRequest, service: ThinData<FileService>) -> Result<HttpResponse, Failure> {
+pub async fn get(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<FileService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
-    let of = path.clone();
+    let of = Home::of(&caller).place(&path)?;
     let opened = service.blocking(move |inner| {
         let file = inner.root.file(&of)?;
         NamedFile::from_file(file, of.name())

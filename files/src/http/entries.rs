@@ -10,10 +10,11 @@ use chrono::DateTime;
 use estimand_api::file::{FileEntry, FilePage, FilePath};
 use estimand_api::problem::Problem;
 use estimand_api::registration::Sha256;
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Principal, Query};
 
 use super::{parameters, problems};
 use crate::FileService;
+use crate::home::Home;
 use crate::listing::Listing;
 use crate::root;
 
@@ -39,7 +40,11 @@ const PAGE: usize = 100;
         (status = 404, description = "There is no such folder", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, service: ThinData<FileService>) -> Result<HttpResponse, Failure> {
+pub async fn list(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<FileService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["folder", "recursive", "contains", "after", "limit"])?;
     let contains = query.get("contains").filter(|text| !text.is_empty()).map(str::to_owned);
     let recursive = parameters::parsed("recursive", query.get("recursive"), "true or false")?;
@@ -51,8 +56,15 @@ pub async fn list(req: HttpRequest, service: ThinData<FileService>) -> Result<Ht
         after: query.get("after").map(|given| parameters::path_of("after", given)).transpose()?,
         limit: limit.clamp(1, MAX_PAGE),
     };
-    let (page, listing) = service.blocking(move |inner| (listing.page(&inner.root), listing)).await?;
-    let page = page.map_err(|error| match listing.folder {
+    let home = Home::of(&caller);
+    let top = home.folder(listing.folder.as_ref())?;
+    let (page, listing) =
+        service.blocking(move |inner| (listing.page(&inner.root, top.as_ref()), listing)).await?;
+    let page = page.or_else(|error| match listing.folder {
+        None if home.is_made_later() && root::leads_nowhere(&error) => Ok(FilePage::default()),
+        folder => Err((folder, error)),
+    });
+    let page = page.map_err(|(folder, error)| match folder {
         Some(folder) if root::leads_nowhere(&error) => {
             Problem::not_found(format!("there is no folder `{folder}`"))
         }
@@ -75,15 +87,20 @@ pub async fn list(req: HttpRequest, service: ThinData<FileService>) -> Result<Ht
         (status = 409, description = "It is a folder", body = Problem),
     )
 )]
-pub async fn get(req: HttpRequest, service: ThinData<FileService>) -> Result<HttpResponse, Failure> {
+pub async fn get(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<FileService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
+    let place = Home::of(&caller).place(&path)?;
     // Reading a large file takes long, and goes on if the caller goes away.
     let permit = Arc::clone(service.digesting()).acquire_owned().await.map_err(|_| Problem::internal())?;
     let of = path.clone();
     let described = service.blocking(move |inner| {
         let _permit = permit;
-        let file = inner.root.file(&of)?;
+        let file = inner.root.file(&place)?;
         let sha256 = inner.digests.of(&file)?;
         entry(&of, &file, Some(sha256))
     });
@@ -104,10 +121,14 @@ pub async fn get(req: HttpRequest, service: ThinData<FileService>) -> Result<Htt
         (status = 409, description = "It is a folder that is not empty", body = Problem),
     )
 )]
-pub async fn delete(req: HttpRequest, service: ThinData<FileService>) -> Result<HttpResponse, Failure> {
+pub async fn delete(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<FileService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
-    let of = path.clone();
+    let of = Home::of(&caller).place(&path)?;
     let removed = service.blocking(move |inner| inner.root.remove(&of)).await?;
     removed.map_err(|error| problems::of_file(&error, &path))?;
     Ok(HttpResponse::NoContent().finish())

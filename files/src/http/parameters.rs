@@ -6,6 +6,7 @@ use estimand_api::file::FilePath;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 
+use crate::home::Home;
 use crate::uploads::Upload;
 
 pub fn path(given: Option<&str>) -> Result<FilePath, Problem> {
@@ -30,9 +31,16 @@ pub fn parsed<T: FromStr>(field: &str, given: Option<&str>, expected: &str) -> R
     given.map(parse).transpose()
 }
 
-pub fn upload(path: Option<&str>, size: Option<&str>, sha256: Option<&str>) -> Result<Upload, Problem> {
+pub fn upload(
+    home: &Home,
+    path: Option<&str>,
+    size: Option<&str>,
+    sha256: Option<&str>,
+) -> Result<Upload, Problem> {
+    let path = self::path(path)?;
     Ok(Upload {
-        path: self::path(path)?,
+        place: home.place(&path)?,
+        path,
         size: parsed("size", size, "a number of bytes")?,
         sha256: parsed::<Sha256>("sha256", sha256, "64 hexadecimal digits")?,
     })

@@ -14,12 +14,13 @@ use bytes::Bytes;
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
-use estimand_web::Failure;
+use estimand_web::{Failure, Principal};
 use serde::{Deserialize, Serialize};
 
 use super::arriving::{Arrived, ArrivingPiece};
 use super::{entries, problems};
 use crate::FileService;
+use crate::home::Home;
 use crate::uploads::Upload;
 
 /// The largest message.
@@ -73,6 +74,7 @@ enum SocketAnswer {
 )]
 pub async fn open(
     req: HttpRequest,
+    caller: Principal,
     body: Payload,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
@@ -81,8 +83,8 @@ pub async fn open(
         Problem::invalid_field(error.expected("the headers of a WebSocket, version 13"))
     })?;
     let messages = messages.max_frame_size(MAX_MESSAGE).aggregate_continuations();
-    let mut socket =
-        Socket { service: service.clone().0, session, messages: messages.max_continuation_size(MAX_MESSAGE) };
+    let messages = messages.max_continuation_size(MAX_MESSAGE);
+    let mut socket = Socket { service: service.clone().0, home: Home::of(&caller), session, messages };
     actix_web::rt::spawn(async move {
         // It ends when its peer goes away.
         let _ = socket.serve().await;
@@ -93,6 +95,7 @@ pub async fn open(
 
 struct Socket {
     service: FileService,
+    home: Home,
     session: Session,
     messages: AggregatedMessageStream,
 }
@@ -126,7 +129,11 @@ impl Socket {
 
     async fn upload(&mut self, request: UploadRequest) -> Result<(), SocketEnd> {
         let UploadRequest { path, size, sha256 } = request;
-        let upload = Upload { path, size: Some(size), sha256 };
+        let place = match self.home.place(&path) {
+            Ok(place) => place,
+            Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
+        };
+        let upload = Upload { path, place, size: Some(size), sha256 };
         let asked = upload.clone();
         let begun = async {
             let received = self.service.blocking(move |inner| inner.uploads.received(&asked)).await?;
@@ -166,8 +173,12 @@ impl Socket {
 
     async fn download(&mut self, request: &DownloadRequest) -> Result<(), SocketEnd> {
         let (path, offset) = (request.path.clone(), request.offset);
+        let place = match self.home.place(&path) {
+            Ok(place) => place,
+            Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
+        };
         let opened = self.service.blocking(move |inner| {
-            let mut file = inner.root.file(&path)?;
+            let mut file = inner.root.file(&place)?;
             file.seek(SeekFrom::Start(offset))?;
             let entry = entries::entry(&path, &file, None)?;
             std::io::Result::Ok((entry, file))

@@ -8,13 +8,14 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Principal, Query};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
 use super::arriving::{Arrived, ArrivingPiece};
 use super::{parameters, problems};
 use crate::FileService;
+use crate::home::Home;
 
 /// How long the next bytes of a piece may take.
 const NEXT_BYTES_WITHIN: Duration = Duration::from_secs(10);
@@ -46,11 +47,13 @@ const NEXT_BYTES_WITHIN: Duration = Duration::from_secs(10);
 )]
 pub async fn put(
     req: HttpRequest,
+    caller: Principal,
     body: Payload,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path", "offset", "size", "sha256"])?;
-    let mut upload = parameters::upload(query.get("path"), query.get("size"), query.get("sha256"))?;
+    let home = Home::of(&caller);
+    let mut upload = parameters::upload(&home, query.get("path"), query.get("size"), query.get("sha256"))?;
     let offset: Option<u64> = parameters::parsed("offset", query.get("offset"), "a number of bytes")?;
     match (upload.size, offset.unwrap_or_default()) {
         (None, 0) => upload.size = length(&req),
@@ -85,9 +88,14 @@ pub async fn put(
         (status = 400, description = "The query is not valid", body = Problem),
     )
 )]
-pub async fn progress(req: HttpRequest, service: ThinData<FileService>) -> Result<HttpResponse, Failure> {
+pub async fn progress(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<FileService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path", "size", "sha256"])?;
-    let upload = parameters::upload(query.get("path"), query.get("size"), query.get("sha256"))?;
+    let home = Home::of(&caller);
+    let upload = parameters::upload(&home, query.get("path"), query.get("size"), query.get("sha256"))?;
     let Some(size) = upload.size else {
         let error = FieldError::new("size", "is missing");
         return Err(Problem::invalid_field(error.expected("the size of the whole file")).into());

@@ -54,10 +54,10 @@ impl Admission for TokenAdmission {
         let open = self.0.0.openness.admits(Role::Node);
         Ok(match admit(&self.0, role, req)? {
             Some(credential) => {
-                let Credential { name, grant, node, labels, .. } = credential;
+                let Credential { name, grant, node, user, labels, .. } = credential;
                 let is_agent = open || grants(grant, Role::Node);
                 let named = Principal::named(name).bound_to(node).with_labels(labels);
-                named.from_address(from).as_agent(is_agent)
+                named.of_user(user).from_address(from).as_agent(is_agent)
             }
             None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))).as_agent(open),
         })
@@ -163,6 +163,7 @@ fn of_certificate(access: &Access, peer: &PeerIdentity) -> Result<Credential, Pr
         name: peer.name.clone(),
         grant,
         node: peer.node.clone(),
+        user: None,
         expires_at: Some(peer.expires_at),
         is_used: false,
         labels: tokens.labels_of_key(&peer.key),
@@ -184,7 +185,8 @@ fn grants(grant: Grant, role: Role) -> bool {
         // A joining node has no other rights yet.
         _ if grant == Grant::Join => false,
         Role::Read => true,
-        Role::Write => grant != Grant::Read,
+        Role::Write => matches!(grant, Grant::Write | Grant::Node | Grant::Operate),
+        Role::User => matches!(grant, Grant::User | Grant::Operate),
         Role::Node => matches!(grant, Grant::Node | Grant::Operate),
         Role::Service | Role::Operate => grant == Grant::Operate,
     }
@@ -232,22 +234,24 @@ mod tests {
 
     #[test]
     fn each_grant_admits_to_its_roles() {
-        let roles = [Role::Open, Role::Join, Role::Read, Role::Write, Role::Node, Role::Operate];
+        let roles = [Role::Open, Role::Join, Role::Read, Role::Write, Role::User, Role::Node, Role::Operate];
         let good_for = |grant| roles.map(|role| grants(grant, role));
-        assert_eq!(good_for(Grant::Join), [true, true, false, false, false, false]);
-        assert_eq!(good_for(Grant::Read), [true, false, true, false, false, false]);
-        assert_eq!(good_for(Grant::Write), [true, false, true, true, false, false]);
-        assert_eq!(good_for(Grant::Node), [true, true, true, true, true, false]);
-        assert_eq!(good_for(Grant::Operate), [true; 6]);
+        assert_eq!(good_for(Grant::Join), [true, true, false, false, false, false, false]);
+        assert_eq!(good_for(Grant::Read), [true, false, true, false, false, false, false]);
+        assert_eq!(good_for(Grant::Write), [true, false, true, true, false, false, false]);
+        assert_eq!(good_for(Grant::User), [true, false, true, false, true, false, false]);
+        assert_eq!(good_for(Grant::Node), [true, true, true, true, false, true, false]);
+        assert_eq!(good_for(Grant::Operate), [true; 7]);
     }
 
     #[test]
     fn openness_admits_without_a_token() {
-        let roles = [Role::Open, Role::Read, Role::Write, Role::Node, Role::Service, Role::Operate];
+        let roles =
+            [Role::Open, Role::Read, Role::Write, Role::User, Role::Node, Role::Service, Role::Operate];
         let open = |openness: Openness| roles.map(|role| openness.admits(role));
-        assert_eq!(open(Openness::Values), [true, true, true, false, false, false]);
-        assert_eq!(open(Openness::Nothing), [true, false, false, false, false, false]);
-        assert_eq!(open(Openness::Everything), [true; 6]);
+        assert_eq!(open(Openness::Values), [true, true, true, false, false, false, false]);
+        assert_eq!(open(Openness::Nothing), [true, false, false, false, false, false, false]);
+        assert_eq!(open(Openness::Everything), [true; 7]);
     }
 
     #[test]

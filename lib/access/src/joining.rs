@@ -241,7 +241,9 @@ fn check_may(credential: &Credential, node: &NodeName) -> Result<(), Problem> {
             credential.description()
         ))),
         Grant::Join | Grant::Node | Grant::Operate => Ok(()),
-        Grant::Read | Grant::Write => Err(forbidden(format!("{} is for no node", credential.description()))),
+        Grant::Read | Grant::Write | Grant::User => {
+            Err(forbidden(format!("{} is for no node", credential.description())))
+        }
     }
 }
 

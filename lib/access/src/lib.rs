@@ -109,7 +109,8 @@ impl Access {
         let kind = CredentialKind::Token(digest::of(token.expose()));
         // The agent of this process is the operator's own.
         let labels = LabelGrant::Claimed;
-        let credential = Credential { kind, name, grant, node, expires_at: None, is_used: false, labels };
+        let (user, expires_at, is_used) = (None, None, false);
+        let credential = Credential { kind, name, grant, node, user, expires_at, is_used, labels };
         let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.push((token, credential));
         let rows = self.0.tokens.load().stored().cloned();

@@ -100,8 +100,14 @@ fn free_name(stored: &[TokenRow], now: i64) -> String {
 
 fn row_of(token: &Token, name: &str, by: &str, now: i64) -> TokenRow {
     let name = DataName::parse(name).expect("a word and a number are a name");
-    let new =
-        NewToken { name, role: Grant::Operate, node: None, valid_for: None, labels: Default::default() };
+    let new = NewToken {
+        name,
+        role: Grant::Operate,
+        node: None,
+        user: None,
+        valid_for: None,
+        labels: Default::default(),
+    };
     tokens::row_of(&new, token, by, now)
 }
 

@@ -30,6 +30,8 @@ pub struct Credential {
     pub name: Arc<str>,
     pub grant: Grant,
     pub node: Option<Arc<str>>,
+    /// With the role `user`, and no other: whose tasks and files it is for.
+    pub user: Option<Arc<str>>,
     /// Microseconds.
     pub expires_at: Option<i64>,
     /// A join token that a node has joined with.
@@ -202,10 +204,17 @@ fn known(row: &TokenRow) -> Option<(Digest, Credential)> {
         return None;
     }
     let digest = digest::from_hex(&row.hash)?;
+    let grant: Grant = row.role.parse().ok()?;
+    // Without a user it would be for the tasks of all.
+    let user = match grant {
+        Grant::User => Some(row.user_name.as_deref()?.into()),
+        _ => None,
+    };
     let known = Credential {
         kind: CredentialKind::Token(digest),
         name: row.name.as_str().into(),
-        grant: row.role.parse().ok()?,
+        grant,
+        user,
         node: row.node_name.as_deref().map(Into::into),
         expires_at: row.expires_at,
         is_used: row.used_by.is_some(),
@@ -229,6 +238,7 @@ pub fn row_of(new: &NewToken, token: &Token, by: &str, now: i64) -> TokenRow {
         revoked_at: None,
         used_by: None,
         labels: (!new.labels.is_empty()).then(|| json!(new.labels).to_string()),
+        user_name: new.its_user().map(str::to_owned),
     }
 }
 
@@ -259,6 +269,7 @@ pub fn row_of_key(key: &str, node: &str, expires_at: i64, by: &str, now: i64) ->
         revoked_at: None,
         used_by: None,
         labels: None,
+        user_name: None,
     }
 }
 
@@ -277,6 +288,7 @@ pub fn view(row: &TokenRow, now: i64) -> Option<TokenView> {
         name: row.name.clone(),
         role: row.role.parse().ok()?,
         node: row.node_name.clone(),
+        user: row.user_name.clone(),
         labels: labels_of(row),
         state: state(row, now),
         created_at: instant(row.created_at),
@@ -291,6 +303,9 @@ pub fn detail(row: &TokenRow) -> Value {
     let mut detail = json!({ "id": row.id, "role": row.role });
     if let Some(node) = &row.node_name {
         detail["node"] = node.as_str().into();
+    }
+    if let Some(user) = &row.user_name {
+        detail["user"] = user.as_str().into();
     }
     if row.labels.is_some() {
         detail["labels"] = json!(labels_of(row));

@@ -7,6 +7,7 @@ fn asked(name: &str, valid_for: Option<&str>) -> NewToken {
         name: name.parse().unwrap(),
         role: Grant::Read,
         node: None,
+        user: None,
         valid_for: valid_for.map(|span| span.parse().unwrap()),
         labels: LabelMap::new(),
     }
@@ -28,6 +29,18 @@ fn a_token_is_found_by_what_it_says_until_it_is_revoked() {
     assert!(after.find(one.expose()).is_none());
     assert_eq!(state(&after.rows()[0], 7), TokenState::Revoked);
     assert_eq!((state(&row, 1_000_004), state(&row, 1_000_005)), (TokenState::Live, TokenState::Expired));
+}
+
+#[test]
+fn a_users_token_without_its_user_lets_nobody_in() {
+    let token = digest::random_token();
+    let row = row_of(&NewToken { role: Grant::User, ..asked("alice", None) }, &token, "me", 5);
+    assert_eq!(view(&row, 5).unwrap().user.as_deref(), Some("alice"));
+    let user = |row: TokenRow| tokens(vec![row]).find(token.expose()).map(|known| known.user.clone());
+    assert_eq!(user(row.clone()), Some(Some("alice".into())));
+    assert_eq!(user(TokenRow { user_name: None, ..row.clone() }), None);
+    // Only that role has one.
+    assert_eq!(user(TokenRow { role: "operate".to_owned(), ..row }), Some(None));
 }
 
 #[test]
@@ -80,6 +93,7 @@ fn a_token_of_this_process_speaks_for_its_node_like_any_other() {
         name: "agent of n2".into(),
         grant: Grant::Node,
         node: Some("n2".into()),
+        user: None,
         expires_at: None,
         is_used: false,
         labels: LabelGrant::Claimed,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
 use crate::labels::{LabelMap, MAX_LABELS, read_labels};
-use crate::names::{DataName, NodeName};
+use crate::names::{DataName, NodeName, UserName};
 use crate::node::Labels;
 use crate::problem::{FieldError, Problem, kind};
 use crate::schema;
@@ -70,7 +70,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The role of a token. Each includes those before it, but for `node`, which is bound to one node.
+/// The role of a token. Each but `join` includes `read`; `node` and `operate` include `write`, and `operate` all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Grant {
@@ -80,6 +80,8 @@ pub enum Grant {
     Read,
     /// Writing values too.
     Write,
+    /// Reading too, and tasks and files of one user.
+    User,
     /// The requests of one node's agent: reading, its own assignments, its own values.
     Node,
     /// Everything: what runs, bindings, nodes, tokens.
@@ -87,10 +89,11 @@ pub enum Grant {
 }
 
 impl Grant {
-    pub const WORDS: [(&'static str, Grant); 5] = [
+    pub const WORDS: [(&'static str, Grant); 6] = [
         ("join", Grant::Join),
         ("read", Grant::Read),
         ("write", Grant::Write),
+        ("user", Grant::User),
         ("node", Grant::Node),
         ("operate", Grant::Operate),
     ];
@@ -100,6 +103,7 @@ impl Grant {
             Grant::Join => "join",
             Grant::Read => "read",
             Grant::Write => "write",
+            Grant::User => "user",
             Grant::Node => "node",
             Grant::Operate => "operate",
         }
@@ -116,7 +120,7 @@ impl std::str::FromStr for Grant {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(word, _)| *word == text).map(|(_, grant)| *grant);
-        found.ok_or_else(|| "expected join, read, write, node or operate".to_owned())
+        found.ok_or_else(|| "expected join, read, write, user, node or operate".to_owned())
     }
 }
 
@@ -128,13 +132,15 @@ pub struct NewToken {
     pub role: Grant,
     /// With the role `node`: which one. With `join`: the only one that may join with it.
     pub node: Option<NodeName>,
+    /// With the role `user`: whose tasks and files it is for; none: the user whose name is the token's.
+    pub user: Option<UserName>,
     /// None: until it is revoked.
     pub valid_for: Option<Span>,
     /// With the role `node` or `join`: the labels that the node has by it.
     pub labels: LabelMap,
 }
 
-crate::described!(NewToken, [DataName, NodeName, Grant, Labels], described());
+crate::described!(NewToken, [DataName, NodeName, UserName, Grant, Labels], described());
 
 fn described() -> Value {
     let for_one =
@@ -148,6 +154,9 @@ fn described() -> Value {
             "name": schema::of::<DataName>("Names it among those that are in use"),
             "role": schema::of::<Grant>(""),
             "node": schema::optional::<NodeName>(for_one),
+            "user": schema::optional::<UserName>(
+                "With the role `user`: whose tasks and files it is for; absent: the user whose name is the token's",
+            ),
             "validFor": {
                 "description": "Until when it is good, from now on; absent: until it is revoked",
                 "oneOf": [duration::text_schema(), { "type": "null" }],
@@ -157,17 +166,28 @@ fn described() -> Value {
             ),
         },
         "allOf": [{ "oneOf": [
-            { "required": ["node"], "properties": { "role": { "const": "node" }, "node": { "type": "string" } } },
-            { "properties": { "role": { "const": "join" } } },
+            { "required": ["node"], "properties": {
+                "role": { "const": "node" },
+                "node": { "type": "string" },
+                "user": { "type": "null" },
+            } },
+            { "properties": { "role": { "const": "join" }, "user": { "type": "null" } } },
+            { "properties": {
+                "role": { "const": "user" },
+                "node": { "type": "null" },
+                "labels": { "oneOf": [{ "type": "null" }, { "type": "object", "maxProperties": 0 }] },
+            } },
             { "properties": {
                 "role": { "enum": ["read", "write", "operate"] },
                 "node": { "type": "null" },
+                "user": { "type": "null" },
                 "labels": { "oneOf": [{ "type": "null" }, { "type": "object", "maxProperties": 0 }] },
             } },
         ] }],
         "examples": [
             { "name": "dashboard", "role": "read", "validFor": "30d" },
             { "name": "agent-7", "role": "node", "node": "node-7" },
+            { "name": "laptop-of-alice", "role": "user", "user": "alice" },
             { "name": "databases", "role": "join", "labels": { "role": "db" } },
         ],
     })
@@ -176,11 +196,12 @@ fn described() -> Value {
 impl NewToken {
     /// Reads the body of a request.
     pub fn from_map(map: Map<String, Value>) -> Result<NewToken, Problem> {
-        const ROLES: &str = "`join`, `read`, `write`, `node` or `operate`";
+        const ROLES: &str = "`join`, `read`, `write`, `user`, `node` or `operate`";
         let mut fields = Fields::new(map);
         let name = fields.required("name", DataName::EXPECTED, fields::data_name);
         let role = fields.required("role", ROLES, |value| fields::word(value, &Grant::WORDS));
         let node = fields.optional("node", NodeName::EXPECTED, fields::node_name);
+        let user = fields.optional("user", UserName::EXPECTED, fields::user_name);
         let valid_for = fields.optional("validFor", "a duration such as 30d", fields::parsed::<Span>);
         let labels =
             fields.part("labels", |value| read_labels("labels", value, MAX_LABELS)).unwrap_or_default();
@@ -199,14 +220,30 @@ impl NewToken {
             }
             _ => {}
         }
+        match (role, &name, &user) {
+            (Some(Grant::User), Some(name), None) if !UserName::is_valid(name.as_str()) => {
+                fields.error("user", "is missing: the token's name is not a user's").expected =
+                    Some(UserName::EXPECTED.to_owned());
+            }
+            (Some(role), _, Some(_)) if role != Grant::User => {
+                fields.error("user", format!("goes with the role user, not with {role}"));
+            }
+            _ => {}
+        }
         if valid_for == Some(Span::ZERO) {
             fields.error("validFor", "is nothing");
         }
         fields.end_body()?;
         match (name, role) {
-            (Some(name), Some(role)) => Ok(NewToken { name, role, node, valid_for, labels }),
+            (Some(name), Some(role)) => Ok(NewToken { name, role, node, user, valid_for, labels }),
             _ => Err(Problem::internal()),
         }
+    }
+
+    /// With the role `user`: whose tasks and files it is for.
+    pub fn its_user(&self) -> Option<&str> {
+        let named = self.user.as_ref().map_or(self.name.as_str(), UserName::as_str);
+        (self.role == Grant::User).then_some(named)
     }
 
     pub fn to_map(&self) -> Map<String, Value> {
@@ -215,6 +252,9 @@ impl NewToken {
         map.insert("role".to_owned(), self.role.as_str().into());
         if let Some(node) = &self.node {
             map.insert("node".to_owned(), node.as_str().into());
+        }
+        if let Some(user) = &self.user {
+            map.insert("user".to_owned(), user.as_str().into());
         }
         if let Some(span) = self.valid_for {
             map.insert("validFor".to_owned(), span.to_string().into());
@@ -244,6 +284,9 @@ pub struct TokenView {
     pub role: Grant,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The user whose tasks and files it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// The labels that the node has by it.
     #[serde(default, skip_serializing_if = "LabelMap::is_empty")]
     pub labels: LabelMap,

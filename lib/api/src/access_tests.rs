@@ -39,6 +39,15 @@ fn a_rendered_token_request_is_read_back() {
 }
 
 #[test]
+fn a_token_is_for_the_user_that_it_names_or_is_named_after() {
+    let user = |body: Value| read(&body).unwrap().its_user().map(str::to_owned);
+    assert_eq!(user(json!({ "name": "alice", "role": "user" })).as_deref(), Some("alice"));
+    let laptop = json!({ "name": "laptop", "role": "user", "user": "2.alice" });
+    assert_eq!(NewToken::from_map(read(&laptop).unwrap().to_map()).unwrap().its_user(), Some("2.alice"));
+    assert_eq!(user(json!({ "name": "alice", "role": "operate" })), None);
+}
+
+#[test]
 fn the_described_fields_are_those_that_are_read() {
     let schema = described();
     let problem = NewToken::from_map(json!({ "?": 1 }).as_object().unwrap().clone()).unwrap_err();
@@ -60,6 +69,16 @@ fn fields_that_do_not_go_together_are_rejected() {
             "node: goes with the role node, not with operate",
         ),
         (json!({ "name": "a", "role": "read", "validFor": "0s" }), "validFor: is nothing"),
+        (
+            json!({ "name": "a", "role": "write", "user": "b" }),
+            "user: goes with the role user, not with write",
+        ),
+        (json!({ "name": "a:b", "role": "user" }), "user: is missing: the token's name is not a user's"),
+        (json!({ "name": "a", "role": "user", "user": ".b" }), "user: is not a user's name"),
+        (json!({ "name": "a", "role": "user", "user": "a/../b" }), "user: is not a user's name"),
+        (json!({ "name": "a", "role": "user", "user": "b." }), "user: is not a user's name"),
+        (json!({ "name": "A", "role": "user" }), "user: is missing: the token's name is not a user's"),
+        (json!({ "name": "a", "role": "user", "node": "n" }), "node: goes with the role node, not with user"),
         (
             json!({ "name": "a", "role": "write", "labels": { "x": "y" } }),
             "labels: go with the roles node and join, not with write",

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::json::{self, kind_of};
-use crate::names::{DataName, NodeName};
+use crate::names::{DataName, NodeName, UserName};
 use crate::problem::{FieldError, Problem};
 
 /// An object being read.
@@ -182,6 +182,11 @@ where
 /// Reads a data name. The field says its form.
 pub fn data_name(value: &Value) -> Result<DataName, String> {
     DataName::parse(string(value)?).map_err(|_| "is not a data name".to_owned())
+}
+
+/// Reads a user's name.
+pub fn user_name(value: &Value) -> Result<UserName, String> {
+    UserName::parse(string(value)?).map_err(|_| "is not a user's name".to_owned())
 }
 
 /// Reads a node name.

@@ -17,6 +17,8 @@ use crate::schema;
 pub const MAX_DATA_NAME: usize = 128;
 /// The longest node name.
 pub const MAX_NODE_NAME: usize = 253;
+/// The longest name of a user.
+pub const MAX_USER_NAME: usize = 64;
 
 /// A name that is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,6 +147,23 @@ name_type!(
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
 );
 
+name_type!(
+    /// A person or program that has tasks and files of its own. There is one form of each name, also on a disk that takes
+    /// small and capital letters, or a name with a dot at its end and one without, for the same.
+    UserName,
+    "user's name",
+    "1 to 64 of small letters, digits and `._-`, a letter or digit at both ends",
+    "^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$",
+    "alice",
+    |bytes| {
+        let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        bytes.first().is_some_and(plain)
+            && bytes.last().is_some_and(plain)
+            && bytes.len() <= MAX_USER_NAME
+            && bytes.iter().all(|byte| plain(byte) || b"._-".contains(byte))
+    }
+);
+
 /// A data name in which each `*` stands for any text, the empty one included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamePattern(Arc<str>);
@@ -225,8 +244,10 @@ mod tests {
         fn texts_of_the_pattern_are_names(
             data in &DataName::PATTERN[1..DataName::PATTERN.len() - 1],
             node in &NodeName::PATTERN[1..NodeName::PATTERN.len() - 1],
+            user in &UserName::PATTERN[1..UserName::PATTERN.len() - 1],
         ) {
             prop_assert!(DataName::is_valid(&data) && NodeName::is_valid(&node), "{data} {node}");
+            prop_assert!(UserName::is_valid(&user), "{user}");
         }
     }
 
@@ -265,6 +286,20 @@ mod tests {
         let too_long = format!("{long}c");
         for bad in ["", "1a", "-a", "a b", "a/b", "é", "a\0", too_long.as_str()] {
             assert!(!DataName::is_valid(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_users_have_one_form_on_every_disk() {
+        let long = "u".repeat(64);
+        for good in ["a", "1", "alice", "a.b_c-2", long.as_str()] {
+            assert!(UserName::is_valid(good), "{good}");
+        }
+        let too_long = format!("{long}u");
+        for bad in
+            ["", ".", "..", ".a", "a.", "-a", "Alice", "a/b", "a b", "a\t", "\u{e9}", too_long.as_str()]
+        {
+            assert!(!UserName::is_valid(bad), "{bad}");
         }
     }
 

@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::promise::Room;
+
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -39,6 +41,12 @@ pub mod kind {
     pub const SUPERSEDED: &str = "superseded";
     /// 409: another agent holds the node's name.
     pub const NODE_TAKEN: &str = "node-taken";
+    /// 409: a reservation costs more than it is said to be worth.
+    pub const PRICE_ABOVE_VALUE: &str = "price-above-value";
+    /// 409: there is no start at which so much is free for so long.
+    pub const INFEASIBLE: &str = "infeasible";
+    /// 409: the account has too few credits.
+    pub const TOO_FEW_CREDITS: &str = "too-few-credits";
     /// 410: what is asked for was there, and is not kept any more.
     pub const GONE: &str = "gone";
     /// 412: it is not at the version that `If-Match` asks for.
@@ -87,6 +95,9 @@ pub struct Problem {
     /// After how many seconds it makes sense to ask again; also the header `Retry-After`.
     #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
+    /// Where there would be room, if there is none for a promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Box<Room>>,
 }
 
 /// One wrong input.
@@ -130,6 +141,7 @@ impl Problem {
             errors: Vec::new(),
             request_id: None,
             retry_after: None,
+            room: None,
         }
     }
 

@@ -6,15 +6,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::image::ImageDigest;
 use crate::is_zero;
 use crate::names::NodeName;
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
 pub const CONTAINERS_LABEL: &str = "docker";
+
+/// Between SIGUSR1, by which a task that makes room hears that it is to write down how far it is, and SIGTERM.
+pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
+/// Between SIGTERM and SIGKILL.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// An attempt at a task that belongs on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -29,6 +36,9 @@ pub struct TaskAssignment {
     /// It is to end now; it stays assigned until its end is reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop: bool,
+    /// With `stop`: it makes room and will be run again, so it is asked to write down how far it is before it is ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
     #[schema(value_type = TaskWork)]
     pub work: AssignedWork,
 }
@@ -97,6 +107,9 @@ pub struct TaskWork {
     /// The container's image; none for a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The one content of the image that is run, whatever its name means on the node; none: what the name means there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_digest: Option<ImageDigest>,
     /// The program and its arguments; empty: what the image runs by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -201,6 +214,8 @@ pub enum TaskEnding {
     NotStarted(String),
     /// It never ran: this task, after whose success it was to run, did not succeed.
     Dependency(String),
+    /// Its promise was over, released or broken before it had ended.
+    Promise(String),
 }
 
 impl TaskEnding {
@@ -218,7 +233,8 @@ impl TaskEnding {
             TaskEnding::Cancelled
             | TaskEnding::ImageMissing
             | TaskEnding::NotStarted(_)
-            | TaskEnding::Dependency(_) => false,
+            | TaskEnding::Dependency(_)
+            | TaskEnding::Promise(_) => false,
         }
     }
 
@@ -235,6 +251,7 @@ impl TaskEnding {
             TaskEnding::ImageMissing => "image-missing",
             TaskEnding::NotStarted(_) => "not-started",
             TaskEnding::Dependency(_) => "dependency",
+            TaskEnding::Promise(_) => "promise",
         }
     }
 }
@@ -252,6 +269,7 @@ impl fmt::Display for TaskEnding {
             TaskEnding::ImageMissing => f.write_str("its image is missing"),
             TaskEnding::NotStarted(reason) => write!(f, "not started: {reason}"),
             TaskEnding::Dependency(task) => write!(f, "`{task}`, after which it was to run, did not succeed"),
+            TaskEnding::Promise(reason) => f.write_str(reason),
         }
     }
 }

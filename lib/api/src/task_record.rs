@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::image::TaskImage;
 use crate::is_zero;
 use crate::task::{TaskEnding, TaskStream};
 
@@ -58,6 +59,9 @@ pub struct TaskRecord {
     /// Why it is not placed; for a single task that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// The published image that its `image` named when it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<TaskImage>,
     /// As it was submitted, without the values of its secrets.
     #[schema(value_type = Object)]
     pub document: Map<String, Value>,

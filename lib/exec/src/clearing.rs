@@ -18,6 +18,13 @@ use super::sweeps::FIRST_PAUSE;
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
 impl State {
+    /// SIGUSR1 to the main process of a run. Others of it may not know the signal, and would end by it.
+    pub(super) fn checkpoint(&self, id: u64) {
+        if let Some(run) = self.runs.get(&id) {
+            self.signal_main(run.pid, Signal::USR1);
+        }
+    }
+
     /// SIGTERM to all processes of a run.
     pub(super) fn terminate(&mut self, id: u64) {
         if let Some(run) = self.runs.get_mut(&id) {

@@ -167,6 +167,7 @@ impl State {
                 self.precedence = precedence;
                 self.configure(&id, token, first, cgroups, &privileges);
             }
+            Request::Checkpoint { run } => self.checkpoint(run),
             Request::Terminate { run } => self.terminate(run),
             Request::Kill { run } => self.kill(run),
             Request::OpenCell { cell, name, limits } => {

@@ -35,6 +35,10 @@ pub(super) enum Request {
         privileges: Privileges,
     },
     Start(Start),
+    /// SIGUSR1 to the main process of the run, which goes on.
+    Checkpoint {
+        run: u64,
+    },
     /// SIGTERM to all processes of the run.
     Terminate {
         run: u64,
@@ -197,6 +201,7 @@ mod tests {
                 },
             },
             start(vec![c"p".into()], vec![c"A=1".into()]),
+            Request::Checkpoint { run: 3 },
             Request::Terminate { run: 4 },
             Request::Kill { run: 5 },
             Request::OpenCell { cell: 6, name: "é".into(), limits },

@@ -94,6 +94,11 @@ impl Run {
         self.stdin.take()
     }
 
+    /// SIGUSR1 to its main process: it is to write down how far it is. One that does not know the signal ends by it.
+    pub fn checkpoint(&self) {
+        self.link.post(&Request::Checkpoint { run: self.id });
+    }
+
     /// SIGTERM to all of its processes.
     pub fn terminate(&self) {
         self.link.post(&Request::Terminate { run: self.id });

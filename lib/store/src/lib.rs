@@ -19,6 +19,7 @@ mod error;
 mod halt;
 mod history;
 mod holder;
+mod image;
 mod leader;
 mod migrate;
 mod node;
@@ -26,7 +27,9 @@ mod owned_worker;
 mod owner;
 mod placement;
 mod preparation;
+mod promise;
 mod registry;
+mod reservation;
 mod retention;
 mod schema;
 mod statement;
@@ -47,13 +50,16 @@ pub use halt::Halt;
 pub use history::{
     HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef, MAX_BYTES as MAX_HISTORY_BYTES, PastRows,
 };
+pub use image::{ImageGroup, ImageRow, StoredImages, TaskImageRow};
 pub use leader::{Lead, LeadRow};
 pub use node::{ClusterGroup, NodeRow, NodeRowRef};
 pub use owned_worker::OwnedWorker;
 pub use owner::Claim;
 pub use placement::{PlacementRef, PlacementRow};
 pub use preparation::Preparation;
+pub use promise::{PromiseGroup, PromiseRevisionRow, PromiseRow, StoredPromises};
 pub use registry::{HistoryEntry, RegistrationChange, RegistrationRow};
+pub use reservation::{BidRow, CreditEntryRow, ReservationGroup, ReservationRow, StoredReservations};
 pub use retention::{RetentionRef, RetentionRow};
 pub use task::{
     GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,

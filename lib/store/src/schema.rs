@@ -157,6 +157,7 @@ diesel::table! {
         revoked_at -> Nullable<BigInt>,
         used_by -> Nullable<Text>,
         labels -> Nullable<Text>,
+        user_name -> Nullable<Text>,
     }
 }
 
@@ -241,5 +242,82 @@ diesel::table! {
     t_task_cursor (name) {
         name -> Text,
         revision -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_image (name) {
+        name -> Text,
+        reference -> Text,
+        digest -> Text,
+        description -> Nullable<Text>,
+        labels -> Text,
+        published_at -> BigInt,
+        published_by -> Text,
+    }
+}
+
+diesel::table! {
+    t_task_image (number) {
+        number -> BigInt,
+        name -> Text,
+        reference -> Text,
+        digest -> Text,
+    }
+}
+
+diesel::table! {
+    t_promise (number) {
+        number -> BigInt,
+        id -> Text,
+        idempotency_key -> Nullable<Text>,
+        asked -> Text,
+        progress -> Text,
+        revision -> BigInt,
+        made_at -> BigInt,
+        made_by -> Text,
+    }
+}
+
+diesel::table! {
+    t_promise_revision (name) {
+        name -> Text,
+        revision -> BigInt,
+    }
+}
+
+diesel::table! {
+    t_reservation (number) {
+        number -> BigInt,
+        id -> Text,
+        idempotency_key -> Nullable<Text>,
+        account -> Text,
+        document -> Text,
+        progress -> Text,
+        made_at -> BigInt,
+        made_by -> Text,
+        ended_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_credit_entry (number) {
+        number -> BigInt,
+        at -> BigInt,
+        payer -> Nullable<Text>,
+        payee -> Text,
+        amount -> BigInt,
+        reason -> Text,
+        reservation -> Nullable<BigInt>,
+        idempotency_key -> Nullable<Text>,
+        actor -> Text,
+    }
+}
+
+diesel::table! {
+    t_bid (number) {
+        number -> BigInt,
+        at -> BigInt,
+        bid -> Text,
     }
 }

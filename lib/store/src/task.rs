@@ -7,7 +7,9 @@
 use diesel::prelude::*;
 
 use crate::backend::on;
+use crate::image::{self, ImageGroup, StoredImages};
 use crate::owner::advance;
+use crate::promise::{self, PromiseGroup, StoredPromises};
 use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log};
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::task_feed::{self, StoredFeed, TaskFeedGroup};
@@ -95,6 +97,8 @@ pub struct TaskGroup {
     pub events: Vec<TaskEventRow>,
     pub lines: Vec<TaskLogRow>,
     pub feed: TaskFeedGroup,
+    pub images: ImageGroup,
+    pub promises: PromiseGroup,
     /// The highest number that a task ever had.
     pub highest: i64,
 }
@@ -108,6 +112,8 @@ pub struct StoredTasks {
     /// How many events each task has.
     pub events: Vec<(i64, i64)>,
     pub feed: StoredFeed,
+    pub images: StoredImages,
+    pub promises: StoredPromises,
 }
 
 static TASKS: Rows = Rows {
@@ -158,7 +164,9 @@ impl Connection {
                 .select((t_task_event::task, diesel::dsl::count_star()))
                 .order(t_task_event::task)
                 .load(connection))?;
-            Ok(StoredTasks { tasks, arrays, gone, events, feed: task_feed::load(backend)? })
+            let (feed, images) = (task_feed::load(backend)?, image::load(backend)?);
+            let promises = promise::load(backend)?;
+            Ok(StoredTasks { tasks, arrays, gone, events, feed, images, promises })
         })
     }
 
@@ -173,6 +181,7 @@ impl Connection {
             let arrays: Vec<Value<'_>> =
                 group.deleted_arrays.iter().map(|number| Value::Int(*number)).collect();
             ARRAY_NUMBERS.delete(backend, &arrays)?;
+            image::write(backend, &group.images, &[deleted, arrays].concat())?;
             write_all(backend, &ARRAYS, &group.arrays, |row, values| values.extend(row.values()))?;
             write_all(backend, &TASKS, &group.tasks, |row, values| values.extend(row.values()))?;
             write_all(backend, &GONE, &group.gone, |row, values| {
@@ -184,6 +193,7 @@ impl Connection {
                 values.push(Value::Text(&row.transition));
             })?;
             write_all(backend, &LINES, &group.lines, |row, values| values.extend(row.values()))?;
+            promise::write(backend, &group.promises)?;
             Ok(task_feed::write(backend, &group.feed)?)
         })
     }

@@ -25,6 +25,8 @@ pub struct TokenRow {
     pub used_by: Option<String>,
     /// The labels that it binds to its node; JSON.
     pub labels: Option<String>,
+    /// The user whose tasks and files it is for.
+    pub user_name: Option<String>,
 }
 
 static TOKENS: Rows = Rows {
@@ -41,6 +43,7 @@ static TOKENS: Rows = Rows {
         "revoked_at",
         "used_by",
         "labels",
+        "user_name",
     ],
     replaced_by: 1,
 };
@@ -95,5 +98,6 @@ fn values_of<'a>(row: &'a TokenRow, values: &mut Vec<Value<'a>>) {
         Value::OptInt(row.revoked_at),
         Value::OptText(row.used_by.as_deref()),
         Value::OptText(row.labels.as_deref()),
+        Value::OptText(row.user_name.as_deref()),
     ]);
 }

@@ -5,11 +5,16 @@ mod common;
 
 use common::Place;
 use estimand_store::{
-    Connection, Error, GoneTaskRow, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup,
-    TaskFeedRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
+    Connection, Error, GoneTaskRow, ImageGroup, ImageRow, StoredFeed, StoredImages, TaskArrayRow,
+    TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow, TaskGroup, TaskImageRow, TaskLogRange,
+    TaskLogRow, TaskRow,
 };
 
-on_every_store!(tasks_are_kept_with_their_events_and_logs, the_feed_of_tasks_is_read_on_and_cut);
+on_every_store!(
+    tasks_are_kept_with_their_events_and_logs,
+    the_feed_of_tasks_is_read_on_and_cut,
+    images_are_kept_with_those_of_tasks,
+);
 
 fn task(number: i64, key: Option<&str>) -> TaskRow {
     TaskRow {
@@ -124,4 +129,41 @@ fn the_feed_of_tasks_is_read_on_and_cut(place: &Place) {
     assert_eq!(connection.task_feed(598, 2).unwrap(), [event(599), event(600)]);
     assert_eq!(connection.task_feed(0, 1).unwrap(), [event(501)]);
     assert_eq!(connection.task_feed(601, 9).unwrap(), []);
+}
+
+fn images_are_kept_with_those_of_tasks(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let image = |name: &str, reference: &str, description: Option<&str>| ImageRow {
+        name: name.to_owned(),
+        reference: reference.to_owned(),
+        digest: "sha256:0a".to_owned(),
+        description: description.map(str::to_owned),
+        labels: "{}".to_owned(),
+        published_at: 5,
+        published_by: "somebody".to_owned(),
+    };
+    let given = |number| TaskImageRow {
+        number,
+        name: "a".to_owned(),
+        reference: "h:5000/a".to_owned(),
+        digest: "sha256:0a".to_owned(),
+    };
+    let commit = |connection: &mut Connection, images, deleted, deleted_arrays| {
+        let group = TaskGroup { images, deleted, deleted_arrays, ..TaskGroup::default() };
+        connection.commit_tasks(&claim, &group).unwrap();
+        connection.load_tasks().unwrap().images
+    };
+    assert_eq!(connection.load_tasks().unwrap().images, StoredImages::default());
+    // A name in upper case is another one.
+    let (first, second) = (image("A", "h:5000/A", None), image("a", "h:5000/a", Some("grüße \u{1F980}")));
+    let images = vec![first.clone(), second];
+    let of_tasks = vec![given(1), given(2), given(7)];
+    let group = ImageGroup { images: images.clone(), of_tasks: of_tasks.clone(), ..ImageGroup::default() };
+    assert_eq!(commit(&mut connection, group, vec![], vec![]), StoredImages { images, of_tasks });
+    let changed = image("A", "elsewhere", Some("x"));
+    let group =
+        ImageGroup { images: vec![changed.clone()], removed: vec!["a".to_owned()], ..ImageGroup::default() };
+    let kept = StoredImages { images: vec![changed], of_tasks: vec![given(2)] };
+    assert_eq!(commit(&mut connection, group, vec![1], vec![7]), kept);
 }

@@ -26,6 +26,7 @@ fn row(id: &str) -> TokenRow {
         revoked_at: None,
         used_by: None,
         labels: Some("{\"role\":\"db\"}".to_owned()),
+        user_name: Some("alice".to_owned()),
     }
 }
 

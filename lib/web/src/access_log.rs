@@ -48,7 +48,9 @@ pub(crate) fn write(
 fn level(role: Role, method: &Method, status: StatusCode) -> Level {
     if status.is_server_error() {
         Level::WARN
-    } else if status.is_client_error() || (role == Role::Operate && *method != Method::GET) {
+    } else if status.is_client_error()
+        || (matches!(role, Role::User | Role::Operate) && *method != Method::GET)
+    {
         Level::INFO
     } else {
         Level::DEBUG
@@ -68,6 +70,7 @@ mod tests {
         check(Role::Write, Method::POST, StatusCode::CREATED, Level::DEBUG);
         check(Role::Operate, Method::GET, StatusCode::OK, Level::DEBUG);
         check(Role::Operate, Method::PUT, StatusCode::OK, Level::INFO);
+        check(Role::User, Method::POST, StatusCode::CREATED, Level::INFO);
         check(Role::Read, Method::GET, StatusCode::NOT_FOUND, Level::INFO);
         check(Role::Operate, Method::PUT, StatusCode::SERVICE_UNAVAILABLE, Level::WARN);
     }

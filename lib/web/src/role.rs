@@ -28,6 +28,8 @@ pub enum Role {
     Read,
     /// Writing data.
     Write,
+    /// Tasks and files of users.
+    User,
     /// Requests of an agent on behalf of its node.
     Node,
     /// Requests of one service to another.
@@ -44,6 +46,7 @@ impl Role {
             Role::Join => "join",
             Role::Read => "read",
             Role::Write => "write",
+            Role::User => "user",
             Role::Node => "node",
             Role::Service => "service",
             Role::Operate => "operate",
@@ -52,7 +55,7 @@ impl Role {
 
     /// True if handlers of this role are given the principal. Those of reads are not, so that they pay nothing for it.
     pub(crate) fn names_principal(self) -> bool {
-        matches!(self, Role::Join | Role::Write | Role::Node | Role::Operate)
+        matches!(self, Role::Join | Role::Write | Role::User | Role::Node | Role::Operate)
     }
 }
 
@@ -62,13 +65,15 @@ impl fmt::Display for Role {
     }
 }
 
-/// The caller of a request. Handlers of the roles Join, Write, Node and Operate take it as an argument.
+/// The caller of a request. Handlers of the roles Join, Write, User, Node and Operate take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// None: an unknown caller, admitted because the route is open to all.
     name: Option<Arc<str>>,
     /// The one node that it speaks for, if it is bound to one.
     node: Option<Arc<str>>,
+    /// The one user whose tasks and files it sees; none: those of all.
+    user: Option<Arc<str>>,
     from: Option<IpAddr>,
     labels: LabelGrant,
     /// It may do what agents do.
@@ -90,6 +95,7 @@ impl Principal {
         Principal {
             name: None,
             node: None,
+            user: None,
             from: Some(address),
             labels: LabelGrant::Claimed,
             is_agent: false,
@@ -98,7 +104,7 @@ impl Principal {
 
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         let name = Some(name.into());
-        Principal { name, node: None, from: None, labels: LabelGrant::Claimed, is_agent: false }
+        Principal { name, node: None, user: None, from: None, labels: LabelGrant::Claimed, is_agent: false }
     }
 
     /// The same, bound to a node if one is given. Then it binds no labels to it.
@@ -108,6 +114,11 @@ impl Principal {
             None => self.labels,
         };
         Principal { node, labels, ..self }
+    }
+
+    /// The same, for one user if one is given.
+    pub fn of_user(self, user: Option<Arc<str>>) -> Self {
+        Principal { user, ..self }
     }
 
     /// The same with what its credential says of its node's labels; a caller that is bound to no node may say them all.
@@ -151,6 +162,11 @@ impl Principal {
     /// The node that it is bound to: it may act for no other one.
     pub fn node(&self) -> Option<&str> {
         self.node.as_deref()
+    }
+
+    /// The user whose tasks and files it sees and changes; none: those of all, as operators do.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// True if it may act for this node.

@@ -39,6 +39,7 @@ use output::Output;
 use plane::{Distribution, Plane, Sources};
 use story::{Story, WorkSetup};
 
+pub use brake::Groups;
 pub use host::{HOST, serve};
 
 /// The acts of the show.

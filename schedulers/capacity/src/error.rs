@@ -23,7 +23,9 @@ pub enum LedgerError {
     UnknownPromise(PromiseId),
     #[error("promise {promise} begins at {start}, and it is {now} now")]
     NotDue { promise: PromiseId, start: Tick, now: Tick },
-    #[error("node `{0}` is not lost, or something is still promised on it: only a lost node is forgotten")]
+    #[error(
+        "node `{0}` is not lost, or something is still promised or lent on it: only a lost node is forgotten"
+    )]
     InUse(String),
     #[error("the stored ledger contradicts itself: {0}")]
     Inconsistent(String),

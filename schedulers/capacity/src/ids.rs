@@ -20,6 +20,10 @@ impl NodeId {
 #[serde(transparent)]
 pub struct PromiseId(pub(crate) u64);
 
+/// Given out once by a ledger, in growing order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoanId(pub(crate) u64);
+
 impl fmt::Display for PromiseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

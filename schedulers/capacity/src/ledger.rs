@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::amounts::{Amounts, Resource, Shape};
 use crate::error::LedgerError;
-use crate::ids::{NodeId, PromiseId};
+use crate::ids::{LoanId, NodeId, PromiseId};
+use crate::loan::Loan;
 use crate::node::{Node, Standing};
 use crate::outcome::{Passed, Replan};
 use crate::promise::{Claim, Promise, Stage};
@@ -23,7 +24,11 @@ pub struct Ledger {
     pub(crate) next: u64,
     /// When each promise ends.
     ends: BTreeSet<(Tick, PromiseId)>,
-    freed: BTreeSet<NodeId>,
+    pub(crate) freed: BTreeSet<NodeId>,
+    /// How many ticks before the start of a promise the loans in its way are recalled.
+    pub(crate) notice: u64,
+    pub(crate) loans: BTreeMap<LoanId, Loan>,
+    pub(crate) next_loan: u64,
 }
 
 impl Ledger {
@@ -68,6 +73,12 @@ impl Ledger {
         Shape(amounts.iter().map(|(resource, amount)| (self.number(resource), amount)).collect())
     }
 
+    /// The same without learning anything; none if some resource is one that no node was ever heard to have.
+    pub fn known_shape(&self, amounts: &Amounts) -> Option<Shape> {
+        let parts = amounts.iter().map(|(resource, amount)| Some((self.known(resource)?, amount)));
+        parts.collect::<Option<Vec<_>>>().map(|parts| Shape(parts.into()))
+    }
+
     fn number(&mut self, resource: &Resource) -> usize {
         if let Some(number) = self.numbers.get(resource) {
             return *number;
@@ -89,14 +100,14 @@ impl Ledger {
             .collect()
     }
 
-    /// The amounts of a node that are free all through a window.
+    /// The amounts of a node that are promised to nobody all through a window; they may be lent.
     pub fn free(&self, node: NodeId, window: Window) -> Amounts {
         let Some(node) = self.nodes.get(node.index()) else { return Amounts::default() };
         let free = |number: usize| node.free(number, window);
         self.resources.iter().enumerate().map(|(number, resource)| (resource.clone(), free(number))).collect()
     }
 
-    /// How full a node is with the shape on it, in millionths: the fullest of the shape's resources in a window.
+    /// How full a node is with all loans and the shape on it, in millionths: the fullest of the shape's resources in a window.
     pub fn fullness(&self, node: NodeId, shape: &Shape, window: Window) -> u64 {
         self.nodes.get(node.index()).map_or(u64::MAX, |node| node.fullness(shape, window))
     }
@@ -169,7 +180,7 @@ impl Ledger {
     pub fn forget(&mut self, name: &str) -> Result<(), LedgerError> {
         let id = self.find(name)?;
         let node = &mut self.nodes[id.index()];
-        if node.standing != Standing::Lost || !node.promises.is_empty() {
+        if node.standing != Standing::Lost || !node.promises.is_empty() || !node.loans.is_empty() {
             return Err(LedgerError::InUse(name.to_owned()));
         }
         *node = Node { standing: Standing::Lost, ..Node::default() };

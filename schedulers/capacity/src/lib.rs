@@ -6,6 +6,9 @@
 //! Invariant: for each node, resource and tick from now on, running and promised together never exceed the capacity.
 //! Capacity that shrinks is re-planned in the same call, and the answer says what that did to promises.
 //!
+//! Beside promises there are *loans*, which have no time to come: capacity is lent until a promise needs it, and recalled
+//! in time.
+//!
 //! Cost: a resource of a node is a step function of time, kept as a sorted map of its changes. With `n` changes, of which
 //! `k` lie in the window asked for, a check or a change of one claim takes O(log n + k), whatever the length of the
 //! horizon. A release may look at all `n` once, if what it frees was the peak.
@@ -14,19 +17,22 @@ mod amounts;
 mod error;
 mod ids;
 mod ledger;
+mod loan;
 mod node;
 mod outcome;
 mod promise;
 mod record;
 mod replan;
+mod search;
 mod steps;
 mod usage;
 mod window;
 
 pub use amounts::{Amounts, Resource, ResourceError, Shape};
 pub use error::LedgerError;
-pub use ids::{NodeId, PromiseId};
+pub use ids::{LoanId, NodeId, PromiseId};
 pub use ledger::Ledger;
+pub use loan::Loan;
 pub use node::Standing;
 pub use outcome::{Move, Passed, Replan};
 pub use promise::{Claim, Promise, Stage};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::amounts::Shape;
-use crate::ids::PromiseId;
+use crate::ids::{LoanId, PromiseId};
 use crate::steps::Steps;
 use crate::window::{Tick, Window};
 
@@ -40,6 +40,9 @@ pub(crate) struct Node {
     pub capacity: Vec<u64>,
     pub used: Vec<Steps>,
     pub promises: BTreeSet<PromiseId>,
+    /// How much is lent of each resource, and by which loans.
+    pub lent: Vec<u128>,
+    pub loans: BTreeSet<LoanId>,
 }
 
 impl Node {
@@ -55,7 +58,24 @@ impl Node {
         self.used.get(resource).map_or(0, |steps| steps.most(window))
     }
 
-    /// The amount of a resource that is free all through a window.
+    pub fn peak(&self, resource: usize) -> u128 {
+        self.used.get(resource).map_or(0, Steps::peak)
+    }
+
+    pub fn lent(&self, resource: usize) -> u128 {
+        self.lent.get(resource).copied().unwrap_or(0)
+    }
+
+    pub fn change_lent(&mut self, shape: &Shape, new: impl Fn(u128, u128) -> u128) {
+        for (resource, amount) in shape.parts() {
+            if self.lent.len() <= resource {
+                self.lent.resize(resource + 1, 0);
+            }
+            self.lent[resource] = new(self.lent[resource], u128::from(amount));
+        }
+    }
+
+    /// The amount of a resource that is promised to nobody all through a window.
     pub fn free(&self, resource: usize, window: Window) -> u64 {
         let used = u64::try_from(self.most_used(resource, window)).unwrap_or(u64::MAX);
         self.capacity(resource).saturating_sub(used)
@@ -69,10 +89,10 @@ impl Node {
         })
     }
 
-    /// The fullest of the shape's resources in a window, with the shape on it, in millionths.
+    /// The fullest of the shape's resources in a window, with all loans and the shape on it, in millionths.
     pub fn fullness(&self, shape: &Shape, window: Window) -> u64 {
         let full = shape.parts().map(|(resource, amount)| {
-            let used = self.most_used(resource, window) + u128::from(amount);
+            let used = self.most_used(resource, window) + self.lent(resource) + u128::from(amount);
             used * 1_000_000 / u128::from(self.capacity(resource).max(1))
         });
         full.max().map_or(0, |millionths| u64::try_from(millionths).unwrap_or(u64::MAX))

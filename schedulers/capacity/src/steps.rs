@@ -35,6 +35,16 @@ impl Steps {
         self.levels.iter().map(|(at, level)| (*at, *level))
     }
 
+    /// The ticks after `from` at which the level falls.
+    pub fn falls_after(&self, from: Tick) -> impl Iterator<Item = Tick> {
+        let mut before = self.level(from);
+        self.levels.range(from..).filter_map(move |(at, level)| {
+            let falls = *level < before;
+            before = *level;
+            falls.then_some(*at)
+        })
+    }
+
     /// Forgets what was before `now`.
     pub fn forget_before(&mut self, now: Tick) {
         if now <= self.since {

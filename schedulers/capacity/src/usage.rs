@@ -37,10 +37,9 @@ impl Ledger {
             }
         }
         for promise in self.promises.values() {
-            let now = |window: Window| window.start() <= at && at < window.end();
             let of_class = |node: usize| self.nodes[node].class == class;
             let claims =
-                promise.claims.iter().filter(|claim| now(claim.window) && of_class(claim.node.index()));
+                promise.claims.iter().filter(|claim| claim.window.has(at) && of_class(claim.node.index()));
             for (number, amount) in claims.flat_map(|claim| claim.shape.parts()) {
                 let entry = usage.entry(self.resources[number].clone()).or_default();
                 match promise.stage {
@@ -55,11 +54,23 @@ impl Ledger {
     /// How much of a resource the nodes of a class have in use over a window, running and promised together: its level at
     /// the start, and each tick at which it changes with the level from there on.
     pub fn used_over(&self, class: &str, resource: &Resource, window: Window) -> Vec<(Tick, u128)> {
+        self.levels(resource, window, |node| node.class == class)
+    }
+
+    /// The same of the nodes that take claims.
+    pub fn used_over_up(&self, class: &str, resource: &Resource, window: Window) -> Vec<(Tick, u128)> {
+        self.levels(resource, window, |node| node.class == class && node.standing == Standing::Up)
+    }
+
+    fn levels(
+        &self,
+        resource: &Resource,
+        window: Window,
+        counts: impl Fn(&&Node) -> bool,
+    ) -> Vec<(Tick, u128)> {
         let mut changes: BTreeMap<Tick, i128> = BTreeMap::from([(window.start(), 0)]);
         let number = self.known(resource).unwrap_or(usize::MAX);
-        for steps in
-            self.of_names().filter(|node| node.class == class).filter_map(|node| node.used.get(number))
-        {
+        for steps in self.of_names().filter(counts).filter_map(|node| node.used.get(number)) {
             let mut level = steps.level(window.start());
             *changes.entry(window.start()).or_default() += wide(level);
             for (at, next) in steps.changes().filter(|(at, _)| window.start() < *at && *at < window.end()) {

@@ -58,6 +58,10 @@ impl Window {
         self.start < other.end && other.start < self.end
     }
 
+    pub fn has(self, at: Tick) -> bool {
+        self.start <= at && at < self.end
+    }
+
     /// The part of it that is not over at `now`.
     pub(crate) fn from(self, now: Tick) -> Option<Window> {
         Window::new(self.start.max(now), self.end).ok()

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use estimand_api::labels::LabelMap;
 use estimand_api::selector::Selector;
-use estimand_capacity::{Amounts, Ledger, LedgerError, NodeId, PromiseId};
+use estimand_capacity::{Amounts, Ledger, LedgerError, LoanId, NodeId};
 use estimand_tasks::core::Millis;
 use estimand_tasks::core::cluster::Cluster;
 use estimand_tasks::core::decision::{Decision, Why};
@@ -78,7 +78,7 @@ enum Happening {
 /// A task that runs.
 #[derive(Clone, Copy)]
 struct Run {
-    promise: PromiseId,
+    loan: LoanId,
     cpu: u64,
     started_at: Millis,
 }
@@ -194,7 +194,7 @@ impl Simulation<'_> {
         let (task, document) = (TaskNumber(index as u64), &self.trace.tasks[index]);
         let ledger = &mut self.cluster.ledger;
         let request =
-            Request::new(ledger, document.resources.clone(), Selector::default(), self.setup.policy, None);
+            Request::new(ledger, document.resources.clone(), Selector::default(), self.setup.policy);
         let key = request.key();
         if !self.requests.contains_key(&key) {
             let misfit = misfit(&self.cluster, &request).map(|misfit| misfit.to_string());
@@ -224,7 +224,7 @@ impl Simulation<'_> {
     }
 
     fn start(&mut self, now: Millis, decision: Decision) -> Result<(), SimulationError> {
-        let Decision { task, node, promise, cpu, why } = decision;
+        let Decision { task, node, loan, cpu, why } = decision;
         let attempt = self.outcome.states[task.0 as usize].attempt + 1;
         let name = why.chosen.node.to_string();
         self.apply(now, task, Event::Place { attempt, node: name.clone() }, Actor::Scheduler, Some(why))?;
@@ -234,7 +234,7 @@ impl Simulation<'_> {
         }
         let simulated = &mut self.nodes[node.index()];
         simulated.start(now, task, cpu, self.trace.tasks[task.0 as usize].service);
-        self.runs.insert(task, Run { promise, cpu, started_at: now });
+        self.runs.insert(task, Run { loan, cpu, started_at: now });
         self.foresee(node);
         Ok(())
     }
@@ -260,13 +260,8 @@ impl Simulation<'_> {
                 self.outcome.restarts += 1;
                 let document = &self.trace.tasks[task.0 as usize];
                 let ledger = &mut self.cluster.ledger;
-                let request = Request::new(
-                    ledger,
-                    document.resources.clone(),
-                    Selector::default(),
-                    self.setup.policy,
-                    None,
-                );
+                let request =
+                    Request::new(ledger, document.resources.clone(), Selector::default(), self.setup.policy);
                 self.queue.push(task, document.at, document.priority, &request);
                 Ok(())
             }
@@ -287,7 +282,7 @@ impl Simulation<'_> {
             let name = self.name(node);
             self.apply(now, task, event, Actor::Agent(name), None)?;
             if let Some(run) = self.runs.remove(&task) {
-                self.cluster.ledger.release(run.promise)?;
+                self.cluster.ledger.take_back(run.loan);
                 self.left(now, node, run.cpu);
                 let submitted_at = self.trace.tasks[task.0 as usize].at;
                 self.outcome.responses.push(now - submitted_at);
@@ -301,13 +296,13 @@ impl Simulation<'_> {
 
     fn lose(&mut self, now: Millis, node: NodeId) -> Result<(), SimulationError> {
         let name = self.name(node);
-        // Its tasks are out of the ledger.
         self.cluster.ledger.lose(&name)?;
         (self.log)(&Entry::NodeLost { at: now, node: name });
         for task in self.nodes[node.index()].clear(now) {
             let attempt = self.outcome.states[task.0 as usize].attempt;
             self.apply(now, task, Event::NodeLost { attempt }, Actor::Scheduler, None)?;
             if let Some(run) = self.runs.remove(&task) {
+                self.cluster.ledger.take_back(run.loan);
                 self.left(now, node, run.cpu);
             }
             self.happenings.push(Reverse((now + LEASE, Happening::LeaseOver(task, attempt))));

@@ -22,7 +22,7 @@ impl ImagePattern {
 }
 
 /// An image's name without tag and digest.
-fn bare(image: &str) -> &str {
+pub fn bare(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or_default();
     // A host may have a port.
     let last = image.rfind('/').map_or(0, |slash| slash + 1);

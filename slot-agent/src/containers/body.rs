@@ -21,13 +21,14 @@ const NANOS_OF_THOUSANDTH: u64 = 1_000_000;
 /// A tenth of what the engine gives by default, as tasks without a container have.
 const BACKGROUND_SHARES: i64 = 102;
 
-pub fn body(order: &ContainerOrder) -> ContainerCreateBody {
+/// `image` is what the engine knows the image by.
+pub fn body(order: &ContainerOrder, image: &str) -> ContainerCreateBody {
     let (user, groups) = match &order.user {
         Some(user) => (Some(format!("{}:{}", user.uid, user.gid)), Some(user.groups.clone())),
         None => (None, None),
     };
     ContainerCreateBody {
-        image: Some(order.image.clone()),
+        image: Some(image.to_owned()),
         cmd: (!order.command.is_empty()).then(|| order.command.clone()),
         env: Some(order.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         working_dir: order.dir.clone(),
@@ -96,6 +97,7 @@ mod tests {
             place: Place { socket: "/s".into(), name: "n".into() },
             labels: [("k".to_owned(), "v".to_owned())].into(),
             image: "i:1".into(),
+            digest: None,
             command: Vec::new(),
             env: Vec::new(),
             dir: None,
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_for_that_the_image_has_itself() {
-        let body = serde_json::to_value(body(&order())).unwrap();
+        let body = serde_json::to_value(body(&order(), "i:1")).unwrap();
         for own in ["Cmd", "User", "WorkingDir", "Entrypoint"] {
             assert!(body.get(own).is_none_or(serde_json::Value::is_null), "{own}: {body}");
         }
@@ -137,7 +139,8 @@ mod tests {
             gpu: Some(2),
             ..order()
         };
-        let body = serde_json::to_value(body(&all)).unwrap();
+        let body = serde_json::to_value(body(&all, "sha256:0a")).unwrap();
+        assert_eq!(body["Image"], "sha256:0a");
         assert_eq!((&body["Cmd"], &body["Env"]), (&json!(["a", "b c"]), &json!(["K=V=W"])));
         assert_eq!((&body["WorkingDir"], &body["User"]), (&json!("/w"), &json!("7:8")));
         let host = &body["HostConfig"];

@@ -17,6 +17,7 @@ use futures_util::{Stream, StreamExt as _};
 
 use super::allow::whole;
 use super::body::body;
+use super::pinned::ImageHere;
 use super::terms::ContainerOrder;
 use super::{AGENT_LABEL, ATTEMPT_LABEL, TASK_LABEL};
 
@@ -82,13 +83,22 @@ impl Engine {
         Ok(Engine { docker: docker.negotiate_version().await? })
     }
 
-    /// Gives warnings, such as of limits that it cannot hold.
-    pub async fn create(&self, order: &ContainerOrder) -> Result<Vec<String>, EngineError> {
+    /// The image that it has under a name.
+    pub async fn image(&self, name: &str) -> Result<ImageHere, EngineError> {
+        let found = self.docker.inspect_image(name).await?;
+        Ok(ImageHere {
+            id: found.id.unwrap_or_default(),
+            registry_digests: found.repo_digests.unwrap_or_default(),
+        })
+    }
+
+    /// Makes a container of an image by its name here. Gives warnings, such as of limits that it cannot hold.
+    pub async fn create(&self, order: &ContainerOrder, image: &str) -> Result<Vec<String>, EngineError> {
         let options = CreateContainerOptions {
             name: Some(order.place.name.clone()),
             ..CreateContainerOptions::default()
         };
-        Ok(self.docker.create_container(Some(options), body(order)).await?.warnings)
+        Ok(self.docker.create_container(Some(options), body(order, image)).await?.warnings)
     }
 
     /// Fetches an image. The error is the registry's or the engine's own message.

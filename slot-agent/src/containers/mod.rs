@@ -2,11 +2,12 @@
 //!
 //! The agent decides what may run ([`terms`], by the patterns of [`allow`]) and puts it into an order; the keeper of an
 //! attempt has the engine carry it out. [`engine`] is the only place that speaks to the engine, and [`body`] makes what
-//! it is asked to create. [`processes`] ends a container while its engine is away.
+//! it is asked to create. [`pinned`] finds the one content of a published image. [`processes`] ends a container while its engine is away.
 
 mod allow;
 mod body;
 pub mod engine;
+pub mod pinned;
 pub mod processes;
 pub mod terms;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use estimand_api::image::ImageDigest;
 use estimand_api::names::NodeName;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_exec::Identity;
@@ -24,6 +25,9 @@ pub struct ContainerOrder {
     pub place: Place,
     pub labels: BTreeMap<String, String>,
     pub image: String,
+    /// The one content of it that may run; none: what its name means here.
+    #[serde(default)]
+    pub digest: Option<ImageDigest>,
     /// Empty: what the image runs by itself.
     pub command: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -89,6 +93,7 @@ impl ContainerTerms {
             },
             labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
             image: image.to_owned(),
+            digest: work.image_digest,
             command: work.command.clone(),
             env: env.into_iter().collect(),
             dir: work.directory.clone(),
@@ -156,6 +161,7 @@ mod tests {
             attempt: 2,
             leased: false,
             stop: false,
+            checkpoint: false,
             work: work.clone().into(),
         };
         let image = work.image.clone().unwrap();

@@ -265,7 +265,8 @@ mod tests {
 
     fn accepted(id: &str) -> Accepted {
         let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
-        let assignment = TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, work };
+        let assignment =
+            TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, checkpoint: false, work };
         Accepted { assignment, at: 7, boot: "b".into(), launcher: "l".into() }
     }
 

@@ -156,7 +156,8 @@ impl Round<'_> {
                 Some(assignment) if assignment.stop => "stop",
                 Some(_) => continue,
             };
-            if let Err(error) = tell_to_end(&attempt.folder, mark) {
+            let checkpoint = assigned.get(&attempt.folder.name()).is_some_and(|one| one.checkpoint);
+            if let Err(error) = tell_to_end(&attempt.folder, mark, checkpoint) {
                 tracing::warn!(task = attempt.folder.name(), %error, "a task cannot be told to end");
             }
         }
@@ -315,8 +316,12 @@ impl Tasks {
 }
 
 /// Marks it, and wakes its keeper, the first time.
-fn tell_to_end(folder: &AttemptFolder, mark: &str) -> io::Result<()> {
+fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<()> {
     if !folder.has(mark) {
+        // Before the other, so that the keeper does not end it without one.
+        if checkpoint {
+            folder.mark("checkpoint")?;
+        }
         folder.mark(mark)?;
         folder.wake();
     }

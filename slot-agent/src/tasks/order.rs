@@ -189,8 +189,14 @@ mod tests {
     }
 
     fn order(terms: &Terms, work: TaskWork) -> Result<ProcessOrder, String> {
-        let assignment =
-            TaskAssignment { id: "t".into(), attempt: 2, leased: false, stop: false, work: work.into() };
+        let assignment = TaskAssignment {
+            id: "t".into(),
+            attempt: 2,
+            leased: false,
+            stop: false,
+            checkpoint: false,
+            work: work.into(),
+        };
         let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);
         match terms.run_order(&assignment, &folder, "http://h:1/")? {
             RunOrder::Process(order) => Ok(order),

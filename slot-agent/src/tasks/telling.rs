@@ -235,7 +235,14 @@ mod tests {
 
     fn attempt(tasks: &Path) -> Arc<Attempt> {
         let work = TaskWork::default().into();
-        let assignment = TaskAssignment { id: "t".into(), attempt: 3, leased: false, stop: false, work };
+        let assignment = TaskAssignment {
+            id: "t".into(),
+            attempt: 3,
+            leased: false,
+            stop: false,
+            checkpoint: false,
+            work,
+        };
         let accepted = Accepted { assignment, at: 7, boot: String::new(), launcher: String::new() };
         let folder = AttemptFolder::new(tasks, "t", 3);
         folder.accept(&accepted, None).unwrap();

@@ -11,7 +11,8 @@ use super::{PeerError, peers, within};
 use crate::change::Rejection;
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
-use crate::requests::NodeStandings;
+use crate::plan::offers;
+use crate::requests::{NodeOffers, NodeStandings};
 use crate::shared::Shared;
 use crate::writer::TasksState;
 
@@ -32,7 +33,7 @@ impl Work for NodeReader {
     async fn round(&mut self) -> Result<Next, PeerError> {
         let peers = peers(&self.shared).await;
         let nodes = within(peers.manager.nodes()).await?;
-        let standings = standings(&self.shared, &nodes);
+        let (standings, offers) = (standings(&self.shared, &nodes), news(&self.shared, &nodes));
         // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();
         if before.is_none_or(|before| !are_alike(&before, &nodes)) {
@@ -40,11 +41,21 @@ impl Work for NodeReader {
             self.shared.planning.ask();
             self.shared.telling.ask();
         }
+        if let Some(offers) = offers {
+            self.writer.submit(offers).await.map_err(|error| of_write(&error))?;
+        }
         if let Some(standings) = standings {
             self.writer.submit(standings).await.map_err(|error| of_write(&error))?;
         }
         Ok(Next::Period)
     }
+}
+
+/// The capacity that the nodes have to give, if the promises do not know it yet.
+fn news(shared: &Shared, nodes: &[Node]) -> Option<NodeOffers> {
+    let offers = offers(nodes);
+    let is_known = shared.table(|table| table.promises.nodes().is_some_and(|known| **known == offers));
+    (shared.is_loaded() && !is_known).then_some(NodeOffers(offers))
 }
 
 /// Nothing has changed that a plan is made of.

@@ -13,10 +13,10 @@ use super::PeerError;
 use super::node_reader::of_write;
 use crate::core::Millis;
 use crate::core::queue::TaskNumber;
-use crate::plan::Plan;
-use crate::requests::{Placement, Placements};
+use crate::plan::{Placing, Plan};
+use crate::requests::{MakeRoom, PassTime, Placement, Placements};
 use crate::shared::{Changed, Shared};
-use crate::task::millis;
+use crate::task::{millis, tick};
 use crate::writer::TasksState;
 
 pub struct PlannerLoop {
@@ -41,12 +41,14 @@ impl PlannerLoop {
             (self.plan, self.nodes) = (Plan::default(), None);
             self.set_nodes(nodes);
             self.shared.table(|table| {
+                self.plan.follow_promises(&table.promises, now / 1000);
                 table.all().for_each(|task| self.plan.follow(task.number, Some(task), now));
             });
         } else {
             self.set_nodes(nodes);
             let rested = self.plan.take_rested(now);
             self.shared.table(|table| {
+                self.plan.follow_promises(&table.promises, now / 1000);
                 for number in tasks.into_iter().chain(rested) {
                     self.plan.follow(number, table.get(number).map(|task| &**task), now);
                 }
@@ -54,6 +56,15 @@ impl PlannerLoop {
         }
         let facts = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.plan.learn(&facts);
+    }
+
+    /// Has promises begin and end that are due.
+    async fn pass_time(&self) -> Result<(), PeerError> {
+        let now = tick(self.shared.clock.now_micros());
+        match self.shared.table(|table| table.promises.due(now).is_empty()) {
+            true => Ok(()),
+            false => self.writer.submit(PassTime).await.map_err(|error| of_write(&error)),
+        }
     }
 
     fn set_nodes(&mut self, nodes: &Arc<Vec<Node>>) {
@@ -87,21 +98,30 @@ impl Work for PlannerLoop {
         let Some(nodes) = self.shared.nodes.load_full().filter(|_| self.shared.is_loaded()) else {
             return Ok(Next::Period);
         };
+        self.pass_time().await?;
         let now = millis(self.shared.clock.now_micros());
         self.follow(&nodes, now);
+        let displaced = self.plan.displace();
         let shared = Arc::clone(&self.shared);
-        let attempt_of = |number| shared.table(|table| Some(table.get(number)?.progress.attempt + 1));
-        let decisions = self.plan.decide(now, attempt_of);
+        let placings = self.plan.decide(now, |number| shared.table(|table| table.get(number).cloned()));
         self.shared.plan.store(Some(Arc::new(self.plan.cluster.clone())));
-        if !decisions.is_empty() {
-            let placements = decisions.into_iter().map(|(decision, node)| Placement {
-                task: decision.task,
+        if !displaced.is_empty() {
+            // Should it fail, whoever has to leave is found again.
+            self.fresh = true;
+            self.writer.submit(MakeRoom(displaced)).await.map_err(|error| of_write(&error))?;
+            self.fresh = false;
+        }
+        if !placings.is_empty() {
+            let placements = placings.into_iter().map(|Placing { task, node, why }| Placement {
+                task,
                 node,
-                why: Arc::new(decision.why),
+                why: Arc::new(why),
             });
             self.place(placements.collect(), now).await?;
         }
-        let pause = self.plan.next_rested().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let promised = self.shared.table(|table| self.plan.next_promise(&table.promises, now));
+        let next = self.plan.next_rested().into_iter().chain(promised).min();
+        let pause = next.map(|at| Duration::from_millis(at.saturating_sub(now)));
         Ok(pause.map_or(Next::Period, |pause| Next::At(Instant::now() + pause)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_capacity::{NodeId, PromiseId};
+use estimand_capacity::{LoanId, NodeId};
 use serde::{Deserialize, Serialize};
 
 use super::policy::{Policy, Score};
@@ -16,8 +16,8 @@ pub const MAX_ALTERNATIVES: usize = 3;
 pub struct Decision {
     pub task: TaskNumber,
     pub node: NodeId,
-    /// Its claims in the ledger.
-    pub promise: PromiseId,
+    /// Its part of the ledger.
+    pub loan: LoanId,
     /// The processor time in thousandths that it is expected to take there.
     pub cpu: u64,
     pub why: Why,
@@ -27,6 +27,9 @@ pub struct Decision {
 #[serde(rename_all = "camelCase")]
 pub struct Why {
     pub policy: Policy,
+    /// The promise on whose capacity it is; then there was nothing to choose.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub promise: Option<String>,
     /// The version of the policies.
     pub version: u32,
     pub lot: u64,

@@ -9,10 +9,13 @@ pub mod fit;
 pub mod planner;
 pub mod policy;
 pub mod pressure;
+pub mod promise;
+pub mod promises;
 pub mod queue;
 pub mod request;
 pub mod retries;
 pub mod state;
+mod stopping;
 
 /// Milliseconds of the one clock.
 pub type Millis = u64;

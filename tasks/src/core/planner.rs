@@ -1,5 +1,5 @@
 //! A pass over the queue: each task that fits somewhere is given the node that its policy ranks first, and the ledger
-//! holds what it needs. What a pass decides counts for the tasks after it in the same pass.
+//! lends what it needs. What a pass decides counts for the tasks after it in the same pass.
 //!
 //! A line of tasks that found no room looks only at nodes on which something was freed since, so a pass costs what has
 //! changed and not what waits. A task that has waited for [`PATIENCE`] has a node kept for it, so that small tasks that
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use estimand_capacity::{Claim, NodeId, Standing, Window};
+use estimand_capacity::{NodeId, Standing};
 
 use super::Millis;
 use super::cluster::{Cluster, NodeView};
@@ -32,10 +32,7 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
         let lot = mix(seed ^ mix(waiting.task.0));
         match choose(cluster, &line.request, nodes, held, lot) {
             Some(choice) => {
-                let Some(decision) = hold(cluster, &line.request, waiting, choice) else {
-                    passed_over.insert(key);
-                    continue;
-                };
+                let decision = lend(cluster, &line.request, waiting, choice);
                 queue.remove(waiting.task);
                 decisions.push(decision);
             }
@@ -54,7 +51,6 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
 
 struct Choice {
     node: NodeId,
-    window: Window,
     why: Why,
 }
 
@@ -66,14 +62,14 @@ fn choose(
     held: Option<NodeId>,
     lot: u64,
 ) -> Option<Choice> {
-    let window = request.window(cluster.ledger.now())?;
+    let window = cluster.ledger.near()?;
     let question =
         Question { policy: request.policy, shape: &request.shape, window, weight: request.weight, lot };
     let has_room = |node: &&NodeView| {
         Some(node.id) != held
             && (request.policy != Policy::Queue || node.is_free_for(request.weight))
             && (request.is_for_all_nodes() || request.means(node))
-            && cluster.ledger.fits(node.id, &request.shape, window)
+            && cluster.ledger.can_lend(node.id, &request.shape)
     };
     let mut ranking = Ranking::default();
     match (nodes, request.policy) {
@@ -107,13 +103,14 @@ fn choose(
     let ((_, chosen), others) = best.split_first().map(|(first, rest)| (*first, rest))?;
     let why = Why {
         policy: request.policy,
+        promise: None,
         version: POLICY_VERSION,
         lot,
         nodes,
         chosen: alternative(&best[0]),
         others: others.iter().map(alternative).collect(),
     };
-    Some(Choice { node: chosen.id, window, why })
+    Some(Choice { node: chosen.id, why })
 }
 
 /// The best few, in their order.
@@ -149,22 +146,24 @@ fn two_of(count: usize, lot: u64) -> Vec<usize> {
     }
 }
 
-/// Has the ledger hold what the task needs, from now on.
-fn hold(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choice) -> Option<Decision> {
-    let Choice { node, window, why } = choice;
-    let claim = Claim { node, shape: request.shape.clone(), window };
-    // More priority is worth more; it is never less than nothing.
-    let value = u64::from(waiting.priority.wrapping_sub(i32::MIN).cast_unsigned());
-    let promise = cluster.ledger.reserve(vec![claim], value).ok()?;
-    cluster.ledger.commit(promise).ok()?;
-    let view = cluster.node_mut(node)?;
-    view.place(request.weight);
-    Some(Decision { task: waiting.task, node, promise, cpu: request.weight, why })
+/// Has the ledger lend what the task needs, until it ends or has to make room.
+fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choice) -> Decision {
+    let Choice { node, why } = choice;
+    let loan = cluster.ledger.lend(node, request.shape.clone(), value(waiting.priority));
+    if let Some(view) = cluster.node_mut(node) {
+        view.place(request.weight);
+    }
+    Decision { task: waiting.task, node, loan, cpu: request.weight, why }
+}
+
+/// The worth of a task to the ledger. More priority is worth more; it is never less than nothing.
+pub fn value(priority: i32) -> u64 {
+    u64::from(priority.wrapping_sub(i32::MIN).cast_unsigned())
 }
 
 /// A node that would have room if nothing were on it: the one that was kept already, or the emptiest.
 fn keep(cluster: &Cluster, request: &Request, was_held: Option<NodeId>) -> Option<NodeId> {
-    let window = request.window(cluster.ledger.now())?;
+    let window = cluster.ledger.near()?;
     let suits = |node: &&NodeView| {
         let capacity = cluster.ledger.capacity(node.id);
         cluster.ledger.standing(node.id) == Standing::Up

@@ -2,7 +2,7 @@
 
 use estimand_api::selector::Selector;
 use estimand_api::task::CONTAINERS_LABEL;
-use estimand_capacity::{Amounts, Ledger, OPEN_END, Resource, Shape, Tick, Window};
+use estimand_capacity::{Amounts, Ledger, Resource, Shape};
 
 use super::cluster::{CPU, NodeView};
 use super::policy::Policy;
@@ -16,8 +16,6 @@ pub struct Request {
     pub shape: Shape,
     pub nodes: Selector,
     pub policy: Policy,
-    /// How many ticks it takes at most; none if nobody knows.
-    pub ticks: Option<u64>,
     /// The processor time in thousandths that it is expected to take.
     pub weight: u64,
     /// It is given secrets, so labels that a node only claims do not choose that node.
@@ -27,20 +25,14 @@ pub struct Request {
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, Option<u64>, (bool, bool));
+pub type RequestKey = (Shape, String, Policy, (bool, bool));
 
 impl Request {
-    pub fn new(
-        ledger: &mut Ledger,
-        amounts: Amounts,
-        nodes: Selector,
-        policy: Policy,
-        ticks: Option<u64>,
-    ) -> Request {
+    pub fn new(ledger: &mut Ledger, amounts: Amounts, nodes: Selector, policy: Policy) -> Request {
         let asked = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
         let weight = if asked == 0 { ONE_PROCESSOR } else { asked };
         let shape = ledger.shape(&amounts);
-        Request { shape, amounts, nodes, policy, ticks, weight, has_secrets: false, has_image: false }
+        Request { shape, amounts, nodes, policy, weight, has_secrets: false, has_image: false }
     }
 
     #[must_use]
@@ -60,7 +52,7 @@ impl Request {
 
     pub fn key(&self) -> RequestKey {
         let marks = (self.has_secrets, self.has_image);
-        (self.shape.clone(), self.nodes.to_string(), self.policy, self.ticks, marks)
+        (self.shape.clone(), self.nodes.to_string(), self.policy, marks)
     }
 
     /// The node's labels are those that it asks for, and the node runs containers if it asks for one.
@@ -72,11 +64,5 @@ impl Request {
     pub fn means_labels_of(&self, node: &NodeView) -> bool {
         let labels = if self.has_secrets { &node.bound_labels } else { &node.labels };
         self.nodes.matches(labels)
-    }
-
-    /// The window that it claims if it starts at `now`.
-    pub fn window(&self, now: Tick) -> Option<Window> {
-        let end = self.ticks.map_or(OPEN_END, |ticks| now.saturating_add(ticks.max(1)));
-        Window::new(now, end).ok()
     }
 }

@@ -11,6 +11,9 @@
 //!     └── node heard of: as before
 //! ```
 //!
+//! A task that has to make room for a promise is STOPPING, too, and then QUEUED again, without using a retry. One whose
+//! promise has ended is STOPPING and then FAILED, or CANCELLED if it was QUEUED.
+//!
 //! A task that comes after others is QUEUED, too, and not placed before they are over. If one of them ends otherwise
 //! than it wants, it is CANCELLED.
 //!
@@ -37,7 +40,7 @@ pub enum State {
     /// Its image and files are made ready.
     Preparing,
     Running,
-    /// It was cancelled, and may still run.
+    /// It was cancelled, makes room, or its promise has ended; it may still run.
     Stopping,
     /// Its node is not heard of.
     Lost,
@@ -119,6 +122,15 @@ pub enum Event {
         ending: Ending,
     },
     Cancel,
+    /// A promise needs the capacity on which it runs.
+    MakeRoom {
+        attempt: u32,
+        promise: String,
+    },
+    /// The promise on whose capacity it runs, or was to run, has ended.
+    PromiseEnded {
+        reason: String,
+    },
     NodeLost {
         attempt: u32,
     },
@@ -140,6 +152,15 @@ pub enum Event {
         /// False if other tasks of the array are not over.
         over: bool,
     },
+}
+
+/// Why a task is to end that nobody cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopCause {
+    /// It is run again when it has made room.
+    MakeRoom,
+    PromiseEnded(String),
 }
 
 /// The rules that a task's document gives.
@@ -167,6 +188,8 @@ pub struct Progress {
     pub not_before: Option<Millis>,
     /// The state before its node was lost.
     pub before_loss: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopCause>,
     /// The tasks that it comes after and that are not over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Awaited>,
@@ -217,6 +240,8 @@ impl Progress {
         match event {
             Event::Place { attempt, node } => self.placed(at, *attempt, node),
             Event::Cancel => Ok(self.cancelled()),
+            Event::MakeRoom { attempt, .. } => self.if_current(*attempt, || self.making_room()),
+            Event::PromiseEnded { reason } => Ok(self.without_promise(reason)),
             Event::Accept { attempt } => self.if_current(*attempt, || self.reached(State::Accepted)),
             Event::Prepare { attempt } => self.if_current(*attempt, || self.reached(State::Preparing)),
             Event::Start { attempt } => self.if_current(*attempt, || self.reached(State::Running)),
@@ -279,21 +304,6 @@ impl Progress {
         self.before_loss.unwrap_or(self.state) == State::Stopping
     }
 
-    fn cancelled(&self) -> Option<Progress> {
-        match self.state {
-            State::Queued => Some(self.not_begun(Ending::Cancelled)),
-            State::Lost => Some(Progress { before_loss: Some(State::Stopping), ..self.clone() }),
-            state if state.is_final() => None,
-            _ => Some(Progress { state: State::Stopping, ..self.clone() }),
-        }
-    }
-
-    /// The end of a task that is on no node.
-    fn not_begun(&self, ending: Ending) -> Progress {
-        let (state, ending) = (State::Cancelled, Some(ending));
-        Progress { state, ending, not_before: None, awaits: Vec::new(), ..self.clone() }
-    }
-
     fn after_another(&self, number: TaskNumber, task: &str, succeeded: bool, over: bool) -> Option<Progress> {
         let awaited = self.awaits.iter().find(|awaited| awaited.number == number)?;
         match awaited.on {
@@ -306,13 +316,26 @@ impl Progress {
     }
 
     fn ended(&self, rules: &Rules, at: Millis, ending: &Ending) -> Progress {
-        let mut next = Progress { ending: Some(ending.clone()), before_loss: None, ..self.clone() };
+        let mut next =
+            Progress { ending: Some(ending.clone()), before_loss: None, stop: None, ..self.clone() };
         let may_retry = ending.may_pass() && self.failures < rules.retries.count;
         // Its node says itself what would be found out when the lease is over.
         let on_loss = (*ending == Ending::NodeLost).then_some(rules.on_loss);
         let restarts = on_loss == Some(OnLoss::Restart);
-        next.state = match ending {
+        match &self.stop {
             // It was done before it could be stopped.
+            _ if ending.is_success() => {}
+            Some(StopCause::MakeRoom) => return Progress { state: State::Queued, not_before: None, ..next },
+            Some(StopCause::PromiseEnded(reason)) => {
+                return Progress {
+                    state: State::Failed,
+                    ending: Some(Ending::Promise(reason.clone())),
+                    ..next
+                };
+            }
+            None => {}
+        }
+        next.state = match ending {
             ending if ending.is_success() => State::Succeeded,
             Ending::Cancelled => State::Cancelled,
             _ if self.is_stopping() => State::Cancelled,
@@ -334,12 +357,21 @@ impl Progress {
         if self.state != State::Lost {
             return None;
         }
+        if let Some(StopCause::PromiseEnded(_)) = self.stop {
+            return Some(self.ended(rules, 0, &Ending::NodeLost));
+        }
         let state = match rules.on_loss {
-            _ if self.is_stopping() => State::Cancelled,
+            _ if self.is_stopping() && self.stop.is_none() => State::Cancelled,
             OnLoss::Restart => State::Queued,
             OnLoss::Fail => State::Failed,
             OnLoss::Wait => return None,
         };
-        Some(Progress { state, ending: Some(Ending::NodeLost), before_loss: None, ..self.clone() })
+        Some(Progress {
+            state,
+            ending: Some(Ending::NodeLost),
+            before_loss: None,
+            stop: None,
+            ..self.clone()
+        })
     }
 }

@@ -7,7 +7,7 @@ use actix_web::web::ThinData;
 use estimand_api::node::NodeState;
 use estimand_api::problem::Problem;
 use estimand_api::task_record::NodeCapacity;
-use estimand_capacity::{Amounts, Standing, Window};
+use estimand_capacity::{Amounts, Standing};
 use estimand_web::Failure;
 
 use crate::TaskService;
@@ -44,7 +44,7 @@ fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool) -> NodeCapacity {
         standing => standing,
     };
     let whole = plan.ledger.capacity(node.id);
-    let free = Window::open(plan.ledger.now()).map(|now| plan.ledger.free(node.id, now)).unwrap_or_default();
+    let free = plan.ledger.idle(node.id);
     // Every resource of the node, also one that is used up.
     let free = whole.iter().map(|(resource, _)| (resource.as_str().to_owned(), free.get(resource))).collect();
     NodeCapacity {

@@ -14,12 +14,15 @@ use super::{parameters, views};
 use crate::TaskService;
 use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
 use crate::requests::{Cancel, Delete, Submission};
+use crate::scope::Scope;
 use crate::table::Named;
 
 /// Advice that goes with a success, for people; the command line shows it.
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 
 /// Submits a task, or with a `count` an array of tasks.
+///
+/// It is the caller's; an operator may say whose it is.
 #[utoipa::path(
     post,
     path = "/api/tasks",
@@ -30,7 +33,8 @@ static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
         (status = 200, description = "It was submitted with this key before", body = TaskRecord),
         (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
         (status = 400, description = "The document is not valid; every error is listed", body = Problem),
-        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, or there are too many tasks", body = Problem),
+        (status = 403, description = "The document has the name of another user", body = Problem),
+        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, or there are too many tasks", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
@@ -41,9 +45,12 @@ pub async fn submit(
     body: Body<MAX_DOCUMENT_BYTES>,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let key = parameters::idempotency_key(&req)?;
-    let document = body.parse(Document::parse).await?;
-    let (named, is_new) = service.change(Submission { document, key, by: caller.to_string() }).await?;
+    let scope = Scope::of(&caller);
+    let key = parameters::idempotency_key(&req, scope.longest_key())?.map(|key| scope.key(key));
+    let mut document = body.parse(Document::parse).await?;
+    scope.claim(&mut document)?;
+    let (by, published_only) = (caller.to_string(), service.published_only());
+    let (named, is_new) = service.change(Submission { document, key, by, published_only, scope }).await?;
     let mut response = match is_new {
         true => HttpResponse::Created(),
         false => HttpResponse::Ok(),
@@ -52,7 +59,9 @@ pub async fn submit(
     let plan = service.shared().plan.load_full();
     // The tasks of an array are alike.
     let (record, first) = match &named {
-        Named::Task(task) => (views::whole_record(task, plan.as_deref()), Some(Arc::clone(task))),
+        Named::Task(task) => {
+            (views::whole_record(task, plan.as_deref(), service.shared()), Some(Arc::clone(task)))
+        }
         Named::Array(array) => {
             let first = service.shared().loaded(|table| table.of_array(array).next().cloned())?;
             (views::of_array(service.shared(), array)?, first)
@@ -82,7 +91,7 @@ pub async fn cancel(
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
-    let named = service.change(Cancel { id, by: caller.to_string() }).await?;
+    let named = service.change(Cancel { id, by: caller.to_string(), scope: Scope::of(&caller) }).await?;
     tracing::info!(task = named.id(), by = %caller, "cancelled");
     let record = match &named {
         Named::Task(task) => views::record(task),
@@ -111,6 +120,6 @@ pub async fn delete(
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
     tracing::info!(task = id, by = %caller, "to be deleted");
-    service.change(Delete { id, by: caller.to_string() }).await?;
+    service.change(Delete { id, by: caller.to_string(), scope: Scope::of(&caller) }).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -11,13 +11,14 @@ use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_api::task_event::{TaskEvent, TaskEventPage};
 use estimand_api::task_record::MAX_TASK_WAIT_MS;
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Principal, Query};
 use tokio::time::{Instant, timeout_at};
 
 use super::parameters::whole;
 use super::selection::Selection;
 use crate::TaskService;
 use crate::feed::Since;
+use crate::scope::Scope;
 use crate::storage::rows;
 
 pub static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
@@ -54,11 +55,15 @@ const MAX_LOOKED_AT: usize = 20_000;
         (status = 503, description = "Not loaded yet, or the database does not answer", body = Problem),
     )
 )]
-pub async fn events(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+pub async fn events(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
     let query =
         Query::parse(req.query_string(), &["after", "state", "labels", "user", "id", "limit", "waitMs"])?;
-    let selection =
-        Selection::parse(query.get("state"), query.get("labels"), query.get("user"), query.get("id"))?;
+    let (state, labels) = (query.get("state"), query.get("labels"));
+    let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     let feed = &service.shared().feed;

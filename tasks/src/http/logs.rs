@@ -8,7 +8,7 @@ use estimand_api::instant::{Moment, moment};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::TaskStream;
 use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskLogEntry, TaskLogPage};
-use estimand_web::{Failure, Query, segment, wants_text};
+use estimand_web::{Failure, Principal, Query, segment, wants_text};
 use futures_util::stream::try_unfold;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +16,7 @@ use super::parameters::{parsed, whole};
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::log::{self, LogPart, LogQuery};
+use crate::scope::Scope;
 use crate::task::Task;
 
 /// The most lines of an answer, each of at most 64 KiB, and how many there are if nothing is said.
@@ -53,13 +54,17 @@ const PARAMETERS: [&str; 10] =
         (status = 503, description = "Not loaded yet, or the database does not answer", body = Problem),
     )
 )]
-pub async fn logs(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+pub async fn logs(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &PARAMETERS)?;
     let now = service.shared().clock.now_micros();
     let asked = asked(&query, now)?;
-    let id = segment(&req, "id");
+    let (id, scope) = (segment(&req, "id"), Scope::of(&caller));
     if is_raw(query.get("format"), &req)? {
-        let task = service.shared().task(id)?;
+        let task = service.shared().task(&scope, id)?;
         return Ok(raw(service.0.clone(), task.number, asked));
     }
     let tail = query.get("tail").map(|given| whole("tail", Some(given), 0, MAX_LINES)).transpose()?;
@@ -71,11 +76,11 @@ pub async fn logs(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     match tail {
         Some(tail) => {
-            let task = service.shared().task(id)?;
+            let task = service.shared().task(&scope, id)?;
             let lines = log::last_lines(&service, &task, &asked, tail).await?;
             Ok(HttpResponse::Ok().json(page(&task, LogPart { lines, next: task.log.next })))
         }
-        None => follow(&service, id, asked, limit, Duration::from_millis(wait)).await,
+        None => follow(&service, (&scope, id), asked, limit, Duration::from_millis(wait)).await,
     }
 }
 
@@ -111,7 +116,7 @@ fn page(task: &Task, LogPart { lines, next }: LogPart) -> TaskLogPage {
 /// The next lines, as soon as there are some.
 async fn follow(
     service: &TaskService,
-    id: &str,
+    (scope, id): (&Scope, &str),
     mut asked: LogQuery,
     limit: u64,
     wait: Duration,
@@ -120,7 +125,7 @@ async fn follow(
     let mut bell = shared.bell.subscribe();
     loop {
         bell.mark_unchanged();
-        let task = shared.task(id)?;
+        let task = shared.task(scope, id)?;
         let part = log::next_lines(service, &task, &asked, limit).await?;
         let page = page(&task, part);
         // With more to look through, the caller decides whether to go on.

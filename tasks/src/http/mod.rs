@@ -3,11 +3,14 @@
 pub mod capacity;
 pub mod changes;
 pub mod events;
+pub mod images;
 pub mod logs;
 pub mod news;
 mod parameters;
 pub mod problems;
+pub mod promises;
 pub mod read;
 mod selection;
+pub mod timeline;
 mod views;
 pub mod watch;

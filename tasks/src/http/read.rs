@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskPage, TaskRecord};
-use estimand_web::{Failure, Query, segment};
+use estimand_web::{Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
 use super::events::REVISION;
@@ -16,6 +16,7 @@ use super::{parameters, views};
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::core::state::State;
+use crate::scope::Scope;
 use crate::table::Named;
 use crate::task::Task;
 
@@ -47,7 +48,12 @@ const MAX_LOOKED_AT: usize = 20_000;
         (status = 503, description = "Not loaded yet", body = Problem),
     )
 )]
-pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+pub async fn list(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let scope = Scope::of(&caller);
     let query = Query::parse(req.query_string(), &["state", "labels", "user", "array", "before", "limit"])?;
     let states = query.get("state").map(states).transpose()?;
     let labels: Option<Selector> =
@@ -57,8 +63,8 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     let limit = usize::try_from(limit).unwrap_or(1);
     let shared = service.shared();
     let before: Option<TaskNumber> =
-        query.get("before").map(|id| shared.task(id).map(|task| task.number)).transpose()?;
-    let array = query.get("array").map(|id| shared.array(id)).transpose()?;
+        query.get("before").map(|id| shared.task(&scope, id).map(|task| task.number)).transpose()?;
+    let array = query.get("array").map(|id| shared.array(&scope, id)).transpose()?;
     let of = array.map_or(TaskNumber(0)..TaskNumber(u64::MAX), |array| array.numbers());
     let end = before.map_or(of.end, |before| before.min(of.end));
     let belongs = |task: &Task| {
@@ -70,7 +76,8 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     let revision = shared.feed.newest();
     let page = shared.loaded(|table| {
         let (mut page, mut bytes) = (TaskPage::default(), 0);
-        for (looked_at, task) in table.newest(of.start, end).enumerate() {
+        let seen = |end| table.newest(of.start, end).filter(|task| scope.has(&task.document));
+        for (looked_at, task) in seen(end).enumerate() {
             if page.tasks.len() >= limit || bytes >= PAGE_BYTES || looked_at >= MAX_LOOKED_AT {
                 break;
             }
@@ -82,7 +89,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
             }
         }
         let last = page.next.as_deref().and_then(|id| table.named(id));
-        if last.is_none_or(|last| table.newest(of.start, last.number).next().is_none()) {
+        if last.is_none_or(|last| seen(last.number).next().is_none()) {
             page.next = None;
         }
         page
@@ -106,15 +113,19 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
         (status = 503, description = "Not loaded yet, or the database does not answer", body = Problem),
     )
 )]
-pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+pub async fn get(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["waitMs"])?;
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     let (id, end) = (segment(&req, "id"), Instant::now() + Duration::from_millis(wait));
-    let shared = service.shared();
+    let (shared, scope) = (service.shared(), Scope::of(&caller));
     let mut bell = shared.bell.subscribe();
     let named = loop {
         bell.mark_unchanged();
-        let named = shared.find(id)?;
+        let named = shared.find(&scope, id)?;
         let is_over = match &named {
             Named::Task(task) => task.state().is_final(),
             Named::Array(array) => shared.loaded(|table| table.open_of_array(array.number) == 0)?,
@@ -131,7 +142,7 @@ pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<Htt
     };
     let transitions = service.transitions(&task).await?;
     let plan = shared.plan.load_full();
-    let record = TaskRecord { transitions, ..views::whole_record(&task, plan.as_deref()) };
+    let record = TaskRecord { transitions, ..views::whole_record(&task, plan.as_deref(), shared) };
     Ok(HttpResponse::Ok().json(record))
 }
 

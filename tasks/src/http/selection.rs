@@ -6,10 +6,12 @@ use estimand_api::task_event::{DELETED, TaskEvent};
 
 use super::parameters;
 use crate::core::state::State;
+use crate::scope::Scope;
 
-/// The events that a reader asks for; all if nothing is said.
-#[derive(Debug, Default)]
+/// The events that a reader asks for, of the tasks that it sees; all of those if nothing is said.
+#[derive(Debug)]
 pub struct Selection {
+    scope: Scope,
     states: Option<Vec<&'static str>>,
     labels: Option<Selector>,
     user: Option<String>,
@@ -25,12 +27,14 @@ enum IdPattern {
 impl Selection {
     /// Reads the parameters, each of which may be absent.
     pub fn parse(
+        scope: Scope,
         state: Option<&str>,
         labels: Option<&str>,
         user: Option<&str>,
         id: Option<&str>,
     ) -> Result<Self, Problem> {
         Ok(Selection {
+            scope,
             states: state.map(states).transpose()?,
             labels: labels.map(|given| parameters::parsed("labels", given)).transpose()?,
             user: user.map(str::to_owned),
@@ -42,7 +46,8 @@ impl Selection {
     }
 
     pub fn has(&self, event: &TaskEvent) -> bool {
-        self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))
+        self.scope.has_user(event.user.as_deref())
+            && self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&event.labels))
             && self.user.as_ref().is_none_or(|user| event.user.as_ref() == Some(user))
             && match &self.id {

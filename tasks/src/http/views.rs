@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::Problem;
+use estimand_api::promise::PromiseState;
 use estimand_api::task_record::TaskRecord;
 use serde_json::json;
 
 use crate::core::cluster::Cluster;
 use crate::core::fit::misfit;
+use crate::core::promise::Promise;
+use crate::core::promises::Promises;
 use crate::core::state::State;
 use crate::plan::request_of;
 use crate::shared::Shared;
@@ -36,6 +40,7 @@ pub fn record(task: &Task) -> TaskRecord {
         states: BTreeMap::new(),
         awaits: progress.awaits.iter().map(|awaited| awaited.id.clone()).collect(),
         waits: None,
+        image: task.image.as_deref().cloned(),
         document: task.document.redacted().to_map(),
         why: None,
         transitions: Vec::new(),
@@ -43,9 +48,10 @@ pub fn record(task: &Task) -> TaskRecord {
 }
 
 /// The same with the reason why it waits, or why it is where it is.
-pub fn whole_record(task: &Task, plan: Option<&Cluster>) -> TaskRecord {
+pub fn whole_record(task: &Task, plan: Option<&Cluster>, shared: &Shared) -> TaskRecord {
     let why = task.why.as_deref().map(|why| json!(why));
-    TaskRecord { why, waits: waits(task, plan), ..record(task) }
+    let waits = shared.table(|table| waits(task, plan, &table.promises));
+    TaskRecord { why, waits, ..record(task) }
 }
 
 /// An array, as the sum of its tasks; none if it was deleted meanwhile. It is over when they all are, and then in the worst
@@ -90,7 +96,7 @@ pub fn of_array(shared: &Shared, array: &Array) -> Result<TaskRecord, Problem> {
 }
 
 /// Why it is not placed; none if it does not wait for a node.
-pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
+pub fn waits(task: &Task, plan: Option<&Cluster>, promises: &Promises) -> Option<String> {
     match task.state() {
         State::Queued => {}
         State::Lost => {
@@ -103,6 +109,9 @@ pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
         let awaited: Vec<String> = task.progress.awaits.iter().map(|of| format!("`{}`", of.id)).collect();
         let verb = if awaited.len() == 1 { "is" } else { "are" };
         return Some(format!("it comes after {}, which {verb} not over", awaited.join(", ")));
+    }
+    if let Some(id) = &task.document.promise {
+        return Some(waits_for_promise(promises.find(id).map(|promise| &**promise), id));
     }
     let Some(cluster) = plan else { return Some("the nodes are not known yet".to_owned()) };
     let request = request_of(task);
@@ -119,7 +128,26 @@ pub fn waits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
     })
 }
 
+fn waits_for_promise(promise: Option<&Promise>, id: &str) -> String {
+    match promise {
+        Some(promise) if promise.state == PromiseState::Promised => {
+            let at = i64::try_from(promise.from).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+            format!("its promise `{id}` begins at {}", to_rfc3339(at))
+        }
+        Some(promise) if promise.is_live() => {
+            let nodes = promise.units.join("`, `");
+            format!(
+                "its promise `{id}` has begun; a unit on `{nodes}` is in use, or what runs there makes room"
+            )
+        }
+        _ => format!("its promise `{id}` has no capacity any more"),
+    }
+}
+
 /// The reason why no node of the cluster can ever take it.
 pub fn never_fits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
+    if task.document.promise.is_some() {
+        return None;
+    }
     misfit(plan?, &request_of(task)).map(|misfit| format!("it waits: it {misfit}"))
 }

@@ -8,7 +8,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
-use estimand_web::{Failure, KEEP_ALIVE, Query, STILL_HERE, event_stream, last_event_id, push_event};
+use estimand_web::{
+    Failure, KEEP_ALIVE, Principal, Query, STILL_HERE, event_stream, last_event_id, push_event,
+};
 use futures_util::stream::unfold;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,6 +21,7 @@ use super::parameters::whole;
 use super::selection::Selection;
 use crate::TaskService;
 use crate::feed::MAX_WATCHERS;
+use crate::scope::Scope;
 
 /// As many events are rendered at once.
 const CHUNK: usize = 64;
@@ -48,10 +51,14 @@ const CHUNK: usize = 64;
         (status = 503, description = "Not loaded yet, or too many watch", body = Problem),
     )
 )]
-pub async fn watch(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+pub async fn watch(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["after", "state", "labels", "user", "id"])?;
-    let selection =
-        Selection::parse(query.get("state"), query.get("labels"), query.get("user"), query.get("id"))?;
+    let (state, labels) = (query.get("state"), query.get("labels"));
+    let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
     let after = query.get("after").map(|given| whole("after", Some(given), 0, u64::MAX)).transpose()?;
     let resumed = last_event_id(&req)?.or(after);
     let feed = &service.shared().feed;

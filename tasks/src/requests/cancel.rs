@@ -7,6 +7,7 @@ use estimand_runtime::single_writer::{Decision, Request};
 use super::edits::Edits;
 use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
+use crate::scope::Scope;
 use crate::table::Named;
 use crate::task::Task;
 use crate::writer::TasksState;
@@ -14,6 +15,7 @@ use crate::writer::TasksState;
 pub struct Cancel {
     pub id: String,
     pub by: String,
+    pub scope: Scope,
 }
 
 impl Request<TasksState> for Cancel {
@@ -22,7 +24,7 @@ impl Request<TasksState> for Cancel {
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
         let (at, table) = (state.now_us(), state.table());
-        let found = table.find(&self.id).ok_or(Rejection::Unknown(self.id))?;
+        let found = self.scope.find(table, &self.id).ok_or(Rejection::Unknown(self.id))?;
         let tasks: Vec<&Arc<Task>> = match &found {
             Named::Task(task) => vec![task],
             Named::Array(array) => table.of_array(array).collect(),

@@ -7,6 +7,7 @@ use estimand_runtime::single_writer::{Decision, Request};
 
 use crate::change::{Change, Rejection};
 use crate::core::queue::TaskNumber;
+use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
 use crate::task::Task;
 use crate::writer::TasksState;
@@ -14,6 +15,7 @@ use crate::writer::TasksState;
 pub struct Delete {
     pub id: String,
     pub by: String,
+    pub scope: Scope,
 }
 
 impl Request<TasksState> for Delete {
@@ -21,7 +23,7 @@ impl Request<TasksState> for Delete {
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
         let (at, table) = (state.now_us(), state.table());
-        let tasks = match table.find(&self.id).ok_or(Rejection::Unknown(self.id))? {
+        let tasks = match self.scope.find(table, &self.id).ok_or(Rejection::Unknown(self.id))? {
             Named::Task(task) if task.state().is_final() => vec![task],
             Named::Task(task) => {
                 return Err(Rejection::NotOver { id: task.id.clone(), state: task.state().as_str() });

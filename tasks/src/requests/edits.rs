@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::change::Change;
+use crate::core::promise::Promise;
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, State};
 use crate::table::TaskTable;
@@ -23,6 +24,18 @@ impl<'a> Edits<'a> {
     /// The edit of a task that is kept.
     pub fn of(&mut self, task: &Task) -> &mut Edit {
         self.edits.entry(task.number).or_insert_with(|| Edit::of(task))
+    }
+
+    /// Ends the tasks of a promise, if that has no capacity any more.
+    pub fn end_tasks_of(&mut self, promise: &Promise) {
+        let Some(reason) = promise.end() else { return };
+        let (table, at) = (self.table, self.at);
+        for number in table.of_promise(&promise.id) {
+            let Some(task) = table.get(number) else { continue };
+            let event = Event::PromiseEnded { reason: reason.clone() };
+            // One that is to end already stays as it is.
+            let _ = self.of(task).apply(at, event, Actor::Scheduler);
+        }
     }
 
     /// The change; none if nothing is different.

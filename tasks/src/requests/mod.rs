@@ -3,14 +3,20 @@
 mod cancel;
 mod delete;
 mod edits;
+mod images;
+mod make_room;
 mod news;
 mod placement;
+mod promises;
 mod standing;
 mod submit;
 
 pub use cancel::Cancel;
 pub use delete::Delete;
+pub use images::{Publish, Unpublish};
+pub use make_room::{Displacement, MakeRoom};
 pub use news::News;
 pub use placement::{Placement, Placements};
+pub use promises::{MakePromises, NodeOffers, PassTime, ReleasePromise, ResizePromise};
 pub use standing::NodeStandings;
 pub use submit::Submission;

@@ -144,6 +144,7 @@ mod tests {
             key: None,
             array: None,
             document: Arc::new(Document::default()),
+            image: None,
             progress: Progress { attempt: 2, ..Progress::default() },
             why: None,
             log: LogEnd { next: 10, first: 10, ..LogEnd::default() },

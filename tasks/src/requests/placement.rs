@@ -30,6 +30,14 @@ impl Request<TasksState> for Placements {
         let mut edits = Edits::new(state.table(), at);
         for placement in self.0 {
             let Some(task) = edits.table.get(placement.task) else { continue };
+            // A promise may be on other nodes by now.
+            let is_promised = |id: &String| {
+                let promise = edits.table.promises.find(id);
+                promise.is_some_and(|promise| promise.is_live() && promise.units.contains(&placement.node))
+            };
+            if !task.document.promise.as_ref().is_none_or(is_promised) {
+                continue;
+            }
             let edit = edits.of(task);
             let attempt = edit.after.progress.attempt + 1;
             let event = Event::Place { attempt, node: placement.node };

@@ -10,8 +10,9 @@ use crate::core::dependency::{After, Awaited, On};
 use crate::core::document::{Document, array_member};
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, Progress, State};
+use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
-use crate::task::{Array, Edit, LogEnd, Task};
+use crate::task::{Array, Edit, LogEnd, PLACES, Task};
 use crate::writer::TasksState;
 
 /// How many tasks are kept. Beyond that the oldest of those that are over make room.
@@ -22,6 +23,10 @@ pub struct Submission {
     /// By which the same submission is known when it is sent again.
     pub key: Option<String>,
     pub by: String,
+    /// An image that is not published is refused.
+    pub published_only: bool,
+    /// The tasks that it may come after.
+    pub scope: Scope,
 }
 
 impl Request<TasksState> for Submission {
@@ -30,13 +35,21 @@ impl Request<TasksState> for Submission {
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
         let (at, table) = (state.now_us(), state.table());
-        if let Some(known) = self.key.as_deref().and_then(|key| table.of_key(key)) {
-            return match *known.document() == self.document {
+        let document = on_promise(table, self.document)?;
+        let this = Submission { document, ..self };
+        if let Some(known) = this.key.as_deref().and_then(|key| table.of_key(key)) {
+            return match *known.document() == this.document {
                 true => Ok(Decision::Nothing((known, false))),
                 false => Err(Rejection::KeyTaken(known.id().to_owned())),
             };
         }
-        let edits = self.edits(table, at)?;
+        if let Some(promise) = this.document.promise.as_deref().and_then(|id| table.promises.find(id))
+            && !promise.is_live()
+        {
+            let state = promise.state.as_str();
+            return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
+        }
+        let edits = this.edits(table, at)?;
         let new_arrays = edits.first().and_then(|edit| edit.after.array.clone()).into_iter().collect();
         let highest = edits.last().map_or(table.highest, |edit| edit.after.number.0);
         let room = room(table, edits.len(), at)?;
@@ -51,10 +64,29 @@ impl Request<TasksState> for Submission {
     }
 }
 
+/// The document of a task on a promise has the amounts of a unit, where it does not ask for less.
+fn on_promise(table: &TaskTable, document: Document) -> Result<Document, Rejection> {
+    let Some(id) = &document.promise else { return Ok(document) };
+    let promise = table.promises.find(id).ok_or_else(|| Rejection::NoPromise(id.clone()))?;
+    let unit = promise.amounts();
+    let asked = document.resources.clone();
+    if asked.iter().any(|(resource, amount)| amount > unit.get(resource)) {
+        let (asked, unit) = (asked.to_string(), unit.to_string());
+        return Err(Rejection::LargerThanUnit { id: id.clone(), asked, unit });
+    }
+    let missing = unit.iter().filter(|(resource, _)| asked.get(resource) == 0 && resource.as_str() != PLACES);
+    let resources = missing.fold(asked.clone(), |all, (resource, amount)| all.with(resource.clone(), amount));
+    Ok(Document { resources, ..document })
+}
+
 impl Submission {
     /// The new tasks.
     fn edits(self, table: &TaskTable, at: i64) -> Result<Vec<Edit>, Rejection> {
-        let (awaits, unmet) = awaits(table, &self.document.after)?;
+        let (awaits, unmet) = awaits(table, &self.scope, &self.document.after)?;
+        let image = match &self.document.image {
+            Some(image) => table.images.resolve(image, self.published_only)?.map(Arc::new),
+            None => None,
+        };
         let (number, count) = (table.highest + 1, self.document.count);
         let is_free = |id: &str| {
             table.is_free(id) && (0..count.unwrap_or(0)).all(|index| table.is_free(&array_member(id, index)))
@@ -71,6 +103,7 @@ impl Submission {
             key: self.key,
             array: None,
             document: Arc::clone(&document),
+            image: image.clone(),
             progress: Progress { awaits, ..Progress::default() },
             why: None,
             log: LogEnd::default(),
@@ -83,7 +116,7 @@ impl Submission {
             None => vec![task],
             Some(size) => {
                 let (number, id, key) = (task.number, task.id.clone(), task.key.clone());
-                members(&Arc::new(Array { number, id, key, document, size }), &task)
+                members(&Arc::new(Array { number, id, key, document, image, size }), &task)
             }
         };
         Ok(tasks.into_iter().map(|task| begun(table, task, unmet.as_ref(), at)).collect())
@@ -116,10 +149,14 @@ fn begun(table: &TaskTable, mut task: Task, unmet: Option<&Event>, at: i64) -> E
 }
 
 /// What a task waits for, and what of it has come out otherwise than it wants, if anything has.
-fn awaits(table: &TaskTable, after: &[After]) -> Result<(Vec<Awaited>, Option<Event>), Rejection> {
+fn awaits(
+    table: &TaskTable,
+    scope: &Scope,
+    after: &[After],
+) -> Result<(Vec<Awaited>, Option<Event>), Rejection> {
     let (mut awaits, mut unmet) = (Vec::new(), None);
     for After { id, on } in after {
-        let named = table.find(id).ok_or_else(|| Rejection::NothingToFollow(id.clone()))?;
+        let named = scope.find(table, id).ok_or_else(|| Rejection::NothingToFollow(id.clone()))?;
         let (number, over, failed) = match &named {
             Named::Task(task) => (task.number, task.state().is_final(), failed(task).then(|| id.clone())),
             Named::Array(array) => {

@@ -5,8 +5,12 @@ use std::collections::HashMap;
 use estimand_runtime::single_writer::StorageError;
 use estimand_store::{Claim, Connection, Error, OwnedWorker, StoreUrl, TaskGroup};
 
+use crate::images::Images;
 use crate::task::Task;
+use promises::LoadedPromises;
 
+pub mod images;
+pub mod promises;
 pub mod rows;
 
 const OWNER: &str = "tasks";
@@ -19,6 +23,8 @@ pub struct Contents {
     pub gone: HashMap<String, u32>,
     pub highest: u64,
     pub feed: FeedExtent,
+    pub images: Images,
+    pub promises: LoadedPromises,
 }
 
 /// The events that are kept: those after `base` up to `newest`.
@@ -40,19 +46,21 @@ impl Storage {
     pub async fn load(&mut self, highest: u64) -> Result<Contents, Error> {
         let (stored, before) = self.0.load(Connection::load_tasks).await?;
         let mut events: HashMap<i64, i64> = stored.events.into_iter().collect();
-        let arrays = rows::arrays(&stored.arrays);
+        let given = images::of_tasks(&stored.images.of_tasks);
+        let arrays = rows::arrays(&stored.arrays, &given);
         let tasks: Vec<Task> = stored
             .tasks
             .iter()
             .filter_map(|row| {
                 let events = events.remove(&row.number).unwrap_or(0);
-                rows::task(row, rows::known(events), &arrays)
+                rows::task(row, rows::known(events), &arrays, &given)
             })
             .collect();
         let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();
-        let given = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
-        let highest = highest.max(rows::known(before)).max(given);
-        Ok(Contents { tasks, gone, highest, feed: rows::feed_extent(stored.feed) })
+        let last = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
+        let highest = highest.max(rows::known(before)).max(last);
+        let (images, promises) = (images::images(&stored.images.images), promises::loaded(stored.promises));
+        Ok(Contents { tasks, gone, highest, feed: rows::feed_extent(stored.feed), images, promises })
     }
 
     /// Stores a change in one transaction.

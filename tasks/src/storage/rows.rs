@@ -23,6 +23,7 @@ use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::state::Transition;
 use crate::storage::FeedExtent;
+use crate::storage::images::{GivenImages, image};
 use crate::task::{Array, Edit, LogRow, Task};
 
 /// The rows of changes, as they are after all of them.
@@ -56,6 +57,7 @@ pub fn group(changes: &[Change]) -> TaskGroup {
             group.deleted_arrays.push(column(number.0));
         }
     }
+    group.promises = super::promises::group(changes);
     group.lines = lines.into_values().collect();
     group.gone = gone.into_values().collect();
     group.arrays = arrays.into_values().collect();
@@ -116,21 +118,28 @@ fn log_row(task: i64, line: &LogRow) -> TaskLogRow {
 }
 
 /// The arrays in rows, by number; one that cannot be read is logged.
-pub fn arrays(rows: &[TaskArrayRow]) -> BTreeMap<TaskNumber, Arc<Array>> {
-    let array = |row: &TaskArrayRow| {
-        let document = document(&row.document)
-            .inspect_err(|cause| tracing::error!(id = row.id, cause, "a stored array cannot be read"))
-            .ok()?;
+pub fn arrays(rows: &[TaskArrayRow], images: &GivenImages) -> BTreeMap<TaskNumber, Arc<Array>> {
+    let read = |row: &TaskArrayRow| {
         let number = TaskNumber(known(row.number));
-        let (id, key) = (row.id.clone(), row.idempotency_key.clone());
-        Some((number, Arc::new(Array { number, id, key, document, size: count(row.size) })))
+        let (id, key, size) = (row.id.clone(), row.idempotency_key.clone(), count(row.size));
+        let (document, image) = (document(&row.document)?, image(number, images)?);
+        Ok((number, Arc::new(Array { number, id, key, document, image, size })))
+    };
+    let array = |row: &TaskArrayRow| {
+        let wrong = |cause: &String| tracing::error!(id = row.id, cause, "a stored array cannot be read");
+        read(row).inspect_err(wrong).ok()
     };
     rows.iter().filter_map(array).collect()
 }
 
 /// The task in a row; none if it cannot be read, which is logged.
-pub fn task(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) -> Option<Task> {
-    match parse(row, events, arrays) {
+pub fn task(
+    row: &TaskRow,
+    events: u64,
+    arrays: &BTreeMap<TaskNumber, Arc<Array>>,
+    images: &GivenImages,
+) -> Option<Task> {
+    match parse(row, events, arrays, images) {
         Ok(task) => Some(task),
         Err(cause) => {
             tracing::error!(id = row.id, cause, "a stored task cannot be read; it is left alone");
@@ -139,7 +148,12 @@ pub fn task(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>
     }
 }
 
-fn parse(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) -> Result<Task, String> {
+fn parse(
+    row: &TaskRow,
+    events: u64,
+    arrays: &BTreeMap<TaskNumber, Arc<Array>>,
+    images: &GivenImages,
+) -> Result<Task, String> {
     let number = TaskNumber(known(row.number));
     let array = match row.document.is_empty() {
         true => {
@@ -148,9 +162,9 @@ fn parse(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) 
         }
         false => None,
     };
-    let document = match &array {
-        Some(array) => Arc::clone(&array.document),
-        None => document(&row.document)?,
+    let (document, image) = match &array {
+        Some(array) => (Arc::clone(&array.document), array.image.clone()),
+        None => (document(&row.document)?, image(number, images)?),
     };
     Ok(Task {
         number,
@@ -158,6 +172,7 @@ fn parse(row: &TaskRow, events: u64, arrays: &BTreeMap<TaskNumber, Arc<Array>>) 
         key: row.idempotency_key.clone(),
         array,
         document,
+        image,
         progress: value(&row.progress)?,
         why: row.why.as_deref().map(value).transpose()?.map(Arc::new),
         log: value(&row.log)?,
@@ -257,11 +272,11 @@ pub fn feed_extent(stored: StoredFeed) -> FeedExtent {
     FeedExtent { base: known(stored.base), newest: known(stored.newest), cursors: cursors.collect() }
 }
 
-fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-fn text(value: &impl Serialize) -> String {
+pub fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 

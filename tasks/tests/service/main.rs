@@ -5,9 +5,11 @@
 mod arrays;
 mod dependencies;
 mod feed;
+mod images;
 mod logs;
 mod losses;
 mod outages;
+mod promises;
 mod support;
 
 use estimand_testkit::wait;

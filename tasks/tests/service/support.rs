@@ -28,6 +28,15 @@ pub struct Running {
 impl Running {
     /// Starts, and waits until everything is loaded.
     pub fn start(store: &str, world: &World) -> Self {
+        Self::start_with(store, world, false)
+    }
+
+    /// One that runs published images only.
+    pub fn start_strictly(store: &str, world: &World) -> Self {
+        Self::start_with(store, world, true)
+    }
+
+    fn start_with(store: &str, world: &World, published_images_only: bool) -> Self {
         let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
         let said = Arc::clone(&fatal);
         let serving = Serving::start(ANY_PORT, |tasks, readiness, stop| {
@@ -37,6 +46,7 @@ impl Running {
                 stop,
                 on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
                 publish: None,
+                published_images_only,
             };
             started.insert(TaskService::start(options, tasks, readiness)).routes()
         });

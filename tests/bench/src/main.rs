@@ -78,12 +78,19 @@ enum Part {
     Sources,
     /// Tasks: submissions, the way from one to its process, starts a second of an agent, and logs
     Tasks,
+    /// Policies of placement on eight emulated nodes, one of which is busy with something else; not part of everything
+    Placement,
+    /// Trivial tasks beside Slurm and Celery; not part of everything
+    Peers,
     /// A server with nothing behind it
     #[command(hide = true)]
     Bare(bare::BareArgs),
     /// An agent in a process that holds memory
     #[command(hide = true)]
     Holder(holder::HolderArgs),
+    /// Takes so many milliseconds of a processor
+    #[command(hide = true)]
+    Burn { millis: u64 },
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -107,6 +114,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match part {
         Some(Part::Bare(args)) => bare::serve(&args)?,
         Some(Part::Holder(args)) => holder::serve(args)?,
+        Some(Part::Burn { millis }) => parts::placement::burn(Duration::from_millis(millis)),
         part => measure(part.as_ref(), Plan { rounds, time: Duration::from_secs_f64(seconds) }, json)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -130,7 +138,9 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
         Some(Part::Derive) => parts::derive::measure(bench)?,
         Some(Part::Sources) => parts::sources::measure(bench)?,
         Some(Part::Tasks) => parts::tasks::measure(bench)?,
-        None | Some(Part::Bare(_) | Part::Holder(_)) => {
+        Some(Part::Peers) => parts::peers::measure(bench)?,
+        Some(Part::Placement) => parts::placement::measure(bench)?,
+        None | Some(Part::Bare(_) | Part::Holder(_) | Part::Burn { .. }) => {
             parts::loading::measure(bench)?;
             parts::reads::measure(bench)?;
             parts::writes::measure(bench)?;

@@ -58,6 +58,18 @@ impl Peer {
         Ok(Peer { child, output })
     }
 
+    /// The same on another core than that of the calling thread.
+    pub fn start_on<A: AsRef<OsStr>>(
+        core: usize,
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let pinned = ["--cpu-list".into(), core.to_string().into(), program.as_os_str().to_owned()];
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+        Peer::start(Path::new("taskset"), pinned.into_iter().chain(args), folder)
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

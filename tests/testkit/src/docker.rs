@@ -2,7 +2,7 @@
 //!
 //! It lives in namespaces of its own for mounts and process ids, whose first process dies with the test process. So
 //! whatever is killed, containers, their shims and mounts are gone with it, and the machine's own engine, if there is one,
-//! is not touched. It has no network and no registry: its one image is made of the machine's static busybox.
+//! is not touched. It has no network and no registry: the first image is made of the machine's static busybox.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -19,12 +19,14 @@ use serde_json::Value;
 use crate::databases::janitor::Home;
 use crate::{processes, spawner, wait};
 
-/// The one image.
+/// The first image.
 pub const IMAGE: &str = "estimand/busybox:1";
 const READY_DEADLINE: Duration = Duration::from_secs(120);
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 const LOG_TAIL_BYTES: usize = 4_096;
+/// `{}` in base64: nobody has to log in to the registries of tests.
+const NO_ACCOUNT: &str = "e30=";
 /// The programs of the image.
 const PROGRAMS: [&str; 14] =
     ["sh", "echo", "cat", "sleep", "kill", "ls", "touch", "rm", "env", "id", "yes", "seq", "tail", "true"];
@@ -118,6 +120,45 @@ impl Docker {
         serde_json::from_slice(&body).expect("JSON")
     }
 
+    /// Builds an image of a folder with a Dockerfile. Its id.
+    #[track_caller]
+    pub fn build(&self, folder: &Path, name: &str) -> String {
+        let (status, said) =
+            self.request("POST", &format!("/build?t={name}"), &tar(folder)).expect("the engine answers");
+        let said = String::from_utf8_lossy(&said);
+        assert!(status == 200 && !said.contains("\"error\""), "{status}: {said}");
+        self.image(name)["Id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Its own description of an image.
+    #[track_caller]
+    fn image(&self, name: &str) -> Value {
+        let (status, body) =
+            self.request("GET", &format!("/images/{name}/json"), &[]).expect("the engine answers");
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).expect("JSON")
+    }
+
+    /// Sends an image to the registry that its name says. Its digest there.
+    #[track_caller]
+    pub fn push(&self, name: &str) -> String {
+        let (status, said) =
+            self.request("POST", &format!("/images/{name}/push"), &[]).expect("the engine answers");
+        let said = String::from_utf8_lossy(&said);
+        assert!(status == 200 && !said.contains("\"error\""), "{status}: {said}");
+        let image = self.image(name);
+        let digest = image["RepoDigests"][0].as_str().and_then(|name| name.split_once('@'));
+        digest.unwrap_or_else(|| panic!("it has no digest: {image}")).1.to_owned()
+    }
+
+    /// Removes a name of an image, and the image if that was the last one.
+    #[track_caller]
+    pub fn remove_image(&self, name: &str) {
+        let (status, said) =
+            self.request("DELETE", &format!("/images/{name}"), &[]).expect("the engine answers");
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&said));
+    }
+
     /// SIGKILL to a container, from somebody who has nothing to do with its task.
     #[track_caller]
     pub fn kill(&self, name: &str) {
@@ -138,12 +179,10 @@ impl Docker {
         for program in PROGRAMS {
             symlink("busybox", programs.join(program)).expect("a link to busybox");
         }
-        let tar = Command::new("tar").arg("-C").arg(&root).args(["-c", "."]).output().expect("tar starts");
-        assert!(tar.status.success(), "{}", String::from_utf8_lossy(&tar.stderr));
         let (name, tag) = IMAGE.split_once(':').expect("it has a tag");
         let own = "CMD%20%5B%22echo%22%2C%22the%20image%27s%20own%22%5D";
         let target = format!("/images/create?fromSrc=-&repo={name}&tag={tag}&changes={own}");
-        let (status, said) = self.request("POST", &target, &tar.stdout).expect("the engine answers");
+        let (status, said) = self.request("POST", &target, &tar(&root)).expect("the engine answers");
         let said = String::from_utf8_lossy(&said);
         assert!(status == 200 && !said.contains("error"), "{status}: {said}");
     }
@@ -154,7 +193,7 @@ impl Docker {
         stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
         let length = body.len();
         let head = format!(
-            "{method} {target} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/x-tar\r\nContent-Length: {length}\r\n\r\n"
+            "{method} {target} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/x-tar\r\nX-Registry-Auth: {NO_ACCOUNT}\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)?;
@@ -241,6 +280,14 @@ impl State {
         let log = fs::read(self.home.path().join("dockerd.log")).unwrap_or_default();
         String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
     }
+}
+
+/// All that is in a folder.
+fn tar(folder: &Path) -> Vec<u8> {
+    let tar =
+        Command::new("tar").arg("-C").arg(folder).args(["-b", "1", "-c", "."]).output().expect("tar starts");
+    assert!(tar.status.success(), "{}", String::from_utf8_lossy(&tar.stderr));
+    tar.stdout
 }
 
 fn child_of(parent: u32) -> u32 {

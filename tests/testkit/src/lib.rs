@@ -1,4 +1,4 @@
-//! The tools of all tests: real database servers, a real HDFS and a real Docker engine to throw away, the binary under test as a real process,
+//! The tools of all tests: real database servers, a real HDFS, a real Docker engine and a real registry of images to throw away, the binary under test as a real process,
 //! its services together or apart with agents and load, a client for HTTP that sends exactly the bytes it is told to,
 //! and waiting for conditions. For failures of a cluster: executables that misbehave as they are told, a look at the
 //! process table, hosts with a network that can be cut, a proxy that holds, closes or delays connections, and disks that
@@ -15,6 +15,7 @@ pub mod eureka;
 pub mod growth;
 pub mod hdfs;
 pub mod http;
+pub mod image_registry;
 pub mod load;
 pub mod mock;
 pub mod netns;

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use estimand_api::access::{Grant, NewToken};
 use estimand_api::duration::Span;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::{DataName, NodeName, UserName};
 
 use super::{Remote, Remotely, parse};
 
@@ -14,6 +14,8 @@ that. A token is shown once, when it is made.
 
 Examples:
   estimand token create dashboard --role read --valid-for 90d
+  estimand token create alice --role user             # tasks and files of her own
+  estimand token create laptop --role user --user alice --valid-for 30d
   estimand token create agent-7 --role node --node node-7
   estimand token create rack-2 --role join            # for `estimand agent --join`
   estimand token create databases --role join --label role=db
@@ -55,13 +57,16 @@ pub struct ListTokensArgs {}
 pub struct CreateArgs {
     /// The name of the token
     pub name: DataName,
-    /// Its role: join (with which an agent gets a certificate, once); read; write (values, too); node (what the
-    /// agent of a node does); operate (everything)
+    /// Its role: join (with which an agent gets a certificate, once); read; write (values, too); user (tasks and files
+    /// of one user); node (what the agent of a node does); operate (everything)
     #[arg(long, value_name = "ROLE")]
     pub role: Grant,
     /// The node that it speaks for, with the role node; with the role join, the only one that it is for
     #[arg(long, value_name = "NODE", required_if_eq("role", "node"))]
     pub node: Option<NodeName>,
+    /// The user whose tasks and files it is for, with the role user [default: the name of the token]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<UserName>,
     /// A label that the node has by it, whatever its agent says, with the roles join and node; may be repeated
     #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
     pub labels: Vec<(String, String)>,
@@ -72,9 +77,10 @@ pub struct CreateArgs {
 
 impl CreateArgs {
     pub fn asked(&self) -> NewToken {
-        let CreateArgs { name, role, node, labels, valid_for } = self;
+        let CreateArgs { name, role, node, user, labels, valid_for } = self;
         let labels = labels.iter().cloned().collect();
-        NewToken { name: name.clone(), role: *role, node: node.clone(), valid_for: *valid_for, labels }
+        let (name, node, user) = (name.clone(), node.clone(), user.clone());
+        NewToken { name, role: *role, node, user, valid_for: *valid_for, labels }
     }
 }
 

@@ -12,9 +12,11 @@ pub mod configuration;
 pub mod data;
 pub mod field_options;
 pub mod files;
+pub mod images;
 pub mod nodes;
 pub mod parse;
 pub mod registrations;
+pub mod reservations;
 pub mod tasks;
 
 use access::{AuditArgs, TokenArgs};
@@ -23,10 +25,12 @@ use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
 use files::FilesArgs;
+use images::ImagesArgs;
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
 use registrations::{
     ChangesArgs, EditArgs, ListArgs, PauseArgs, RegisterArgs, RenameArgs, ShowArgs, UnregisterArgs,
 };
+use reservations::{CreditsArgs, PriceArgs, ReservationsArgs, ReserveArgs};
 use tasks::{RunTaskArgs, TasksArgs};
 
 /// Names the service that client commands speak to.
@@ -87,8 +91,18 @@ pub enum ClientCommand {
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
+    /// Reserve a time to come at a price, or ask for the price
+    Reserve(Box<Remotely<ReserveArgs>>),
+    /// List reservations, show one, bid for one or cancel some
+    Reservations(Remotely<ReservationsArgs>),
+    /// Show what a time to come costs, start by start
+    Price(Remotely<PriceArgs>),
+    /// List credits and their journal, or grant some
+    Credits(Remotely<CreditsArgs>),
     /// Send, fetch, list and remove files
     Files(Remotely<FilesArgs>),
+    /// Publish, list and remove the images that tasks name
+    Images(Remotely<ImagesArgs>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
     /// Show the audit trail: every change with its author, time and address

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use chrono::{DateTime, Local, NaiveTime, SecondsFormat, Utc};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use estimand_api::duration::Span;
 use estimand_api::instant;
@@ -51,6 +52,28 @@ pub fn address(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err("expected http://HOST:PORT or https://HOST:PORT".to_owned()),
     }
+}
+
+/// An instant or a duration from now, as the interface takes it. `18:00` is the next time that clocks here show it.
+pub fn time_to_come(text: &str) -> Result<String, String> {
+    if let Ok(time) = NaiveTime::parse_from_str(text, "%H:%M") {
+        return next(time, Local::now()).ok_or_else(|| format!("clocks here do not show {text} soon"));
+    }
+    match instant::parse_rfc3339(text).is_some() || Span::parse(text).is_ok() {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("expected 18:00, an instant such as 2026-01-31T18:00:00Z, or a duration such as 2h"
+                .to_owned())
+        }
+    }
+}
+
+fn next(time: NaiveTime, now: DateTime<Local>) -> Option<String> {
+    let today = now.date_naive();
+    let days = [Some(today), today.succ_opt()].into_iter().flatten();
+    let mut instants = days.filter_map(|day| day.and_time(time).and_local_timezone(Local).earliest());
+    let next = instants.find(|at| *at > now)?;
+    Some(next.with_timezone(&Utc).to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
 /// An instant or how long ago, kept as it was written, which is how the interface takes it.

@@ -79,8 +79,8 @@ async fn list(session: &mut Session) -> Result<(), Failure> {
 
 fn role(token: &TokenView) -> String {
     let mut text = token.role.to_string();
-    if let Some(node) = &token.node {
-        text = format!("{text} {node}");
+    if let Some(bound) = token.node.as_ref().or(token.user.as_ref()) {
+        text = format!("{text} {bound}");
     }
     let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if labels.is_empty() { text } else { format!("{text} ({})", labels.join(",")) }

@@ -6,6 +6,7 @@
 use std::io::{self, Read as _};
 
 use estimand_client::{Client, Credentials, Error, Options};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::arguments::{ClientCommand, Remote, Remotely};
 use crate::credentials;
@@ -22,6 +23,7 @@ mod differences;
 mod edit;
 mod files;
 mod history;
+mod images;
 mod instances;
 mod list;
 mod logs;
@@ -29,6 +31,7 @@ mod nodes;
 mod register;
 mod registration_input;
 mod registration_local;
+mod reservations;
 mod run;
 mod show;
 mod tasks;
@@ -140,6 +143,26 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
             }
             run!(args, files::files)
         }
+        ClientCommand::Images(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, images::images)
+        }
+        ClientCommand::Reserve(args) => run!(*args, reservations::reserve),
+        ClientCommand::Price(args) => run!(args, reservations::price),
+        ClientCommand::Reservations(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, reservations::reservations)
+        }
+        ClientCommand::Credits(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, reservations::credits)
+        }
         ClientCommand::RunTask(args) => run!(*args, tasks::run_task),
         ClientCommand::Instances(args) => run!(args, instances::instances),
         ClientCommand::Logs(args) => run!(args, logs::logs),
@@ -153,6 +176,14 @@ fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
         Err(error) if error.status() == Some(404) => Ok(None),
         answer => answer.map(Some),
     }
+}
+
+/// A key that no other request has.
+fn new_key() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    let drawn = SystemRandom::new().fill(&mut bytes);
+    drawn.map_err(|_| Failure::Io(io::Error::other("the system gives no random numbers")))?;
+    Ok(hex::encode(bytes))
 }
 
 /// Reads all of something whose size nobody promised.

@@ -100,7 +100,7 @@ impl World {
     }
 
     fn shell<'a>(&self, script: &str, cell: &'a Cell) -> RunSpec<'a> {
-        let argv = ["sh", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
+        let argv = ["sh", "-I", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
         self.spec("/bin/sh", argv, cell)
     }
 
@@ -108,7 +108,7 @@ impl World {
         let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
             .into_iter()
             .find(|path| PathBuf::from(path).exists());
-        let argv = ["python3", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
+        let argv = ["python3", "-I", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
         self.spec(python.expect("python3 is installed"), argv, cell)
     }
 

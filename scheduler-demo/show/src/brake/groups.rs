@@ -28,15 +28,16 @@ enum Version {
     Two,
 }
 
+/// The groups of emulated nodes. They go with the value.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub struct Groups {
     version: Version,
     /// The demo's group in each hierarchy; limits are in the first.
     tops: Vec<PathBuf>,
 }
 
 impl Groups {
-    /// Makes them where they work.
+    /// Makes them where they work: `enters` tries to put a process into a group by these files.
     pub fn find(nodes: &[&str], enters: impl Fn(&[PathBuf]) -> bool) -> Option<Groups> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -79,6 +80,7 @@ impl Groups {
         nodes.iter().try_for_each(|node| self.limit(node, 1.0))
     }
 
+    /// The version of the kernel's interface, 1 or 2.
     pub fn version(&self) -> u8 {
         match self.version {
             Version::One => 1,
@@ -86,6 +88,7 @@ impl Groups {
         }
     }
 
+    /// The files that a process writes its number into to enter a node's groups.
     pub fn entries(&self, node: &str) -> Vec<PathBuf> {
         self.tops.iter().map(|top| top.join(node).join("cgroup.procs")).collect()
     }

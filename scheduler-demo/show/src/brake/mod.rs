@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::nodes::Node;
-use groups::Groups;
+pub use groups::Groups;
 use pace::PaceFiles;
 
 /// The present speed of a node.

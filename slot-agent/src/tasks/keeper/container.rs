@@ -23,7 +23,7 @@ use super::output::Lines;
 use super::step::Step;
 use super::{Complaints, NEWS_OF_STAGE, now_micros, say};
 use crate::containers::engine::{ContainerState, Engine, EngineError};
-use crate::containers::{ContainerOrder, Place};
+use crate::containers::{ContainerOrder, Place, pinned};
 
 /// How long an engine may be away before a container begins.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -72,6 +72,10 @@ impl Container {
             // Only a fault of this program ends it without an ending.
             ending = &mut self.driver => Step::Ended(ending.unwrap_or(TaskEnding::NodeLost)),
         }
+    }
+
+    pub fn checkpoint(&self) {
+        self.wish.send_modify(|wish| *wish = Wish::Checkpoint.max(*wish));
     }
 
     pub fn terminate(&self) {
@@ -158,8 +162,8 @@ impl Driver {
             }
             match self.try_create().await {
                 Ok(engine) => return Ok(engine),
-                Err(EngineError::Missing(_)) if !is_pulled => {
-                    self.pull().await?;
+                Err(EngineError::Missing(message)) if !is_pulled => {
+                    self.pull(&message).await?;
                     is_pulled = true;
                     continue;
                 }
@@ -179,8 +183,9 @@ impl Driver {
 
     async fn try_create(&mut self) -> Result<Engine, EngineError> {
         let engine = Engine::connect(&self.order.place.socket).await?;
+        let image = pinned::find(&engine, &self.order).await?;
         let was_created = std::mem::replace(&mut self.is_created, true);
-        match engine.create(&self.order).await {
+        match engine.create(&self.order, &image).await {
             Ok(warnings) => {
                 warnings.iter().for_each(|warning| say(format_args!("the engine warns: {warning}")));
             }
@@ -197,13 +202,13 @@ impl Driver {
         Ok(engine)
     }
 
-    /// Fetches the image, which the engine does not have.
-    async fn pull(&mut self) -> Result<(), TaskEnding> {
+    /// Fetches the image, which the engine does not have, as it says with this message.
+    async fn pull(&mut self, message: &str) -> Result<(), TaskEnding> {
         if let Err(error) = self.folder.write_instant("preparing", now_micros()) {
             say(format_args!("that it is made ready cannot be written: {error}"));
         }
         poke(&self.news, NEWS_OF_STAGE);
-        let image = &self.order.image;
+        let image = &pinned::fetched_as(&self.order);
         let pulling = async {
             let engine = Engine::connect(&self.order.place.socket).await?;
             timeout(PULL_WITHIN, engine.pull(image)).await.unwrap_or_else(|_| {
@@ -217,7 +222,10 @@ impl Driver {
         match pulled {
             Ok(()) => Ok(()),
             Err(error) => {
-                let text = format!("the image `{image}` is not on this node and cannot be fetched: {error}");
+                let text = match self.order.digest {
+                    Some(_) => format!("{message}; it cannot be fetched either: {error}"),
+                    None => format!("the image `{image}` is not on this node and cannot be fetched: {error}"),
+                };
                 self.note(&text).await;
                 Err(TaskEnding::ImageMissing)
             }

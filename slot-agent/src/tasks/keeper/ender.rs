@@ -21,6 +21,8 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wish {
     GoOn,
+    /// It is to write down how far it is, and to end after that.
+    Checkpoint,
     End,
     Kill,
 }
@@ -47,15 +49,16 @@ impl Ender {
     /// Goes on until the one who follows the container has seen its end, and drops this.
     pub async fn serve(self) -> Infallible {
         until_wished(self.wished.clone()).await;
-        let mut is_asked = false;
+        let mut asked = Wish::GoOn;
         let mut complaints = Complaints::default();
         loop {
             let wish = *self.wished.borrow();
             let done = match wish {
                 Wish::Kill => self.kill().await,
-                Wish::GoOn | Wish::End if is_asked => Ok(()),
+                wish if wish <= asked => Ok(()),
                 // It may be about to start.
-                Wish::GoOn | Wish::End => self.signal("SIGTERM").await.map(|()| is_asked = true),
+                Wish::Checkpoint => self.signal("SIGUSR1").await.map(|()| asked = wish),
+                Wish::GoOn | Wish::End => self.signal("SIGTERM").await.map(|()| asked = Wish::End),
             };
             if let Err(error) = done {
                 complaints.say(&error);

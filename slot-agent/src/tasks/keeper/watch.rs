@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use estimand_api::task::TaskEnding;
+use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
@@ -18,8 +18,6 @@ use super::step::Step;
 use super::work::Work;
 use super::{Keeper, NEWS_OF_LINES, NEWS_OF_STAGE, is_told_to_end, now_micros, say};
 
-/// Between the request to end and the end.
-const GRACE: Duration = Duration::from_secs(10);
 /// How soon the agent is told of lines, so that many are told at once.
 const TELL_AFTER: Duration = Duration::from_millis(20);
 /// How often lines that wait for room on the disk are tried again.
@@ -44,6 +42,8 @@ pub struct Watch<'a> {
     /// When it times out; once it is told to end, when it is killed.
     deadline: Option<Instant>,
     killed: bool,
+    /// It was asked to write down how far it is, and not yet to end.
+    saving: bool,
     tell_at: Option<Instant>,
 }
 
@@ -77,6 +77,7 @@ impl<'a> Watch<'a> {
             is_running: false,
             deadline: None,
             killed: false,
+            saving: false,
             tell_at: None,
         })
     }
@@ -95,6 +96,7 @@ impl<'a> Watch<'a> {
                 Event::Running => self.note_running(),
                 Event::LeaseOver => self.kill(TaskEnding::NodeLost, &work),
                 Event::Deadline if self.reason.is_none() => self.end(TaskEnding::TimedOut, &work),
+                Event::Deadline if self.saving => self.terminate(&work),
                 Event::Deadline => {
                     let reason = self.reason.clone().unwrap_or(TaskEnding::TimedOut);
                     self.kill(reason, &work);
@@ -167,7 +169,20 @@ impl<'a> Watch<'a> {
             // Somebody has removed it: the task belongs nowhere any more.
             self.kill(TaskEnding::NodeLost, work);
         } else if is_told_to_end(self.folder) {
-            self.end(TaskEnding::Cancelled, work);
+            match self.folder.has("checkpoint") {
+                true => self.checkpoint(work),
+                false => self.end(TaskEnding::Cancelled, work),
+            }
+        }
+    }
+
+    /// Asks it to write down how far it is, and to end after that, unless it was asked to end before.
+    fn checkpoint(&mut self, work: &Work) {
+        if self.reason.is_none() {
+            self.reason = Some(TaskEnding::Cancelled);
+            self.saving = true;
+            self.deadline = Some(Instant::now() + CHECKPOINT_GRACE);
+            work.checkpoint();
         }
     }
 
@@ -175,9 +190,14 @@ impl<'a> Watch<'a> {
     fn end(&mut self, reason: TaskEnding, work: &Work) {
         if self.reason.is_none() {
             self.reason = Some(reason);
-            self.deadline = Some(Instant::now() + GRACE);
-            work.terminate();
+            self.terminate(work);
         }
+    }
+
+    fn terminate(&mut self, work: &Work) {
+        self.saving = false;
+        self.deadline = Some(Instant::now() + STOP_GRACE);
+        work.terminate();
     }
 
     fn kill(&mut self, reason: TaskEnding, work: &Work) {

@@ -23,6 +23,14 @@ impl Work {
         }
     }
 
+    /// Asks it to write down how far it is.
+    pub fn checkpoint(&self) {
+        match self {
+            Work::Process(run) => run.checkpoint(),
+            Work::Container(container) => container.checkpoint(),
+        }
+    }
+
     /// Asks it to end.
     pub fn terminate(&self) {
         match self {

@@ -212,6 +212,15 @@ pub const FIELDS: &[Field<Document>] = &[
         write: |document| after_to_json(&document.after),
         ..Field::PLAIN
     },
+    Field {
+        name: "promise",
+        expected: "the id of a promise",
+        description: "The promise on whose capacity it runs, in whose time; what it does not ask for is what a unit of that has",
+        schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
+        read: |it, document| document.promise = it.optional(id),
+        write: |document| document.promise.as_ref().map(|promise| json!(promise)),
+        ..Field::PLAIN
+    },
 ];
 
 fn set_volumes(given: Option<Vec<Volume>>, document: &mut Document) {

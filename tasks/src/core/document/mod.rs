@@ -66,6 +66,8 @@ pub struct Document {
     /// How many tasks it is, in an array; none: one task alone.
     pub count: Option<u32>,
     pub after: Vec<After>,
+    /// The promise on whose capacity it runs.
+    pub promise: Option<String>,
 }
 
 /// The schema of a [`Document`].
@@ -109,6 +111,9 @@ impl Document {
         }
         if fields.value("volume").is_some() && fields.value("volumes").is_some() {
             fields.error("volume", "is the same as `volumes`, which is there, too: give one of them");
+        }
+        if document.promise.is_some() && !document.nodes.is_empty() {
+            fields.error("nodes", "is given beside `promise`, which has its nodes already: leave one out");
         }
         for name in &document.secrets {
             if !document.environment.contains_key(name) {

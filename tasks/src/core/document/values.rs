@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_api::fields::{self, Fields};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
-use estimand_api::size;
+use estimand_api::resources;
 use estimand_capacity::{Amounts, Resource};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Volume;
-use crate::core::cluster::CPU;
 use crate::core::dependency::{After, On};
 use crate::core::retries::Retries;
 
@@ -19,10 +18,7 @@ pub(super) const MAX_ID_BYTES: usize = 64;
 pub(super) const MAX_TEXT_BYTES: usize = 256;
 const MAX_VOLUMES: usize = 64;
 const MAX_VARIABLES: usize = 512;
-const MAX_RESOURCES: usize = 32;
 pub(super) const MAX_PRIORITY: i32 = 1_000_000;
-const MAX_PROCESSORS: f64 = 1_000_000.0;
-const MEMORY: &str = "memory";
 /// The most tasks of an array.
 pub(super) const MAX_COUNT: u32 = 10_000;
 pub(super) const MAX_AFTER: usize = 64;
@@ -169,56 +165,19 @@ pub(super) fn names(value: &Value) -> Result<BTreeSet<String>, String> {
     items.iter().map(|item| fields::string(item).map(str::to_owned)).collect()
 }
 
-/// Reads amounts: `cpu` in processors, `memory` in bytes, and counts of anything else.
+/// Reads amounts of resources.
 pub(super) fn resources(value: &Value) -> Result<Amounts, Vec<FieldError>> {
-    let wrong = |name: &str, message: String, expected: &str| {
-        FieldError::new(format!("resources.{name}"), message).expected(expected)
+    let amounts = resources::read("resources", value)?;
+    let named = |(name, amount): (&String, &u64)| match Resource::parse(name) {
+        Ok(resource) => Ok((resource, *amount)),
+        Err(error) => Err(vec![FieldError::new("resources", error.to_string())]),
     };
-    let map: &Map<String, Value> = match value {
-        Value::Object(map) if map.len() <= MAX_RESOURCES => map,
-        Value::Object(_) => {
-            return Err(vec![FieldError::new("resources", format!("has more than {MAX_RESOURCES}"))]);
-        }
-        other => {
-            return Err(vec![FieldError::new("resources", format!("is {}, not an object", kind_of(other)))]);
-        }
-    };
-    let (mut amounts, mut errors) = (Vec::new(), Vec::new());
-    for (name, value) in map {
-        let (read, expected) = match name.as_str() {
-            CPU => (processors(value), "a number of processors, such as 2 or 0.5"),
-            MEMORY => (size::read(value, 0, u64::MAX), "bytes, or a text such as \"256MiB\""),
-            _ => (fields::whole(value, 0, u64::MAX), "a whole number"),
-        };
-        match (Resource::parse(name), read) {
-            (Err(error), _) => errors.push(FieldError::new("resources", error.to_string())),
-            (_, Err(message)) => errors.push(wrong(name, message, expected).given(value)),
-            (Ok(resource), Ok(amount)) => amounts.push((resource, amount)),
-        }
-    }
-    if errors.is_empty() { Ok(amounts.into_iter().collect()) } else { Err(errors) }
-}
-
-/// Thousandths of a processor. What is between two of them counts as the greater, so that nothing is taken for free.
-fn processors(value: &Value) -> Result<u64, String> {
-    let number = fields::number(value)?;
-    match (0.0..=MAX_PROCESSORS).contains(&number) {
-        // Within range, so the cast is exact; the subtraction forgives what binary fractions add.
-        true => Ok((number * 1000.0 - 1e-6).ceil().max(0.0) as u64),
-        false => Err("is out of range".to_owned()),
-    }
+    amounts.iter().map(named).collect()
 }
 
 pub(super) fn resources_to_json(amounts: &Amounts) -> Option<Value> {
-    let value = |name: &str, amount: u64| match name {
-        CPU if amount.is_multiple_of(1000) => json!(amount / 1000),
-        CPU => json!(amount as f64 / 1000.0),
-        _ => json!(amount),
-    };
-    let map = amounts
-        .iter()
-        .map(|(resource, amount)| (resource.as_str().to_owned(), value(resource.as_str(), amount)));
-    (!amounts.is_empty()).then(|| Value::Object(map.collect()))
+    let amounts: Vec<(&str, u64)> = amounts.iter().map(|(name, amount)| (name.as_str(), amount)).collect();
+    (!amounts.is_empty()).then(|| resources::to_json(amounts))
 }
 
 pub(super) fn millis(value: &Value) -> Result<u64, String> {

@@ -7,6 +7,8 @@ pub mod databases;
 pub mod derive;
 pub mod lateness;
 pub mod loading;
+pub mod peers;
+pub mod placement;
 pub mod reads;
 pub mod sources;
 pub mod tasks;

@@ -9,9 +9,8 @@ mod show;
 use std::time::Duration;
 
 use estimand_api::task_record::TaskRecord;
-use ring::rand::{SecureRandom as _, SystemRandom};
 
-use super::Session;
+use super::{Session, new_key};
 use crate::arguments::tasks::{SomeTasksArgs, SubmitArgs, TasksAction, TasksArgs};
 use crate::output::failure::{Exit, Failure, hint_line};
 use crate::output::{remark, words};
@@ -134,12 +133,4 @@ impl Away {
             Err(failure) => Err(failure),
         }
     }
-}
-
-/// A key that no other submission has.
-fn new_key() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    let drawn = SystemRandom::new().fill(&mut bytes);
-    drawn.map_err(|_| Failure::Io(std::io::Error::other("the system gives no random numbers")))?;
-    Ok(hex::encode(bytes))
 }

@@ -82,7 +82,8 @@ fn exit_code(task: &TaskRecord, cancelled: bool) -> u8 {
             TaskEnding::NodeLost
             | TaskEnding::ImageMissing
             | TaskEnding::NotStarted(_)
-            | TaskEnding::Dependency(_),
+            | TaskEnding::Dependency(_)
+            | TaskEnding::Promise(_),
         )
         | None => NOT_RUN,
     }

@@ -93,7 +93,7 @@ pub fn outcome(task: &TaskRecord) -> String {
     match &task.ending {
         _ if task.is_array() => format!("is over: {}", by_state(task)),
         Some(ending) if word == "failed" => format!("failed: {ending}"),
-        Some(ending @ TaskEnding::Dependency(_)) => format!("{word}: {ending}"),
+        Some(ending @ (TaskEnding::Dependency(_) | TaskEnding::Promise(_))) => format!("{word}: {ending}"),
         _ => word.to_owned(),
     }
 }
@@ -115,6 +115,7 @@ pub async fn show(session: &mut Session, id: &str) -> Result<(), Failure> {
 fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
     let mut facts = vec![("state", state(task)), ("command", Cell::from(command(task)))];
+    facts.extend(task.image.as_ref().map(|image| ("image", Cell::from(image.to_string()))));
     facts.extend(task.is_array().then(|| ("tasks", Cell::from(by_state(task)))));
     facts.extend(task.array.as_ref().map(|array| ("array", Cell::from(array))));
     facts.extend(task.waits.as_ref().map(|waits| ("waits", Cell::toned(waits, Tone::Warning))));

@@ -26,7 +26,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 }
 
 /// Submits a task, and returns its id.
-fn submit(http: &Http, document: &Value) -> anyhow::Result<String> {
+pub fn submit(http: &Http, document: &Value) -> anyhow::Result<String> {
     let answer = http.send_json("POST", "/api/tasks", document);
     ensure!(answer.status == 201, "submitting {document}: {answer}");
     let task = answer.json();
@@ -34,7 +34,7 @@ fn submit(http: &Http, document: &Value) -> anyhow::Result<String> {
 }
 
 /// Waits until a task has succeeded, and returns it.
-fn succeeded(http: &Http, id: &str) -> anyhow::Result<Value> {
+pub fn succeeded(http: &Http, id: &str) -> anyhow::Result<Value> {
     let began = Instant::now();
     loop {
         let answer = http.get(&format!("/api/tasks/{id}?waitMs=10000"));
@@ -49,7 +49,7 @@ fn succeeded(http: &Http, id: &str) -> anyhow::Result<Value> {
 }
 
 /// Waits until no task waits or runs.
-fn all_over(http: &Http) -> anyhow::Result<()> {
+pub fn all_over(http: &Http) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         let answer = http.get("/api/tasks?state=QUEUED,PLACED,ACCEPTED,PREPARING,RUNNING,LOST&limit=1");

@@ -1,0 +1,193 @@
+//! `reserve`, `reservations`, `price` and `credits`.
+
+mod credits;
+mod price;
+
+use chrono::{DateTime, Local, Utc};
+use estimand_api::reservation::ReservationRecord;
+use estimand_client::ReservationQuery;
+use serde_json::{Map, Value, json};
+
+use super::{Session, new_key};
+use crate::arguments::reservations::{
+    BidArgs, ListReservationsArgs, ReservationArgs, ReservationsAction, ReservationsArgs, ReserveArgs,
+    SomeReservationsArgs, WantedOptions,
+};
+use crate::output::failure::Failure;
+use crate::output::table::{Cell, Table, Tone};
+use crate::output::{remark, words};
+
+pub use credits::credits;
+pub use price::price;
+
+pub async fn reserve(session: &mut Session, args: &ReserveArgs) -> Result<(), Failure> {
+    let document = document(args);
+    if args.dry_run {
+        let quote = session.client.quote(&document).await?;
+        if session.out.json {
+            return Ok(session.out.pretty(&quote)?);
+        }
+        let line = format!("it would cost {} credits, {}", quote.price, time(quote.start, quote.end));
+        return Ok(session.out.line(&line)?);
+    }
+    let key = match &args.key {
+        Some(key) => key.clone(),
+        None => new_key()?,
+    };
+    let reservation = session.client.reserve(&document, &key).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&reservation)?);
+    }
+    let ReservationRecord { id, price, start, end, .. } = &reservation;
+    Ok(session.out.line(&format!("reserved `{id}` for {price} credits, {}", time(*start, *end)))?)
+}
+
+fn document(args: &ReserveArgs) -> Map<String, Value> {
+    let WantedOptions { width, class, duration, from, by, .. } = &args.wanted;
+    let mut document = Map::from_iter([
+        ("resources".to_owned(), Value::Object(resources(&args.wanted).into_iter().collect())),
+        ("duration".to_owned(), json!(duration)),
+    ]);
+    let texts = [("class", class), ("from", from), ("by", by), ("value", &args.value), ("user", &args.user)];
+    for (name, text) in texts {
+        document.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
+    }
+    document.extend(width.map(|width| ("width".to_owned(), json!(width))));
+    let command = match args.cmd.as_slice() {
+        [] => None,
+        [line] => Some(json!(line)),
+        words => Some(json!(words)),
+    };
+    document.extend(command.map(|command| ("task".to_owned(), json!({ "command": command }))));
+    document
+}
+
+/// The amounts of each unit, by name.
+fn resources(wanted: &WantedOptions) -> Vec<(String, Value)> {
+    let number_or_text =
+        |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
+    let own = [
+        ("cpu", wanted.cpu.map(|cpu| json!(cpu))),
+        ("memory", wanted.memory.as_deref().map(number_or_text)),
+        ("gpu", wanted.gpu.map(|gpu| json!(gpu))),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    own.chain(wanted.resources.iter().map(|(name, value)| (name.clone(), number_or_text(value)))).collect()
+}
+
+/// A time as people here read it.
+fn time(start: DateTime<Utc>, end: DateTime<Utc>) -> String {
+    let (start, end) = (start.with_timezone(&Local), end.with_timezone(&Local));
+    let is_one_day = start.date_naive() == end.date_naive();
+    let end = if is_one_day { end.format("%H:%M:%S") } else { end.format("%Y-%m-%d %H:%M:%S") };
+    format!("from {} to {end}", start.format("%Y-%m-%d %H:%M:%S"))
+}
+
+pub async fn reservations(session: &mut Session, args: &ReservationsArgs) -> Result<(), Failure> {
+    match &args.action {
+        Some(ReservationsAction::List(args)) => list(session, &args.own).await,
+        Some(ReservationsAction::Show(args)) => show(session, &args.own).await,
+        Some(ReservationsAction::Bid(args)) => bid(session, &args.own).await,
+        Some(ReservationsAction::Cancel(args)) => cancel(session, &args.own).await,
+        None => {
+            let all = ListReservationsArgs { state: String::new(), user: None, limit: 50 };
+            list(session, &all).await
+        }
+    }
+}
+
+async fn list(session: &mut Session, args: &ListReservationsArgs) -> Result<(), Failure> {
+    let query = ReservationQuery {
+        states: args.state.clone(),
+        user: args.user.clone(),
+        before: None,
+        limit: Some(args.limit),
+    };
+    let page = session.client.reservations(&query).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&page)?);
+    }
+    if page.reservations.is_empty() {
+        remark("there are no such reservations; `estimand reserve` makes one");
+        return Ok(());
+    }
+    let mut table = Table::new(["RESERVATION", "STATE", "USER", "PRICE", "TIME"], 2);
+    for reservation in &page.reservations {
+        table.row([
+            Cell::from(&reservation.id),
+            state(reservation),
+            Cell::from(&reservation.user),
+            Cell::from(&reservation.price),
+            Cell::from(time(reservation.start, reservation.end)),
+        ]);
+    }
+    session.out.table(&table)?;
+    if page.next.is_some() {
+        session.out.flush()?;
+        remark("there are older ones: --limit shows more");
+    }
+    Ok(())
+}
+
+fn state(reservation: &ReservationRecord) -> Cell {
+    match reservation.state.as_str() {
+        "BROKEN" => Cell::toned("BROKEN", Tone::Bad),
+        "REFUSED" => Cell::toned("REFUSED", Tone::Warning),
+        state => Cell::from(state),
+    }
+}
+
+async fn show(session: &mut Session, args: &ReservationArgs) -> Result<(), Failure> {
+    let reservation = session.client.reservation(&args.id).await?;
+    let out = &mut session.out;
+    if out.json {
+        return Ok(out.pretty(&reservation)?);
+    }
+    out.line(&reservation.id)?;
+    let mut facts = vec![
+        ("state", state(&reservation)),
+        ("time", Cell::from(time(reservation.start, reservation.end))),
+        ("price", Cell::from(format!("{} credits, paid by {}", reservation.price, reservation.user))),
+    ];
+    facts.extend(reservation.refund.as_ref().map(|refund| ("given back", Cell::from(refund))));
+    facts.extend(reservation.reason.as_ref().map(|reason| ("reason", Cell::from(reason))));
+    facts.extend(reservation.task.as_ref().map(|task| ("task", Cell::from(task))));
+    if let Some(guarantee) = &reservation.guarantee {
+        let seconds = |seconds: u64| words::count_u64(seconds, "second");
+        facts.push(("promised", Cell::from(seconds(guarantee.promised_seconds))));
+        facts.push(("delivered", Cell::from(seconds(guarantee.delivered_seconds))));
+        facts.push(("nodes", Cell::from(guarantee.nodes.join(", "))));
+    }
+    facts.push(("made", Cell::from(words::instant(reservation.made_at))));
+    facts.push(("by", Cell::from(&reservation.made_by)));
+    let facts: Vec<(String, Cell)> = facts.into_iter().map(|(name, cell)| (name.to_owned(), cell)).collect();
+    Ok(out.facts(&facts)?)
+}
+
+async fn bid(session: &mut Session, args: &BidArgs) -> Result<(), Failure> {
+    let reservation = session.client.rebid(&args.id, &args.value).await?;
+    match session.out.json {
+        true => session.out.pretty(&reservation)?,
+        false => session.out.line(&format!("`{}` is worth {} credits now", args.id, args.value))?,
+    }
+    Ok(())
+}
+
+async fn cancel(session: &mut Session, args: &SomeReservationsArgs) -> Result<(), Failure> {
+    for id in &args.ids {
+        let reservation = session.client.cancel_reservation(id).await?;
+        if session.out.json {
+            session.out.pretty(&reservation)?;
+            continue;
+        }
+        let refund = reservation.refund.as_deref().unwrap_or("0");
+        let line = match reservation.state.as_str() {
+            "CANCELLED" => {
+                format!("`{id}` is cancelled; {refund} of {} credits are given back", reservation.price)
+            }
+            other => format!("`{id}` was over already: {other}"),
+        };
+        session.out.line(&line)?;
+    }
+    Ok(())
+}

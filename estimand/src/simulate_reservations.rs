@@ -1,0 +1,54 @@
+//! `simulate reservations`: a day of requests for reservations, priced under a virtual clock. No service is needed.
+
+use std::fs;
+
+use estimand_cli::output::failure::Failure;
+use estimand_reservations::simulation::{DAY, Day, Hours, Kind, Recipe, Study, arrivals, picture, table};
+use serde_json::json;
+
+use crate::cli::simulate_reservations::ReservationsArgs;
+
+pub fn simulate(args: &ReservationsArgs) -> Result<(), Failure> {
+    let pricings = if args.pricing.is_empty() { Kind::ALL.to_vec() } else { args.pricing.clone() };
+    if args.picture.is_some() && (pricings.len(), args.capacity.len(), args.seeds) != (1, 1, 1) {
+        let message = "--picture is for one day: give one --pricing, one --capacity and --seeds 1";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let study = Study { pricings, capacities: args.capacity.clone(), days: days(args)? };
+    let mut drawing = String::new();
+    let figures = study.run(&mut |pricing, part, _, outcome, capacity| {
+        if args.picture.is_some() {
+            let title = format!("{pricing}, {capacity} units, which is {part} of all work");
+            drawing = picture(&title, &outcome.moments, capacity);
+        }
+    });
+    let figures = figures.map_err(|error| Failure::NotPlanned(error.to_string()))?;
+    if let Some(path) = &args.picture {
+        let failed = |error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+        fs::write(path, drawing).map_err(failed)?;
+    }
+    estimand_cli::output::say(&match args.json {
+        true => format!("{}\n", json!(figures)),
+        false => table(&figures),
+    });
+    Ok(())
+}
+
+fn days(args: &ReservationsArgs) -> Result<Vec<Day>, Failure> {
+    let Some(file) = &args.arrivals else {
+        let recipe = Recipe { jobs: args.jobs, closes: args.closed };
+        // The days that are trained on have seeds behind those of the days that are priced.
+        let day = |seed| Day { past: recipe.draw(seed + args.seeds), jobs: recipe.draw(seed), ticks: DAY };
+        return Ok((1..=args.seeds).map(day).collect());
+    };
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).map_err(|source| Failure::Read { name: name.clone(), source })?;
+    let half = |hours, seed| {
+        let jobs = arrivals(&text, hours, seed);
+        jobs.map_err(|error| Failure::NotPlanned(format!("{name}: {error}")))
+    };
+    let days = (1..=args.seeds).map(|seed| {
+        Ok(Day { past: half(Hours::Even, seed)?, jobs: half(Hours::Odd, seed)?, ticks: DAY / 2 })
+    });
+    days.collect()
+}

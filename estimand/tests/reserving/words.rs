@@ -1,0 +1,82 @@
+//! Refusals of wrong requests say what would be right; and the command line.
+
+use serde_json::json;
+
+use crate::plane::Plane;
+
+#[test]
+fn what_is_refused_says_what_would_do() {
+    let plane = Plane::start();
+    let cpu = plane.processors();
+    plane.grant("ada", "0.5");
+    let refused = |more: serde_json::Value, status: u16, kind: &str, part: &str| {
+        let mut asked = json!({ "resources": { "cpu": cpu }, "duration": 60, "value": 1000, "user": "ada" });
+        asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let problem = plane.reserve(&asked).expect_problem(status);
+        assert_eq!(problem["type"], kind, "{more}: {problem}");
+        assert!(problem.to_string().contains(part), "{more}: {problem}");
+    };
+    let (infeasible, invalid) = ("infeasible", "invalid-input");
+    refused(json!({ "value": 0 }), 409, "price-above-value", "at least ");
+    refused(json!({ "duration": 1800 }), 409, "too-few-credits", "`ada` has 0.5 credits");
+    refused(json!({ "by": "30s" }), 409, infeasible, "the earliest deadline that would do is ");
+    refused(json!({ "width": 2 }), 409, infeasible, "all nodes of the class together have ");
+    refused(json!({ "resources": { "fpga": 1 } }), 400, invalid, "`fpga`, which no node has");
+    refused(json!({ "class": "fast" }), 400, invalid, "no node of class `fast`");
+    refused(json!({ "duration": "2h" }), 400, invalid, "is longer than prices reach");
+    refused(json!({ "by": "3h" }), 400, invalid, "is later than prices reach");
+    refused(json!({ "from": "2020-01-01T00:00:00Z" }), 400, invalid, "is over");
+    refused(json!({ "from": "2h", "by": "1h" }), 400, invalid, "the window is empty");
+    refused(json!({ "duration": 0 }), 400, invalid, "it must be at least a second");
+    refused(json!({ "value": "NaN" }), 400, invalid, "is not an amount of credits");
+    refused(json!({ "value": -3 }), 400, invalid, "is negative");
+    refused(json!({ "value": 1e300 }), 400, invalid, "is not an amount of credits");
+    refused(json!({ "width": 1_u64 << 63 }), 400, invalid, "width");
+    let grant = |amount: serde_json::Value| {
+        plane.http.send_json("POST", "/api/credits/grants", &json!({ "user": "ada", "amount": amount }))
+    };
+    grant(json!(0)).expect_problem(400);
+    grant(json!("-1")).expect_problem(400);
+    grant(json!("9223372036854.775807")).expect_problem(409);
+    plane.http.get("/api/reservations/r99").expect_problem(404);
+    plane.http.get("/api/reservations?state=LATE").expect_problem(400);
+    plane.http.get("/api/reservations/prices?duration=1h").expect_problem(400);
+    plane.check_money();
+}
+
+#[test]
+fn people_reserve_by_the_command_line() {
+    let plane = Plane::start();
+    plane.processors();
+    let run = |args: &[&str]| {
+        let ran = plane.cli(args).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let (code, out, _) = run(&["credits", "grant", "ada", "100"]);
+    assert_eq!((code, out.as_str()), (Some(0), "`ada` has 100 credits\n"));
+    let wanted = ["--cpu", "0.5", "--for", "1m", "--from", "10m", "--by", "20m"];
+    let with = |words: &[&'static str], more: &[&'static str]| [words, &wanted, more].concat();
+    let (code, picture, error) = run(&with(&["price"], &[]));
+    assert!(code == Some(0) && picture.contains("cheapest start: "), "{picture} {error}");
+    let (_, table, _) = run(&with(&["price"], &["--table"]));
+    assert!(table.lines().count() > 500, "a line a start: {table}");
+    let (code, quote, _) = run(&with(&["reserve"], &["--dry-run"]));
+    assert!(code == Some(0) && quote.starts_with("it would cost "), "{quote}");
+    let (code, made, error) = run(&with(&["reserve"], &["--value", "5", "--user", "ada", "--", "/bin/true"]));
+    assert!(code == Some(0) && made.starts_with("reserved `r1` for "), "{made} {error}");
+    let (_, list, _) = run(&["reservations"]);
+    assert!(list.contains("r1") && list.contains("PROMISED"), "{list}");
+    let (_, shown, _) = run(&["reservations", "show", "r1"]);
+    assert!(shown.contains("promised") && shown.contains("60 seconds"), "{shown}");
+    assert_eq!(run(&["reservations", "bid", "r1", "7"]).0, Some(0));
+    let (_, cancelled, _) = run(&["reservations", "cancel", "r1"]);
+    assert!(cancelled.contains("`r1` is cancelled; "), "{cancelled}");
+    let (_, journal, _) = run(&["credits", "journal", "--user", "ada"]);
+    for word in ["grant", "hold r1", "refund r1"] {
+        assert!(journal.contains(word), "{journal}");
+    }
+    let (code, _, error) = run(&with(&["reserve"], &["--value", "0", "--user", "ada"]));
+    assert!(code == Some(4) && error.contains("expected at least "), "{code:?} {error}");
+    let (_, balances, _) = run(&["credits"]);
+    assert!(balances.contains("ada"), "{balances}");
+}

@@ -1,0 +1,191 @@
+//! Reservations, prices and credits as readers see them.
+//!
+//! Credits are written as decimal texts, such as `"2.5"`, so that no reader rounds them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A promise of a time at a price.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationRecord {
+    pub id: String,
+    /// `PENDING` (being promised), `PROMISED`, `ACTIVE` (its time has come), `OVER`, `CANCELLED`, `BROKEN` (the capacity was
+    /// lost) or `REFUSED` (it was never promised).
+    pub state: String,
+    /// The account that pays.
+    pub user: String,
+    /// In credits.
+    pub price: String,
+    /// The part of the price that was given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund: Option<String>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub start: DateTime<Utc>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub end: DateTime<Utc>,
+    /// The promise in the ledger of capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
+    /// The task, or the array of tasks, that runs on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Why it is in its state, where that is not plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<Guarantee>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub made_at: DateTime<Utc>,
+    pub made_by: String,
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// As it was asked for, with instants in place of spans.
+    #[schema(value_type = Object)]
+    pub document: Map<String, Value>,
+}
+
+impl ReservationRecord {
+    /// Nothing more happens to it.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "OVER" | "CANCELLED" | "BROKEN" | "REFUSED")
+    }
+}
+
+/// The capacity that was promised, and how much of it was delivered so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Guarantee {
+    /// Of each unit: `cpu` in thousandths of a processor, `memory` in bytes.
+    pub resources: BTreeMap<String, u64>,
+    pub units: u64,
+    pub promised_seconds: u64,
+    pub delivered_seconds: u64,
+    /// The node of each unit.
+    pub nodes: Vec<String>,
+    /// How often units were moved to other nodes before its start or while it ran.
+    pub moves: u32,
+    /// All was delivered; absent until it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<bool>,
+}
+
+/// Reservations, the newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationPage {
+    pub reservations: Vec<ReservationRecord>,
+    /// The value of `before` that gives the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The price of a request now. Nothing is promised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceQuote {
+    /// In credits.
+    pub price: String,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub start: DateTime<Utc>,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub end: DateTime<Utc>,
+    /// The value that was given covers the price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<bool>,
+    /// The revision of the ledger for which it was made.
+    pub revision: u64,
+}
+
+/// The price of a request by its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceCurve {
+    /// The seconds between two starts.
+    pub slot: u64,
+    /// The seconds that it takes.
+    pub duration: u64,
+    pub points: Vec<PricePoint>,
+    /// The revision of the ledger for which it was made.
+    pub revision: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PricePoint {
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub start: DateTime<Utc>,
+    /// In credits; absent where too little is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<String>,
+}
+
+/// The credits of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreditAccount {
+    pub user: String,
+    /// Credits that can be spent.
+    pub balance: String,
+}
+
+/// All accounts. Their sum is what was granted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreditAccounts {
+    pub accounts: Vec<CreditAccount>,
+    pub granted: String,
+    /// Of reservations that are not over.
+    pub held: String,
+    /// The operator's, of reservations that are over.
+    pub income: String,
+}
+
+/// A movement of credits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreditEntry {
+    pub number: u64,
+    #[serde(with = "crate::instant::wire")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: DateTime<Utc>,
+    /// Absent: the credits are new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    pub to: String,
+    pub amount: String,
+    /// `grant`, `hold`, `refund`, `fee` or `payment`.
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    pub by: String,
+}
+
+/// A part of the journal, the newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreditJournal {
+    pub entries: Vec<CreditEntry>,
+    /// The value of `before` that gives the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// New credits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreditGrant {
+    pub user: String,
+    /// More than 0, such as `"100"`.
+    pub amount: String,
+}

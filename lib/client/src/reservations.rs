@@ -1,0 +1,142 @@
+//! Reservations, prices and credits: the part of the client for those who plan ahead.
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{HeaderName, HeaderValue};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::{Answer, Client, Error, Payload, Repeat};
+use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::reservation::{
+    CreditAccount, CreditAccounts, CreditGrant, CreditJournal, PriceCurve, PriceQuote, ReservationPage,
+    ReservationRecord,
+};
+
+/// A selection of reservations.
+#[derive(Debug, Clone, Default)]
+pub struct ReservationQuery {
+    /// With commas between several; all if empty.
+    pub states: String,
+    pub user: Option<String>,
+    /// Those that were made before this one.
+    pub before: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// The prices that are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct PriceQuery {
+    /// Such as `cpu=4,memory=8GiB`.
+    pub resources: String,
+    pub duration: String,
+    pub width: Option<u64>,
+    pub class: Option<String>,
+    /// Instants, or durations from now.
+    pub from: Option<String>,
+    pub by: Option<String>,
+}
+
+impl Client {
+    /// The price that a reservation would have now.
+    pub async fn quote(&self, document: &Map<String, Value>) -> Result<PriceQuote, Error> {
+        let mut document = document.clone();
+        document.insert("dryRun".to_owned(), json!(true));
+        let body = Bytes::from(Value::Object(document).to_string());
+        let url = self.url(&["api", "reservations"], &[]);
+        let answer = self.send(Method::POST, url, Some(body), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// Reserves. Sent again with the same key it is the same reservation, so it is sent until there is an answer.
+    pub async fn reserve(
+        &self,
+        document: &Map<String, Value>,
+        key: &str,
+    ) -> Result<ReservationRecord, Error> {
+        let answer = self.post_keyed(self.url(&["api", "reservations"], &[]), document, key).await?;
+        self.read(&answer)
+    }
+
+    /// A page of reservations, the newest first.
+    pub async fn reservations(&self, query: &ReservationQuery) -> Result<ReservationPage, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        pairs.extend(Some(("state", query.states.as_str())).filter(|(_, states)| !states.is_empty()));
+        pairs.extend(query.user.as_deref().map(|user| ("user", user)));
+        pairs.extend(query.before.as_deref().map(|before| ("before", before)));
+        pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
+        let answer = self.get(self.url(&["api", "reservations"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    pub async fn reservation(&self, id: &str) -> Result<ReservationRecord, Error> {
+        let answer = self.get(self.url(&["api", "reservations", id], &[])).await?;
+        self.read(&answer)
+    }
+
+    pub async fn cancel_reservation(&self, id: &str) -> Result<ReservationRecord, Error> {
+        let url = self.url(&["api", "reservations", id, "cancel"], &[]);
+        let answer = self.send(Method::POST, url, None, Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// Another value, in credits such as `40` or `2.5`.
+    pub async fn rebid(&self, id: &str, value: &str) -> Result<ReservationRecord, Error> {
+        let url = self.url(&["api", "reservations", id, "bid"], &[]);
+        let body = Bytes::from(json!({ "value": value }).to_string());
+        let answer = self.send(Method::POST, url, Some(body), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    pub async fn prices(&self, query: &PriceQuery) -> Result<PriceCurve, Error> {
+        let width = query.width.map(|width| width.to_string());
+        let mut pairs = vec![("resources", query.resources.as_str()), ("duration", query.duration.as_str())];
+        let given = [("width", &width), ("class", &query.class), ("from", &query.from), ("by", &query.by)];
+        pairs.extend(given.iter().filter_map(|(name, text)| Some((*name, text.as_deref()?))));
+        let answer = self.get(self.url(&["api", "reservations", "prices"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// The balances of all users, or of one.
+    pub async fn credits(&self, user: Option<&str>) -> Result<CreditAccounts, Error> {
+        let pairs: Vec<(&str, &str)> = user.map(|user| ("user", user)).into_iter().collect();
+        let answer = self.get(self.url(&["api", "credits"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// A page of the journal, the newest entries first.
+    pub async fn credit_journal(
+        &self,
+        user: Option<&str>,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<CreditJournal, Error> {
+        let (before, limit) = (before.map(|before| before.to_string()), limit.to_string());
+        let mut pairs = vec![("limit", limit.as_str())];
+        pairs.extend(user.map(|user| ("user", user)));
+        pairs.extend(before.as_deref().map(|before| ("before", before)));
+        let answer = self.get(self.url(&["api", "credits", "journal"], &pairs)).await?;
+        self.read(&answer)
+    }
+
+    /// Grants credits. Sent again with the same key, nothing more is granted.
+    pub async fn grant_credits(&self, grant: &CreditGrant, key: &str) -> Result<CreditAccount, Error> {
+        let answer = self.post_keyed(self.url(&["api", "credits", "grants"], &[]), grant, key).await?;
+        self.read(&answer)
+    }
+
+    async fn post_keyed(&self, url: Url, body: &impl Serialize, key: &str) -> Result<Answer, Error> {
+        let wrong = |_| {
+            let error = FieldError::new("Idempotency-Key", "is no key");
+            Box::new(Problem::invalid_field(error.expected("visible ASCII characters")))
+        };
+        let key = HeaderValue::from_str(key).map_err(wrong)?;
+        let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
+        let header = Some((HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), key));
+        let payload = Payload { header, ..Payload::json(body) };
+        self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await
+    }
+}

@@ -1,0 +1,2 @@
+DROP TABLE IF EXISTS t_task_image;
+DROP TABLE IF EXISTS t_image;

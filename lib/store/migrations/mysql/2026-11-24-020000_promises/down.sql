@@ -1,0 +1,2 @@
+DROP TABLE IF EXISTS t_promise_revision;
+DROP TABLE IF EXISTS t_promise;

@@ -1,0 +1,3 @@
+DROP TABLE IF EXISTS t_reservation;
+DROP TABLE IF EXISTS t_credit_entry;
+DROP TABLE IF EXISTS t_bid;

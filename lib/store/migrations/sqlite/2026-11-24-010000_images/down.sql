@@ -1,0 +1,2 @@
+DROP TABLE t_task_image;
+DROP TABLE t_image;

@@ -1,0 +1,1 @@
+ALTER TABLE t_token DROP COLUMN user_name;

@@ -1,0 +1,2 @@
+-- The user whose tasks and files a token is for.
+ALTER TABLE t_token ADD COLUMN user_name VARCHAR(64) NULL;

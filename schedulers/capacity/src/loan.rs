@@ -1,0 +1,208 @@
+//! Loans: capacity that nobody was promised, lent to work that makes room when a promise needs it.
+//!
+//! A loan has no end, and no place in the time to come: it never stands in the way of a promise. It is given where it
+//! leaves room for all that is promised within the *notice*, the ticks that its work may take to leave. So if each loan
+//! that is recalled is back within the notice, what is lent and what is promised never exceed the capacity together.
+
+use std::collections::BTreeSet;
+
+use crate::amounts::{Amounts, Shape};
+use crate::ids::{LoanId, NodeId};
+use crate::ledger::Ledger;
+use crate::node::{Node, Standing};
+use crate::promise::{Claim, Stage};
+use crate::window::Window;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loan {
+    pub node: NodeId,
+    pub shape: Shape,
+    /// The worth of what uses it: where room must be made, the least value goes first.
+    pub value: u64,
+    /// It was recalled, and is still in use.
+    pub is_recalled: bool,
+}
+
+impl Ledger {
+    /// The same ledger with so many ticks between the recall of a loan and the start of the promise that needs it.
+    #[must_use]
+    pub fn with_notice(mut self, ticks: u64) -> Ledger {
+        self.notice = ticks;
+        self
+    }
+
+    pub fn notice(&self) -> u64 {
+        self.notice
+    }
+
+    /// The present tick and those within the notice.
+    pub fn near(&self) -> Option<Window> {
+        Window::lasting(self.now, self.notice.saturating_add(1)).ok()
+    }
+
+    pub fn loan(&self, id: LoanId) -> Option<&Loan> {
+        self.loans.get(&id)
+    }
+
+    /// There is room for a loan: beside all other loans, and all that is promised within the notice.
+    pub fn can_lend(&self, node: NodeId, shape: &Shape) -> bool {
+        let up = |node: &&Node| node.standing == Standing::Up;
+        let (Some(node), Some(near)) = (self.nodes.get(node.index()).filter(up), self.near()) else {
+            return false;
+        };
+        shape.parts().all(|(resource, amount)| {
+            let taken = node.lent(resource) + u128::from(amount);
+            let capacity = u128::from(node.capacity(resource));
+            taken + node.peak(resource) <= capacity || taken + node.most_used(resource, near) <= capacity
+        })
+    }
+
+    /// The amounts of a node that are not lent, nor promised within the notice. A lost node has them when it is
+    /// back.
+    pub fn idle(&self, node: NodeId) -> Amounts {
+        let (Some(node), Some(near)) = (self.nodes.get(node.index()), self.near()) else {
+            return Amounts::default();
+        };
+        let idle = |resource: usize| {
+            let taken = node.lent(resource) + node.most_used(resource, near);
+            let whole = node.capacity.get(resource).copied().unwrap_or(0);
+            whole.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX))
+        };
+        self.resources.iter().enumerate().map(|(number, name)| (name.clone(), idle(number))).collect()
+    }
+
+    /// Counts a loan, whether there is room for it or not: what is there is there.
+    pub fn lend(&mut self, node: NodeId, shape: Shape, value: u64) -> LoanId {
+        let id = LoanId(self.next_loan);
+        self.next_loan += 1;
+        if let Some(place) = self.nodes.get_mut(node.index()) {
+            place.change_lent(&shape, |lent, amount| lent + amount);
+            place.loans.insert(id);
+            self.loans.insert(id, Loan { node, shape, value, is_recalled: false });
+        }
+        id
+    }
+
+    /// A loan is not used any more; false if it was back already.
+    pub fn take_back(&mut self, id: LoanId) -> bool {
+        let Some(loan) = self.loans.remove(&id) else { return false };
+        let node = &mut self.nodes[loan.node.index()];
+        node.change_lent(&loan.shape, u128::saturating_sub);
+        node.loans.remove(&id);
+        self.freed.insert(loan.node);
+        true
+    }
+
+    /// The loans of a node that have to make room for what is promised within the notice, and were not recalled before: as
+    /// few as will do, the least value first. They count until they are taken back. A lost node has nobody to be asked.
+    pub fn recall(&mut self, node: NodeId) -> Vec<LoanId> {
+        let Some(near) = self.near().filter(|_| self.standing(node) != Standing::Lost) else {
+            return Vec::new();
+        };
+        let place = &self.nodes[node.index()];
+        let mut missing = Missing::new(place, near);
+        let mut staying: Vec<(LoanId, &Loan)> =
+            place.loans.iter().filter_map(|id| Some((*id, self.loans.get(id)?))).collect();
+        staying.retain(|(_, loan)| {
+            if loan.is_recalled {
+                missing.give(&loan.shape);
+            }
+            !loan.is_recalled
+        });
+        staying.sort_by_key(|(id, loan)| (loan.value, std::cmp::Reverse(*id)));
+        let mut recalled = Vec::new();
+        for (id, loan) in staying {
+            if missing.is_met() {
+                break;
+            }
+            if missing.is_helped_by(&loan.shape) {
+                missing.give(&loan.shape);
+                recalled.push((id, loan));
+            }
+        }
+        // The last one was needed. Of the others those that are worth most stay if they can.
+        let mut needed = BTreeSet::new();
+        while let Some((id, loan)) = recalled.pop() {
+            missing.keep(&loan.shape);
+            if !missing.is_met() {
+                missing.give(&loan.shape);
+                needed.insert(id);
+            }
+        }
+        for id in &needed {
+            if let Some(loan) = self.loans.get_mut(id) {
+                loan.is_recalled = true;
+            }
+        }
+        needed.into_iter().collect()
+    }
+
+    /// There is room at this moment for what was promised: beside all that runs on its promise, and all loans that are not
+    /// back yet.
+    pub fn has_room_now(&self, node: NodeId, shape: &Shape) -> bool {
+        let Some(place) = self.nodes.get(node.index()).filter(|place| place.standing != Standing::Lost)
+        else {
+            return false;
+        };
+        let promises = place.promises.iter().filter_map(|id| self.promises.get(id));
+        let running = promises.filter(|promise| promise.stage == Stage::Running);
+        let is_here = |claim: &&Claim| claim.node == node && claim.window.has(self.now);
+        let used: Vec<(usize, u64)> = running
+            .flat_map(|promise| &promise.claims)
+            .filter(is_here)
+            .flat_map(|claim| claim.shape.parts())
+            .collect();
+        shape.parts().all(|(resource, amount)| {
+            let used: u128 =
+                used.iter().filter(|(of, _)| *of == resource).map(|(_, used)| u128::from(*used)).sum();
+            used + place.lent(resource) + u128::from(amount) <= u128::from(place.capacity(resource))
+        })
+    }
+
+    /// A loan is to be back soon for another reason than a promise, and is not recalled; or its recall was not heard.
+    pub fn set_recalled(&mut self, id: LoanId, is_recalled: bool) {
+        if let Some(loan) = self.loans.get_mut(&id) {
+            loan.is_recalled = is_recalled;
+        }
+    }
+}
+
+/// How much of each resource is lent that promises need.
+struct Missing(Vec<(usize, i128)>);
+
+impl Missing {
+    fn new(node: &Node, near: Window) -> Missing {
+        let missing = |resource: usize| {
+            let promised = node.most_used(resource, near);
+            let all = i128::try_from(promised + node.lent(resource)).unwrap_or(i128::MAX);
+            // Where nothing is promised nobody has to leave, even if there is less than is lent.
+            (promised > 0).then(|| (resource, all - i128::from(node.capacity(resource))))
+        };
+        Missing((0..node.used.len()).filter_map(missing).collect())
+    }
+
+    fn is_met(&self) -> bool {
+        self.0.iter().all(|(_, missing)| *missing <= 0)
+    }
+
+    fn is_helped_by(&self, shape: &Shape) -> bool {
+        let short = |resource| self.0.iter().any(|(of, missing)| *of == resource && *missing > 0);
+        shape.parts().any(|(resource, _)| short(resource))
+    }
+
+    fn give(&mut self, shape: &Shape) {
+        self.change(shape, -1);
+    }
+
+    fn keep(&mut self, shape: &Shape) {
+        self.change(shape, 1);
+    }
+
+    fn change(&mut self, shape: &Shape, sign: i128) {
+        for (resource, amount) in shape.parts() {
+            for (_, missing) in self.0.iter_mut().filter(|(of, _)| *of == resource) {
+                *missing += sign * i128::from(amount);
+            }
+        }
+    }
+}

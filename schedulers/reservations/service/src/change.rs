@@ -1,0 +1,63 @@
+//! A change of reservations and credits, which is stored whole or not at all, and the reasons why there is none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::credits::{CreditError, Entry};
+use crate::reservation::Reservation;
+
+/// The reason why nothing can be changed any more, also for the operator.
+pub const TAKEN_OVER: &str = "another reservation service has taken over this store";
+
+/// A request with its worth, from which demand is predicted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BidRecord {
+    pub number: u64,
+    /// As JSON.
+    pub bid: String,
+}
+
+/// Changes that are stored together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// As they are afterwards.
+    pub reservations: Vec<Arc<Reservation>>,
+    /// The numbers of those that make room.
+    pub deleted: Vec<u64>,
+    pub entries: Vec<Entry>,
+    pub bids: Vec<BidRecord>,
+    /// Microseconds since 1970.
+    pub at: i64,
+}
+
+/// The reservations that changes are about, each as it is after all of them; none: it is deleted.
+pub fn outcomes(changes: &[Change]) -> BTreeMap<u64, Option<&Arc<Reservation>>> {
+    let mut outcomes = BTreeMap::new();
+    for change in changes {
+        outcomes.extend(change.deleted.iter().map(|number| (*number, None)));
+        let changed = change.reservations.iter();
+        outcomes.extend(changed.map(|reservation| (reservation.number, Some(reservation))));
+    }
+    outcomes
+}
+
+/// The reason why a request is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("there is no reservation `{0}`")]
+    Unknown(String),
+    #[error("the Idempotency-Key was given with another document before, which made reservation `{0}`")]
+    KeyTaken(String),
+    #[error("the Idempotency-Key was given with another grant before: {amount} credits for `{user}`")]
+    GrantKeyTaken { user: String, amount: String },
+    #[error("reservation `{id}` is {state}: only one that is promised or active can be changed")]
+    NotLive { id: String, state: &'static str },
+    #[error(
+        "the value {value} is below the price {price}, which reservation `{id}` has: give at least {price}"
+    )]
+    BelowPrice { id: String, value: String, price: String },
+    #[error(transparent)]
+    Credits(#[from] CreditError),
+    #[error("there are {0} reservations, and too few of them are over to make room")]
+    Full(usize),
+}

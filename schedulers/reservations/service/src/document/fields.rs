@@ -1,0 +1,201 @@
+//! The fields of a reservation's document, each declared once.
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use estimand_api::declaration::Field;
+use estimand_api::duration::Span;
+use estimand_api::fields;
+use estimand_api::instant::{WRITABLE, parse_rfc3339, to_rfc3339};
+use estimand_api::json::kind_of;
+use estimand_api::promise::MAX_WIDTH;
+use estimand_api::resources;
+use estimand_api::schema::of;
+use estimand_reservations::Money;
+use serde_json::{Value, json};
+
+use super::Document;
+
+const MAX_TEXT_BYTES: usize = 255;
+const SECOND: i64 = 1_000_000;
+
+/// All fields, in the order in which they are rendered and documented.
+pub const FIELDS: &[Field<Document>] = &[
+    Field {
+        name: "resources",
+        expected: "an object of cpu, memory, gpu or any countable label",
+        description: "What each unit needs of one node: `cpu` in processors, `memory` in bytes or as `\"4GiB\"`",
+        schema: || json!({ "type": "object", "minProperties": 1, "additionalProperties": { "type": ["number", "string"] } }),
+        read: |it, document| document.resources = it.part(amounts).unwrap_or_default(),
+        write: |document| {
+            let amounts = document.resources.iter().map(|(name, amount)| (name.as_str(), *amount));
+            Some(resources::to_json(amounts))
+        },
+        ..Field::PLAIN
+    },
+    Field {
+        name: "width",
+        expected: "a whole number from 1 to 10000",
+        description: "How many units, all at the same time; by default 1",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_WIDTH }),
+        read: |it, document| {
+            document.width = it.optional(|value| fields::whole(value, 1, MAX_WIDTH)).unwrap_or(1);
+        },
+        write: |document| (document.width > 1).then(|| json!(document.width)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "class",
+        expected: "the label `class` of nodes",
+        description: "The nodes that it may be on: those with this label `class`; by default those without one",
+        schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
+        read: |it, document| document.class = it.optional(text),
+        write: |document| document.class.as_ref().map(|class| json!(class)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "duration",
+        expected: "a duration of at least a second, such as \"2h\", or seconds",
+        description: "How long it takes. Time is given in whole slots, so it is rounded up to them",
+        schema: || of::<Span>(""),
+        read: |it, document| document.duration = it.required(seconds).unwrap_or(1),
+        write: |document| Some(json!(span(document.duration))),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "from",
+        expected: "an instant such as \"2026-01-31T12:00:00Z\", or a duration from now such as \"30m\"",
+        description: "It starts then or later; by default as soon as the next slot of time begins",
+        schema: || json!({ "type": ["string", "null"] }),
+        read: |it, document| {
+            let now = document.now;
+            document.from = it.optional(|value| instant(value, now));
+        },
+        write: |document| document.from.map(written),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "by",
+        expected: "an instant such as \"2026-01-31T18:00:00Z\", or a duration from now such as \"6h\"",
+        description: "It is over then or sooner; by default as late as there are prices",
+        schema: || json!({ "type": ["string", "null"] }),
+        read: |it, document| {
+            let now = document.now;
+            document.by = it.optional(|value| instant(value, now));
+        },
+        write: |document| document.by.map(written),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "value",
+        expected: "credits, such as 30 or \"2.5\"",
+        description: "The most that it is worth. The price never depends on it",
+        schema: || json!({ "type": ["number", "string", "null"] }),
+        read: |it, document| document.value = it.optional(credits),
+        write: |document| document.value.map(|value| json!(value.to_string())),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "user",
+        expected: "a text of 1 to 255 bytes that does not begin with `(`",
+        description: "The account that pays; by default that of whoever asks",
+        schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
+        read: |it, document| document.user = it.optional(user),
+        write: |document| document.user.as_ref().map(|user| json!(user)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "task",
+        expected: "the document of a task, as `POST /api/tasks` takes it, without `resources`, `promise` and `count`",
+        description: "What is run on it. With a width it is an array of so many tasks",
+        schema: || json!({ "type": ["object", "null"] }),
+        read: |it, document| document.task = it.optional(task),
+        write: |document| document.task.clone().map(Value::Object),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "dryRun",
+        expected: "true or false",
+        description: "Only the price is asked for; nothing is promised",
+        schema: || json!({ "type": ["boolean", "null"] }),
+        read: |it, document| document.dry_run = it.optional(fields::truth).unwrap_or(false),
+        write: |_| None,
+        ..Field::PLAIN
+    },
+];
+
+fn amounts(value: &Value) -> Result<BTreeMap<String, u64>, Vec<estimand_api::problem::FieldError>> {
+    let mut amounts = resources::read("resources", value)?;
+    amounts.retain(|_, amount| *amount > 0);
+    Ok(amounts)
+}
+
+/// Reads credits, which are exact decimals.
+pub fn credits(value: &Value) -> Result<Money, String> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        other => return Err(format!("is {}, not an amount of credits", kind_of(other))),
+    };
+    Money::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// Reads the name of an account.
+pub fn user(value: &Value) -> Result<String, String> {
+    match text(value)? {
+        text if text.starts_with('(') => Err("begins with `(`, as no user's name does".to_owned()),
+        text => Ok(text),
+    }
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    match fields::string(value)? {
+        text if text.trim().is_empty() => Err("is empty".to_owned()),
+        text if text.len() > MAX_TEXT_BYTES => Err(format!("has more than {MAX_TEXT_BYTES} bytes")),
+        text if text.contains('\0') => Err("has a NUL".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// Whole seconds, rounded up.
+fn seconds(value: &Value) -> Result<u64, String> {
+    let span: Span = match value {
+        Value::Number(_) | Value::String(_) => {
+            serde_json::from_value(value.clone()).map_err(|error| error.to_string())?
+        }
+        other => return Err(format!("is {}, not a duration", kind_of(other))),
+    };
+    match span.as_micros().div_ceil(SECOND.unsigned_abs()) {
+        0 => Err("is 0: it must be at least a second".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+/// An instant, or a span from now on, in seconds since 1970.
+fn instant(value: &Value, now: i64) -> Result<u64, String> {
+    let text = fields::string(value)?;
+    let from_now = || {
+        let span = text.parse::<Span>().ok()?;
+        now.checked_add(i64::try_from(span.as_micros()).ok()?)
+    };
+    let at = parse_rfc3339(text).or_else(from_now).filter(|at| WRITABLE.contains(at));
+    let at = at.ok_or("is neither an instant nor a duration from now")?;
+    u64::try_from(at.div_euclid(SECOND)).map_err(|_| "is before 1970".to_owned())
+}
+
+fn task(value: &Value) -> Result<serde_json::Map<String, Value>, String> {
+    let Value::Object(map) = value else { return Err(format!("is {}, not an object", kind_of(value))) };
+    match ["resources", "promise", "count"].iter().find(|field| map.contains_key(**field)) {
+        Some(field) => Err(format!("has `{field}`, which the reservation says")),
+        None => Ok(map.clone()),
+    }
+}
+
+fn written(at: u64) -> Value {
+    let micros = i64::try_from(at).unwrap_or(i64::MAX).saturating_mul(SECOND);
+    Value::from(to_rfc3339(micros))
+}
+
+fn span(seconds: u64) -> Span {
+    Span::from_micros(seconds.saturating_mul(SECOND.unsigned_abs())).unwrap_or(Span::MAX)
+}

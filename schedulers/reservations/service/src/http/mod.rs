@@ -1,0 +1,8 @@
+//! The handlers: they translate between HTTP and the service.
+
+pub mod changes;
+pub mod credits;
+pub mod parameters;
+pub mod problems;
+pub mod read;
+pub mod views;

@@ -1,0 +1,67 @@
+//! Reservations as readers see them.
+
+use estimand_api::reservation::{Guarantee, PriceQuote, ReservationRecord};
+use estimand_reservations::Money;
+
+use crate::document::Document;
+use crate::prices::Prices;
+use crate::refusals::instant;
+use crate::reservation::{Offer, Reservation, State, TaskStanding};
+
+pub fn micros(at: i64) -> chrono::DateTime<chrono::Utc> {
+    chrono::DateTime::from_timestamp_micros(at).unwrap_or_default()
+}
+
+pub fn record(reservation: &Reservation) -> ReservationRecord {
+    let progress = &reservation.progress;
+    let state = reservation.state();
+    let was_promised = !matches!(state, State::Pending | State::Refused);
+    let task = match &progress.task {
+        TaskStanding::Submitted(id) => Some(id.clone()),
+        TaskStanding::None | TaskStanding::Due | TaskStanding::Refused(_) => None,
+    };
+    ReservationRecord {
+        id: reservation.id.clone(),
+        state: state.as_str().to_owned(),
+        user: reservation.account.clone(),
+        price: progress.offer.price.to_string(),
+        refund: (progress.refund > Money::ZERO).then(|| progress.refund.to_string()),
+        start: instant(progress.offer.start),
+        end: instant(progress.offer.end),
+        promise: was_promised.then(|| reservation.promise_id()),
+        task,
+        reason: progress.reason.clone(),
+        guarantee: was_promised.then(|| guarantee(reservation)),
+        made_at: micros(reservation.made_at),
+        made_by: reservation.made_by.clone(),
+        ended_at: reservation.ended_at.map(micros),
+        document: reservation.document.to_map(),
+    }
+}
+
+fn guarantee(reservation: &Reservation) -> Guarantee {
+    let progress = &reservation.progress;
+    Guarantee {
+        resources: reservation.document.resources.clone(),
+        units: reservation.document.width,
+        promised_seconds: progress.offer.end - progress.offer.start,
+        delivered_seconds: progress.delivered,
+        nodes: progress.nodes.clone(),
+        moves: progress.moves,
+        kept: match reservation.state() {
+            State::Over => Some(true),
+            State::Broken => Some(false),
+            _ => None,
+        },
+    }
+}
+
+pub fn quote(document: &Document, offer: &Offer, prices: &Prices) -> PriceQuote {
+    PriceQuote {
+        price: offer.price.to_string(),
+        start: instant(offer.start),
+        end: instant(offer.end),
+        covered: document.value.map(|value| value >= offer.price),
+        revision: prices.revision,
+    }
+}

@@ -1,0 +1,220 @@
+//! The service of reservations: a time to come is priced, paid for, and promised by the ledger of the task service.
+//!
+//! How prices come about is up to `estimand-reservations`, which is pure; who has capacity, to the ledger. Here are the
+//! reservations with their states, the credits that pay for them, and the desk between: `desk` (prices, holds, orders),
+//! `requests` and `writer` (one change after the other, each stored and then shown), `background` (news of the ledger, tasks
+//! and releases), `storage`, and `http` (the handlers).
+//!
+//! Invariants: a price is held before its promise is asked for; money moves only in the transaction of the reservation that it
+//! is for; all accounts together have what was granted; a reservation that was acknowledged is stored, and its promise is in
+//! the ledger.
+
+mod background;
+mod change;
+mod credits;
+mod desk;
+mod document;
+mod http;
+mod lines;
+mod metrics;
+mod predictions;
+mod prices;
+mod refusals;
+mod requests;
+mod reservation;
+mod settings;
+mod shared;
+mod storage;
+mod table;
+mod writer;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use estimand_api::problem::Problem;
+use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote};
+use estimand_client::Client;
+use estimand_runtime::metrics::Exposition;
+use estimand_runtime::single_writer::{Request, Writer};
+use estimand_runtime::{Clock, Readiness, Tasks};
+use estimand_store::{CreditEntryRow, StoreUrl, Worker};
+use estimand_web::{Role, Routes, ServedPart};
+use tokio::sync::Mutex;
+
+use desk::{Desk, DeskDoor};
+use document::Document;
+use http::{changes, credits as credit_routes, problems, read, views};
+use requests::{Cancel, Grant, Opened, Rebid};
+use reservation::Reservation;
+use shared::Shared;
+use storage::Storage;
+use writer::ReservationsState;
+
+pub use estimand_reservations::Money;
+pub use lines::{Connect, serve as serve_lines};
+pub use settings::Settings;
+
+/// Called once, with the reason, when the service cannot go on and its process should end.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The needs of a reservation service.
+pub struct ReservationServiceOptions {
+    pub store: StoreUrl,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    pub on_fatal: OnFatal,
+}
+
+/// A reservation service that runs. Clones are the same one.
+#[derive(Clone)]
+pub struct ReservationService(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    writer: Writer<ReservationsState>,
+    desk: DeskDoor,
+    /// Reads the journal, so that reading much makes no change wait.
+    reads: Worker,
+}
+
+impl ReservationService {
+    /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
+    pub fn start(options: ReservationServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
+        let ReservationServiceOptions { store, clock, settings, on_fatal } = options;
+        let shared = Arc::new(Shared::new(clock, settings));
+        let state = ReservationsState::new(Arc::clone(&shared), Storage::new(store.clone()));
+        let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
+        let ready = readiness.part("reservations");
+        let writer = Writer::start(tasks, "reservations", state, ready, on_taken_over);
+        background::start(&shared, &writer, tasks);
+        let (door, queue) = desk::queue();
+        let desk = Arc::new(Desk { shared: Arc::clone(&shared), writer: writer.clone() });
+        // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
+        let queue = Arc::new(Mutex::new(queue));
+        tasks.spawn("reservations-desk", move |stop| {
+            let (desk, queue) = (Arc::clone(&desk), Arc::clone(&queue));
+            async move { desk.run(&mut *queue.lock().await, &stop).await }
+        });
+        let reads = Worker::start(store, "reservations-reads");
+        ReservationService(Arc::new(Inner { shared, writer, desk: door, reads }))
+    }
+
+    /// Sets the task service, which has the ledger; it may not be known when this starts. There are no prices before.
+    pub fn set_task_service(&self, client: Client) {
+        self.0.shared.ledger.send_replace(Some(client));
+        self.0.shared.heard_of(1);
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    /// Has a request decided, and waits until its outcome is durable.
+    async fn change<R>(&self, request: R) -> Result<R::Reply, Problem>
+    where
+        R: Request<ReservationsState>,
+    {
+        self.0.writer.submit(request).await.map_err(problems::of_write)
+    }
+
+    /// The price that a request would have now.
+    fn quote(&self, document: &Document) -> Result<PriceQuote, Problem> {
+        let shared = self.shared();
+        let prices = shared.known_prices()?;
+        shared.figures.quotes.increment();
+        let priced = prices.offer(document, shared.now(), &BTreeSet::new());
+        let priced = priced.map_err(|why| refusals::no_price(&why, document, &shared.settings))?;
+        Ok(views::quote(document, &priced.offer, &prices))
+    }
+
+    fn curve(&self, document: &Document) -> Result<PriceCurve, Problem> {
+        let shared = self.shared();
+        let prices = shared.known_prices()?;
+        let points = prices.curve(document, shared.now());
+        let points = points.map_err(|why| refusals::no_price(&why, document, &shared.settings))?;
+        let point = |(start, price): (u64, Option<Money>)| PricePoint {
+            start: refusals::instant(start),
+            price: price.map(|price| price.to_string()),
+        };
+        Ok(PriceCurve {
+            slot: shared.settings.slot,
+            duration: document.duration,
+            points: points.into_iter().map(point).collect(),
+            revision: prices.revision,
+        })
+    }
+
+    /// Makes a reservation that an account pays: the one that is named, else the caller's.
+    async fn reserve(
+        &self,
+        document: Document,
+        key: Option<String>,
+        caller: &str,
+        by: String,
+    ) -> Result<Opened, Problem> {
+        let account = document.user.clone().unwrap_or_else(|| caller.to_owned());
+        self.0.desk.reserve(document, key, account, by).await
+    }
+
+    async fn rebid(&self, id: String, value: Money, by: String) -> Result<Arc<Reservation>, Problem> {
+        self.change(Rebid { id, value, by }).await
+    }
+
+    async fn cancel(&self, id: String, by: String) -> Result<Arc<Reservation>, Problem> {
+        tracing::info!(reservation = id, by, "to be cancelled");
+        self.change(Cancel { id, by, in_full: None }).await
+    }
+
+    async fn grant(
+        &self,
+        user: String,
+        amount: Money,
+        key: Option<String>,
+        by: String,
+    ) -> Result<(Money, bool), Problem> {
+        self.change(Grant { user, amount, key, by }).await
+    }
+
+    /// Entries of the journal, the newest first.
+    async fn entries(
+        &self,
+        user: Option<String>,
+        before: i64,
+        limit: i64,
+    ) -> Result<Vec<CreditEntryRow>, Problem> {
+        let read =
+            self.0.reads.run(move |connection| connection.credit_entries(user.as_deref(), before, limit));
+        read.await.map_err(|error| {
+            tracing::warn!(%error, "the journal of credits cannot be read");
+            Problem::unavailable("the database does not answer", 1)
+        })
+    }
+}
+
+/// Types that only queries refer to, which no route brings along.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(estimand_api::duration::SpanText)))]
+struct QueryTypes;
+
+impl ServedPart for ReservationService {
+    fn routes(&self) -> Routes {
+        Routes::new("reservations")
+            .add(Role::Operate, read::list_reservations, read::__path_list_reservations)
+            .add(Role::Operate, changes::reserve, changes::__path_reserve)
+            .add(Role::Read, read::prices, read::__path_prices)
+            .add(Role::Operate, read::reservation, read::__path_reservation)
+            .add(Role::Operate, changes::bid, changes::__path_bid)
+            .add(Role::Operate, changes::cancel_reservation, changes::__path_cancel_reservation)
+            .add(Role::Operate, credit_routes::balances, credit_routes::__path_balances)
+            .add(Role::Operate, credit_routes::journal, credit_routes::__path_journal)
+            .add(Role::Operate, credit_routes::grant, credit_routes::__path_grant)
+            .schemas::<QueryTypes>()
+            .share(self.clone())
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        let shared = self.shared();
+        let mut out = Exposition::new(text);
+        shared.table(|table| shared.figures.write(&mut out, table));
+    }
+}

@@ -1,0 +1,270 @@
+//! The prices of all classes of nodes, as they follow from the ledger's timeline. Pure: the timeline and the instant come in.
+//!
+//! Time is in slots here, numbered from 1970 on. A request costs what all of its units cost together; that each unit finds a
+//! node of its own is up to the ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use estimand_api::promise::{CapacityTimeline, ClassTimeline, DEFAULT_CLASS};
+use estimand_capacity::{Amounts, Resource};
+use estimand_client::TimelineQuery;
+use estimand_reservations::{Money, Pricing, Quote, Refusal, Request, Terms, TermsError};
+
+use crate::document::Document;
+use crate::predictions::Predictions;
+use crate::reservation::Offer;
+use crate::settings::Settings;
+
+/// The prices for one revision of the ledger.
+#[derive(Clone)]
+pub struct Prices {
+    settings: Arc<Settings>,
+    pub revision: u64,
+    /// The first slot that has prices.
+    first: u64,
+    classes: BTreeMap<String, Pricing>,
+}
+
+/// Why there is no price.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoPrice {
+    /// No node is of this class; these are there.
+    Class {
+        class: String,
+        known: Vec<String>,
+    },
+    Resource(String),
+    /// Its window begins before now, in seconds since 1970.
+    Past {
+        now: u64,
+    },
+    Refused(Refusal),
+}
+
+/// A start with its price.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Priced {
+    pub quote: Quote,
+    pub offer: Offer,
+}
+
+/// The part of the timeline that prices are made of.
+pub fn query(settings: &Settings, now: u64) -> TimelineQuery {
+    let first = settings.slot_from(now);
+    TimelineQuery {
+        class: None,
+        from: Some(settings.instant(first)),
+        until: settings.instant(first.saturating_add(settings.horizon)),
+        step: settings.slot,
+    }
+}
+
+impl Prices {
+    pub fn new(
+        settings: &Arc<Settings>,
+        timeline: &CapacityTimeline,
+        predictions: &Predictions,
+    ) -> Result<Prices, TermsError> {
+        let first = settings.slot_of(timeline.from);
+        let classes = timeline
+            .classes
+            .iter()
+            .map(|class| Ok((class.class.clone(), pricing(settings, first, class, predictions)?)));
+        Ok(Prices {
+            settings: Arc::clone(settings),
+            revision: timeline.revision,
+            first,
+            classes: classes.collect::<Result<_, TermsError>>()?,
+        })
+    }
+
+    /// A slot that has a price has begun since.
+    pub fn is_past(&self, now: u64) -> bool {
+        self.settings.slot_from(now) > self.first
+    }
+
+    /// The cheapest start at which there may be room. `without` are starts at which there is none.
+    pub fn offer(&self, document: &Document, now: u64, without: &BTreeSet<u64>) -> Result<Priced, NoPrice> {
+        let (pricing, request) = self.request(document, now)?;
+        if without.is_empty() {
+            let quote = pricing.quote(&request).map_err(NoPrice::Refused)?;
+            return Ok(self.priced(quote));
+        }
+        let curve = pricing.curve(&request).map_err(NoPrice::Refused)?;
+        let starts = curve.into_iter().filter(|(start, _)| !without.contains(start));
+        let cheapest = starts.filter_map(|(start, cost)| Some((cost?, start))).min();
+        let full = Refusal::Full { deadline: request.deadline, earliest: None };
+        let (cost, start) = cheapest.ok_or(NoPrice::Refused(full))?;
+        Ok(self.priced(Quote { request, start, cost }))
+    }
+
+    /// The price of each start, in seconds since 1970; none where too little is free.
+    pub fn curve(&self, document: &Document, now: u64) -> Result<Vec<(u64, Option<Money>)>, NoPrice> {
+        let (pricing, request) = self.request(document, now)?;
+        let curve = pricing.curve(&request).map_err(NoPrice::Refused)?;
+        Ok(curve.into_iter().map(|(start, cost)| (self.settings.instant(start), cost)).collect())
+    }
+
+    /// Counts what was quoted as promised; false if it is not free any more.
+    pub fn take(&mut self, document: &Document, priced: &Priced) -> bool {
+        self.classes.get_mut(class(document)).is_some_and(|pricing| pricing.promise(&priced.quote))
+    }
+
+    fn priced(&self, quote: Quote) -> Priced {
+        let (start, end) = (self.settings.instant(quote.start), self.settings.instant(quote.end()));
+        Priced { offer: Offer { price: quote.cost, start, end }, quote }
+    }
+
+    fn request(&self, document: &Document, now: u64) -> Result<(&Pricing, Request), NoPrice> {
+        let class = class(document);
+        let unknown =
+            || NoPrice::Class { class: class.to_owned(), known: self.classes.keys().cloned().collect() };
+        let pricing = self.classes.get(class).ok_or_else(unknown)?;
+        // A caller's clock may be behind by a little.
+        if document.from.is_some_and(|from| from.saturating_add(self.settings.slot) < now) {
+            return Err(NoPrice::Past { now });
+        }
+        let from = document.from.unwrap_or(now).max(now);
+        let by = document.by.map_or(pricing.end(), |by| self.settings.slot_of(by));
+        let mut amounts = BTreeMap::new();
+        for (name, amount) in &document.resources {
+            let resource = Resource::parse(name).map_err(|error| NoPrice::Resource(error.to_string()))?;
+            let units = amount.div_ceil(Settings::unit(name)).saturating_mul(document.width);
+            amounts.insert(resource, units);
+        }
+        let request = Request {
+            amounts: Amounts::from(amounts),
+            length: self.settings.slot_from(document.duration),
+            from: self.settings.slot_from(from).max(pricing.now()),
+            deadline: by,
+        };
+        Ok((pricing, request))
+    }
+}
+
+fn class(document: &Document) -> &str {
+    document.class.as_deref().unwrap_or(DEFAULT_CLASS)
+}
+
+fn pricing(
+    settings: &Settings,
+    first: u64,
+    timeline: &ClassTimeline,
+    predictions: &Predictions,
+) -> Result<Pricing, TermsError> {
+    let mut pricing = Pricing::new(first, settings.horizon)?;
+    for (name, capacity) in &timeline.capacity {
+        let Ok(resource) = Resource::parse(name) else { continue };
+        let unit = Settings::unit(name);
+        let (floor, ceiling) = settings.bounds(name);
+        let terms = Terms { capacity: capacity / unit, floor, ceiling };
+        pricing.add(resource.clone(), terms, predictions.of(&timeline.class, name, &terms))?;
+        let free = timeline.free.get(name).map(Vec::as_slice).unwrap_or_default();
+        let used = free.iter().map(|free| terms.capacity.saturating_sub(free / unit));
+        for (start, length, amount) in runs(used) {
+            let request = Request {
+                amounts: [(resource.clone(), amount)].into_iter().collect(),
+                length,
+                from: first + start,
+                deadline: first + start + length,
+            };
+            pricing.promise(&Quote { request, start: first + start, cost: Money::ZERO });
+        }
+    }
+    Ok(pricing)
+}
+
+/// Ticks in a row with the same amount that is not 0: their first one, their number, and the amount.
+fn runs(amounts: impl Iterator<Item = u64>) -> Vec<(u64, u64, u64)> {
+    let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+    for (place, amount) in (0_u64..).zip(amounts) {
+        match runs.last_mut() {
+            Some((start, length, last)) if *last == amount && *start + *length == place => *length += 1,
+            _ if amount > 0 => runs.push((place, 1, amount)),
+            _ => {}
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: u64 = 6_000;
+
+    fn prices(free: &[u64]) -> Prices {
+        let settings = Settings { horizon: free.len() as u64, ..Settings::default() };
+        let class = ClassTimeline {
+            class: DEFAULT_CLASS.to_owned(),
+            nodes: 1,
+            capacity: [("cpu".to_owned(), 4_000)].into(),
+            free: [("cpu".to_owned(), free.to_vec())].into(),
+            promised: BTreeMap::new(),
+        };
+        let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
+        Prices::new(&Arc::new(settings), &timeline, &Predictions::default()).unwrap()
+    }
+
+    fn document(more: &serde_json::Value) -> Document {
+        let mut body = json!({ "resources": { "cpu": 2 }, "duration": 100 });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Document::from_map(body.as_object().unwrap().clone(), (NOW * 1_000_000) as i64).unwrap()
+    }
+
+    #[test]
+    fn runs_are_found() {
+        let found = runs([0, 0, 3, 3, 5, 0, 5].into_iter());
+        assert_eq!(found, [(2, 2, 3), (4, 1, 5), (6, 1, 5)]);
+        assert_eq!(runs([].into_iter()), []);
+    }
+
+    #[test]
+    fn the_cheapest_start_with_room_is_offered_in_whole_slots() {
+        let prices = prices(&[1_000, 4_000, 1_999, 4_000, 2_000, 4_000]);
+        let asked = document(&json!({}));
+        let offer = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap().offer;
+        // 100 s are two slots; of two processors and two slots each unit costs the floor.
+        assert_eq!(
+            offer,
+            Offer { price: Money::microcredits(2_000 * 2 * 17), start: NOW + 180, end: NOW + 300 }
+        );
+        let without = BTreeSet::from([NOW / 60 + 3]);
+        assert_eq!(prices.offer(&asked, NOW, &without).unwrap().offer.start, NOW + 240);
+        let without = BTreeSet::from([NOW / 60 + 3, NOW / 60 + 4]);
+        assert!(matches!(prices.offer(&asked, NOW, &without), Err(NoPrice::Refused(Refusal::Full { .. }))));
+        let starts = prices.curve(&asked, NOW).unwrap();
+        let free: Vec<bool> = starts.iter().map(|(_, price)| price.is_some()).collect();
+        assert_eq!(free, [false, false, false, true, true]);
+    }
+
+    #[test]
+    fn what_has_no_price_says_why() {
+        let prices = prices(&[4_000; 6]);
+        let refused = |more| prices.offer(&document(&more), NOW, &BTreeSet::new()).unwrap_err();
+        assert!(matches!(refused(json!({ "class": "gpu" })), NoPrice::Class { .. }));
+        assert!(matches!(refused(json!({ "from": "1970-01-01T01:00:00Z" })), NoPrice::Past { now: NOW }));
+        assert!(matches!(refused(json!({ "width": 3 })), NoPrice::Refused(Refusal::TooWide { .. })));
+        let tight = refused(json!({ "by": "100s" }));
+        let Priced { offer, .. } = prices.offer(&document(&json!({})), NOW, &BTreeSet::new()).unwrap();
+        assert_eq!(offer.end, NOW + 120);
+        let NoPrice::Refused(Refusal::TooTight { earliest, .. }) = tight else { panic!("{tight:?}") };
+        assert_eq!(earliest, Some((NOW + 120) / 60));
+    }
+
+    #[test]
+    fn what_is_taken_is_not_offered_again() {
+        let mut prices = prices(&[4_000; 4]);
+        let asked = document(&json!({ "width": 2 }));
+        let first = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap();
+        assert!(prices.take(&asked, &first) && !prices.take(&asked, &first));
+        let second = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap();
+        assert_eq!((first.offer.end, second.offer.start), (NOW + 120, NOW + 120));
+        assert!(prices.take(&asked, &second));
+        assert!(prices.offer(&asked, NOW, &BTreeSet::new()).is_err());
+    }
+}

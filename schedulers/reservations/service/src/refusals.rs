@@ -1,0 +1,119 @@
+//! Refusals in words, each with what would do.
+
+use chrono::{DateTime, Utc};
+use estimand_api::instant::to_rfc3339;
+use estimand_api::problem::{FieldError, Problem, kind};
+use estimand_reservations::{Money, Refusal};
+
+use crate::document::Document;
+use crate::prices::NoPrice;
+use crate::reservation::Offer;
+use crate::settings::Settings;
+
+/// An instant as people read it, from seconds since 1970.
+pub fn text(at: u64) -> String {
+    to_rfc3339(micros(at))
+}
+
+pub fn instant(at: u64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros(at)).unwrap_or_default()
+}
+
+fn micros(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX / 1_000_000).saturating_mul(1_000_000)
+}
+
+/// It costs more than it is worth.
+pub fn too_dear(offer: &Offer, value: Money) -> Problem {
+    let detail = format!(
+        "it costs {} credits from {} on, which is the cheapest start, and {value} is what it is worth",
+        offer.price,
+        text(offer.start)
+    );
+    let error = FieldError::new("value", "is below the price").given(value);
+    refused(kind::PRICE_ABOVE_VALUE, detail, error.expected(format!("at least {}", offer.price)))
+}
+
+/// There is no price for it.
+pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Problem {
+    let invalid = |field: &str, message: String, expected: String| {
+        Problem::invalid_field(FieldError::new(field, message).expected(expected))
+    };
+    let refusal = match why {
+        NoPrice::Class { known, .. } if known.is_empty() => {
+            return Problem::unavailable("no node takes promises now", 1);
+        }
+        NoPrice::Class { class, known } => {
+            let message = format!("there is no node of class `{class}`");
+            return invalid("class", message, format!("one of {}", known.join(", ")));
+        }
+        NoPrice::Resource(error) => {
+            return Problem::invalid_field(FieldError::new("resources", error.clone()));
+        }
+        NoPrice::Past { now } => {
+            return invalid("from", "is over".to_owned(), format!("{} or later", text(*now)));
+        }
+        NoPrice::Refused(refusal) => refusal,
+    };
+    match refusal {
+        Refusal::UnknownResource { resource, known } => {
+            let known: Vec<&str> = known.iter().map(|resource| resource.as_str()).collect();
+            invalid(
+                "resources",
+                format!("names `{resource}`, which no node has"),
+                format!("some of {}", known.join(", ")),
+            )
+        }
+        Refusal::TooWide { resource, capacity, .. } => {
+            let all = capacity.saturating_mul(Settings::unit(resource.as_str()));
+            let detail =
+                format!("so much of `{resource}` is not there: all nodes of the class together have {all}");
+            let error = FieldError::new("width", "makes it larger than all nodes together");
+            refused(
+                kind::INFEASIBLE,
+                detail,
+                error.expected(format!("at most {all} of `{resource}` in all units")),
+            )
+        }
+        Refusal::TooLong { horizon, .. } => {
+            let most = settings.instant(*horizon);
+            invalid("duration", "is longer than prices reach".to_owned(), format!("at most {most} s"))
+        }
+        Refusal::BeyondHorizon { last, .. } => {
+            let last = text(settings.instant(*last));
+            invalid("by", "is later than prices reach".to_owned(), format!("{last} or sooner"))
+        }
+        Refusal::TooTight { earliest, .. } => {
+            let slots = settings.slot_from(document.duration);
+            let detail = format!("{slots} slots of {} s do not fit between `from` and `by`", settings.slot);
+            late(&detail, *earliest, settings)
+        }
+        Refusal::Full { deadline, earliest } => {
+            let by = text(settings.instant(*deadline));
+            late(&format!("so much is not free for so long before {by}"), *earliest, settings)
+        }
+        Refusal::Past { now, .. } => {
+            invalid("from", "is over".to_owned(), format!("{} or later", text(settings.instant(*now))))
+        }
+        other => Problem::conflict(other.to_string()),
+    }
+}
+
+fn late(detail: &str, earliest: Option<u64>, settings: &Settings) -> Problem {
+    let error = FieldError::new("by", "is too early");
+    match earliest.map(|earliest| text(settings.instant(earliest))) {
+        Some(earliest) => {
+            let detail = format!("{detail}; the earliest deadline that would do is {earliest}");
+            refused(kind::INFEASIBLE, detail, error.expected(format!("{earliest} or later")))
+        }
+        None => {
+            let detail = format!("{detail}; no deadline for which there are prices would do");
+            refused(kind::INFEASIBLE, detail, error.expected("less of it, or a shorter time"))
+        }
+    }
+}
+
+fn refused(kind: &str, detail: String, error: FieldError) -> Problem {
+    let title = "This is not reserved";
+    Problem { errors: vec![error], ..Problem::new(409, kind, title, detail) }
+}

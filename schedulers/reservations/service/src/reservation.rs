@@ -1,0 +1,196 @@
+//! A reservation, and the states through which it goes.
+//!
+//! ```text
+//!   PENDING ──promised──▶ PROMISED ──its time──▶ ACTIVE ──its end──▶ OVER
+//!      │ no room, dearer       │ cancel, broken      │ cancel, broken
+//!      ▼                       ▼                     ▼
+//!   REFUSED             CANCELLED, BROKEN     CANCELLED, BROKEN
+//! ```
+
+use std::sync::Arc;
+
+use estimand_api::promise::PromiseRequest;
+use estimand_reservations::Money;
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+
+/// Of the price of a reservation that is cancelled before its start one part in so many is kept, rounded up.
+const FEE_PART: u64 = 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    /// Its price is held, and the ledger is asked for the promise.
+    Pending,
+    Promised,
+    Active,
+    Over,
+    Cancelled,
+    /// The capacity was lost.
+    Broken,
+    /// It was never promised.
+    Refused,
+}
+
+impl State {
+    pub const ALL: [State; 7] = [
+        State::Pending,
+        State::Promised,
+        State::Active,
+        State::Over,
+        State::Cancelled,
+        State::Broken,
+        State::Refused,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Pending => "PENDING",
+            State::Promised => "PROMISED",
+            State::Active => "ACTIVE",
+            State::Over => "OVER",
+            State::Cancelled => "CANCELLED",
+            State::Broken => "BROKEN",
+            State::Refused => "REFUSED",
+        }
+    }
+
+    pub fn is_final(self) -> bool {
+        matches!(self, State::Over | State::Cancelled | State::Broken | State::Refused)
+    }
+}
+
+/// A price and a time for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    pub price: Money,
+    /// Seconds since 1970.
+    pub start: u64,
+    pub end: u64,
+}
+
+/// Reservations whose promises are asked for together. The same order again gives the same promises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    pub key: String,
+    /// The revision of the ledger for which it was priced.
+    pub revision: u64,
+}
+
+/// How it stands with the task that runs on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskStanding {
+    /// There is none.
+    #[default]
+    None,
+    /// It is to be submitted.
+    Due,
+    Submitted(String),
+    Refused(String),
+}
+
+/// How far a reservation is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    pub state: State,
+    pub offer: Offer,
+    /// While it is pending.
+    pub order: Option<Order>,
+    /// The ledger has a promise of it that it has to be told to release.
+    pub is_to_release: bool,
+    /// The revision of the ledger with which its promise changed last.
+    pub revision: u64,
+    /// The node of each unit.
+    pub nodes: Vec<String>,
+    pub moves: u32,
+    pub task: TaskStanding,
+    pub refund: Money,
+    /// Seconds of its time that were delivered.
+    pub delivered: u64,
+    pub reason: Option<String>,
+}
+
+impl Progress {
+    pub fn new(offer: Offer, order: Order, has_task: bool) -> Progress {
+        Progress {
+            state: State::Pending,
+            offer,
+            order: Some(order),
+            is_to_release: false,
+            revision: 0,
+            nodes: Vec::new(),
+            moves: 0,
+            task: if has_task { TaskStanding::Due } else { TaskStanding::None },
+            refund: Money::ZERO,
+            delivered: 0,
+            reason: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reservation {
+    pub number: u64,
+    pub id: String,
+    pub key: Option<String>,
+    /// The account that pays.
+    pub account: String,
+    pub document: Arc<Document>,
+    pub progress: Progress,
+    /// Microseconds since 1970.
+    pub made_at: i64,
+    pub made_by: String,
+    pub ended_at: Option<i64>,
+}
+
+impl Reservation {
+    pub fn state(&self) -> State {
+        self.progress.state
+    }
+
+    /// The id of its promise in the ledger, which no other reservation's ever has.
+    pub fn promise_id(&self) -> String {
+        format!("{}.{:x}", self.id, self.made_at)
+    }
+
+    /// The id of the task, or the array, that runs on it. The task service makes it the same one if it is submitted again.
+    pub fn task_key(&self) -> String {
+        format!("reservation {}", self.promise_id())
+    }
+
+    /// The promise that it needs.
+    pub fn promise(&self) -> PromiseRequest {
+        let Document { resources, width, class, value, .. } = &*self.document;
+        let value = value.map_or(0, Money::as_microcredits).min(i64::MAX as u64);
+        PromiseRequest {
+            id: Some(self.promise_id()),
+            resources: resources.clone(),
+            class: class.clone(),
+            width: *width,
+            from: Some(self.progress.offer.start),
+            until: self.progress.offer.end,
+            value,
+            user: Some(self.account.clone()),
+        }
+    }
+
+    /// Somebody still has to do something about it.
+    pub fn is_open(&self) -> bool {
+        let Progress { state, is_to_release, task, .. } = &self.progress;
+        let task_is_due = *task == TaskStanding::Due && matches!(state, State::Promised | State::Active);
+        !state.is_final() || *is_to_release || task_is_due
+    }
+
+    /// The part of its price that is kept if it is cancelled now, in seconds since 1970: a fee before its start, all after it.
+    pub fn kept_if_cancelled(&self, now: u64) -> Money {
+        let Offer { price, start, .. } = self.progress.offer;
+        match self.state() {
+            State::Pending => Money::ZERO,
+            _ if now < start => Money::microcredits(price.as_microcredits().div_ceil(FEE_PART)),
+            _ => price,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything that handlers and background loops share.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use arc_swap::ArcSwapOption;
+use estimand_api::problem::Problem;
+use estimand_client::Client;
+use estimand_runtime::{Clock, Rounds};
+use tokio::sync::watch;
+
+use crate::change::{Change, Rejection};
+use crate::metrics::Figures;
+use crate::prices::Prices;
+use crate::reservation::Reservation;
+use crate::settings::Settings;
+use crate::table::Table;
+
+pub struct Shared {
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    /// None until everything is loaded.
+    table: RwLock<Option<Table>>,
+    /// The task service, which has the ledger.
+    pub ledger: watch::Sender<Option<Client>>,
+    /// The prices as they were when the ledger was read last.
+    pub prices: ArcSwapOption<Prices>,
+    /// The revision of the ledger that was heard of last.
+    pub revision: watch::Sender<u64>,
+    /// Something is to be released or submitted.
+    pub tidying: Rounds,
+    pub following: Rounds,
+    pub figures: Figures,
+}
+
+impl Shared {
+    pub fn new(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Shared {
+            clock,
+            settings,
+            table: RwLock::default(),
+            ledger: watch::Sender::new(None),
+            prices: ArcSwapOption::empty(),
+            revision: watch::Sender::new(0),
+            tidying: Rounds::new(),
+            following: Rounds::new(),
+            figures: Figures::default(),
+        }
+    }
+
+    /// Seconds since 1970.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.clock.now_micros().div_euclid(1_000_000)).unwrap_or(0)
+    }
+
+    /// Looks at the reservations, of which there are none before they are loaded.
+    pub fn table<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        match &*self.table.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(table) => look(table),
+            None => look(&Table::default()),
+        }
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The same for a request, which is answered only once they are loaded.
+    pub fn loaded<T>(&self, look: impl FnOnce(&Table) -> T) -> Result<T, Problem> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table =
+            table.as_ref().ok_or_else(|| Problem::unavailable("the reservations are not loaded yet", 1))?;
+        Ok(look(table))
+    }
+
+    pub fn find(&self, id: &str) -> Result<Arc<Reservation>, Problem> {
+        let found = self.loaded(|table| table.find(id).cloned())?;
+        found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
+    }
+
+    /// The prices, if the ledger was ever read.
+    pub fn known_prices(&self) -> Result<Arc<Prices>, Problem> {
+        let unknown =
+            || Problem::unavailable("the ledger of capacity was not read yet, so there are no prices", 1);
+        self.prices.load_full().ok_or_else(unknown)
+    }
+
+    /// Hears of a revision of the ledger.
+    pub fn heard_of(&self, revision: u64) {
+        self.revision.send_if_modified(|known| {
+            let is_newer = revision > *known;
+            *known = revision.max(*known);
+            is_newer
+        });
+    }
+
+    /// Shows what was loaded.
+    pub fn replace(&self, table: Table) {
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        self.poke();
+    }
+
+    /// Shows changes that are stored.
+    pub fn publish(&self, changes: &[Change]) {
+        {
+            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let Some(table) = table.as_mut() else { return };
+            changes.iter().for_each(|change| table.apply(change));
+        }
+        changes.iter().for_each(|change| self.figures.count(change));
+        self.poke();
+    }
+
+    fn poke(&self) {
+        self.tidying.ask();
+    }
+
+    /// The task service's client, as soon as it is known.
+    pub async fn task_service(&self) -> Client {
+        let mut known = self.ledger.subscribe();
+        loop {
+            if let Some(client) = known.borrow_and_update().clone() {
+                return client;
+            }
+            if known.changed().await.is_err() {
+                // The sender lives as long as this is borrowed.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

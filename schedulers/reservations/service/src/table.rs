@@ -1,0 +1,112 @@
+//! All reservations and balances in memory, with what finds them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::change::Change;
+use crate::credits::Credits;
+use crate::reservation::{Reservation, State};
+
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    reservations: BTreeMap<u64, Arc<Reservation>>,
+    ids: HashMap<String, u64>,
+    keys: HashMap<String, u64>,
+    promises: HashMap<String, u64>,
+    /// Those about which something is still to be done.
+    open: BTreeSet<u64>,
+    pub credits: Credits,
+    /// The highest number that a reservation ever had.
+    pub highest: u64,
+    pub last_bid: u64,
+}
+
+impl Table {
+    pub fn new(reservations: Vec<Reservation>, credits: Credits, highest: u64, last_bid: u64) -> Table {
+        let mut table = Table { credits, highest, last_bid, ..Table::default() };
+        reservations.into_iter().for_each(|reservation| table.insert(Arc::new(reservation)));
+        table
+    }
+
+    pub fn len(&self) -> usize {
+        self.reservations.len()
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Arc<Reservation>> {
+        self.reservations.get(&number)
+    }
+
+    pub fn find(&self, id: &str) -> Option<&Arc<Reservation>> {
+        self.get(*self.ids.get(id)?)
+    }
+
+    pub fn of_key(&self, key: &str) -> Option<&Arc<Reservation>> {
+        self.get(*self.keys.get(key)?)
+    }
+
+    pub fn of_promise(&self, promise: &str) -> Option<&Arc<Reservation>> {
+        self.get(*self.promises.get(promise)?)
+    }
+
+    /// The oldest first.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Reservation>> {
+        self.reservations.values()
+    }
+
+    /// Those before a number, the newest first.
+    pub fn newest(&self, before: u64) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.reservations.range(..before).rev().map(|(_, reservation)| reservation)
+    }
+
+    pub fn open(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.open.iter().filter_map(|number| self.get(*number))
+    }
+
+    /// Those whose promise is asked for, by the key of their order.
+    pub fn orders(&self) -> BTreeMap<&str, Vec<&Arc<Reservation>>> {
+        let mut orders: BTreeMap<&str, Vec<&Arc<Reservation>>> = BTreeMap::new();
+        for reservation in self.open().filter(|reservation| reservation.state() == State::Pending) {
+            if let Some(order) = &reservation.progress.order {
+                orders.entry(&order.key).or_default().push(reservation);
+            }
+        }
+        orders
+    }
+
+    pub fn apply(&mut self, change: &Change) {
+        change.deleted.iter().for_each(|number| self.remove(*number));
+        change.reservations.iter().for_each(|reservation| self.insert(Arc::clone(reservation)));
+        for entry in &change.entries {
+            if !self.credits.apply(entry) {
+                // It was checked when it was decided.
+                tracing::error!(?entry, "an entry of the journal moves more than there is");
+            }
+        }
+        self.last_bid = change.bids.last().map_or(self.last_bid, |bid| bid.number);
+    }
+
+    fn insert(&mut self, reservation: Arc<Reservation>) {
+        let number = reservation.number;
+        self.ids.insert(reservation.id.clone(), number);
+        self.promises.insert(reservation.promise_id(), number);
+        if let Some(key) = &reservation.key {
+            self.keys.insert(key.clone(), number);
+        }
+        match reservation.is_open() {
+            true => self.open.insert(number),
+            false => self.open.remove(&number),
+        };
+        self.highest = self.highest.max(number);
+        self.reservations.insert(number, reservation);
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(reservation) = self.reservations.remove(&number) else { return };
+        self.ids.remove(&reservation.id);
+        self.promises.remove(&reservation.promise_id());
+        self.open.remove(&number);
+        if let Some(key) = &reservation.key {
+            self.keys.remove(key);
+        }
+    }
+}

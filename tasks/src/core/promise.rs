@@ -1,0 +1,101 @@
+//! A promise of capacity, as it is kept: so many units of the same amounts, each on a node, all with one window.
+
+use std::sync::Arc;
+
+use estimand_api::promise::{DEFAULT_CLASS, PromiseRequest, PromiseState};
+use estimand_capacity::{Amounts, Resource, Standing, Tick, Window};
+
+use crate::task::with_place;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// In the order in which they were given.
+    pub number: u64,
+    pub id: String,
+    /// The key of its request, by which a repeated one is known.
+    pub key: Option<String>,
+    /// As it was asked for.
+    pub asked: PromiseRequest,
+    pub state: PromiseState,
+    pub from: Tick,
+    pub until: Tick,
+    /// The node of each unit.
+    pub units: Vec<String>,
+    /// Why it is in its state, or on other nodes than before.
+    pub cause: String,
+    /// The revision of the ledger with which it changed last.
+    pub revision: u64,
+    pub made_at: Tick,
+    pub made_by: String,
+}
+
+impl Promise {
+    pub fn class(&self) -> &str {
+        class(&self.asked)
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.state.is_live()
+    }
+
+    /// The amounts of each unit, a place for a task among them.
+    pub fn amounts(&self) -> Amounts {
+        amounts(&self.asked)
+    }
+
+    /// None for a window that is empty, which no promise has.
+    pub fn window(&self) -> Option<Window> {
+        Window::new(self.from, self.until).ok()
+    }
+
+    /// The same in another state.
+    #[must_use]
+    pub fn then(&self, state: PromiseState, cause: impl Into<String>) -> Promise {
+        Promise { state, cause: cause.into(), ..self.clone() }
+    }
+
+    /// The reason for the end of its tasks, if it has no capacity any more.
+    pub fn end(&self) -> Option<String> {
+        let word = match self.state {
+            PromiseState::Promised | PromiseState::Active => return None,
+            PromiseState::Over => "is over",
+            PromiseState::Released => "was released",
+            PromiseState::Broken => "was broken",
+        };
+        Some(format!("its promise `{}` {word}: {}", self.id, self.cause))
+    }
+}
+
+pub fn class(asked: &PromiseRequest) -> &str {
+    asked.class.as_deref().unwrap_or(DEFAULT_CLASS)
+}
+
+pub fn amounts(asked: &PromiseRequest) -> Amounts {
+    let known =
+        asked.resources.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount)));
+    with_place(&known.collect())
+}
+
+/// A node as the ledger of promises counts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub name: String,
+    pub class: String,
+    pub capacity: Amounts,
+    pub standing: Standing,
+}
+
+/// A change of promises and of the ledger under them, with one revision.
+#[derive(Debug, Clone, Default)]
+pub struct PromiseChange {
+    /// Each as it is now.
+    pub promises: Vec<Arc<Promise>>,
+    /// The numbers of those that are not kept any more.
+    pub removed: Vec<u64>,
+    /// All nodes, if one of them changed.
+    pub nodes: Option<Arc<Vec<Offer>>>,
+    /// The ledger's revision from now on; 0: nothing of it has changed.
+    pub revision: u64,
+    /// Promises that were over at this revision may be gone.
+    pub base: u64,
+}

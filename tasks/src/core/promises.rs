@@ -1,0 +1,328 @@
+//! All promises, and the ledger of what is promised over time.
+//!
+//! Work without a promise is not in this ledger: it makes room. So the capacity that may be promised follows from the nodes
+//! and the promises alone. A tick is a second since 1970.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use estimand_api::promise::{PromiseRequest, PromiseState, Room};
+use estimand_capacity::{Amounts, Claim, Ledger, LedgerError, PromiseId, Stage, Standing, Tick, Window};
+
+use super::promise::{Offer, Promise, PromiseChange, amounts, class};
+
+#[derive(Debug, Clone, Default)]
+pub struct Promises {
+    all: BTreeMap<u64, Arc<Promise>>,
+    by_id: HashMap<String, u64>,
+    by_key: HashMap<String, BTreeSet<u64>>,
+    /// In the order in which they changed last.
+    by_revision: BTreeSet<(u64, u64)>,
+    live: BTreeSet<u64>,
+    /// None until the manager has said them.
+    nodes: Option<Arc<Vec<Offer>>>,
+    ledger: Ledger,
+    /// The ledger's number of each live promise.
+    given: HashMap<u64, PromiseId>,
+    pub revision: u64,
+    pub base: u64,
+    /// The highest number that a promise ever had.
+    pub highest: u64,
+}
+
+impl Promises {
+    /// The promises that were loaded, over the nodes that were known before.
+    pub fn new(before: &Promises, all: Vec<Promise>, revision: u64, base: u64) -> Promises {
+        let mut promises = Promises { nodes: before.nodes.clone(), revision, base, ..Promises::default() };
+        all.into_iter().for_each(|promise| promises.list(Arc::new(promise)));
+        promises.highest = promises.highest.max(before.highest);
+        promises.count_anew();
+        promises
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Arc<Promise>> {
+        self.all.get(&number)
+    }
+
+    pub fn find(&self, id: &str) -> Option<&Arc<Promise>> {
+        self.all.get(self.by_id.get(id)?)
+    }
+
+    /// Those that one request made, in its order.
+    pub fn of_key(&self, key: &str) -> Vec<Arc<Promise>> {
+        let numbers = self.by_key.get(key).into_iter().flatten();
+        numbers.filter_map(|number| self.all.get(number).cloned()).collect()
+    }
+
+    /// How many are kept.
+    pub fn kept(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn live(&self) -> impl Iterator<Item = &Arc<Promise>> {
+        self.live.iter().filter_map(|number| self.all.get(number))
+    }
+
+    /// Those that changed after a revision, in that order.
+    pub fn after(&self, revision: u64) -> impl Iterator<Item = &Arc<Promise>> {
+        let later = self.by_revision.range((revision.saturating_add(1), 0)..);
+        later.filter_map(|(_, number)| self.all.get(number))
+    }
+
+    pub fn nodes(&self) -> Option<&Arc<Vec<Offer>>> {
+        self.nodes.as_ref()
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The oldest of those that are over.
+    pub fn oldest_over(&self, count: usize) -> Vec<Arc<Promise>> {
+        let in_order = self.by_revision.iter().filter_map(|(_, number)| self.all.get(number));
+        in_order.filter(|promise| !promise.is_live()).take(count).cloned().collect()
+    }
+
+    /// The nodes of the units of promises that are asked for, if there is room for all; else where there would be.
+    pub fn place(&self, asked: &[(PromiseRequest, Window)]) -> Result<Vec<Vec<String>>, Room> {
+        let mut several = (asked.len() > 1).then(|| self.ledger.clone());
+        let mut places = Vec::new();
+        for (place, (asked, window)) in asked.iter().enumerate() {
+            let ledger = several.as_ref().unwrap_or(&self.ledger);
+            let nodes = units(ledger, asked, *window)
+                .ok_or_else(|| self.room(ledger, asked, *window, Some(place as u64)))?;
+            places.push(nodes.clone());
+            if let Some(ledger) = several.as_mut() {
+                adopt(ledger, &nodes, asked, *window, Stage::Promised);
+            }
+        }
+        Ok(places)
+    }
+
+    fn room(&self, ledger: &Ledger, asked: &PromiseRequest, window: Window, promise: Option<u64>) -> Room {
+        let room = Room { revision: self.revision, promise, ..Room::default() };
+        let Some(shape) = ledger.known_shape(&amounts(asked)) else { return room };
+        let ticks = window.end() - window.start();
+        Room {
+            units: ledger.room(class(asked), &shape, window),
+            most_units: ledger.most_room(class(asked), &shape),
+            first_fit: ledger.first_fit(class(asked), &shape, asked.width.max(1), window.start(), ticks),
+            ..room
+        }
+    }
+
+    /// A live promise with another end, if there is room for that.
+    pub fn resized(&self, promise: &Promise, until: Tick) -> Result<Promise, LedgerError> {
+        if let Some(given) = self.given.get(&promise.number) {
+            self.ledger.clone().resize(*given, until)?;
+        }
+        Ok(Promise { until, ..promise.clone() })
+    }
+
+    /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
+    /// least value first. What is active stays where it is, unless its node is lost.
+    pub fn replanned(&self, nodes: &[Offer], now: Tick) -> Vec<Promise> {
+        let mut ledger = with_nodes(nodes, now);
+        let is_gone = |name: &String| {
+            nodes.iter().find(|node| node.name == *name).is_none_or(|node| node.standing == Standing::Lost)
+        };
+        let mut given = Vec::new();
+        for promise in self.live() {
+            let Ok(window) = Window::new(promise.from.max(now), promise.until) else { continue };
+            for name in &promise.units {
+                if ledger.node(name).is_none() {
+                    ledger.set_node(name, promise.class(), &Amounts::default());
+                    let _ = ledger.lose(name);
+                }
+            }
+            // Work on a node that is lost has ended there, and is promised what is left of its time.
+            let runs = promise.state == PromiseState::Active && !promise.units.iter().any(is_gone);
+            let stage = if runs { Stage::Running } else { Stage::Promised };
+            given.push((promise, adopt(&mut ledger, &promise.units, &promise.asked, window, stage)));
+        }
+        let all: Vec<String> = ledger.nodes().map(|(_, name)| name.to_owned()).collect();
+        for name in all.iter().filter(|name| is_gone(name)) {
+            let _ = ledger.lose(name);
+        }
+        for node in nodes.iter().filter(|node| node.standing != Standing::Lost) {
+            ledger.set_node(&node.name, &node.class, &node.capacity);
+        }
+        for node in nodes.iter().filter(|node| node.standing == Standing::Cordoned) {
+            let _ = ledger.cordon(&node.name);
+        }
+        given.into_iter().filter_map(|(promise, id)| self.outcome(promise, &ledger, id?, &is_gone)).collect()
+    }
+
+    /// A promise as it is after a re-planning, if that changed it.
+    fn outcome(
+        &self,
+        promise: &Promise,
+        ledger: &Ledger,
+        id: PromiseId,
+        is_gone: &dyn Fn(&String) -> bool,
+    ) -> Option<Promise> {
+        let reason = match promise.units.iter().find(|name| is_gone(name)) {
+            Some(node) => format!("node `{node}` was lost"),
+            None => "nodes have less to give, or were cordoned".to_owned(),
+        };
+        let Some(now) = ledger.promise(id) else {
+            let cause = format!("{reason}, and no other of class `{}` has room", promise.class());
+            return Some(promise.then(PromiseState::Broken, cause));
+        };
+        let name = |node| ledger.nodes().find(|(id, _)| *id == node).map(|(_, name)| name.to_owned());
+        let units: Vec<String> = now.claims.iter().filter_map(|claim| name(claim.node)).collect();
+        (units != promise.units).then(|| Promise { units, ..promise.then(promise.state, reason) })
+    }
+
+    /// The promises whose time has come, or is over.
+    pub fn due(&self, now: Tick) -> Vec<Promise> {
+        let due = |promise: &Arc<Promise>| match promise.state {
+            _ if promise.until <= now => Some(promise.then(PromiseState::Over, "its time is over")),
+            PromiseState::Promised if promise.from <= now => {
+                Some(promise.then(PromiseState::Active, "its time has come"))
+            }
+            _ => None,
+        };
+        self.live().filter_map(due).collect()
+    }
+
+    /// The next tick after `now` at which one is due, or its room is to be made.
+    pub fn next_due(&self, now: Tick, notice: u64) -> Option<Tick> {
+        let of = |promise: &Arc<Promise>| [promise.from.saturating_sub(notice), promise.from, promise.until];
+        self.live().flat_map(of).filter(|at| *at > now).min()
+    }
+
+    /// Shows what a change makes of it.
+    pub fn apply(&mut self, change: &PromiseChange) {
+        if change.revision == 0 {
+            return;
+        }
+        (self.revision, self.base) = (change.revision, self.base.max(change.base));
+        change.removed.iter().for_each(|number| self.unlist(*number));
+        match &change.nodes {
+            Some(nodes) => {
+                self.nodes = Some(Arc::clone(nodes));
+                change.promises.iter().for_each(|promise| self.list(Arc::clone(promise)));
+                self.count_anew();
+            }
+            None => change.promises.iter().for_each(|promise| self.put(promise)),
+        }
+    }
+
+    /// Has what another one has of these, and its nodes.
+    pub fn follow(&mut self, other: &Promises, numbers: &BTreeSet<u64>) {
+        (self.revision, self.base) = (other.revision, other.base);
+        self.highest = self.highest.max(other.highest);
+        let same = match (&self.nodes, &other.nodes) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        for number in numbers {
+            self.uncount(*number);
+            self.unlist(*number);
+        }
+        for promise in numbers.iter().filter_map(|number| other.get(*number)) {
+            self.put(promise);
+        }
+        if !same {
+            self.nodes.clone_from(&other.nodes);
+            self.count_anew();
+        }
+    }
+
+    fn put(&mut self, promise: &Arc<Promise>) {
+        self.uncount(promise.number);
+        self.list(Arc::clone(promise));
+        self.count(promise);
+    }
+
+    fn list(&mut self, promise: Arc<Promise>) {
+        let number = promise.number;
+        if let Some(before) = self.all.get(&number) {
+            self.by_revision.remove(&(before.revision, number));
+        }
+        self.by_id.insert(promise.id.clone(), number);
+        if let Some(key) = &promise.key {
+            self.by_key.entry(key.clone()).or_default().insert(number);
+        }
+        self.by_revision.insert((promise.revision, number));
+        match promise.is_live() {
+            true => self.live.insert(number),
+            false => self.live.remove(&number),
+        };
+        self.highest = self.highest.max(number);
+        self.all.insert(number, promise);
+    }
+
+    fn unlist(&mut self, number: u64) {
+        let Some(promise) = self.all.remove(&number) else { return };
+        self.by_revision.remove(&(promise.revision, number));
+        self.live.remove(&number);
+        // Another one may have the id by now.
+        if self.by_id.get(&promise.id) == Some(&number) {
+            self.by_id.remove(&promise.id);
+        }
+        if let Some(key) = &promise.key
+            && let Some(numbers) = self.by_key.get_mut(key)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.by_key.remove(key);
+            }
+        }
+    }
+
+    fn uncount(&mut self, number: u64) {
+        if let Some(given) = self.given.remove(&number) {
+            let _ = self.ledger.release(given);
+        }
+    }
+
+    fn count(&mut self, promise: &Promise) {
+        let Some(window) = promise.window().filter(|_| promise.is_live()) else { return };
+        let given = adopt(&mut self.ledger, &promise.units, &promise.asked, window, Stage::Promised);
+        self.given.extend(given.map(|given| (promise.number, given)));
+    }
+
+    fn count_anew(&mut self) {
+        self.ledger = with_nodes(self.nodes.as_deref().map_or(&[], Vec::as_slice), 0);
+        self.given.clear();
+        let live: Vec<Arc<Promise>> = self.live().cloned().collect();
+        live.iter().for_each(|promise| self.count(promise));
+    }
+}
+
+fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
+    let mut ledger = Ledger::new(now);
+    for node in nodes {
+        ledger.set_node(&node.name, &node.class, &node.capacity);
+        // Nothing is promised yet, so nothing moves.
+        let _ = match node.standing {
+            Standing::Up => Ok(Default::default()),
+            Standing::Cordoned => ledger.cordon(&node.name),
+            Standing::Lost => ledger.lose(&node.name),
+        };
+    }
+    ledger
+}
+
+fn units(ledger: &Ledger, asked: &PromiseRequest, window: Window) -> Option<Vec<String>> {
+    let shape = ledger.known_shape(&amounts(asked))?;
+    let places = ledger.place_units(class(asked), &shape, window, asked.width.max(1))?;
+    let names: HashMap<_, _> = ledger.nodes().collect();
+    places.iter().map(|node| names.get(node).map(|name| (*name).to_owned())).collect()
+}
+
+/// Counts a promise with its units on these nodes; those that the ledger does not know count nowhere.
+fn adopt(
+    ledger: &mut Ledger,
+    nodes: &[String],
+    asked: &PromiseRequest,
+    window: Window,
+    stage: Stage,
+) -> Option<PromiseId> {
+    let shape = ledger.shape(&amounts(asked));
+    let nodes = nodes.iter().filter_map(|name| ledger.node(name));
+    let claims: Vec<Claim> = nodes.map(|node| Claim { node, shape: shape.clone(), window }).collect();
+    (!claims.is_empty()).then(|| ledger.adopt(claims, asked.value, stage))
+}

@@ -1,0 +1,223 @@
+//! Promises of capacity: asked for, read, followed, changed and given back.
+
+use std::time::Duration;
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::promise::{
+    MAX_PROMISES_BYTES, PromiseBatch, PromisePage, PromiseRecord, PromiseResize, PromiseState, PromisesMade,
+};
+use estimand_api::task_record::MAX_TASK_WAIT_MS;
+use estimand_web::{Body, Failure, Principal, Query, segment};
+use tokio::time::{Instant, timeout_at};
+
+use super::events::REVISION;
+use super::parameters::{self, whole};
+use crate::TaskService;
+use crate::change::Rejection;
+use crate::core::promise::{Promise, class};
+use crate::core::promises::Promises;
+use crate::requests::{MakePromises, ReleasePromise, ResizePromise};
+use crate::scope::Scope;
+
+/// The most promises on a page, and how many there are if nothing is said. Those of one revision are on one page.
+const MAX_PAGE: u64 = 1_000;
+const PAGE: u64 = 100;
+/// The largest body of a change.
+const MAX_RESIZE_BYTES: usize = 4 * 1024;
+
+/// Has capacity promised: all that is asked for, or nothing.
+#[utoipa::path(
+    post,
+    path = "/api/capacity/promises",
+    tag = "tasks",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same promises, it gives those that it made before")),
+    request_body(content = PromiseBatch, description = "The promises"),
+    responses(
+        (status = 200, description = "They were made with this key before; they are as they are now", body = PromisesMade),
+        (status = 201, description = "Promised, and stored", body = PromisesMade),
+        (status = 400, description = "The body is not valid, or a window is in the past; every error is listed", body = Problem),
+        (status = 409, description = "There is no room, and `room` says where there would be; or the ledger has moved on from `ifRevision`; or an id or the key is taken", body = Problem),
+        (status = 413, description = "The request is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn promise(
+    req: HttpRequest,
+    caller: Principal,
+    body: Body<MAX_PROMISES_BYTES>,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let key = parameters::idempotency_key(&req, Scope::of(&caller).longest_key())?;
+    let batch = body.parse(PromiseBatch::parse).await?;
+    let made = service.change(MakePromises { batch, key, by: caller.to_string() }).await?;
+    let (promises, is_new, revision) = made;
+    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
+    let promises = promises.iter().map(|promise| record(promise)).collect();
+    response.insert_header((REVISION.clone(), revision));
+    Ok(response.json(PromisesMade { revision, promises }))
+}
+
+/// Promises in the order in which they changed last, and with `after` what has changed since.
+///
+/// A promise stands there once, as it is now. One that is over is kept for a while.
+#[utoipa::path(
+    get,
+    path = "/api/capacity/promises",
+    tag = "tasks",
+    params(
+        ("after" = Option<u64>, Query, description = "Only those that changed after this revision; if absent, all"),
+        ("state" = Option<String>, Query, description = "Only those in these states, with commas between them, such as `PROMISED,ACTIVE`"),
+        ("limit" = Option<u64>, Query, description = "About so many: those that changed together are on one page; 100 if absent, and never more than 1,000"),
+        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for a change, if there is none yet; 0 if absent, and never longer than 60,000"),
+    ),
+    responses(
+        (status = 200, description = "A page of promises; `next` goes on", body = PromisePage),
+        (status = 400, description = "The query is not valid", body = Problem),
+        (status = 410, description = "Promises that changed after that revision are not kept any more, or there never was such a revision", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+    let query = Query::parse(req.query_string(), &["after", "state", "limit", "waitMs"])?;
+    let states = query.get("state").map(states).transpose()?;
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
+    let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
+    let after = whole("after", query.get("after"), 0, u64::MAX)?;
+    let (shared, end) = (service.shared(), Instant::now() + Duration::from_millis(wait));
+    let mut bell = shared.bell.subscribe();
+    loop {
+        bell.mark_unchanged();
+        let page = shared.loaded(|table| page(&table.promises, after, states.as_deref(), limit))??;
+        let is_enough = !page.promises.is_empty() || service.is_stopping();
+        if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+            return Ok(HttpResponse::Ok().insert_header((REVISION.clone(), page.revision)).json(page));
+        }
+    }
+}
+
+fn page(
+    promises: &Promises,
+    after: u64,
+    states: Option<&[PromiseState]>,
+    limit: u64,
+) -> Result<PromisePage, Problem> {
+    let (base, revision) = (promises.base, promises.revision);
+    if after > revision || (after > 0 && after < base) {
+        return Err(Problem::gone(format!(
+            "what changed after revision {after} is not known any more; it is {revision} now: read all promises anew"
+        )));
+    }
+    let mut page = PromisePage { next: revision, revision, promises: Vec::new() };
+    for promise in promises.after(after) {
+        let last = page.promises.last().map(|last: &PromiseRecord| last.revision);
+        if page.promises.len() as u64 >= limit && last != Some(promise.revision) {
+            page.next = last.unwrap_or(revision);
+            break;
+        }
+        if states.is_none_or(|states| states.contains(&promise.state)) {
+            page.promises.push(record(promise));
+        }
+    }
+    Ok(page)
+}
+
+fn states(given: &str) -> Result<Vec<PromiseState>, Problem> {
+    let state = |word: &str| {
+        PromiseState::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(word)).ok_or_else(
+            || {
+                let expected = PromiseState::ALL.map(PromiseState::as_str).join(", ");
+                let message = format!("has `{word}`, which is not a state");
+                Problem::invalid_field(FieldError::new("state", message).expected(expected))
+            },
+        )
+    };
+    given.split(',').map(str::trim).filter(|word| !word.is_empty()).map(state).collect()
+}
+
+/// One promise.
+#[utoipa::path(
+    get,
+    path = "/api/capacity/promises/{id}",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "The promise", body = PromiseRecord),
+        (status = 404, description = "There is no such promise", body = Problem),
+        (status = 503, description = "Not loaded yet", body = Problem),
+    )
+)]
+pub async fn promise_of(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id");
+    let found = service.shared().loaded(|table| table.promises.find(id).map(|promise| record(promise)))?;
+    let unknown = || Problem::not_found(Rejection::NoPromise(id.to_owned()).to_string());
+    Ok(HttpResponse::Ok().json(found.ok_or_else(unknown)?))
+}
+
+/// Gives a promise another end.
+#[utoipa::path(
+    post,
+    path = "/api/capacity/promises/{id}/resize",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    request_body(content = PromiseResize, description = "The end"),
+    responses(
+        (status = 200, description = "The promise", body = PromiseRecord),
+        (status = 400, description = "The body is not valid, or the end is not to come", body = Problem),
+        (status = 404, description = "There is no such promise", body = Problem),
+        (status = 409, description = "There is no room for that, it is over, or the ledger has moved on from `ifRevision`", body = Problem),
+        (status = 413, description = "The request is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn resize(
+    req: HttpRequest,
+    body: Body<MAX_RESIZE_BYTES>,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id").to_owned();
+    let to = body.parse(PromiseResize::parse).await?;
+    let promise = service.change(ResizePromise { id, to }).await?;
+    Ok(HttpResponse::Ok().json(record(&promise)))
+}
+
+/// Gives a promise back. Its tasks end.
+#[utoipa::path(
+    delete,
+    path = "/api/capacity/promises/{id}",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "The promise; nothing changes if it is over already", body = PromiseRecord),
+        (status = 404, description = "There is no such promise", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn release(
+    req: HttpRequest,
+    caller: Principal,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id").to_owned();
+    let promise = service.change(ReleasePromise { id, by: caller.to_string() }).await?;
+    Ok(HttpResponse::Ok().json(record(&promise)))
+}
+
+fn record(promise: &Promise) -> PromiseRecord {
+    PromiseRecord {
+        id: promise.id.clone(),
+        state: promise.state,
+        resources: promise.asked.resources.clone(),
+        class: class(&promise.asked).to_owned(),
+        from: promise.from,
+        until: promise.until,
+        value: promise.asked.value,
+        user: promise.asked.user.clone(),
+        units: promise.units.clone(),
+        cause: promise.cause.clone(),
+        revision: promise.revision,
+        made_at: promise.made_at,
+        made_by: promise.made_by.clone(),
+    }
+}

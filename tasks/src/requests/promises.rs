@@ -1,0 +1,246 @@
+//! Promises that are made, changed and given back. Each is one step on the ledger as it is at that moment, so nothing is
+//! promised twice, whoever asks at the same time.
+
+use std::sync::Arc;
+
+use estimand_api::promise::{PromiseBatch, PromiseRequest, PromiseResize, PromiseState};
+use estimand_capacity::{LedgerError, Tick, Window};
+use estimand_runtime::single_writer::{Decision, Request};
+
+use super::edits::Edits;
+use crate::change::{Change, Rejection};
+use crate::core::promise::{Offer, Promise, PromiseChange};
+use crate::core::promises::Promises;
+use crate::table::TaskTable;
+use crate::writer::TasksState;
+
+/// How many promises are kept. Beyond that the oldest of those that are over make room.
+pub const MAX_PROMISES: usize = 20_000;
+
+/// All of these, or none.
+pub struct MakePromises {
+    pub batch: PromiseBatch,
+    /// By which the same request is known when it is sent again.
+    pub key: Option<String>,
+    pub by: String,
+}
+
+impl Request<TasksState> for MakePromises {
+    /// The promises, whether they are new, and the ledger's revision.
+    type Reply = (Vec<Arc<Promise>>, bool, u64);
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
+        let (table, now) = (state.table(), state.tick());
+        let promises = &table.promises;
+        let known = self.key.as_deref().map(|key| promises.of_key(key)).unwrap_or_default();
+        if let Some(first) = known.first() {
+            let asked = known.iter().map(|promise| &promise.asked);
+            return match asked.eq(self.batch.all_or_none.iter()) {
+                true => Ok(Decision::Nothing((known, false, promises.revision))),
+                false => Err(Rejection::PromiseKeyTaken(first.id.clone())),
+            };
+        }
+        check_revision(promises, self.batch.if_revision)?;
+        let removed = room(promises, self.batch.all_or_none.len())?;
+        let windows: Vec<(PromiseRequest, Window)> = self
+            .batch
+            .all_or_none
+            .into_iter()
+            .map(|asked| Ok((asked.clone(), window(&asked, now)?)))
+            .collect::<Result<_, Rejection>>()?;
+        let units = promises.place(&windows).map_err(|room| {
+            let place = room.promise.and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
+            let asked = windows.get(place).map(|(asked, _)| asked.clone()).unwrap_or_default();
+            Rejection::NoRoom { asked: Box::new(asked), room: Box::new(room) }
+        })?;
+        let mut made: Vec<Arc<Promise>> = Vec::new();
+        for ((asked, window), units) in windows.into_iter().zip(units) {
+            let number = promises.highest + 1 + made.len() as u64;
+            let id = id(promises, &made, &asked, number)?;
+            let begins = window.start() <= now;
+            made.push(Arc::new(Promise {
+                number,
+                id,
+                key: self.key.clone(),
+                asked,
+                state: if begins { PromiseState::Active } else { PromiseState::Promised },
+                from: window.start(),
+                until: window.end(),
+                units,
+                cause: "there is room for it".to_owned(),
+                revision: promises.revision + 1,
+                made_at: now,
+                made_by: self.by.clone(),
+            }));
+        }
+        let base = removed.iter().map(|promise| promise.revision).max().unwrap_or(0);
+        let removed = removed.iter().map(|promise| promise.number).collect();
+        let promises =
+            PromiseChange { promises: made, removed, base, nodes: None, revision: promises.revision + 1 };
+        Ok(Decision::change(change(table, state.now_us(), promises), |_: &TasksState, change| {
+            (change.promises.promises.clone(), true, change.promises.revision)
+        }))
+    }
+}
+
+fn change(table: &TaskTable, at: i64, promises: PromiseChange) -> Change {
+    Change { promises, highest: table.highest, at, ..Change::default() }
+}
+
+fn check_revision(promises: &Promises, given: Option<u64>) -> Result<(), Rejection> {
+    let current = promises.revision;
+    match given.filter(|given| *given != current) {
+        Some(given) => Err(Rejection::LedgerMoved { given, current }),
+        None if promises.nodes().is_none() => Err(Rejection::NodesUnknown),
+        None => Ok(()),
+    }
+}
+
+fn window(asked: &PromiseRequest, now: Tick) -> Result<Window, Rejection> {
+    let from = asked.from.unwrap_or(now);
+    match Window::new(from, asked.until) {
+        Ok(window) if from >= now => Ok(window),
+        _ => Err(Rejection::PastWindow { from, until: asked.until, now }),
+    }
+}
+
+/// The promises that are over and make room for so many.
+fn room(promises: &Promises, new: usize) -> Result<Vec<Arc<Promise>>, Rejection> {
+    let missing = (promises.kept() + new).saturating_sub(MAX_PROMISES);
+    let oldest = promises.oldest_over(missing);
+    if oldest.len() == missing { Ok(oldest) } else { Err(Rejection::TooManyPromises(promises.kept())) }
+}
+
+fn id(
+    promises: &Promises,
+    made: &[Arc<Promise>],
+    asked: &PromiseRequest,
+    number: u64,
+) -> Result<String, Rejection> {
+    let is_free = |id: &str| promises.find(id).is_none() && made.iter().all(|promise| promise.id != id);
+    match &asked.id {
+        Some(id) if !is_free(id) => Err(Rejection::PromiseIdTaken(id.clone())),
+        Some(id) => Ok(id.clone()),
+        None => {
+            let mut id = format!("p{number}");
+            while !is_free(&id) {
+                id.push('x');
+            }
+            Ok(id)
+        }
+    }
+}
+
+/// A live promise gets another end.
+pub struct ResizePromise {
+    pub id: String,
+    pub to: PromiseResize,
+}
+
+impl Request<TasksState> for ResizePromise {
+    type Reply = Arc<Promise>;
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
+        let (table, now) = (state.table(), state.tick());
+        let promises = &table.promises;
+        let promise = promises.find(&self.id).ok_or(Rejection::NoPromise(self.id))?;
+        let until = self.to.until;
+        if until == promise.until && promise.is_live() {
+            return Ok(Decision::Nothing(Arc::clone(promise)));
+        }
+        check_revision(promises, self.to.if_revision)?;
+        if !promise.is_live() {
+            let state = promise.state.as_str();
+            return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
+        }
+        if until <= now.max(promise.from) {
+            return Err(Rejection::PastWindow { from: promise.from, until, now });
+        }
+        let resized = promises.resized(promise, until).map_err(|error| match error {
+            LedgerError::NoRoom { .. } => {
+                Rejection::NoRoomToGrow { id: promise.id.clone(), reason: error.to_string() }
+            }
+            error => Rejection::NoRoomToGrow { id: promise.id.clone(), reason: error.to_string() },
+        })?;
+        let cause = format!("it ends at {until} and not at {}", promise.until);
+        let resized = Arc::new(Promise { cause, revision: promises.revision + 1, ..resized });
+        let change = change(table, state.now_us(), of_one(&resized));
+        Ok(Decision::change(change, move |_: &TasksState, _| resized))
+    }
+}
+
+fn of_one(promise: &Arc<Promise>) -> PromiseChange {
+    let revision = promise.revision;
+    PromiseChange { promises: vec![Arc::clone(promise)], revision, ..PromiseChange::default() }
+}
+
+/// A promise is given back; its tasks end.
+pub struct ReleasePromise {
+    pub id: String,
+    pub by: String,
+}
+
+impl Request<TasksState> for ReleasePromise {
+    type Reply = Arc<Promise>;
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
+        let table = state.table();
+        let promise = table.promises.find(&self.id).ok_or(Rejection::NoPromise(self.id))?;
+        if !promise.is_live() {
+            return Ok(Decision::Nothing(Arc::clone(promise)));
+        }
+        let released = promise.then(PromiseState::Released, format!("`{}` gave it back", self.by));
+        let change = with_tasks(state, vec![released], None);
+        let reply = |_: &TasksState, change: &Change| Arc::clone(&change.promises.promises[0]);
+        Ok(Decision::change(change, reply))
+    }
+}
+
+/// Time has passed: promises begin and end, and with them their tasks.
+pub struct PassTime;
+
+impl Request<TasksState> for PassTime {
+    type Reply = ();
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
+        let due = state.table().promises.due(state.tick());
+        Ok(match due.is_empty() {
+            true => Decision::Nothing(()),
+            false => Decision::change(with_tasks(state, due, None), |_, _| ()),
+        })
+    }
+}
+
+/// The nodes have changed: what was promised on them is planned anew.
+pub struct NodeOffers(pub Vec<Offer>);
+
+impl Request<TasksState> for NodeOffers {
+    type Reply = ();
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
+        let promises = &state.table().promises;
+        if promises.nodes().is_some_and(|known| **known == self.0) {
+            return Ok(Decision::Nothing(()));
+        }
+        let changed = promises.replanned(&self.0, state.tick());
+        for promise in changed.iter().filter(|promise| !promise.is_live()) {
+            tracing::warn!(promise = promise.id, cause = promise.cause, "a promise is broken");
+        }
+        Ok(Decision::change(with_tasks(state, changed, Some(Arc::new(self.0))), |_, _| ()))
+    }
+}
+
+/// The change of promises, with the end of the tasks of those that have ended.
+fn with_tasks(state: &TasksState, changed: Vec<Promise>, nodes: Option<Arc<Vec<Offer>>>) -> Change {
+    let (table, at) = (state.table(), state.now_us());
+    let revision = table.promises.revision + 1;
+    let mut edits = Edits::new(table, at);
+    let promises: Vec<Arc<Promise>> =
+        changed.into_iter().map(|promise| Arc::new(Promise { revision, ..promise })).collect();
+    promises.iter().for_each(|promise| edits.end_tasks_of(promise));
+    let promises = PromiseChange { promises, nodes, revision, ..PromiseChange::default() };
+    match edits.finish() {
+        Some(edited) => Change { promises, ..edited },
+        None => change(table, at, promises),
+    }
+}

@@ -288,15 +288,17 @@ impl Client {
 
     /// The error for a request without an answer: the failure in words for people, with advice.
     fn no_answer(&self, url: String, error: &reqwest::Error) -> Error {
-        let is_stranger = tls::has_cause::<listener::Stranger>(error);
         let found = tls::Trouble::of(error);
         let advice = found.as_ref().and_then(tls::Trouble::advice);
         let more = advice.into_iter().chain(self.http.trouble());
-        let cause = more.fold(chain(error), |text, more| format!("{text}; {more}"));
-        match found {
-            _ if is_stranger => Error::Untrusted { url, cause },
-            Some(tls::Trouble::Untrusted(_)) => Error::Untrusted { url, cause },
-            _ => Error::Unreachable { url, cause },
+        let text = more.fold(chain(error), |text, more| format!("{text}; {more}"));
+        let is_untrusted = match tls::cause::<listener::Stranger>(error) {
+            Some(stranger) => !stranger.may_pass(),
+            None => matches!(found, Some(tls::Trouble::Untrusted(_))),
+        };
+        match is_untrusted {
+            true => Error::Untrusted { url, cause: text },
+            false => Error::Unreachable { url, cause: text },
         }
     }
 

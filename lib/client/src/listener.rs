@@ -30,6 +30,14 @@ pub enum Stranger {
     Unknown(io::Error),
 }
 
+impl Stranger {
+    /// True where a later try may find a trusted one: a service was restarted just while the connection was made. Nothing
+    /// was sent over that connection.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Stranger::Changed)
+    }
+}
+
 impl fmt::Display for Stranger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -38,7 +46,9 @@ impl fmt::Display for Stranger {
                 "what listens there belongs to the user {user}, neither root nor this one, so the token is not shown to it; \
                  if that is the user of the services, say so with {SERVER_USER_VARIABLE}={user}, or use https"
             ),
-            Stranger::Changed => f.write_str("another process listens there than a moment ago"),
+            Stranger::Changed => {
+                f.write_str("another socket listens there than a moment ago, as after a restart")
+            }
             Stranger::Unknown(error) => write!(f, "it cannot be said who listens there: {error}"),
         }
     }
@@ -149,8 +159,12 @@ fn check(address: SocketAddr) -> Result<BTreeSet<Listener>, Stranger> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::{Client, Credentials, Options, Token};
 
     #[test]
     fn the_listeners_of_an_address_are_found_in_the_table() {
@@ -182,5 +196,48 @@ mod tests {
             let address = SocketAddr::new(ip, bound.port());
             assert_eq!(check(address).unwrap().len(), 1, "{at}");
         }
+    }
+
+    /// A service that is restarted has another socket, and the port is free or somebody else's for a moment.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_is_sent_again_where_another_socket_listens_than_a_moment_ago() {
+        rustls::crypto::ring::default_provider().install_default().unwrap();
+        let listen = |address: SocketAddr| {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.set_reuseport(true).unwrap();
+            socket.bind(address).unwrap();
+            socket.listen(64).unwrap()
+        };
+        let service = listen("127.0.0.1:0".parse().unwrap());
+        let address = service.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = service.accept().await.unwrap();
+                let _ = stream.read(&mut [0; 4096]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+                let _ = stream.write_all(answer).await;
+            }
+        });
+        let coming_and_going = tokio::spawn(async move {
+            loop {
+                let other = listen(address);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                drop(other);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let token = Some(Token::parse("a-token-of-this-one-test").unwrap());
+        let options = Options {
+            attempts: 1_000,
+            retry_within: Duration::from_secs(60),
+            credentials: Credentials { token, ..Credentials::default() },
+            ..Options::default()
+        };
+        for _ in 0..10 {
+            let client = Client::with_options(&format!("http://{address}"), options.clone()).unwrap();
+            client.get(client.url(&["api"], &[])).await.unwrap();
+        }
+        serving.abort();
+        coming_and_going.abort();
     }
 }

@@ -241,10 +241,10 @@ fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Serv
     })
 }
 
-/// True if an error of that type is among the causes.
-pub(super) fn has_cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> bool {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.into_iter().any(|cause| cause.is::<E>())
+/// The error of that type among the causes.
+pub(super) fn cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    let mut causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.find_map(|cause| cause.downcast_ref::<E>())
 }
 
 /// The reason why a TLS connection could not be made.

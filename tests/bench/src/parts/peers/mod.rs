@@ -22,7 +22,7 @@ use crate::plane::{Agent, Plane};
 use crate::served::program;
 
 /// Of a round, in one submission.
-const TASKS: usize = 1_000;
+const TASKS: usize = 200;
 /// One after the other, each waited for.
 const SINGLE: usize = 20;
 const AT_ONCE: usize = 4;
@@ -46,6 +46,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     for round in 0..=rounds {
         for ((system, rates), singles) in systems.iter().zip(&mut rates).zip(&mut singles) {
             let took = system.many(TASKS).with_context(|| system.name())?;
+            eprintln!("round {round}, {}: {TASKS} tasks in {:.1} s", system.name(), took.as_secs_f64());
             // The first round warms up.
             if round > 0 {
                 rates.push(TASKS as f64 / took.as_secs_f64());

@@ -13,6 +13,8 @@ pub struct Readiness(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// All parts were ready at the same time once.
+    begun: bool,
     withdrawn: bool,
     parts: Vec<(&'static str, Option<String>)>,
 }
@@ -50,6 +52,11 @@ impl Readiness {
         self.with(|state| state.withdrawn = true);
     }
 
+    /// False until all parts were ready for the first time.
+    pub fn has_begun(&self) -> bool {
+        self.with(|state| state.begun || state.parts.is_empty())
+    }
+
     /// The parts that are not ready and why, by name; the server itself is one once it goes down.
     pub fn check(&self) -> Result<(), Vec<Unready>> {
         let mut missing = self.with(|state| {
@@ -77,6 +84,9 @@ impl PartReady {
     }
 
     fn set(&self, why: Option<String>) {
-        self.readiness.with(|state| state.parts[self.place].1 = why);
+        self.readiness.with(|state| {
+            state.parts[self.place].1 = why;
+            state.begun |= state.parts.iter().all(|(_, why)| why.is_none());
+        });
     }
 }

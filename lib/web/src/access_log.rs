@@ -1,12 +1,15 @@
 //! One line a request, under the target `estimand::access`.
 //!
 //! A failure of the service is a warning; a rejected request, and a change in the role Operate, is information;
-//! everything else is for debugging. A line below the level of the log is never put together.
+//! everything else is for debugging, also what a service that starts cannot answer yet. A line below the level of the
+//! log is never put together.
 
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::{Method, StatusCode};
+use actix_web::web::ThinData;
+use estimand_runtime::Readiness;
 use tracing::Level;
 
 use crate::log_text::logged;
@@ -38,15 +41,21 @@ pub(crate) fn write(
     took: Duration,
     principal: Option<&Principal>,
 ) {
-    match level(role, req.method(), status) {
+    match level(role, req.method(), status, || has_begun(req)) {
         Level::WARN => line!(Level::WARN, req, status, took, principal),
         Level::INFO => line!(Level::INFO, req, status, took, principal),
         _ => line!(Level::DEBUG, req, status, took, principal),
     }
 }
 
-fn level(role: Role, method: &Method, status: StatusCode) -> Level {
-    if status.is_server_error() {
+fn has_begun(req: &HttpRequest) -> bool {
+    req.app_data::<ThinData<Readiness>>().is_none_or(|readiness| readiness.has_begun())
+}
+
+fn level(role: Role, method: &Method, status: StatusCode, has_begun: impl Fn() -> bool) -> Level {
+    if status == StatusCode::SERVICE_UNAVAILABLE && !has_begun() {
+        Level::DEBUG
+    } else if status.is_server_error() {
         Level::WARN
     } else if status.is_client_error()
         || (matches!(role, Role::User | Role::Operate) && *method != Method::GET)
@@ -64,7 +73,7 @@ mod tests {
     #[test]
     fn levels() {
         let check = |role, method: Method, status, expected| {
-            assert_eq!(level(role, &method, status), expected, "{role} {method} {status}");
+            assert_eq!(level(role, &method, status, || true), expected, "{role} {method} {status}");
         };
         check(Role::Read, Method::GET, StatusCode::OK, Level::DEBUG);
         check(Role::Write, Method::POST, StatusCode::CREATED, Level::DEBUG);
@@ -73,5 +82,8 @@ mod tests {
         check(Role::User, Method::POST, StatusCode::CREATED, Level::INFO);
         check(Role::Read, Method::GET, StatusCode::NOT_FOUND, Level::INFO);
         check(Role::Operate, Method::PUT, StatusCode::SERVICE_UNAVAILABLE, Level::WARN);
+        let starting = |status| level(Role::Read, &Method::GET, status, || false);
+        assert_eq!(starting(StatusCode::SERVICE_UNAVAILABLE), Level::DEBUG);
+        assert_eq!(starting(StatusCode::INTERNAL_SERVER_ERROR), Level::WARN);
     }
 }

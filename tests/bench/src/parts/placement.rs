@@ -86,7 +86,9 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         for (policy, (means, tails)) in POLICIES.iter().zip(&mut responses) {
             let label = format!("{policy}-{round}");
             let times = cores.on_load_core(|| run(&http, policy, &label, &arrivals))?;
-            means.push(times.iter().sum::<f64>() / times.len() as f64);
+            let mean = times.iter().sum::<f64>() / times.len() as f64;
+            eprintln!("round {}, {policy}: {mean:.1} s on average", round + 1);
+            means.push(mean);
             tails.push(times[times.len() * 99 / 100]);
         }
     }
@@ -168,7 +170,7 @@ fn measure_pressure(http: &Http, groups: &Groups) -> anyhow::Result<()> {
     ensure!((200..300).contains(&answer.status), "{answer}");
     let began = Instant::now();
     while http
-        .get(&format!("/api/data/{PRESSURE}"))
+        .get(&format!("/api/data?dataName={PRESSURE}"))
         .json()
         .as_array()
         .is_none_or(|all| all.len() < NODES.len())

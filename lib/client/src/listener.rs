@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
+use estimand_runtime::tcp_sockets::{TcpSocket, listening_at};
 use tower_layer::Layer;
 use tower_service::Service;
 use url::Url;
@@ -76,7 +76,7 @@ pub(crate) fn address_of(base: &Url) -> Option<SocketAddr> {
 
 /// All sockets that could be the one to which a connection to that address leads.
 fn listeners(address: SocketAddr) -> Result<BTreeSet<Listener>, Stranger> {
-    Ok(listening(&tcp_sockets().map_err(Stranger::Unknown)?, address))
+    Ok(listening(&listening_at(address.port()).map_err(Stranger::Unknown)?, address))
 }
 
 fn listening(sockets: &[TcpSocket], address: SocketAddr) -> BTreeSet<Listener> {

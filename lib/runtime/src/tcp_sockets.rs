@@ -1,5 +1,7 @@
 //! The TCP sockets of this machine and their owners, from the kernel's table.
 
+mod listening;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -32,6 +34,16 @@ pub fn tcp_sockets() -> io::Result<Vec<TcpSocket>> {
         }
     }
     Ok(found)
+}
+
+/// All that listen at the port, in this process's network.
+pub fn listening_at(port: u16) -> io::Result<Vec<TcpSocket>> {
+    // A kernel without netlink's part for sockets, or a sandbox that forbids it, has its tables.
+    listening::listening(port).or_else(|_| {
+        let mut sockets = tcp_sockets()?;
+        sockets.retain(|socket| socket.listens && socket.local.port() == port);
+        Ok(sockets)
+    })
 }
 
 fn parse(table: &str) -> impl Iterator<Item = TcpSocket> + '_ {
@@ -109,5 +121,25 @@ mod tests {
             assert_eq!(of(here, there).unwrap().user, own, "{at}");
             assert!(of(there, here).is_some(), "{at}");
         }
+    }
+
+    #[test]
+    fn the_kernel_names_the_same_listeners_as_its_table() {
+        for at in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
+            let Ok(listener) = TcpListener::bind(at) else { continue };
+            let address = listener.local_addr().unwrap();
+            let _connected = TcpStream::connect(address).unwrap();
+            let asked = listening::listening(address.port()).unwrap();
+            let mut read = tcp_sockets().unwrap();
+            read.retain(|socket| socket.listens && socket.local.port() == address.port());
+            let plain = |socket: &TcpSocket| (socket.local, socket.user, socket.inode);
+            assert_eq!(
+                asked.iter().map(plain).collect::<Vec<_>>(),
+                read.iter().map(plain).collect::<Vec<_>>()
+            );
+            assert_eq!(asked.len(), 1, "{at}");
+        }
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        assert_eq!(listening::listening(free).unwrap(), []);
     }
 }

@@ -4,7 +4,10 @@
 //! it sends a fresh snapshot with the reason. The caller sees one stream that ends only when it is dropped or
 //! the service refuses it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use estimand_runtime::BackOff;
 use serde::Deserialize;
 use url::Url;
 
@@ -18,6 +21,9 @@ use estimand_api::value::Value;
 /// The comment by which a service of an earlier version says that the events so far are all of one snapshot. One of
 /// today sends it together with the event `settled`.
 const SETTLED: &[u8] = b": settled";
+/// The pauses after a refusal of facts that are followed.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// An event of a watch.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +59,28 @@ impl Client {
             nodes: None,
             field: None,
             events: EventStream::new(self.clone()),
+        }
+    }
+
+    /// Hands the events of names to `take`, for ever. After a refusal it begins anew, with a snapshot. `read` names in the
+    /// log the facts that are read.
+    pub async fn follow(&self, names: &[DataName], read: &str, mut take: impl FnMut(Event)) {
+        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let mut watch = self.watch(names.to_vec());
+            loop {
+                match watch.next().await {
+                    Ok(event) => {
+                        pauses.reset();
+                        take(event);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "{read} cannot be read; it is tried again");
+                        break;
+                    }
+                }
+            }
+            tokio::time::sleep(pauses.pause()).await;
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::back_off::BackOff;
 use crate::metrics::{Counter, Exposition, Gauge, Kind};
 use crate::rounds::Rounds;
+use crate::tasks::Tasks;
 
 /// Background work.
 pub trait Work: Send {
@@ -34,6 +35,43 @@ pub enum Next {
     At(Instant),
     /// Never: the driver ends.
     End,
+}
+
+/// A background loop.
+#[derive(Debug, Clone, Copy)]
+pub struct Loop {
+    /// Its name in the figures.
+    pub name: &'static str,
+    /// Names the work in the log, as in "reading the registry".
+    pub activity: &'static str,
+    /// How often it looks although nothing was asked for.
+    pub every: Duration,
+    /// The first pause after a failure, and the longest.
+    pub pauses: (Duration, Duration),
+}
+
+impl Loop {
+    /// Runs the loop as a task. `rounds` finds in what is shared where its rounds are asked for. `make` is called again after
+    /// a panic, so that the work begins with nothing of before.
+    pub fn spawn<S, W>(
+        self,
+        tasks: &Tasks,
+        shared: &Arc<S>,
+        rounds: fn(&S) -> &Rounds,
+        make: impl Fn(Arc<S>) -> W + Send + 'static,
+    ) where
+        S: Send + Sync + 'static,
+        W: Work + 'static,
+        W::Error: Send,
+    {
+        let Loop { name, activity, every, pauses: (first, longest) } = self;
+        let (shared, drivers) = (Arc::clone(shared), tasks.clone());
+        tasks.spawn(name, move |stop| {
+            let mut driver = drivers.driver(name, activity).every(every).pauses(first, longest);
+            let (shared, mut work) = (Arc::clone(&shared), make(Arc::clone(&shared)));
+            async move { driver.run(&mut work, rounds(&shared), stop.requested()).await }
+        });
+    }
 }
 
 /// Runs the rounds of one piece of background work.

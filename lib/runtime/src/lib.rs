@@ -24,7 +24,7 @@ pub mod tasks;
 pub mod tcp_sockets;
 
 pub use back_off::BackOff;
-pub use background::{Driver, Next, Work};
+pub use background::{Driver, Loop, Next, Work};
 pub use calls::{CallError, Calls};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use metrics::Metrics;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use estimand_api::labels::LabelMap;
 use estimand_api::names::{DataName, NodeName};
-use estimand_client::{Client, Query};
+use estimand_client::{Client, PeerError, Query, within};
 use estimand_runtime::{Driver, Next, Rounds, Work};
 use tokio::time::{Instant, timeout};
 
-use super::{LeaderWork, PeerError, within};
+use super::LeaderWork;
 use crate::leadership::Leadership;
 use crate::{Peers, Shared};
 

@@ -13,10 +13,10 @@ use estimand_api::labels::{LABEL_NAMES, LabelMap, label_of_value};
 use estimand_api::names::{NamePattern, NodeName};
 use estimand_api::selector::is_label_key;
 use estimand_api::value::Value;
-use estimand_client::{Client, Query};
+use estimand_client::{Client, PeerError, Query, within};
 use estimand_runtime::{Driver, Next, Rounds, Work};
 
-use super::{LeaderWork, PeerError, within};
+use super::LeaderWork;
 use crate::leadership::Leadership;
 use crate::{Peers, Shared};
 

@@ -11,13 +11,10 @@ mod reconciliation;
 mod registry_reader;
 mod stops;
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use estimand_runtime::{Driver, Rounds, Stop, Tasks, Work};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
 
 use crate::leadership::Leadership;
 use crate::{Peers, Shared};
@@ -78,20 +75,4 @@ async fn end_of(leadership: &Leadership, stop: &Stop) {
         _ = leadership.term().ended() => {}
         () = stop.requested() => {}
     }
-}
-
-/// Why the registry or the data service did not do as it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum PeerError {
-    #[error(transparent)]
-    Client(#[from] estimand_client::Error),
-    #[error("no answer within {0:?}")]
-    Late(Duration),
-}
-
-async fn within<T>(
-    span: Duration,
-    request: impl Future<Output = Result<T, estimand_client::Error>>,
-) -> Result<T, PeerError> {
-    Ok(timeout(span, request).await.map_err(|_| PeerError::Late(span))??)
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::registration::RegistrationRecord;
-use estimand_client::Client;
+use estimand_client::{Client, PeerError, within};
 use estimand_runtime::{Driver, Next, Rounds, Work};
 
-use super::{LeaderWork, PeerError, within};
+use super::LeaderWork;
 use crate::leadership::{Leadership, Registrations};
 use crate::{Peers, Shared};
 

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_runtime::single_writer::Writer;
-use estimand_runtime::{Rounds, Tasks, Work};
-use tokio::time::timeout;
+use estimand_runtime::{Loop, Tasks};
 
 use crate::shared::{Peers, Shared};
 use crate::writer::TasksState;
@@ -20,8 +19,8 @@ use planner::PlannerLoop;
 use pressure_reader::PressureReader;
 use teller::Teller;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// After failures: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often each looks although nothing was announced.
 const PLAN_EVERY: Duration = Duration::from_secs(5);
 const TELL_EVERY: Duration = Duration::from_secs(2);
@@ -30,15 +29,15 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, tasks: &Tasks) {
-    let (all, to) = (Arc::clone(shared), writer.clone());
-    let planner = move || PlannerLoop::new(Arc::clone(&all), to.clone());
-    spawn(tasks, shared, "tasks-planner", "planning", PLAN_EVERY, planner, |all| &all.planning);
-    let all = Arc::clone(shared);
-    let teller = move || Teller::new(Arc::clone(&all));
-    spawn(tasks, shared, "tasks-teller", "telling the manager", TELL_EVERY, teller, |all| &all.telling);
-    let (all, to) = (Arc::clone(shared), writer.clone());
-    let reader = move || NodeReader::new(Arc::clone(&all), to.clone());
-    spawn(tasks, shared, "tasks-nodes", "reading the nodes", READ_EVERY, reader, |all| &all.reading);
+    let work = |name, activity, every| Loop { name, activity, every, pauses: PAUSES };
+    let to = writer.clone();
+    let planner = move |all| PlannerLoop::new(all, to.clone());
+    work("tasks-planner", "planning", PLAN_EVERY).spawn(tasks, shared, |all| &all.planning, planner);
+    let teller = work("tasks-teller", "telling the manager", TELL_EVERY);
+    teller.spawn(tasks, shared, |all| &all.telling, Teller::new);
+    let to = writer.clone();
+    let reader = move |all| NodeReader::new(all, to.clone());
+    work("tasks-nodes", "reading the nodes", READ_EVERY).spawn(tasks, shared, |all| &all.reading, reader);
     let all = Arc::clone(shared);
     tasks.spawn("tasks-pressure", move |stop| {
         let reader = PressureReader::new(Arc::clone(&all));
@@ -49,38 +48,6 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, tasks: &Tasks) {
             }
         }
     });
-}
-
-/// `make` is called again after a panic, so that the work begins with nothing of before.
-fn spawn<W: Work + 'static>(
-    tasks: &Tasks,
-    shared: &Arc<Shared>,
-    name: &'static str,
-    activity: &'static str,
-    every: Duration,
-    make: impl Fn() -> W + Send + 'static,
-    rounds: fn(&Shared) -> &Rounds,
-) where
-    W::Error: Send,
-{
-    let (shared, drivers) = (Arc::clone(shared), tasks.clone());
-    tasks.spawn(name, move |stop| {
-        let driver = drivers.driver(name, activity).every(every);
-        let mut driver = driver.pauses(FIRST_PAUSE, LONGEST_PAUSE);
-        let (shared, mut work) = (Arc::clone(&shared), make());
-        async move { driver.run(&mut work, rounds(&shared), stop.requested()).await }
-    });
-}
-
-/// Why another service did not do as it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum PeerError {
-    #[error(transparent)]
-    Client(#[from] estimand_client::Error),
-    #[error("no answer within {ANSWER_WITHIN:?}")]
-    Late,
-    #[error("{0}")]
-    Writer(String),
 }
 
 /// The peers, as soon as they are known.
@@ -95,8 +62,4 @@ async fn peers(shared: &Shared) -> Arc<Peers> {
             std::future::pending::<()>().await;
         }
     }
-}
-
-async fn within<T>(request: impl Future<Output = Result<T, estimand_client::Error>>) -> Result<T, PeerError> {
-    Ok(timeout(ANSWER_WITHIN, request).await.map_err(|_| PeerError::Late)??)
 }

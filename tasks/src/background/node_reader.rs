@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::node::{Node, NodeState};
-use estimand_runtime::single_writer::{SubmitError, Writer};
+use estimand_client::{PeerError, within};
+use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 
-use super::{PeerError, peers, within};
-use crate::change::Rejection;
+use super::{ANSWER_WITHIN, peers};
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
 use crate::plan::offers;
@@ -32,7 +32,7 @@ impl Work for NodeReader {
 
     async fn round(&mut self) -> Result<Next, PeerError> {
         let peers = peers(&self.shared).await;
-        let nodes = within(peers.manager.nodes()).await?;
+        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await?;
         let (standings, offers) = (standings(&self.shared, &nodes), news(&self.shared, &nodes));
         // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();
@@ -42,10 +42,10 @@ impl Work for NodeReader {
             self.shared.telling.ask();
         }
         if let Some(offers) = offers {
-            self.writer.submit(offers).await.map_err(|error| of_write(&error))?;
+            self.writer.submit(offers).await.map_err(PeerError::of_write)?;
         }
         if let Some(standings) = standings {
-            self.writer.submit(standings).await.map_err(|error| of_write(&error))?;
+            self.writer.submit(standings).await.map_err(PeerError::of_write)?;
         }
         Ok(Next::Period)
     }
@@ -105,11 +105,4 @@ fn standings(shared: &Shared, nodes: &[Node]) -> Option<NodeStandings> {
         }
     });
     (!lost.is_empty() || !back.is_empty()).then_some(NodeStandings { lost, back })
-}
-
-pub fn of_write(error: &SubmitError<Rejection>) -> PeerError {
-    PeerError::Writer(match error {
-        SubmitError::Rejected(rejection) => rejection.to_string(),
-        error => format!("the store did not take it: {error:?}"),
-    })
 }

@@ -5,12 +5,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use estimand_api::node::Node;
+use estimand_client::PeerError;
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use tokio::time::Instant;
 
-use super::PeerError;
-use super::node_reader::of_write;
 use crate::core::Millis;
 use crate::core::queue::TaskNumber;
 use crate::plan::{Placing, Plan};
@@ -63,7 +62,7 @@ impl PlannerLoop {
         let now = tick(self.shared.clock.now_micros());
         match self.shared.table(|table| table.promises.due(now).is_empty()) {
             true => Ok(()),
-            false => self.writer.submit(PassTime).await.map_err(|error| of_write(&error)),
+            false => self.writer.submit(PassTime).await.map_err(PeerError::of_write),
         }
     }
 
@@ -87,7 +86,7 @@ impl PlannerLoop {
             self.plan.withdraw(*number, now);
         }
         self.shared.look_again(withdrawn);
-        outcome.map(drop).map_err(|error| of_write(&error))
+        outcome.map(drop).map_err(PeerError::of_write)
     }
 }
 
@@ -108,7 +107,7 @@ impl Work for PlannerLoop {
         if !displaced.is_empty() {
             // Should it fail, whoever has to leave is found again.
             self.fresh = true;
-            self.writer.submit(MakeRoom(displaced)).await.map_err(|error| of_write(&error))?;
+            self.writer.submit(MakeRoom(displaced)).await.map_err(PeerError::of_write)?;
             self.fresh = false;
         }
         if !placings.is_empty() {

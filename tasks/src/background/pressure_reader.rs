@@ -6,12 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use estimand_api::names::DataName;
 use estimand_api::value::Value;
 use estimand_client::Event;
-use estimand_runtime::BackOff;
 use serde_json::Value as Json;
 
 use super::peers;
@@ -21,8 +19,6 @@ use crate::task::millis;
 
 /// The first one that a node has a value of counts.
 const NAMES: [&str; 2] = ["node_pressure", "load"];
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub struct PressureReader {
     shared: Arc<Shared>,
@@ -35,28 +31,14 @@ impl PressureReader {
 
     pub async fn run(&self) {
         let peers = peers(&self.shared).await;
-        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        loop {
-            let names = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
-            let mut watch = peers.data_service.watch(names);
-            let mut known = FactsByName::default();
-            loop {
-                match watch.next().await {
-                    Ok(event) => {
-                        pauses.reset();
-                        known.take(event);
-                        let mut pressures =
-                            self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
-                        *pressures = known.pressures();
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the pressure of nodes cannot be read; it is tried again");
-                        break;
-                    }
-                }
-            }
-            tokio::time::sleep(pauses.pause()).await;
-        }
+        let names: Vec<DataName> = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
+        let mut known = FactsByName::default();
+        let take = |event| {
+            known.take(event);
+            let mut pressures = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
+            *pressures = known.pressures();
+        };
+        peers.data_service.follow(&names, "the pressure of nodes", take).await;
     }
 }
 

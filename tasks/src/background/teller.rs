@@ -11,11 +11,12 @@ use std::time::Duration;
 use estimand_api::names::NodeName;
 use estimand_api::node::NodeState;
 use estimand_api::task::{NodeTasks, NodesTold};
+use estimand_client::{PeerError, within};
 use estimand_runtime::{Next, Work};
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::{PeerError, peers, within};
+use super::{ANSWER_WITHIN, peers};
 use crate::shared::Shared;
 
 /// How many nodes are told at once.
@@ -77,7 +78,7 @@ impl Work for Teller {
             return Ok(Next::Period);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
-            let NodesTold { epoch, nodes } = within(peers.manager.nodes_told()).await?;
+            let NodesTold { epoch, nodes } = within(ANSWER_WITHIN, peers.manager.nodes_told()).await?;
             self.asked_at = Some(Instant::now());
             self.lead_by(epoch);
             let known: BTreeSet<NodeName> = nodes.into_iter().collect();
@@ -85,7 +86,7 @@ impl Work for Teller {
         }
         let telling = self.news().into_iter().map(|(node, generation, tasks)| {
             let manager = peers.manager.clone();
-            async move { (within(manager.tell_tasks(&node, &tasks)).await, node, generation) }
+            async move { (within(ANSWER_WITHIN, manager.tell_tasks(&node, &tasks)).await, node, generation) }
         });
         let answers: Vec<_> = stream::iter(telling).buffer_unordered(AT_ONCE).collect().await;
         let mut failed = None;

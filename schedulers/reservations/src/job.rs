@@ -4,10 +4,11 @@ use estimand_capacity::Tick;
 
 use crate::money::Money;
 
-/// `width` units for `length` ticks in a row, wanted at `arrival` and over at `deadline`.
+/// `width` units for `length` ticks in a row, asked for at `arrival`, begun at `from` or later and over at `deadline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     pub arrival: Tick,
+    pub from: Tick,
     pub width: u64,
     pub length: u64,
     pub deadline: Tick,
@@ -22,7 +23,7 @@ impl Job {
 
     /// The ticks in which it may run.
     pub fn window(&self) -> u64 {
-        self.deadline.saturating_sub(self.arrival)
+        self.deadline.saturating_sub(self.from)
     }
 
     /// The worth of one unit for one tick, rounded down. A price up to this one is covered.

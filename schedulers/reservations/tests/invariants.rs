@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use estimand_reservations::predict::Profile;
+use estimand_reservations::predict::{Profile, Season};
 use estimand_reservations::simulation::{Recipe, Setup, replay};
 use estimand_reservations::{Accounts, Answer, Bid, Job, Money, OPERATOR, Quote, Terms};
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ proptest! {
         let recipe = Recipe { jobs: 12, closes: false };
         let (past, jobs) = (recipe.draw(seed), recipe.draw(!seed));
         let terms = Terms { capacity, floor: Money::ZERO, ceiling: Money::microcredits(100_000_000) };
-        let predictor = Arc::new(Profile::seasonal(&past, 4_320, bucket, &terms));
+        let predictor = Arc::new(Profile::seasonal(&past, Season { period: 4_320, bucket }, &terms));
         let outcome = replay(&Setup { horizon: 1_440, terms, predictor }, &jobs).unwrap();
         prop_assert_eq!((outcome.late, outcome.overfull), (0, 0));
         for (job, grant) in jobs.iter().zip(&outcome.grants) {
@@ -128,7 +128,14 @@ proptest! {
 #[test]
 fn what_is_late_or_overfull_would_be_seen() {
     // The account of a day counts from the grants, so a wrong one shows.
-    let job = |width| Job { arrival: 0, width, length: 2, deadline: 4, value: Money::microcredits(HORIZON) };
+    let job = |width| Job {
+        arrival: 0,
+        from: 0,
+        width,
+        length: 2,
+        deadline: 4,
+        value: Money::microcredits(HORIZON),
+    };
     let terms = terms(4, 0);
     let predictor = Arc::new(estimand_reservations::predict::Nothing::new(&terms));
     let mut outcome = replay(&Setup { horizon: 8, terms, predictor }, &[job(3), job(2)]).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use estimand_reservations::predict::{Predictor, Profile, Spread, optimum};
+use estimand_reservations::predict::{Method, Predictor, Profile, Season, Spread, optimum};
 use estimand_reservations::simulation::knapsack;
 use estimand_reservations::{Job, Money, Terms};
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
@@ -11,7 +11,14 @@ use proptest::prelude::*;
 const TERMS: Terms = Terms { capacity: 10, floor: Money::ZERO, ceiling: Money::microcredits(1_000) };
 
 fn job(arrival: u64, width: u64, length: u64, deadline: u64, unit_value: u64) -> Job {
-    Job { arrival, width, length, deadline, value: Money::microcredits(unit_value * width * length) }
+    Job {
+        arrival,
+        from: arrival,
+        width,
+        length,
+        deadline,
+        value: Money::microcredits(unit_value * width * length),
+    }
 }
 
 fn jobs() -> impl Strategy<Value = Vec<Job>> {
@@ -68,7 +75,7 @@ proptest! {
         // With ticks of their own and one value there is no average and no level to round to.
         let jobs: Vec<Job> = jobs.iter().map(|one| job(one.arrival, one.width, one.length, one.deadline, 7)).collect();
         let terms = Terms { capacity: 1_000, ..TERMS };
-        let profile = Profile::seasonal(&jobs, 100, 1, &terms);
+        let profile = Profile::seasonal(&jobs, Season { period: 100, bucket: 1 }, &terms);
         let at = now + lead;
         let to_come = jobs.iter().filter(|job| job.arrival > now && job.arrival <= at && at < job.deadline);
         let units: f64 = to_come.map(|job| job.work() as f64 / job.window() as f64).sum();
@@ -96,11 +103,42 @@ fn the_optimum_moves_earlier_jobs_aside() {
 #[test]
 fn impossible_jobs_of_the_past_are_not_wanted() {
     let past = [job(3, 1, 5, 4, 9), job(5, 0, 5, 20, 9), job(9, 1, 0, 20, 9), job(9, 1, 1, 2, 9)];
+    let season = Season { period: 50, bucket: 5 };
     for predictor in [
         Box::new(Spread::train(&past, 50, &TERMS)) as Box<dyn Predictor>,
-        Box::new(Profile::seasonal(&past, 50, 5, &TERMS)),
-        Box::new(Profile::optimum(&past, 50, 5, &TERMS)),
+        Box::new(Profile::seasonal(&past, season, &TERMS)),
+        Box::new(Profile::optimum(&past, season, &TERMS)),
     ] {
         assert!((0..60).all(|at| predictor.demand(0, at).at(Money::microcredits(1)) == 0));
     }
+}
+
+#[test]
+fn a_job_that_is_asked_for_ahead_is_still_to_come_until_then() {
+    // Asked for at 10 for the ticks from 50 to 54.
+    let past = [Job {
+        arrival: 10,
+        from: 50,
+        width: 3,
+        length: 4,
+        deadline: 54,
+        value: Money::microcredits(12 * 7),
+    }];
+    let profile = Profile::seasonal(&past, Season { period: 100, bucket: 1 }, &TERMS);
+    let wanted = |now, at| profile.demand(now, at).at(Money::microcredits(7));
+    assert_eq!((wanted(5, 50), wanted(9, 53), wanted(10, 50), wanted(49, 51)), (3, 3, 0, 0));
+    assert_eq!((wanted(5, 49), wanted(5, 54), wanted(5, 10)), (0, 0, 0));
+    assert_eq!(optimum(&past, 2, 1).units[0], [2.0; 4]);
+}
+
+#[test]
+fn training_that_may_not_go_on_gives_nothing() {
+    let past: Vec<Job> = (0..50).map(|at| job(at, 2, 3, at + 9, 5)).collect();
+    let season = Season { period: 100, bucket: 1 };
+    for method in Method::ALL {
+        assert!(method.train(&past, season, &TERMS, &|| true).is_some(), "{method}");
+        assert!(method.train(&past, season, &TERMS, &|| false).is_none(), "{method}");
+        assert_eq!(method.as_str().parse(), Ok(method));
+    }
+    assert!("sesonal".parse::<Method>().unwrap_err().contains("there are nothing, spread"));
 }

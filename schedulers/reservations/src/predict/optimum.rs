@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use super::GoesOn;
 use crate::job::Job;
 
 /// The units of each job at each tick of its window.
@@ -56,8 +57,13 @@ struct Search {
 }
 
 pub fn optimum(jobs: &[Job], capacity: u64, grain: u64) -> Allocation {
+    optimum_while(jobs, capacity, grain, &|| true)
+}
+
+/// The same, as long as it may go on.
+pub(super) fn optimum_while(jobs: &[Job], capacity: u64, grain: u64, goes_on: GoesOn<'_>) -> Allocation {
     let grain = grain.max(1);
-    let first = jobs.iter().map(|job| job.arrival).min().unwrap_or_default() / grain;
+    let first = jobs.iter().map(|job| job.from).min().unwrap_or_default() / grain;
     let last = jobs.iter().map(|job| job.deadline).max().unwrap_or_default().div_ceil(grain);
     let grains = usize::try_from(last.saturating_sub(first)).unwrap_or_default();
     let mut flow = Flow {
@@ -82,7 +88,7 @@ pub fn optimum(jobs: &[Job], capacity: u64, grain: u64) -> Allocation {
     });
     let mut value = 0_u128;
     for job in order {
-        let units = flow.give(job, jobs[job].work());
+        let units = flow.give(job, jobs[job].work(), goes_on);
         value +=
             u128::from(jobs[job].value.as_microcredits()) * u128::from(units) / u128::from(jobs[job].work());
     }
@@ -92,12 +98,12 @@ pub fn optimum(jobs: &[Job], capacity: u64, grain: u64) -> Allocation {
 
 /// The ticks that a job may use of a grain.
 fn overlap(job: &Job, at: u64, grain: u64) -> u64 {
-    job.deadline.min((at + 1) * grain) - job.arrival.max(at * grain)
+    job.deadline.min((at + 1) * grain) - job.from.max(at * grain)
 }
 
 impl Share {
     fn of(job: &Job, first: u64, grain: u64) -> Share {
-        let grains = job.arrival / grain..job.deadline.div_ceil(grain);
+        let grains = job.from / grain..job.deadline.div_ceil(grain);
         let most: Vec<u64> = match job.is_possible() {
             true => grains.clone().map(|at| job.width.saturating_mul(overlap(job, at, grain))).collect(),
             false => Vec::new(),
@@ -107,7 +113,7 @@ impl Share {
 
     /// The units of each tick of the window: those of a grain evenly over its ticks.
     fn by_tick(&self, job: &Job, first: u64, grain: u64) -> Vec<f64> {
-        let ticks = job.arrival..if self.units.is_empty() { job.arrival } else { job.deadline };
+        let ticks = job.from..if self.units.is_empty() { job.from } else { job.deadline };
         let units = ticks.map(|at| {
             let units = self.units[(at / grain - first) as usize - self.first];
             units as f64 / overlap(job, at / grain, grain) as f64
@@ -130,7 +136,7 @@ impl Share {
 
 impl Flow {
     /// Gives a job the most that it can get, and answers how much that is.
-    fn give(&mut self, job: usize, work: u64) -> u64 {
+    fn give(&mut self, job: usize, work: u64, goes_on: GoesOn<'_>) -> u64 {
         let mut wanted = work;
         let window = self.shares[job].window();
         for at in window.clone() {
@@ -139,7 +145,7 @@ impl Flow {
             self.free[at] -= units;
             wanted -= units;
         }
-        while wanted > 0 {
+        while wanted > 0 && goes_on() {
             let given = self.augment(job, wanted);
             if given == 0 {
                 break;

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use estimand_capacity::Tick;
 
-use super::Predictor;
 use super::levels::Levels;
-use super::optimum::optimum;
+use super::optimum::optimum_while;
+use super::{GoesOn, Predictor, Season};
 use crate::demand::Demand;
 use crate::job::Job;
 use crate::terms::Terms;
@@ -51,34 +51,47 @@ type Plan = Vec<Vec<f64>>;
 
 impl Profile {
     /// Seasonal: the work of each job is spread evenly over its window.
-    pub fn seasonal(past: &[Job], period: u64, bucket: u64, terms: &Terms) -> Profile {
+    pub fn seasonal(past: &[Job], season: Season, terms: &Terms) -> Profile {
+        Profile::seasonal_while(past, season, terms, &|| true)
+    }
+
+    pub(super) fn seasonal_while(
+        past: &[Job],
+        season: Season,
+        terms: &Terms,
+        goes_on: GoesOn<'_>,
+    ) -> Profile {
         let plan = past.iter().map(|job| {
             let units = job.work() as f64 / job.window().max(1) as f64;
             vec![if job.is_possible() { units } else { 0.0 }; job.window() as usize]
         });
-        Profile::of(past, &plan.collect(), period, bucket, terms)
+        Profile::of(past, &plan.collect(), season, terms, goes_on)
     }
 
     /// The fractional optimum of the past: the work of each job is where the optimum has it, and what the optimum leaves
     /// out is not wanted.
-    pub fn optimum(past: &[Job], period: u64, bucket: u64, terms: &Terms) -> Profile {
-        let plan = optimum(past, terms.capacity, OPTIMUM_GRAIN).units;
-        Profile::of(past, &plan, period, bucket, terms)
+    pub fn optimum(past: &[Job], season: Season, terms: &Terms) -> Profile {
+        Profile::optimum_while(past, season, terms, &|| true)
     }
 
-    fn of(past: &[Job], plan: &Plan, period: u64, bucket: u64, terms: &Terms) -> Profile {
-        let (period, bucket) = (period.max(1), bucket.clamp(1, period.max(1)));
+    pub(super) fn optimum_while(past: &[Job], season: Season, terms: &Terms, goes_on: GoesOn<'_>) -> Profile {
+        let plan = optimum_while(past, terms.capacity, OPTIMUM_GRAIN, goes_on).units;
+        Profile::of(past, &plan, season, terms, goes_on)
+    }
+
+    fn of(past: &[Job], plan: &Plan, season: Season, terms: &Terms, goes_on: GoesOn<'_>) -> Profile {
+        let period = season.period.max(1);
+        let bucket = season.bucket.clamp(1, period);
         let values = || past.iter().filter(|job| job.is_possible()).map(Job::unit_value);
         let levels = Levels::between(values().min().unwrap_or_default(), values().max().unwrap_or_default());
         let mut sums: Vec<std::collections::BTreeMap<(u32, u32), f64>> =
             (0..period.div_ceil(bucket)).map(|_| Default::default()).collect();
-        for (job, units) in past.iter().zip(plan) {
+        for (job, units) in past.iter().zip(plan).take_while(|_| goes_on()) {
             let level = levels.of(job.unit_value()) as u32;
-            for (lag, units) in units.iter().enumerate().filter(|(_, units)| **units > 0.0) {
-                let at = (job.arrival + lag as u64) % period;
+            for (at, units) in (job.from..).zip(units).filter(|(_, units)| **units > 0.0) {
                 // A job has not arrived yet at a lead of more than its lag.
-                let row = row(lag as u64 + 1) as u32;
-                *sums[(at / bucket) as usize].entry((row, level)).or_default() += units;
+                let row = row(at.saturating_sub(job.arrival) + 1) as u32;
+                *sums[(at % period / bucket) as usize].entry((row, level)).or_default() += units;
             }
         }
         let buckets = sums.into_iter().enumerate().map(|(number, sums)| {

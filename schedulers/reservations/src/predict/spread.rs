@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_capacity::Tick;
 
-use super::Predictor;
+use super::{GoesOn, Predictor};
 use crate::demand::Demand;
 use crate::job::Job;
 use crate::terms::Terms;
@@ -18,11 +18,15 @@ pub struct Spread {
 impl Spread {
     /// `period` is the time after which everything begins again; ticks are counted from 0.
     pub fn train(past: &[Job], period: u64, terms: &Terms) -> Spread {
+        Spread::train_while(past, period, terms, &|| true)
+    }
+
+    pub(super) fn train_while(past: &[Job], period: u64, terms: &Terms, goes_on: GoesOn<'_>) -> Spread {
         let period = usize::try_from(period.max(1)).unwrap_or(usize::MAX);
         let mut wanted: Vec<Vec<(crate::Money, f64)>> = vec![Vec::new(); period];
-        for job in past.iter().filter(|job| job.is_possible()) {
+        for job in past.iter().filter(|job| job.is_possible()).take_while(|_| goes_on()) {
             let units = job.work() as f64 / job.window() as f64;
-            for at in job.arrival..job.deadline {
+            for at in job.from..job.deadline {
                 wanted[(at % period as u64) as usize].push((job.unit_value(), units));
             }
         }

@@ -75,7 +75,7 @@ fn job(arrival: u64, (length, width): (u64, u64), mut slack: Rng, worth: f64) ->
     let median = class.map_or(1.0, |(_, median)| *median);
     let unit_value = (median * (SIGMA * worth).exp() * 1_000_000.0) as u64;
     let value = Money::microcredits(unit_value * width * length);
-    Job { arrival, width, length, deadline: arrival + window(length, &mut slack), value }
+    Job { arrival, from: arrival, width, length, deadline: arrival + window(length, &mut slack), value }
 }
 
 /// A draw of the standard normal distribution.

@@ -71,7 +71,8 @@ impl Draft {
         let deadline = self.arrival + window(length, rng);
         let unit_value = (0.5 + rng.f64()) * if self.large { 1.0 } else { 10.0 };
         let value = (unit_value * CREDIT) as u64 * self.width * length;
-        Job { arrival: self.arrival, width: self.width, length, deadline, value: Money::microcredits(value) }
+        let (arrival, width) = (self.arrival, self.width);
+        Job { arrival, from: arrival, width, length, deadline, value: Money::microcredits(value) }
     }
 }
 

@@ -94,7 +94,7 @@ pub fn replay(setup: &Setup, jobs: &[Job]) -> Result<Outcome, SimulationError> {
             outcome.moments.push(moment(&pricing, &unit));
         }
         let amounts = [(resource.clone(), job.width)].into_iter().collect();
-        let request = Request { amounts, length: job.length, from: job.arrival, deadline: job.deadline };
+        let request = Request { amounts, length: job.length, from: job.from, deadline: job.deadline };
         let answer = pricing.reserve(&Bid { request, value: job.value });
         outcome.infeasible += usize::from(answer.is_err());
         outcome.grants.push(match answer {
@@ -124,7 +124,7 @@ impl Outcome {
             self.welfare += u128::from(job.value.as_microcredits());
             self.revenue += u128::from(cost.as_microcredits());
             let over = start + job.length;
-            self.late += usize::from(*start < job.arrival || over > job.deadline);
+            self.late += usize::from(*start < job.from || over > job.deadline);
             for at in *start..over.min(end) {
                 used[(at - first) as usize] += job.width;
             }

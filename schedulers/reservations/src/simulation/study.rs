@@ -10,7 +10,7 @@ use super::bounds::knapsack;
 use super::replay::{Outcome, Setup, SimulationError, replay};
 use crate::job::Job;
 use crate::money::Money;
-use crate::predict::{Nothing, Predictor, Profile, Spread, optimum};
+use crate::predict::{Nothing, Predictor, Profile, Season, Spread, optimum};
 use crate::terms::Terms;
 
 /// The highest price of a unit for a tick.
@@ -157,12 +157,12 @@ impl Day {
         let horizon = longest.max(self.ticks);
         // The day does not begin again before its last deadline.
         let period = 2 * horizon + self.ticks;
-        let past = &self.past;
+        let (past, season) = (&self.past, Season { period, bucket: BUCKET });
         let predictor: Arc<dyn Predictor> = match pricing {
             Kind::Free | Kind::Fixed => Arc::new(Nothing::new(&terms)),
             Kind::Spread => Arc::new(Spread::train(past, period, &terms)),
-            Kind::Seasonal => Arc::new(Profile::seasonal(past, period, BUCKET, &terms)),
-            Kind::Optimum => Arc::new(Profile::optimum(past, period, BUCKET, &terms)),
+            Kind::Seasonal => Arc::new(Profile::seasonal(past, season, &terms)),
+            Kind::Optimum => Arc::new(Profile::optimum(past, season, &terms)),
         };
         Setup { horizon, terms, predictor }
     }

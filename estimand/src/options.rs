@@ -85,6 +85,8 @@ pub enum Parts {
     /// The reservation service alone; the task service has the ledger.
     Reservations {
         task_service: String,
+        /// Where the predictor of demand is chosen.
+        data_service: Option<String>,
         sale: Sale,
     },
     /// The file service alone.

@@ -270,7 +270,8 @@ impl Services {
             Parts::Manager(options) => {
                 (Some(options.data_service.clone()), vec![], Some(options.registry.clone()))
             }
-            Parts::Data | Parts::Reservations { .. } | Parts::Files { .. } => (None, vec![], None),
+            Parts::Reservations { data_service, .. } => (data_service.clone(), vec![], None),
+            Parts::Data | Parts::Files { .. } => (None, vec![], None),
             Parts::Tasks { managers, data_service, .. } => {
                 (Some(data_service.clone()), managers.clone(), None)
             }
@@ -299,6 +300,9 @@ impl Services {
             };
             let client = guard.client(task_service, client::Options::default());
             reservations.set_task_service(client.context("the address of the task service")?);
+            if let Some(data_service) = &data_service {
+                reservations.set_data_service(data_service.clone());
+            }
         }
         if let (Some(manager), Some(registry), Some(data_service)) = (&self.manager, registry, data_service) {
             let advertised = match parts {

@@ -24,6 +24,9 @@ pub struct ReservationServiceArgs {
     /// The task service, whose ledger has the capacity
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     task_service: String,
+    /// The data service, where the name `reservation_predictor` says which demand prices count on [default: the choice stays]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    data_service: Option<String>,
     #[command(flatten)]
     sale: SaleArgs,
 }
@@ -73,7 +76,8 @@ impl SaleArgs {
 
 impl ReservationServiceArgs {
     pub fn options(self) -> Result<Options, clap::Error> {
-        let parts = Parts::Reservations { task_service: self.task_service, sale: self.sale.sale()? };
-        Ok(self.service.options(parts))
+        let ReservationServiceArgs { service, task_service, data_service, sale } = self;
+        let parts = Parts::Reservations { task_service, data_service, sale: sale.sale()? };
+        Ok(service.options(parts))
     }
 }

@@ -48,7 +48,7 @@ const SETTINGS: [&str; 9] = [
     "BASH_ENV",
 ];
 /// Commands that only read; they may be typed again until they show what is expected.
-const READING: [&str; 16] = [
+const READING: [&str; 17] = [
     "audit",
     "bindings",
     "changes",
@@ -60,6 +60,7 @@ const READING: [&str; 16] = [
     "list",
     "logs",
     "nodes",
+    "price",
     "partition",
     "run",
     "show",

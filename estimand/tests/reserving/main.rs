@@ -5,6 +5,7 @@ mod deaths;
 mod lines;
 mod many;
 mod plane;
+mod predicting;
 mod words;
 
 use estimand_testkit::wait::{self, PATIENCE};

@@ -20,12 +20,18 @@ pub struct Plane {
 
 impl Plane {
     pub fn start() -> Self {
+        Plane::selling(&[])
+    }
+
+    /// With these terms of sale, too.
+    pub fn selling(terms: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("reserving-").tempdir().unwrap();
         let lines = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let args = ["up", "--no-agent", "--defaults", "none", "--price-slot", "1s", "--price-horizon", "1h"];
         // A certain port, so that a start after a kill finds it free.
         let services = process::estimand()
             .args(args)
+            .args(terms.iter().copied())
             .args(["--reservations-lines".to_owned(), lines.to_string()])
             .port(free_port())
             .start();

@@ -117,6 +117,28 @@ pub struct PriceCurve {
     pub points: Vec<PricePoint>,
     /// The revision of the ledger for which it was made.
     pub revision: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictor: Option<PredictorRecord>,
+}
+
+/// The predictor of demand that prices count on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PredictorRecord {
+    /// `nothing`, `spread`, `seasonal` or `optimum`.
+    pub name: String,
+    /// When it was chosen; absent if nobody chose one.
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub since: Option<DateTime<Utc>>,
+    /// The seconds after which demand is expected to repeat itself.
+    pub period: u64,
+    /// When it was trained; absent: nothing was trained, and no demand is expected.
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub trained_at: Option<DateTime<Utc>>,
+    /// How many requests of the period before it was trained on.
+    pub bids: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -1,4 +1,5 @@
-//! `t_reservation`, the reservations; `t_credit_entry`, the journal of credits; and `t_bid`, what was asked for.
+//! `t_reservation`, the reservations; `t_credit_entry`, the journal of credits; `t_bid`, what was asked for; and `t_predictor`,
+//! from what demand is predicted.
 //!
 //! A change is one transaction, under the claim of the reservation service: money never moves without the reservation that it
 //! is for. The revision of that claim is the highest number that a reservation ever had.
@@ -9,7 +10,7 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 
 use crate::backend::{Backend, on};
 use crate::owner::advance;
-use crate::schema::{t_bid, t_credit_entry, t_reservation};
+use crate::schema::{t_bid, t_credit_entry, t_predictor, t_reservation};
 use crate::statement::{Fixed, Keys, Rows, Value, write_all};
 use crate::{Claim, Connection, Error};
 
@@ -66,6 +67,8 @@ pub struct ReservationGroup {
     pub bids: Vec<BidRow>,
     /// Bids up to this number are removed.
     pub removed_bids: Option<i64>,
+    /// The predictor that is chosen, as JSON, if another one is.
+    pub predictor: Option<String>,
     /// The highest number that a reservation ever had.
     pub highest: i64,
 }
@@ -83,6 +86,8 @@ pub struct StoredReservations {
     /// The number of the last entry of the journal, and that of the last bid.
     pub last_entry: i64,
     pub last_bid: i64,
+    /// The predictor that was chosen last, as JSON.
+    pub predictor: Option<String>,
 }
 
 static RESERVATIONS: Rows = Rows {
@@ -116,6 +121,9 @@ static ENTRIES: Rows = Rows {
     replaced_by: 0,
 };
 static BIDS: Rows = Rows { table: "t_bid", columns: &["number", "at", "bid"], replaced_by: 0 };
+static PREDICTOR: Rows = Rows { table: "t_predictor", columns: &["number", "choice"], replaced_by: 1 };
+/// The number of the one predictor.
+const THE_PREDICTOR: i64 = 1;
 static NUMBERS: Keys = Keys { table: "t_reservation", columns: &["number"] };
 
 /// An account and a sum, as a database gives it.
@@ -153,8 +161,14 @@ impl Connection {
                 .filter(t_credit_entry::idempotency_key.is_not_null())
                 .order(t_credit_entry::number)
                 .load(connection))?;
+            let predictor: Option<String> = on!(backend, connection => t_predictor::table
+                .filter(t_predictor::number.eq(THE_PREDICTOR))
+                .select(t_predictor::choice)
+                .first(connection)
+                .optional())?;
             Ok(StoredReservations {
                 reservations,
+                predictor,
                 keyed_grants,
                 balances,
                 granted,
@@ -180,6 +194,9 @@ impl Connection {
             }
             write_all(backend, &BIDS, &group.bids, |row, values| {
                 values.extend([Value::Int(row.number), Value::Int(row.at), Value::Text(&row.bid)]);
+            })?;
+            write_all(backend, &PREDICTOR, group.predictor.as_slice(), |choice, values| {
+                values.extend([Value::Int(THE_PREDICTOR), Value::Text(choice)]);
             })?;
             Ok(())
         })

@@ -321,3 +321,10 @@ diesel::table! {
         bid -> Text,
     }
 }
+
+diesel::table! {
+    t_predictor (number) {
+        number -> BigInt,
+        choice -> Text,
+    }
+}

@@ -46,6 +46,7 @@ fn reservations_and_credits_are_kept_together(place: &Place) {
         reservations: vec![reservation(1), reservation(2), reservation(3)],
         entries: vec![entry(1, None, "a", most), entry(2, Some("a"), "b", 5), entry(3, None, "B", 7)],
         bids: vec![BidRow { number: 1, at: 4, bid: "{}".to_owned() }],
+        predictor: Some("one".to_owned()),
         highest: 3,
         ..ReservationGroup::default()
     };
@@ -55,17 +56,21 @@ fn reservations_and_credits_are_kept_together(place: &Place) {
     let balances = [("B", 7), ("a", most - 5), ("b", 5)].map(|(account, sum)| (account.to_owned(), sum));
     assert_eq!((stored.balances, stored.granted), (balances.to_vec(), i64::MAX));
     assert_eq!((stored.last_entry, stored.last_bid), (3, 1));
+    assert_eq!(stored.predictor.as_deref(), Some("one"));
     assert_eq!(stored.keyed_grants, [group.entries[0].clone(), group.entries[2].clone()]);
 
     let changed = ReservationRow { ended_at: Some(9), ..reservation(1) };
     let group = ReservationGroup {
         reservations: vec![changed.clone()],
         deleted: vec![2],
+        predictor: Some("another".to_owned()),
         highest: 3,
         ..ReservationGroup::default()
     };
     connection.commit_reservations(&claim, &group).unwrap();
-    assert_eq!(connection.load_reservations().unwrap().reservations, [changed, reservation(3)]);
+    let stored = connection.load_reservations().unwrap();
+    assert_eq!(stored.reservations, [changed, reservation(3)]);
+    assert_eq!(stored.predictor.as_deref(), Some("another"));
 
     // An entry is never written over: a journal that would have a number twice is refused whole.
     let group = ReservationGroup {

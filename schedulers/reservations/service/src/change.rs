@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::bid::Bid;
+use crate::choice::Choice;
 use crate::credits::{CreditError, Entry};
 use crate::reservation::Reservation;
 
 /// The reason why nothing can be changed any more, also for the operator.
 pub const TAKEN_OVER: &str = "another reservation service has taken over this store";
 
-/// A request with its worth, from which demand is predicted.
+/// A bid with its place among all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidRecord {
     pub number: u64,
-    /// As JSON.
-    pub bid: String,
+    pub bid: Bid,
 }
 
 /// Changes that are stored together.
@@ -26,6 +27,8 @@ pub struct Change {
     pub deleted: Vec<u64>,
     pub entries: Vec<Entry>,
     pub bids: Vec<BidRecord>,
+    /// The predictor that is chosen from now on.
+    pub choice: Option<Choice>,
     /// Microseconds since 1970.
     pub at: i64,
 }

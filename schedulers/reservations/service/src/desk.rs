@@ -24,11 +24,11 @@ use tokio::time::{Duration, sleep};
 use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{self, Priced, Prices};
+use crate::refusals;
 use crate::requests::{Open, Opened, known};
 use crate::reservation::{Order, Reservation, State};
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
-use crate::{predictions, refusals};
 
 use order::Member;
 
@@ -64,13 +64,13 @@ impl DeskDoor {
     /// Makes a reservation, or finds the one that the same request made before.
     pub async fn reserve(
         &self,
-        document: Document,
+        document: Arc<Document>,
         key: Option<String>,
         account: String,
         by: String,
     ) -> Result<Opened, Problem> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask { document: Arc::new(document), key, account, by, reply };
+        let ask = Ask { document, key, account, by, reply };
         self.0
             .try_send(ask)
             .map_err(|_| Problem::unavailable("too many reservations are asked for at once", 1))?;
@@ -88,11 +88,13 @@ impl Desk {
     /// Serves until the stop.
     pub async fn run(&self, queue: &mut Queue, stop: &Stop) {
         let mut news = self.shared.revision.subscribe();
+        let mut trained = self.shared.predictions.subscribe();
         loop {
             let ask = tokio::select! {
                 () = stop.requested() => return,
                 ask = queue.0.recv() => ask,
                 _ = news.changed() => None,
+                _ = trained.changed() => None,
                 () = sleep(self.pause()) => None,
             };
             let mut asks: Vec<Ask> = ask.into_iter().collect();
@@ -142,12 +144,18 @@ impl Desk {
         }
     }
 
-    /// Prices for the revision of the ledger that was heard of last.
+    /// Prices for the revision of the ledger that was heard of last, and the demand that is expected now.
     async fn fresh_prices(&self, client: &Client) -> Result<Arc<Prices>, Problem> {
         let heard = *self.shared.revision.borrow();
         let now = self.shared.now();
+        let expected = self.shared.predictions.borrow().clone();
+        let is_expected = |prices: &Prices| {
+            expected.as_ref().is_none_or(|expected| Arc::ptr_eq(expected, &prices.predictions))
+        };
         match self.shared.prices.load_full() {
-            Some(prices) if prices.revision >= heard && !prices.is_past(now) => Ok(prices),
+            Some(prices) if prices.revision >= heard && !prices.is_past(now) && is_expected(&prices) => {
+                Ok(prices)
+            }
             _ => self.read_prices(client).await,
         }
     }
@@ -159,7 +167,10 @@ impl Desk {
             tracing::debug!(%error, "the ledger of capacity cannot be read");
             Problem::unavailable(format!("the ledger of capacity cannot be read: {error}"), 1)
         })?;
-        let predictions = predictions::Predictions::default();
+        self.shared.sells(prices::goods(&settings, &timeline));
+        let predictions = self.shared.predictions.borrow().clone();
+        let untrained = || Problem::unavailable("the predictor of demand is being trained", 1);
+        let predictions = predictions.ok_or_else(untrained)?;
         let prices = Prices::new(&settings, &timeline, &predictions).map_err(|error| {
             tracing::error!(%error, "the terms of sale do not fit the capacity");
             Problem::unavailable(format!("the operator's prices do not fit the capacity: {error}"), 60)

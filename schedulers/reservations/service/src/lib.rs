@@ -10,7 +10,9 @@
 //! the ledger.
 
 mod background;
+mod bid;
 mod change;
+mod choice;
 mod credits;
 mod desk;
 mod document;
@@ -30,6 +32,7 @@ mod writer;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_api::problem::Problem;
 use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote};
@@ -40,11 +43,12 @@ use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{CreditEntryRow, StoreUrl, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use desk::{Desk, DeskDoor};
 use document::Document;
 use http::{changes, credits as credit_routes, problems, read, views};
-use requests::{Cancel, Grant, Opened, Rebid};
+use requests::{Cancel, Grant, Opened, Rebid, RefusedBid};
 use reservation::Reservation;
 use shared::Shared;
 use storage::Storage;
@@ -53,6 +57,9 @@ use writer::ReservationsState;
 pub use estimand_reservations::Money;
 pub use lines::{Connect, serve as serve_lines};
 pub use settings::Settings;
+
+/// How long a refusal waits for its bid to be kept.
+const KEEP_WITHIN: Duration = Duration::from_secs(2);
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
@@ -73,8 +80,8 @@ struct Inner {
     shared: Arc<Shared>,
     writer: Writer<ReservationsState>,
     desk: DeskDoor,
-    /// Reads the journal, so that reading much makes no change wait.
-    reads: Worker,
+    /// Reads the journal and bids, so that reading much makes no change wait.
+    reads: Arc<Worker>,
 }
 
 impl ReservationService {
@@ -86,7 +93,8 @@ impl ReservationService {
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let ready = readiness.part("reservations");
         let writer = Writer::start(tasks, "reservations", state, ready, on_taken_over);
-        background::start(&shared, &writer, tasks);
+        let reads = Arc::new(Worker::start(store, "reservations-reads"));
+        background::start(&shared, &writer, &reads, tasks);
         let (door, queue) = desk::queue();
         let desk = Arc::new(Desk { shared: Arc::clone(&shared), writer: writer.clone() });
         // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
@@ -95,7 +103,6 @@ impl ReservationService {
             let (desk, queue) = (Arc::clone(&desk), Arc::clone(&queue));
             async move { desk.run(&mut *queue.lock().await, &stop).await }
         });
-        let reads = Worker::start(store, "reservations-reads");
         ReservationService(Arc::new(Inner { shared, writer, desk: door, reads }))
     }
 
@@ -103,6 +110,11 @@ impl ReservationService {
     pub fn set_task_service(&self, client: Client) {
         self.0.shared.ledger.send_replace(Some(client));
         self.0.shared.heard_of(1);
+    }
+
+    /// Sets the data service, which has the choice of a predictor. Without one, the choice stays as it is.
+    pub fn set_data_service(&self, client: Client) {
+        self.0.shared.facts.send_replace(Some(client));
     }
 
     fn shared(&self) -> &Shared {
@@ -141,6 +153,7 @@ impl ReservationService {
             duration: document.duration,
             points: points.into_iter().map(point).collect(),
             revision: prices.revision,
+            predictor: Some(views::predictor(&prices.predictions)),
         })
     }
 
@@ -153,7 +166,29 @@ impl ReservationService {
         by: String,
     ) -> Result<Opened, Problem> {
         let account = document.user.clone().unwrap_or_else(|| caller.to_owned());
-        self.0.desk.reserve(document, key, account, by).await
+        // By its key a bid is counted once.
+        let key = key.unwrap_or_else(desk::new_key);
+        let document = Arc::new(document);
+        let answer = self.0.desk.reserve(Arc::clone(&document), Some(key.clone()), account.clone(), by).await;
+        match &answer {
+            Ok(Opened::New(_)) => self.shared().figures.granted.increment(),
+            Ok(Opened::Known(_)) => {}
+            Err(problem) => {
+                if self.shared().figures.refused(&problem.kind) {
+                    self.keep_bid(RefusedBid { document, key, account }).await;
+                }
+            }
+        }
+        answer
+    }
+
+    /// Keeps a bid that was refused. That it cannot be kept changes nothing for its caller.
+    async fn keep_bid(&self, bid: RefusedBid) {
+        let kept = timeout(KEEP_WITHIN, self.0.writer.submit(bid)).await;
+        if !matches!(kept, Ok(Ok(()))) {
+            self.shared().figures.lost_bids.increment();
+            tracing::debug!(?kept, "a bid that was refused is not kept");
+        }
     }
 
     async fn rebid(&self, id: String, value: Money, by: String) -> Result<Arc<Reservation>, Problem> {
@@ -216,5 +251,7 @@ impl ServedPart for ReservationService {
         let shared = self.shared();
         let mut out = Exposition::new(text);
         shared.table(|table| shared.figures.write(&mut out, table));
+        let predictions = shared.predictions.borrow().clone();
+        shared.figures.write_training(&mut out, predictions.as_deref(), shared.clock.now_micros());
     }
 }

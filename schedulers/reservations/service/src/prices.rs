@@ -12,7 +12,7 @@ use estimand_client::TimelineQuery;
 use estimand_reservations::{Money, Pricing, Quote, Refusal, Request, Terms, TermsError};
 
 use crate::document::Document;
-use crate::predictions::Predictions;
+use crate::predictions::{Good, Goods, Predictions};
 use crate::reservation::Offer;
 use crate::settings::Settings;
 
@@ -23,6 +23,7 @@ pub struct Prices {
     pub revision: u64,
     /// The first slot that has prices.
     first: u64,
+    pub predictions: Arc<Predictions>,
     classes: BTreeMap<String, Pricing>,
 }
 
@@ -64,7 +65,7 @@ impl Prices {
     pub fn new(
         settings: &Arc<Settings>,
         timeline: &CapacityTimeline,
-        predictions: &Predictions,
+        predictions: &Arc<Predictions>,
     ) -> Result<Prices, TermsError> {
         let first = settings.slot_of(timeline.from);
         let classes = timeline
@@ -75,6 +76,7 @@ impl Prices {
             settings: Arc::clone(settings),
             revision: timeline.revision,
             first,
+            predictions: Arc::clone(predictions),
             classes: classes.collect::<Result<_, TermsError>>()?,
         })
     }
@@ -156,10 +158,9 @@ fn pricing(
     let mut pricing = Pricing::new(first, settings.horizon)?;
     for (name, capacity) in &timeline.capacity {
         let Ok(resource) = Resource::parse(name) else { continue };
-        let unit = Settings::unit(name);
-        let (floor, ceiling) = settings.bounds(name);
-        let terms = Terms { capacity: capacity / unit, floor, ceiling };
-        pricing.add(resource.clone(), terms, predictions.of(&timeline.class, name, &terms))?;
+        let (unit, good, terms) =
+            (Settings::unit(name), good(timeline, name), terms(settings, name, *capacity));
+        pricing.add(resource.clone(), terms, predictions.of(&good, &terms))?;
         let free = timeline.free.get(name).map(Vec::as_slice).unwrap_or_default();
         let used = free.iter().map(|free| terms.capacity.saturating_sub(free / unit));
         for (start, length, amount) in runs(used) {
@@ -173,6 +174,24 @@ fn pricing(
         }
     }
     Ok(pricing)
+}
+
+/// All that a timeline has.
+pub fn goods(settings: &Settings, timeline: &CapacityTimeline) -> Goods {
+    let of_class = |class: &ClassTimeline| {
+        let terms = |(name, capacity): (&String, &u64)| (good(class, name), terms(settings, name, *capacity));
+        class.capacity.iter().map(terms).collect::<Vec<_>>()
+    };
+    timeline.classes.iter().flat_map(of_class).collect()
+}
+
+fn good(timeline: &ClassTimeline, resource: &str) -> Good {
+    Good { class: timeline.class.clone(), resource: resource.to_owned() }
+}
+
+fn terms(settings: &Settings, resource: &str, capacity: u64) -> Terms {
+    let (floor, ceiling) = settings.bounds(resource);
+    Terms { capacity: capacity / Settings::unit(resource), floor, ceiling }
 }
 
 /// Ticks in a row with the same amount that is not 0: their first one, their number, and the amount.
@@ -207,7 +226,7 @@ mod tests {
             promised: BTreeMap::new(),
         };
         let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
-        Prices::new(&Arc::new(settings), &timeline, &Predictions::default()).unwrap()
+        Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap()
     }
 
     fn document(more: &serde_json::Value) -> Document {

@@ -9,7 +9,9 @@ use estimand_runtime::{Clock, Rounds};
 use tokio::sync::watch;
 
 use crate::change::{Change, Rejection};
+use crate::choice::Choice;
 use crate::metrics::Figures;
+use crate::predictions::{Goods, Predictions};
 use crate::prices::Prices;
 use crate::reservation::Reservation;
 use crate::settings::Settings;
@@ -22,6 +24,14 @@ pub struct Shared {
     table: RwLock<Option<Table>>,
     /// The task service, which has the ledger.
     pub ledger: watch::Sender<Option<Client>>,
+    /// The data service, which has the choice of a predictor; none: none is chosen.
+    pub facts: watch::Sender<Option<Client>>,
+    /// The choice as it was heard last; none: nothing was heard yet.
+    pub heard_choice: watch::Sender<Option<Choice>>,
+    /// What is sold, as it was when the ledger was read last.
+    pub goods: watch::Sender<Arc<Goods>>,
+    /// None until the first were trained.
+    pub predictions: watch::Sender<Option<Arc<Predictions>>>,
     /// The prices as they were when the ledger was read last.
     pub prices: ArcSwapOption<Prices>,
     /// The revision of the ledger that was heard of last.
@@ -29,6 +39,7 @@ pub struct Shared {
     /// Something is to be released or submitted.
     pub tidying: Rounds,
     pub following: Rounds,
+    pub training: Rounds,
     pub figures: Figures,
 }
 
@@ -39,10 +50,15 @@ impl Shared {
             settings,
             table: RwLock::default(),
             ledger: watch::Sender::new(None),
+            facts: watch::Sender::new(None),
+            heard_choice: watch::Sender::new(None),
+            goods: watch::Sender::default(),
+            predictions: watch::Sender::new(None),
             prices: ArcSwapOption::empty(),
             revision: watch::Sender::new(0),
             tidying: Rounds::new(),
             following: Rounds::new(),
+            training: Rounds::new(),
             figures: Figures::default(),
         }
     }
@@ -84,6 +100,20 @@ impl Shared {
         self.prices.load_full().ok_or_else(unknown)
     }
 
+    /// Hears of what is sold.
+    pub fn sells(&self, goods: Goods) {
+        let is_news = self.goods.send_if_modified(|known| {
+            let is_news = **known != goods;
+            if is_news {
+                *known = Arc::new(goods);
+            }
+            is_news
+        });
+        if is_news {
+            self.training.ask();
+        }
+    }
+
     /// Hears of a revision of the ledger.
     pub fn heard_of(&self, revision: u64) {
         self.revision.send_if_modified(|known| {
@@ -97,6 +127,7 @@ impl Shared {
     pub fn replace(&self, table: Table) {
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
         self.poke();
+        self.training.ask();
     }
 
     /// Shows changes that are stored.
@@ -116,15 +147,25 @@ impl Shared {
 
     /// The task service's client, as soon as it is known.
     pub async fn task_service(&self) -> Client {
-        let mut known = self.ledger.subscribe();
-        loop {
-            if let Some(client) = known.borrow_and_update().clone() {
-                return client;
-            }
-            if known.changed().await.is_err() {
-                // The sender lives as long as this is borrowed.
-                std::future::pending::<()>().await;
-            }
+        known(&self.ledger).await
+    }
+
+    /// That of the data service.
+    pub async fn data_service(&self) -> Client {
+        known(&self.facts).await
+    }
+}
+
+/// Something that is told later, as soon as it is known.
+async fn known<T: Clone>(told: &watch::Sender<Option<T>>) -> T {
+    let mut known = told.subscribe();
+    loop {
+        if let Some(found) = known.borrow_and_update().clone() {
+            return found;
+        }
+        if known.changed().await.is_err() {
+            // The sender lives as long as this is borrowed.
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::change::Change;
+use crate::choice::Choice;
 use crate::credits::Credits;
 use crate::reservation::{Reservation, State};
 
@@ -19,6 +20,8 @@ pub struct Table {
     /// The highest number that a reservation ever had.
     pub highest: u64,
     pub last_bid: u64,
+    /// The predictor that was chosen last.
+    pub choice: Choice,
 }
 
 impl Table {
@@ -82,6 +85,7 @@ impl Table {
                 tracing::error!(?entry, "an entry of the journal moves more than there is");
             }
         }
+        self.choice = change.choice.unwrap_or(self.choice);
         self.last_bid = change.bids.last().map_or(self.last_bid, |bid| bid.number);
     }
 

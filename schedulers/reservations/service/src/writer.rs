@@ -68,7 +68,12 @@ impl State for ReservationsState {
     fn took_effect(&self, changes: &[Change]) -> bool {
         let has_entries = changes.iter().flat_map(|change| &change.entries);
         let last = has_entries.map(|entry| entry.number).max();
+        let has_bids = changes.iter().flat_map(|change| &change.bids);
+        let last_bid = has_bids.map(|bid| bid.number).max();
+        let choice = changes.iter().rev().find_map(|change| change.choice);
         last.is_none_or(|last| last <= self.staged.credits.last_entry)
+            && last_bid.is_none_or(|last| last <= self.staged.last_bid)
+            && choice.is_none_or(|choice| choice == self.staged.choice)
             && outcomes(changes)
                 .into_iter()
                 .all(|(number, reservation)| self.staged.get(number) == reservation)

@@ -1,7 +1,8 @@
 //! `price`: what a start costs, as a picture or a table.
 
 use chrono::Local;
-use estimand_api::reservation::{PriceCurve, PricePoint};
+use estimand_api::duration::Span;
+use estimand_api::reservation::{PredictorRecord, PriceCurve, PricePoint};
 use estimand_client::PriceQuery;
 
 use super::resources;
@@ -9,6 +10,7 @@ use crate::arguments::reservations::{PriceArgs, WantedOptions};
 use crate::commands::Session;
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table};
+use crate::output::words;
 
 /// The widest picture.
 const WIDTH: usize = 72;
@@ -37,10 +39,23 @@ pub async fn price(session: &mut Session, args: &PriceArgs) -> Result<(), Failur
     if args.table {
         return Ok(session.out.table(&table(&curve))?);
     }
-    for line in picture(&curve) {
+    for line in picture(&curve).into_iter().chain(curve.predictor.as_ref().map(expected)) {
         session.out.line(&line)?;
     }
     Ok(())
+}
+
+/// The demand that prices count on.
+fn expected(predictor: &PredictorRecord) -> String {
+    let PredictorRecord { name, period, bids, trained_at, .. } = predictor;
+    if trained_at.is_none() {
+        return "no demand to come is expected: every free slot has its least price".to_owned();
+    }
+    let period = Span::from_micros(period.saturating_mul(1_000_000)).unwrap_or(Span::MAX);
+    format!(
+        "demand to come is expected by `{name}`, from {} of the last {period}",
+        words::count_u64(*bids, "request")
+    )
 }
 
 fn clock(point: &PricePoint) -> String {
@@ -100,7 +115,7 @@ mod tests {
             price: price.map(str::to_owned),
         };
         let points = prices.iter().enumerate().map(point).collect();
-        PriceCurve { slot: 60, duration: 60, points, revision: 1 }
+        PriceCurve { slot: 60, duration: 60, points, revision: 1, predictor: None }
     }
 
     #[test]

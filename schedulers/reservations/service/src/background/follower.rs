@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_client::{PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use futures_util::future::try_join_all;
 
-use super::{PeerError, of_write, within};
+use super::ANSWER_WITHIN;
 use crate::requests::Hear;
 use crate::reservation::State;
 use crate::shared::Shared;
@@ -43,13 +44,13 @@ impl Work for Follower {
     async fn round(&mut self) -> Result<Next, PeerError> {
         let client = self.shared.task_service().await;
         if !self.shared.is_loaded() {
-            return Err(PeerError::NotLoaded);
+            return Ok(Next::Period);
         }
         let after = self.heard.unwrap_or_else(|| self.begin());
-        let page = match within(client.promises(after, PAGE, WAIT)).await {
+        let page = match within(ANSWER_WITHIN, client.promises(after, PAGE, WAIT)).await {
             // Changes of long ago are not known any more: all that is known is read.
             Err(PeerError::Client(error)) if error.status() == Some(410) => {
-                within(client.promises(0, PAGE, WAIT)).await?
+                within(ANSWER_WITHIN, client.promises(0, PAGE, WAIT)).await?
             }
             page => page?,
         };
@@ -57,7 +58,9 @@ impl Work for Follower {
             let known = page.promises.into_iter().filter(|promise| table.of_promise(&promise.id).is_some());
             known.map(Hear).collect()
         });
-        try_join_all(known.into_iter().map(|news| self.writer.submit(news))).await.map_err(of_write)?;
+        try_join_all(known.into_iter().map(|news| self.writer.submit(news)))
+            .await
+            .map_err(PeerError::of_write)?;
         self.shared.heard_of(page.revision);
         self.heard = Some(page.next);
         Ok(Next::Period)

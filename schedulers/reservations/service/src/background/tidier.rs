@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use estimand_client::{Client, Error};
+use estimand_client::{Client, Error, PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use serde_json::{Map, Value, json};
 
-use super::{PeerError, of_write, within};
+use super::ANSWER_WITHIN;
 use crate::requests::{Cancel, Released, TaskKnown};
 use crate::reservation::{Reservation, State, TaskStanding};
 use crate::shared::Shared;
@@ -39,18 +39,18 @@ impl Work for Tidier {
 
 impl Tidier {
     async fn release(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
-        match within(client.release_promise(&reservation.promise_id())).await {
+        match within(ANSWER_WITHIN, client.release_promise(&reservation.promise_id())).await {
             Ok(promise) => self.shared.heard_of(promise.revision),
             // It is not kept any more, so it is over.
             Err(PeerError::Client(error)) if error.status() == Some(404) => {}
             Err(error) => return Err(error),
         }
-        self.writer.submit(Released(reservation.number)).await.map_err(of_write)
+        self.writer.submit(Released(reservation.number)).await.map_err(PeerError::of_write)
     }
 
     async fn submit(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
         let Some(document) = task(reservation) else { return Ok(()) };
-        let submitted = within(client.submit_task(&document, &reservation.task_key())).await;
+        let submitted = within(ANSWER_WITHIN, client.submit_task(&document, &reservation.task_key())).await;
         let task = match submitted {
             Ok((task, _)) => TaskStanding::Submitted(task.id),
             Err(PeerError::Client(Error::Problem(problem))) if (400..500).contains(&problem.status) => {
@@ -58,12 +58,12 @@ impl Tidier {
                 let reason = format!("its task is refused: {}", problem.detail);
                 let (id, by) = (reservation.id.clone(), "scheduler".to_owned());
                 let cancel = Cancel { id, by, in_full: Some(reason.clone()) };
-                self.writer.submit(cancel).await.map_err(of_write)?;
+                self.writer.submit(cancel).await.map_err(PeerError::of_write)?;
                 TaskStanding::Refused(reason)
             }
             Err(error) => return Err(error),
         };
-        self.writer.submit(TaskKnown { number: reservation.number, task }).await.map_err(of_write)
+        self.writer.submit(TaskKnown { number: reservation.number, task }).await.map_err(PeerError::of_write)
     }
 }
 

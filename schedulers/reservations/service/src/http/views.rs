@@ -1,9 +1,10 @@
 //! Reservations as readers see them.
 
-use estimand_api::reservation::{Guarantee, PriceQuote, ReservationRecord};
+use estimand_api::reservation::{Guarantee, PredictorRecord, PriceQuote, ReservationRecord};
 use estimand_reservations::Money;
 
 use crate::document::Document;
+use crate::predictions::Predictions;
 use crate::prices::Prices;
 use crate::refusals::instant;
 use crate::reservation::{Offer, Reservation, State, TaskStanding};
@@ -53,6 +54,17 @@ fn guarantee(reservation: &Reservation) -> Guarantee {
             State::Broken => Some(false),
             _ => None,
         },
+    }
+}
+
+pub fn predictor(predictions: &Predictions) -> PredictorRecord {
+    let Predictions { choice, training, .. } = predictions;
+    PredictorRecord {
+        name: choice.method.as_str().to_owned(),
+        since: (choice.since > 0).then(|| micros(choice.since)),
+        period: choice.period,
+        trained_at: training.map(|training| micros(training.at)),
+        bids: training.map_or(0, |training| training.bids),
     }
 }
 

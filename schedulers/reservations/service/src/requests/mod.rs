@@ -1,7 +1,9 @@
 //! The requests that the writer decides, one after the other: each purely, on what is stored.
 
 mod answer;
+mod bid;
 mod cancel;
+mod choose;
 mod grant;
 mod hear;
 mod open;
@@ -9,7 +11,9 @@ mod rebid;
 mod tidy;
 
 pub use answer::{Answer, Answered};
+pub use bid::RefusedBid;
 pub use cancel::Cancel;
+pub use choose::Choose;
 pub use grant::Grant;
 pub use hear::Hear;
 pub use open::{Open, Opened, known};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::Edit;
+use crate::bid::Bid;
 use crate::change::{BidRecord, Change, Rejection};
 use crate::credits::{HELD, Reason};
 use crate::document::Document;
@@ -43,7 +44,9 @@ impl Request<ReservationsState> for Open {
         }
         table.credits.check(&self.account, self.offer.price)?;
         let number = table.highest + 1;
-        let bid = BidRecord { number: table.last_bid + 1, bid: bid(&self.document) };
+        let has = table.credits.balance(&self.account);
+        let bid = Bid::of(&self.document, self.key.clone(), has, state.now(), &state.shared.settings);
+        let bid = BidRecord { number: table.last_bid + 1, bid };
         let reservation = Reservation {
             number,
             id: format!("r{number}"),
@@ -74,13 +77,6 @@ pub fn known(
         true => Ok(Some(Arc::clone(known))),
         false => Err(Rejection::KeyTaken(known.id.clone())),
     }
-}
-
-/// The document as it is remembered.
-fn bid(document: &Document) -> String {
-    let mut map = document.to_map();
-    map.remove("task");
-    serde_json::Value::Object(map).to_string()
 }
 
 /// The reservations that make room for one more.

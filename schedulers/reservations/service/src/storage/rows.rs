@@ -7,14 +7,15 @@ use estimand_reservations::Money;
 use estimand_store::{BidRow, CreditEntryRow, ReservationGroup, ReservationRow, StoredReservations, actor};
 use serde_json::Value;
 
+use crate::bid::Bid;
 use crate::change::{BidRecord, Change, outcomes};
 use crate::credits::{Credits, Entry};
 use crate::document::Document;
 use crate::reservation::Reservation;
 use crate::table::Table;
 
-/// How many bids are kept at least; as many again are removed at once.
-const KEPT_BIDS: u64 = 100_000;
+/// How many bids are kept at least; those before them are removed so many at a time.
+pub const KEPT_BIDS: u64 = 100_000;
 const BID_STEP: u64 = 1_000;
 
 /// The rows of changes, as they are after all of them.
@@ -30,10 +31,14 @@ pub fn group(changes: &[Change], highest: u64) -> ReservationGroup {
         group.entries.extend(change.entries.iter().map(|entry| entry_row(entry, change.at)));
         group.bids.extend(change.bids.iter().map(|bid| bid_row(bid, change.at)));
     }
-    let last = changes.iter().flat_map(|change| &change.bids).map(|bid| bid.number).max();
-    let removed =
-        last.filter(|last| last.is_multiple_of(BID_STEP)).map(|last| last.saturating_sub(KEPT_BIDS));
-    group.removed_bids = removed.map(column);
+    let bids = || changes.iter().flat_map(|change| &change.bids).map(|bid| bid.number);
+    if let (Some(first), Some(last)) = (bids().min(), bids().max()) {
+        // Once in so many numbers, whichever of them ends a group.
+        let is_due = last / BID_STEP > (first - 1) / BID_STEP && last > KEPT_BIDS;
+        group.removed_bids = is_due.then(|| column(last - KEPT_BIDS));
+    }
+    let choice = changes.iter().rev().find_map(|change| change.choice);
+    group.predictor = choice.and_then(|choice| serde_json::to_string(&choice).ok());
     group
 }
 
@@ -66,7 +71,8 @@ fn entry_row(entry: &Entry, at: i64) -> CreditEntryRow {
 }
 
 fn bid_row(bid: &BidRecord, at: i64) -> BidRow {
-    BidRow { number: column(bid.number), at, bid: bid.bid.clone() }
+    let text = serde_json::to_string(&bid.bid).unwrap_or_default();
+    BidRow { number: column(bid.number), at, bid: text }
 }
 
 pub fn table(stored: StoredReservations, highest: u64) -> Table {
@@ -78,7 +84,13 @@ pub fn table(stored: StoredReservations, highest: u64) -> Table {
         }
     }
     let reservations = stored.reservations.iter().filter_map(reservation).collect();
-    Table::new(reservations, credits, highest, known(stored.last_bid))
+    let choice = stored.predictor.as_deref().and_then(|text| {
+        let failed = |error: &serde_json::Error| tracing::error!(%error, "the stored choice of a predictor cannot be read");
+        serde_json::from_str(text).inspect_err(failed).ok()
+    });
+    let mut table = Table::new(reservations, credits, highest, known(stored.last_bid));
+    table.choice = choice.unwrap_or_default();
+    table
 }
 
 /// The reservation in a row; none if it cannot be read, which is logged.
@@ -105,6 +117,17 @@ fn reservation(row: &ReservationRow) -> Option<Reservation> {
         made_by: row.made_by.clone(),
         ended_at: row.ended_at,
     })
+}
+
+/// The bids in rows, each with the instant of its arrival. A row that cannot be read is passed over.
+pub fn bids(rows: Vec<BidRow>) -> Vec<(i64, Bid)> {
+    let all = rows.len();
+    let read = |row: BidRow| Some((row.at, serde_json::from_str(&row.bid).ok()?));
+    let bids: Vec<(i64, Bid)> = rows.into_iter().filter_map(read).collect();
+    if bids.len() < all {
+        tracing::warn!(unread = all - bids.len(), "some bids cannot be read, and do not count");
+    }
+    bids
 }
 
 fn money(amount: i64) -> Money {

@@ -78,6 +78,8 @@ enum Part {
     Sources,
     /// Tasks: submissions, the way from one to its process, starts a second of an agent, and logs
     Tasks,
+    /// Durable reservations of 64 clients, over plain TCP and over HTTP
+    Reservations,
     /// Policies of placement on eight emulated nodes, one of which is busy with something else; not part of everything
     Placement,
     /// Trivial tasks beside Slurm and Celery; not part of everything
@@ -138,6 +140,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
         Some(Part::Derive) => parts::derive::measure(bench)?,
         Some(Part::Sources) => parts::sources::measure(bench)?,
         Some(Part::Tasks) => parts::tasks::measure(bench)?,
+        Some(Part::Reservations) => parts::reservations::measure(bench)?,
         Some(Part::Peers) => parts::peers::measure(bench)?,
         Some(Part::Placement) => parts::placement::measure(bench)?,
         None | Some(Part::Bare(_) | Part::Holder(_) | Part::Burn { .. }) => {
@@ -152,6 +155,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
             parts::derive::measure(bench)?;
             parts::sources::measure(bench)?;
             parts::tasks::measure(bench)?;
+            parts::reservations::measure(bench)?;
         }
     }
     bench.report.finish()

@@ -136,7 +136,7 @@ impl Plane {
 }
 
 impl Agent {
-    fn start(builder: Builder, node: &str) -> anyhow::Result<Self> {
+    pub fn start(builder: Builder, node: &str) -> anyhow::Result<Self> {
         let process = builder.without_http().try_start().map_err(anyhow::Error::msg)?;
         let children = processes::descendants(process.pid());
         let launcher = children.iter().find(|child| child.cmdline.iter().any(|word| word == LAUNCHER));

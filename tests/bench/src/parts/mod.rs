@@ -10,6 +10,7 @@ pub mod loading;
 pub mod peers;
 pub mod placement;
 pub mod reads;
+pub mod reservations;
 pub mod sources;
 pub mod tasks;
 pub mod writes;

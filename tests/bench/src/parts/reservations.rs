@@ -1,0 +1,155 @@
+//! Durable reservations: how long one takes for each of 64 clients, over plain TCP and over HTTP.
+//!
+//! A reservation is priced, its price is held, the ledger of the task service promises it, and that is stored: three commits
+//! on SQLite before it is answered. The services and their ledger have the core of what is measured, the clients the other.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use estimand_testkit::http::Http;
+use estimand_testkit::process::{Estimand, free_port};
+use estimand_testkit::{TOKEN, wait};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::contest::{Sample, Side, contest};
+use crate::histogram::Histogram;
+use crate::plane::Agent;
+use crate::served::program;
+
+/// The goal of p99 over TCP.
+const SOON: Duration = Duration::from_millis(5);
+const CLIENTS: usize = 64;
+/// A resource of which there is always enough.
+const SEATS: &str = "seats=1000000000";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    let cores = bench.cores;
+    let lines = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let args = ["up", "--no-agent", "--workers", "1", "--defaults", "none", "--price-slot", "1s"];
+    let terms = ["--price-horizon", "1h", "--price", "seats=0.01", "--reservations-lines"];
+    let services = Estimand::builder(program()?).args(args).args(terms).args([lines.to_string()]);
+    let services =
+        services.data_dir(bench.place.path("reservations")).try_start().map_err(anyhow::Error::msg)?;
+    let base = services.base_url();
+    let args = ["agent", "--allow-all", "--server", base, "--node", "bench", "--label", SEATS];
+    let _agent = Agent::start(Estimand::builder(program()?).args(args), "bench")?;
+    let http = services.http();
+    until_priced(&http)?;
+    let grant = json!({ "user": "bench", "amount": "1000000000" });
+    http.send_json("POST", "/api/credits/grants", &grant).expect_status(201);
+
+    let (mut over_lines, mut over_http) = (Histogram::default(), Histogram::default());
+    let of_lines: Side<'_> = Box::new(|time| {
+        let sample = cores.on_load_core(|| load(time, |_| Line::open(lines)))?;
+        over_lines.add(&sample.latencies);
+        Ok(sample)
+    });
+    let of_http: Side<'_> = Box::new(|time| {
+        let sample = cores.on_load_core(|| load(time, |_| Ok(Http::new(base))))?;
+        over_http.add(&sample.latencies);
+        Ok(sample)
+    });
+    let [lines, https] = contest(bench.plan, [of_lines, of_http])?;
+    let report = &mut bench.report;
+    report.part(&format!("durable reservations, {CLIENTS} clients, each waits for its answer"));
+    report.ratio("over plain TCP, a line each", "over HTTP", None, &lines, &https);
+    report.timing(&format!("over plain TCP (p99 to stay under {SOON:?})"), &over_lines);
+    report.timing("over HTTP", &over_http);
+    Ok(())
+}
+
+/// The first price waits for the node to be known.
+fn until_priced(http: &Http) -> anyhow::Result<()> {
+    let prices = || {
+        let answer = http.get("/api/reservations/prices?resources=seats=1&duration=1s&by=1m");
+        if answer.status == 200 { Ok(()) } else { Err(answer) }
+    };
+    wait::poll(PATIENCE, prices).map_err(|answer| anyhow::anyhow!("there are no prices: {answer}"))
+}
+
+/// A client that reserves.
+trait Client {
+    /// Reserves under a key, and waits until that is answered.
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()>;
+}
+
+struct Line {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Line {
+    fn open(address: SocketAddr) -> anyhow::Result<Line> {
+        let stream = TcpStream::connect(address).context("connecting over TCP")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut line = Line { reader: BufReader::new(stream.try_clone()?), stream };
+        line.ask(&json!({ "token": TOKEN }), 200)?;
+        Ok(line)
+    }
+
+    fn ask(&mut self, request: &Value, status: u16) -> anyhow::Result<()> {
+        self.stream.write_all(format!("{request}\n").as_bytes())?;
+        let mut answer = String::new();
+        self.reader.read_line(&mut answer)?;
+        let read: Value = serde_json::from_str(&answer).with_context(|| format!("the answer {answer:?}"))?;
+        ensure!(read["status"] == status, "{request}: {answer}");
+        Ok(())
+    }
+}
+
+impl Client for Line {
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()> {
+        self.ask(&json!({ "reserve": document, "key": key }), 201)
+    }
+}
+
+impl Client for Http {
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()> {
+        let headers = [("Idempotency-Key", key), ("Content-Type", "application/json")];
+        let answer = self.request("POST", "/api/reservations", &headers, document.to_string().as_bytes());
+        ensure!(answer.status == 201, "{answer}");
+        Ok(())
+    }
+}
+
+/// All clients reserve for so long, each one reservation after the other.
+fn load<C: Client>(
+    time: Duration,
+    open: impl Fn(usize) -> anyhow::Result<C> + Sync,
+) -> anyhow::Result<Sample> {
+    static KEYS: AtomicU64 = AtomicU64::new(0);
+    let document =
+        json!({ "resources": { "seats": 1 }, "duration": 1, "from": "20m", "value": 9, "user": "bench" });
+    let clients: Vec<C> = (0..CLIENTS).map(&open).collect::<anyhow::Result<_>>()?;
+    let began = Instant::now();
+    let reserve = |mut client: C| -> anyhow::Result<Histogram> {
+        let mut latencies = Histogram::default();
+        while began.elapsed() < time {
+            let key = format!("bench {}", KEYS.fetch_add(1, Ordering::Relaxed));
+            let asked = Instant::now();
+            client.reserve(&document, &key)?;
+            latencies.record(asked.elapsed());
+        }
+        Ok(latencies)
+    };
+    let latencies: anyhow::Result<Vec<Histogram>> = thread::scope(|scope| {
+        let reserve = &reserve;
+        let running: Vec<_> =
+            clients.into_iter().map(|client| scope.spawn(move || reserve(client))).collect();
+        let end = |one: thread::ScopedJoinHandle<'_, _>| {
+            one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(end).collect()
+    });
+    let elapsed = began.elapsed();
+    let mut all = Histogram::default();
+    latencies?.iter().for_each(|latencies| all.add(latencies));
+    Ok(Sample::new(all, elapsed))
+}

@@ -166,8 +166,9 @@ impl AttemptFolder {
         self.read("order.json")
     }
 
+    /// Nobody reads it before the keeper is given the attempt.
     pub fn write_order(&self, order: &impl Serialize) -> io::Result<()> {
-        write_whole(&self.file("order.json"), &serde_json::to_vec(order)?, PRIVATE)
+        self.write("order.json", &serde_json::to_vec(order)?)
     }
 
     /// When the stage of this name was reached, in microseconds since 1970.
@@ -175,8 +176,9 @@ impl AttemptFolder {
         fs::read_to_string(self.file(stage)).ok()?.trim().parse().ok()
     }
 
+    /// A reader who comes too early finds nothing yet.
     pub fn write_instant(&self, stage: &str, at: i64) -> io::Result<()> {
-        write_whole(&self.file(stage), at.to_string().as_bytes(), PRIVATE)
+        self.write(stage, at.to_string().as_bytes())
     }
 
     /// The first line that was not taken yet. What cannot be read counts as nothing: lines may be told twice.
@@ -237,8 +239,22 @@ impl AttemptFolder {
         }
     }
 
+    /// Removes that of a task which has left nothing; false if there is more.
+    fn remove_plain(&self) -> bool {
+        for name in ["order.json", "begun", "running", "end.json", "accepted.json"] {
+            match fs::remove_file(self.file(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
+                _ => {}
+            }
+        }
+        fs::remove_dir(self.work()).is_ok() && fs::remove_dir(&self.0).is_ok()
+    }
+
     /// Removes all of it; false if that takes longer than it may now.
     pub fn remove(&self) -> io::Result<bool> {
+        if self.remove_plain() {
+            return Ok(true);
+        }
         match slot_folder::empty(&self.0, Instant::now() + REMOVE_WITHIN) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
@@ -249,6 +265,12 @@ impl AttemptFolder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(true),
         }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(PRIVATE).open(self.file(name))?;
+        file.write_all(bytes)
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {

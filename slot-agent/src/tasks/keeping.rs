@@ -45,8 +45,8 @@ struct Keeping {
 struct State {
     keepers: HashMap<String, Keeper>,
     pool: Pool,
-    /// The attempts that wait for a keeper.
-    waiting: BTreeSet<String>,
+    /// The attempts that wait for a keeper, by when they were accepted.
+    waiting: BTreeSet<(i64, String)>,
     /// The assignment that was followed, to its end.
     followed: Option<Arc<Assigned>>,
     /// When all attempts were looked at last.
@@ -174,12 +174,14 @@ impl Round<'_> {
             self.state.keepers.retain(|name, _| attempts.contains_key(name));
         } else {
             // Those that leave their keeper go before those that wait for one.
-            for name in heard.into_iter().chain(std::mem::take(&mut self.state.waiting)) {
-                let attempt = lock(&self.tasks.attempts).get(&name).cloned();
-                if let Some(attempt) = attempt {
-                    self.look_at(&attempt);
-                }
+            heard.iter().for_each(|name| self.look_at_named(name));
+            let mut waiting = std::mem::take(&mut self.state.waiting);
+            while !self.no_keeper
+                && let Some((_, name)) = waiting.pop_first()
+            {
+                self.look_at_named(&name);
             }
+            self.state.waiting.append(&mut waiting);
         }
         self.state.pool.look();
     }
@@ -208,12 +210,9 @@ impl Round<'_> {
         }
         tasks.retain(|name, _| !self.tasks.is_former(name));
         if !tasks.is_empty() {
-            match self.accept(tasks) {
-                Ok(new) => changed.extend(new),
-                Err(error) => {
-                    is_whole = false;
-                    tracing::warn!(%error, "tasks cannot be accepted yet");
-                }
+            if let Err(error) = self.accept(tasks, &mut changed) {
+                is_whole = false;
+                tracing::warn!(%error, "not all tasks can be accepted yet");
             }
         }
         self.state.followed = is_whole.then(|| Arc::clone(assigned));
@@ -232,8 +231,8 @@ impl Round<'_> {
         }
     }
 
-    /// Makes folders for all of them, and brings these to the disk together.
-    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>) -> io::Result<Vec<String>> {
+    /// Makes folders for all of them, and brings these to the disk together. Those that are accepted are among `new`.
+    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>, new: &mut Vec<String>) -> io::Result<()> {
         let options = &self.tasks.options;
         let mut accepted = Vec::with_capacity(tasks.len());
         let mut failed = None;
@@ -246,19 +245,13 @@ impl Round<'_> {
         if !accepted.is_empty() {
             File::open(&options.folder)?.sync_all()?;
         }
-        let names = accepted.iter().map(|(name, _)| name.clone()).collect();
         for (name, attempt) in accepted {
             self.state.keepers.insert(name.clone(), Keeper::new(None));
             self.tasks.tell_soon(&name);
-            lock(&self.tasks.attempts).insert(name, attempt);
+            lock(&self.tasks.attempts).insert(name.clone(), attempt);
+            new.push(name);
         }
-        match failed {
-            Some(error) => {
-                self.state.waiting.extend(names);
-                Err(error)
-            }
-            None => Ok(names),
-        }
+        failed.map_or(Ok(()), Err)
     }
 
     fn make_folder(&self, assignment: &TaskAssignment) -> io::Result<Arc<Attempt>> {
@@ -278,6 +271,13 @@ impl Round<'_> {
         Ok(Attempt::new(folder, accepted))
     }
 
+    fn look_at_named(&mut self, name: &str) {
+        let attempt = lock(&self.tasks.attempts).get(name).cloned();
+        if let Some(attempt) = attempt {
+            self.look_at(&attempt);
+        }
+    }
+
     fn look_at(&mut self, attempt: &Attempt) {
         if let Err(error) = self.go_on_with(attempt) {
             tracing::warn!(task = attempt.folder.name(), %error, "a task on this node cannot be gone on with yet");
@@ -295,26 +295,33 @@ impl Round<'_> {
         let under = lock(&self.tasks.assigned).as_ref().map(|assigned| assigned.under);
         keeper.lease = keeper.lease.or(lease.filter(|number| under == Some(*number)));
         let running = keeper.is_running();
+        // Looked for first: one that ends meanwhile has an end then.
+        let kept = !keeper.has_ended && (running || folder.is_kept()?);
+        if !keeper.has_ended && folder.has("end.json") {
+            (keeper.has_ended, keeper.is_gone) = (true, folder.has("gone"));
+        }
+        if let Some(process) = keeper.process.as_mut().filter(|process| !process.is_proven) {
+            process.is_proven = keeper.has_ended || folder.has("begun");
+        }
+        if keeper.has_ended
+            && let Some(process) = keeper.process.take()
+        {
+            self.state.pool.put(process);
+        }
+        // Most often there is nothing to be done.
+        if running && !keeper.has_ended || keeper.has_ended && !keeper.is_gone {
+            return Ok(());
+        }
         let look = Look {
             gone: keeper.is_gone || folder.has("gone"),
             stop: folder.has("stop"),
             begun: keeper.has_ended || folder.has("begun"),
-            // Looked for first: one that ends meanwhile has an end then.
-            kept: !keeper.has_ended && (running || folder.is_kept()?),
-            ended: keeper.has_ended || folder.has("end.json"),
+            kept,
+            ended: keeper.has_ended,
             leased,
             lease_holds: lease.is_some() && lease == keeper.lease,
             was_leased: keeper.lease.is_some(),
         };
-        if let Some(process) = keeper.process.as_mut().filter(|_| look.begun) {
-            process.is_proven = true;
-        }
-        if look.ended {
-            keeper.has_ended = true;
-            if let Some(process) = keeper.process.take() {
-                self.state.pool.put(process);
-            }
-        }
         match step(&look) {
             Step::Nothing => Ok(()),
             Step::Settle(Unbegun::Cancelled) => self.settle(folder, TaskEnding::Cancelled),
@@ -345,7 +352,7 @@ impl Round<'_> {
             return Ok(());
         }
         if self.no_keeper {
-            self.state.waiting.insert(name);
+            self.state.waiting.insert((attempt.accepted.at, name));
             return Ok(());
         }
         if !begun {
@@ -365,7 +372,7 @@ impl Round<'_> {
         };
         let Some(mut process) = self.keeper()? else {
             self.no_keeper = true;
-            self.state.waiting.insert(name);
+            self.state.waiting.insert((attempt.accepted.at, name));
             return Ok(());
         };
         let container = match &run {

@@ -219,13 +219,12 @@ impl Tellers {
         for (name, end, told) in parts {
             let Some(teller) = self.by_name.get_mut(name) else { continue };
             let folder = &teller.attempt.folder;
-            let written = match folder.delivered() < end.next {
-                true => folder.write_delivered(end.next),
-                false => Ok(()),
-            };
-            // Also on a full disk, in which it is what makes room.
-            teller.reader.commit(*end)?;
-            written.or_else(|_| folder.write_delivered(end.next))?;
+            if teller.reader.next() < end.next {
+                let written = folder.write_delivered(end.next);
+                // Also on a full disk, in which it is what makes room.
+                teller.reader.commit(*end)?;
+                written.or_else(|_| folder.write_delivered(end.next))?;
+            }
             teller.told = *told;
         }
         Ok(())

@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn words_are_heard_however_they_are_cut() {
         let said = b"sa.1\nlb.2\n\n?c.1\nea.1\n";
-        let expected =
-            [(Heard::Stage, "a.1"), (Heard::Lines, "b.2"), (Heard::End, "a.1")].map(|(heard, name)| (heard, name.to_owned()));
+        let expected = [(Heard::Stage, "a.1"), (Heard::Lines, "b.2"), (Heard::End, "a.1")]
+            .map(|(heard, name)| (heard, name.to_owned()));
         for cut in 0..said.len() {
             let mut hearing = Hearing::default();
             let mut heard = hearing.take(&said[..cut]);

@@ -23,7 +23,7 @@ use crate::telemetry;
 
 /// The hidden first argument with which this program is the launcher of an agent.
 pub const LAUNCHER: &str = "slot-launcher";
-/// The hidden first argument with which it is the keeper of a task; the task's folder follows.
+/// The hidden first argument with which it is a keeper of tasks; the path that names it follows.
 pub const KEEPER: &str = "task-keeper";
 
 /// How much undeliverable data is kept on disk, unless said otherwise.

@@ -40,6 +40,6 @@ pub use estimand_exec::{Capabilities, Privileges};
 pub use facts::hostname;
 pub use home::{HomeError, check_node};
 pub use reserve::Reserve;
-pub use tasks::keep_task;
+pub use tasks::keep_tasks;
 pub use uploads::UploadPolicy;
 pub use user::{RunAs, RunAsError};

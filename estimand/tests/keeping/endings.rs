@@ -161,7 +161,7 @@ fn a_task_beyond_its_memory_says_so() {
     let ending = &heard.stages.last().unwrap()["ended"]["ending"];
     // Where no cgroup can be made each process is held by its address space, and fails by itself.
     let folder = node.tasks_folder().join("m.1/keeper.log");
-    let unenforced = std::fs::read_to_string(folder).unwrap().contains("memory:");
+    let unenforced = std::fs::read_to_string(folder).unwrap_or_default().contains("memory:");
     assert_eq!(ending == &json!("outOfMemory"), !unenforced, "{ending}");
     node.end();
 }

@@ -137,12 +137,9 @@ impl Node {
         self.agent.data_dir().join("tasks")
     }
 
-    /// The keeper of an attempt.
+    /// The keeper of an attempt that runs.
     pub fn keeper(&self, attempt: &str) -> Option<Process> {
-        let folder = self.tasks_folder().canonicalize().ok()?.join(attempt);
-        let folder = folder.to_str()?.to_owned();
-        let is_it = |process: &Process| process.cmdline.iter().any(|arg| arg == "task-keeper");
-        processes::with_argument(&folder).into_iter().find(is_it)
+        processes::keeper_of(&self.tasks_folder().join(attempt))
     }
 
     /// The launcher of an agent or keeper.

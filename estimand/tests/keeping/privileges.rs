@@ -40,19 +40,21 @@ fn another_user_has_its_own_folder_and_reaches_neither_its_keeper_nor_other_task
     let others = json!({"id": "other", "attempt": 1, "work": other});
     node.services.assign(json!([others]));
     node.until_said("other.1", "there");
-    let keeper = node.keeper("other.1").unwrap().pid;
+    let keeper = node.keeper("other.1").unwrap();
+    let (pipe, keeper) = (keeper.cmdline.last().unwrap().clone(), keeper.pid);
     let script = format!(
         r#"
 tasks={tasks}; cd; broken=
 try() {{ "$@" >/dev/null 2>&1 && broken="$broken $*"; }}
 echo mine > file && echo out > /dev/stderr || broken=folder
 for one in $tasks/try.1 $tasks/other.1; do
-    for file in accepted.json order.json lock log.00000000000000000000 keeper.log control end.json; do
+    for file in accepted.json order.json begun running log.00000000000000000000 keeper.log end.json; do
         try cat $one/$file; try sh -c "echo x >> $one/$file"
     done
     try ls $one; try touch $one/stop
 done
 try ls $tasks; try cat $tasks/lease; try sh -c "echo s > $tasks/news"
+try sh -c "echo x > {pipe}"
 for pid in $PPID {keeper} {launcher}; do
     try kill -0 $pid; try cat /proc/$pid/environ; try cat /proc/$pid/maps
 done

@@ -139,10 +139,14 @@ fn process(plane: &mut Plane, who: Victim) -> &mut Estimand {
 
 /// Kills somebody; what is a service or an agent is started again.
 fn strike(plane: &mut Plane, victim: Victim, folder: &Path) {
-    let keeper = || {
-        let folder = folder.display().to_string();
-        let all = processes::with_argument(&folder);
-        all.into_iter().find(|one| one.cmdline.iter().any(|arg| arg == "task-keeper")).map(|one| one.pid)
+    // Before it is begun, one of those that wait for it.
+    let waiting = || {
+        let tasks = folder.parent().unwrap_or(folder).canonicalize().unwrap_or_default();
+        processes::with_argument(&tasks.display().to_string()).into_iter().find(processes::is_keeper)
+    };
+    let keeper = || match folder.join("begun").exists() {
+        true => processes::keeper_of(folder).map(|one| one.pid),
+        false => waiting().map(|one| one.pid),
     };
     let launcher = |keeper: u32| {
         let below = processes::descendants(keeper);

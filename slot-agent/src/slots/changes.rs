@@ -19,6 +19,8 @@ use crate::timetable::Key;
 
 /// How long the end of all slots may take.
 const END_WITHIN: Duration = Duration::from_secs(8);
+/// How soon a desired state is kept that means nothing new to the slots.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// The most runs by hand that wait in one slot.
 const MAX_BY_HAND: usize = 8;
 
@@ -54,17 +56,20 @@ impl Slots {
             self.apply();
         }
         self.to_keep = Some(desired);
+        self.keep_at_once |= !same;
         self.keep();
     }
 
     /// Puts on disk what is desired, one state at a time and only the latest of those that came meanwhile, so
-    /// that an older one never replaces a newer one there.
+    /// that an older one never replaces a newer one there. One that differs from the last in nothing but its revision and
+    /// the tasks of the node, which are kept elsewhere, is put there soon: tasks come and go a thousand times a second.
     pub(super) fn keep(&mut self) {
-        if self.keeping {
+        let soon = self.kept_at.is_none_or(|at| at.elapsed() >= KEEP_EVERY);
+        if self.keeping || !(self.keep_at_once || soon) {
             return;
         }
         let Some(desired) = self.to_keep.take() else { return };
-        self.keeping = true;
+        (self.keeping, self.keep_at_once) = (true, false);
         let (home, revision) = (Arc::clone(&self.context.home), desired.revision);
         self.work.spawn(async move {
             let keep = move || home.keep_desired(&desired);

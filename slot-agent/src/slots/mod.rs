@@ -128,6 +128,9 @@ pub struct Slots {
     /// The state to keep on disk next; `keeping` while one is being written.
     to_keep: Option<DesiredState>,
     keeping: bool,
+    /// It is wanted on disk at once, and not only soon.
+    keep_at_once: bool,
+    kept_at: Option<Instant>,
     /// True once the manager has sent it since this start: only then leased slots may run.
     heard: bool,
     /// True if leased slots were allowed to run when the desired state was last applied.
@@ -170,6 +173,8 @@ impl Slots {
             kept: 0,
             to_keep: None,
             keeping: false,
+            keep_at_once: false,
+            kept_at: None,
             heard: false,
             leased: false,
             next_key: 0,
@@ -199,6 +204,7 @@ impl Slots {
             if Instant::now() >= look_at {
                 look_at = Instant::now() + LOOK_EVERY;
                 self.post_all();
+                self.keep();
             }
         }
         self.end_all().await;
@@ -255,6 +261,7 @@ impl Slots {
             Ok(TaskResult::ByHand { name, id, report }) => self.ran_by_hand(&name, id, report),
             Ok(TaskResult::Kept { revision }) => {
                 (self.kept, self.keeping) = (self.kept.max(revision), false);
+                self.kept_at = Some(Instant::now());
                 self.keep();
                 self.confirm();
             }

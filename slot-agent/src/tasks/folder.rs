@@ -4,8 +4,7 @@
 //! | --- | --- | --- |
 //! | `accepted.json` | agent | the assignment and the machine's start in which it came |
 //! | `order.json` | agent | what its keeper is to do, in full |
-//! | `lock` | keeper | held while it lives |
-//! | `begun` | keeper | no other keeper begins this attempt |
+//! | `begun` | keeper | its name: no other keeper begins this attempt |
 //! | `preparing` | keeper | since when its image is fetched |
 //! | `running` | keeper | when its program was executed |
 //! | `log.N` | keeper | its lines from number N on |
@@ -13,22 +12,25 @@
 //! | `stop` | agent | it is to end |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
 //! | `delivered` | agent | the first line that the task service has not taken |
-//! | `control` | agent | a pipe that wakes its keeper |
+//! | `keeper.log` | keeper | notes for the operator |
 //! | `work/` | the task | where it runs |
 //!
-//! Acceptance and end are on disk before anybody is told. The rest is of use only until the machine is started anew, and
-//! an attempt that has not ended by then is lost with its node. Blocking.
+//! The keeper holds a lock on `accepted.json` for as long as it has the attempt. Beside the folders are pipes with the names
+//! of keepers, which wake them.
+//!
+//! That there is such a folder is on disk before the attempt begins, so it begins once even if the machine is started
+//! anew. The rest is of use only until then: an attempt whose end the task service has not stored by that time is lost with
+//! its node, and what the service has stored it knows. An end that it does not take at once is brought to the disk. Blocking.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use estimand_api::task::{TaskAssignment, TaskEnding};
 use estimand_exec::Identity;
-use estimand_runtime::files::{write_atomically, write_whole};
-use estimand_runtime::lock_file::{LockError, LockFile};
+use estimand_runtime::files::write_whole;
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
@@ -53,8 +55,14 @@ pub struct Accepted {
     pub at: i64,
     /// The start of the machine, as the kernel names it.
     pub boot: String,
-    /// Names the launcher of its keeper, and so its cgroups and processes.
-    pub launcher: String,
+}
+
+/// The moment at which an attempt began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    Now,
+    /// By the keeper of this name, if it came to write it.
+    Before(Option<String>),
 }
 
 /// The end of an attempt.
@@ -109,7 +117,15 @@ impl AttemptFolder {
         self.file(name).exists()
     }
 
-    /// Makes the folder with all that a keeper needs, `accepted.json` last: without it there was no attempt.
+    /// The id and the number of its attempt.
+    pub fn attempt(&self) -> Option<(String, u32)> {
+        let name = self.name();
+        let (id, number) = name.rsplit_once('.')?;
+        Some((id.to_owned(), number.parse().ok()?))
+    }
+
+    /// Makes the folder with all that a keeper needs, `accepted.json` last: without it there was no attempt. It lasts when
+    /// the folder that it lies in is brought to the disk.
     pub fn accept(&self, accepted: &Accepted, runs_as: Option<&Identity>) -> io::Result<()> {
         let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
         make_folder(&self.0, mode)?;
@@ -119,11 +135,7 @@ impl AttemptFolder {
         {
             rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
         }
-        make_pipe(&self.file("control"))?;
-        let text = serde_json::to_vec(accepted)?;
-        write_atomically(&self.file("accepted.json"), &text, PRIVATE)?;
-        // The folder's own name is on disk when the one that it lies in is.
-        File::open(self.0.parent().unwrap_or(Path::new(".")))?.sync_all()
+        write_whole(&self.file("accepted.json"), &serde_json::to_vec(accepted)?, PRIVATE)
     }
 
     /// None of an attempt that was not accepted to the end.
@@ -136,15 +148,27 @@ impl AttemptFolder {
     }
 
     pub fn write_end(&self, end: &End) -> io::Result<()> {
-        write_atomically(&self.file("end.json"), &serde_json::to_vec(end)?, PRIVATE)
+        write_whole(&self.file("end.json"), &serde_json::to_vec(end)?, PRIVATE)
+    }
+
+    /// Brings its log and its end to the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                File::open(entry.path())?.sync_all()?;
+            }
+        }
+        File::open(&self.0)?.sync_all()
     }
 
     pub fn order<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
         self.read("order.json")
     }
 
+    /// Nobody reads it before the keeper is given the attempt.
     pub fn write_order(&self, order: &impl Serialize) -> io::Result<()> {
-        write_whole(&self.file("order.json"), &serde_json::to_vec(order)?, PRIVATE)
+        self.write("order.json", &serde_json::to_vec(order)?)
     }
 
     /// When the stage of this name was reached, in microseconds since 1970.
@@ -152,8 +176,9 @@ impl AttemptFolder {
         fs::read_to_string(self.file(stage)).ok()?.trim().parse().ok()
     }
 
+    /// A reader who comes too early finds nothing yet.
     pub fn write_instant(&self, stage: &str, at: i64) -> io::Result<()> {
-        write_whole(&self.file(stage), at.to_string().as_bytes(), PRIVATE)
+        self.write(stage, at.to_string().as_bytes())
     }
 
     /// The first line that was not taken yet. What cannot be read counts as nothing: lines may be told twice.
@@ -172,45 +197,64 @@ impl AttemptFolder {
         options.write(true).create(true).truncate(false).mode(PRIVATE).open(self.file(name)).map(drop)
     }
 
-    /// True for the first caller alone.
-    pub fn begin(&self) -> io::Result<bool> {
+    /// Has this keeper begin it, if it is the first.
+    pub fn begin(&self, keeper: &str) -> io::Result<Begun> {
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(PRIVATE).open(self.file("begun")) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Ok(mut file) => file.write_all(keeper.as_bytes()).map(|()| Begun::Now),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let keeper = fs::read_to_string(self.file("begun"))?;
+                Ok(Begun::Before(Some(keeper).filter(|keeper| !keeper.is_empty())))
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// The lock of its keeper; none while a keeper lives.
-    pub fn lock(&self) -> io::Result<Option<LockFile>> {
-        match LockFile::take(&self.file("lock")) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(LockError::Held { .. }) => Ok(None),
-            Err(LockError::Io { cause, .. }) => Err(cause),
-        }
-    }
-
-    /// True while a keeper lives.
-    pub fn is_kept(&self) -> io::Result<bool> {
-        let file = match File::open(self.file("lock")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(false),
-            Err(Errno::WOULDBLOCK) => Ok(true),
+    /// The lock of its keeper; none while a keeper has it.
+    pub fn lock(&self) -> io::Result<Option<File>> {
+        // For writing, as a lock on a network's file system wants it.
+        let file = File::options().read(true).write(true).open(self.file("accepted.json"))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Wakes its keeper, if there is one, to look at its folder.
+    /// True while a keeper has it.
+    pub fn is_kept(&self) -> io::Result<bool> {
+        match self.lock() {
+            Ok(lock) => Ok(lock.is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Wakes its keeper to look at its folder. One that has not begun it yet looks there when it does.
     pub fn wake(&self) {
-        poke(&self.file("control"), b"\n");
+        let keeper = fs::read_to_string(self.file("begun")).unwrap_or_default();
+        let is_name = !keeper.is_empty() && !keeper.contains('/');
+        if let Some(tasks) = self.0.parent().filter(|_| is_name) {
+            poke(&tasks.join(keeper), b"\n");
+        }
+    }
+
+    /// Removes that of a task which has left nothing; false if there is more.
+    fn remove_plain(&self) -> bool {
+        for name in ["order.json", "begun", "running", "end.json", "accepted.json"] {
+            match fs::remove_file(self.file(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
+                _ => {}
+            }
+        }
+        fs::remove_dir(self.work()).is_ok() && fs::remove_dir(&self.0).is_ok()
     }
 
     /// Removes all of it; false if that takes longer than it may now.
     pub fn remove(&self) -> io::Result<bool> {
+        if self.remove_plain() {
+            return Ok(true);
+        }
         match slot_folder::empty(&self.0, Instant::now() + REMOVE_WITHIN) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
@@ -221,6 +265,12 @@ impl AttemptFolder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(true),
         }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(PRIVATE).open(self.file(name))?;
+        file.write_all(bytes)
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
@@ -267,7 +317,7 @@ mod tests {
         let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
         let assignment =
             TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, checkpoint: false, work };
-        Accepted { assignment, at: 7, boot: "b".into(), launcher: "l".into() }
+        Accepted { assignment, at: 7, boot: "b".into() }
     }
 
     #[test]
@@ -283,7 +333,9 @@ mod tests {
             (found[0].end().unwrap(), found[0].delivered(), found[0].instant("running")),
             (None, 0, None)
         );
-        assert!(folder.begin().unwrap() && !found[0].begin().unwrap());
+        assert_eq!(folder.begin("k1").unwrap(), Begun::Now);
+        assert_eq!(found[0].begin("k2").unwrap(), Begun::Before(Some("k1".into())));
+        assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
         let end = End { at: 9, ending: TaskEnding::Exit(3) };
         folder.write_end(&end).unwrap();
@@ -305,9 +357,7 @@ mod tests {
         folder.accept(&accepted("a"), Some(&own)).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(folder.path()), mode(&folder.work())), (0o711, 0o700));
-        for file in ["accepted.json", "control"] {
-            assert_eq!(mode(&folder.file(file)), 0o600, "{file}");
-        }
+        assert_eq!(mode(&folder.file("accepted.json")), 0o600);
     }
 
     #[test]

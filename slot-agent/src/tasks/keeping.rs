@@ -3,58 +3,73 @@
 //! A round looks at every attempt and takes the step that is due, whatever was done before, so that it does not matter at
 //! which step an agent died.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
-use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use estimand_api::task::{TaskAssignment, TaskEnding};
-use estimand_exec::Detached;
 use estimand_runtime::{BackOff, Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::folder::{Accepted, AttemptFolder, End};
 use super::lease::boot_id;
-use super::order::{LOG_BYTES, LauncherOrder, Order, RunOrder};
-use super::{Attempt, LOOK_EVERY, Tasks, launcher_id, lock};
+use super::order::{LOG_BYTES, Order, RunOrder};
+use super::pool::{KeeperProcess, Pool};
+use super::{Assigned, Attempt, LOOK_EVERY, Tasks, lock};
 
-/// Between starts of keepers of one attempt, should they not live.
+/// Between keepers of one attempt, should they not live.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Tasks {
     /// Follows what is assigned. What runs goes on when this ends.
     pub async fn keep(self: &Arc<Self>, mut driver: Driver, stop: &Stop) {
-        let mut work = Keeping { tasks: Arc::clone(self), keepers: Some(HashMap::new()) };
+        let mut work = Keeping { tasks: Arc::clone(self), state: Some(State::default()) };
         driver.run(&mut work, &self.keeping, stop.requested()).await;
     }
 }
 
 struct Keeping {
     tasks: Arc<Tasks>,
-    /// By attempt. None while a round has them.
-    keepers: Option<HashMap<String, Keeper>>,
+    /// None while a round has it.
+    state: Option<State>,
+}
+
+/// All that this agent knows of the attempts beside what is on disk.
+#[derive(Default)]
+struct State {
+    keepers: HashMap<String, Keeper>,
+    pool: Pool,
+    /// The attempts that wait for a keeper, by when they were accepted.
+    waiting: BTreeSet<(i64, String)>,
+    /// The assignment that was followed, to its end.
+    followed: Option<Arc<Assigned>>,
+    /// When all attempts were looked at last.
+    looked_at: Option<Instant>,
 }
 
 /// An attempt's keeper as this agent knows it, beside what is on disk.
 struct Keeper {
-    /// None if the agent before this one started it.
-    process: Option<Detached>,
+    /// None if the agent before this one started it, or if it has none.
+    process: Option<KeeperProcess>,
     starts: BackOff,
     not_before: Option<Instant>,
     /// The lease under which it could have begun: when that is over, it may have been begun elsewhere.
     lease: Option<u64>,
+    has_ended: bool,
+    /// It is assigned no more.
+    is_gone: bool,
 }
 
 impl Keeper {
     fn new(lease: Option<u64>) -> Self {
         let starts = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Keeper { process: None, starts, not_before: None, lease }
+        Keeper { process: None, starts, not_before: None, lease, has_ended: false, is_gone: false }
     }
 
     fn is_running(&mut self) -> bool {
@@ -111,17 +126,20 @@ impl Work for Keeping {
     type Error = Infallible;
 
     async fn round(&mut self) -> Result<Next, Infallible> {
-        let (tasks, keepers) = (Arc::clone(&self.tasks), self.keepers.take().unwrap_or_default());
+        let (tasks, state) = (Arc::clone(&self.tasks), self.state.take().unwrap_or_default());
         let round = move || {
-            let mut round = Round { tasks: &tasks, keepers };
+            let mut round = Round { tasks: &tasks, state, no_keeper: false };
             round.make();
-            round.keepers
+            round.state
         };
-        match spawn_blocking(round).await {
-            Ok(keepers) => self.keepers = Some(keepers),
-            Err(error) => tracing::error!(%error, "a look at the tasks here failed"),
-        }
-        Ok(match self.tasks.is_empty() {
+        let is_idle = match spawn_blocking(round).await {
+            Ok(state) => self.state.insert(state).pool.is_empty(),
+            Err(error) => {
+                tracing::error!(%error, "a look at the tasks here failed");
+                true
+            }
+        };
+        Ok(match is_idle && self.tasks.is_empty() {
             true => Next::Period,
             false => Next::At(Instant::now() + LOOK_EVERY),
         })
@@ -130,46 +148,113 @@ impl Work for Keeping {
 
 struct Round<'a> {
     tasks: &'a Arc<Tasks>,
-    keepers: HashMap<String, Keeper>,
+    state: State,
+    /// All keepers have something to keep, and enough are being started.
+    no_keeper: bool,
 }
 
 impl Round<'_> {
     fn make(&mut self) {
+        let mut heard = std::mem::take(&mut *lock(&self.tasks.to_keep));
+        let all = self.state.looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         let assigned = lock(&self.tasks.assigned).clone();
         if let Some(assigned) = assigned {
-            self.follow(assigned.tasks);
+            let known = self.state.followed.as_ref().is_some_and(|known| Arc::ptr_eq(known, &assigned));
+            if !known || all {
+                heard.extend(self.follow(&assigned));
+            }
         }
-        for attempt in self.tasks.attempts() {
-            self.look_at(&attempt);
+        if all {
+            self.state.looked_at = Some(Instant::now());
+            self.state.waiting.clear();
+            for attempt in self.tasks.attempts() {
+                self.look_at(&attempt);
+            }
+            let attempts = lock(&self.tasks.attempts);
+            self.state.keepers.retain(|name, _| attempts.contains_key(name));
+        } else {
+            // Those that leave their keeper go before those that wait for one.
+            heard.iter().for_each(|name| self.look_at_named(name));
+            let mut waiting = std::mem::take(&mut self.state.waiting);
+            while !self.no_keeper
+                && let Some((_, name)) = waiting.pop_first()
+            {
+                self.look_at_named(&name);
+            }
+            self.state.waiting.append(&mut waiting);
         }
-        let attempts = lock(&self.tasks.attempts);
-        self.keepers.retain(|name, _| attempts.contains_key(name));
+        self.state.pool.look();
     }
 
-    /// Accepts what is new, and marks what is to end or is no longer here.
-    fn follow(&mut self, tasks: Vec<TaskAssignment>) {
-        let assigned: BTreeMap<String, TaskAssignment> =
-            tasks.into_iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
+    /// Accepts what is new, and marks what is to end or is no longer here. Returns what is to be looked at for that.
+    fn follow(&mut self, assigned: &Arc<Assigned>) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut tasks: BTreeMap<String, &TaskAssignment> =
+            assigned.tasks.iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
+        let mut is_whole = true;
         for attempt in self.tasks.attempts() {
-            let mark = match assigned.get(&attempt.folder.name()) {
-                None => "gone",
-                Some(assignment) if assignment.stop => "stop",
-                Some(_) => continue,
+            let name = attempt.folder.name();
+            let told = match tasks.remove(&name) {
+                None => self.take_away(&name, &attempt),
+                Some(one) if one.stop => tell_to_end(&attempt.folder, "stop", one.checkpoint),
+                Some(_) => Ok(false),
             };
-            let checkpoint = assigned.get(&attempt.folder.name()).is_some_and(|one| one.checkpoint);
-            if let Err(error) = tell_to_end(&attempt.folder, mark, checkpoint) {
-                tracing::warn!(task = attempt.folder.name(), %error, "a task cannot be told to end");
+            match told {
+                Ok(false) => {}
+                Ok(true) => changed.push(name),
+                Err(error) => {
+                    is_whole = false;
+                    tracing::warn!(task = name, %error, "a task cannot be told to end");
+                }
             }
         }
-        for (name, assignment) in assigned {
-            let known = lock(&self.tasks.attempts).contains_key(&name) || self.tasks.is_former(&name);
-            if !known && let Err(error) = self.accept(assignment) {
-                tracing::warn!(task = name, %error, "a task cannot be accepted yet");
+        tasks.retain(|name, _| !self.tasks.is_former(name));
+        if !tasks.is_empty() {
+            if let Err(error) = self.accept(tasks, &mut changed) {
+                is_whole = false;
+                tracing::warn!(%error, "not all tasks can be accepted yet");
             }
+        }
+        self.state.followed = is_whole.then(|| Arc::clone(assigned));
+        changed
+    }
+
+    /// It belongs here no more; true if there is something to do for that.
+    fn take_away(&mut self, name: &str, attempt: &Attempt) -> io::Result<bool> {
+        let keeper = self.state.keepers.get_mut(name).filter(|keeper| keeper.has_ended);
+        match keeper {
+            Some(keeper) => {
+                keeper.is_gone = true;
+                Ok(true)
+            }
+            None => tell_to_end(&attempt.folder, "gone", false),
         }
     }
 
-    fn accept(&mut self, assignment: TaskAssignment) -> io::Result<()> {
+    /// Makes folders for all of them, and brings these to the disk together. Those that are accepted are among `new`.
+    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>, new: &mut Vec<String>) -> io::Result<()> {
+        let options = &self.tasks.options;
+        let mut accepted = Vec::with_capacity(tasks.len());
+        let mut failed = None;
+        for (name, assignment) in tasks {
+            match self.make_folder(assignment) {
+                Ok(attempt) => accepted.push((name, attempt)),
+                Err(error) => failed = Some(io::Error::new(error.kind(), format!("{name}: {error}"))),
+            }
+        }
+        if !accepted.is_empty() {
+            File::open(&options.folder)?.sync_all()?;
+        }
+        for (name, attempt) in accepted {
+            self.state.keepers.insert(name.clone(), Keeper::new(None));
+            self.tasks.tell_soon(&name);
+            lock(&self.tasks.attempts).insert(name.clone(), attempt);
+            new.push(name);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn make_folder(&self, assignment: &TaskAssignment) -> io::Result<Arc<Attempt>> {
         let options = &self.tasks.options;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let id = &assignment.id;
@@ -177,20 +262,20 @@ impl Round<'_> {
             return Err(io::Error::other(format!("`{id}` is no id of a task")));
         }
         let folder = AttemptFolder::new(&options.folder, id, assignment.attempt);
-        let launcher = launcher_id(&options.agent, &folder.name());
-        let stop = assignment.stop;
-        let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id(), launcher };
+        let (assignment, stop) = (assignment.clone(), assignment.stop);
+        let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id() };
         folder.accept(&accepted, options.privileges.run_as.as_ref())?;
         if stop {
             folder.mark("stop")?;
         }
-        self.keepers.insert(folder.name(), Keeper::new(None));
-        let attempt = Arc::new(Attempt { folder, accepted });
-        lock(&self.tasks.attempts).insert(attempt.folder.name(), Arc::clone(&attempt));
-        self.tasks.telling.ask();
-        // Before the next one is accepted, which waits for the disk.
-        self.look_at(&attempt);
-        Ok(())
+        Ok(Attempt::new(folder, accepted))
+    }
+
+    fn look_at_named(&mut self, name: &str) {
+        let attempt = lock(&self.tasks.attempts).get(name).cloned();
+        if let Some(attempt) = attempt {
+            self.look_at(&attempt);
+        }
     }
 
     fn look_at(&mut self, attempt: &Attempt) {
@@ -200,23 +285,39 @@ impl Round<'_> {
     }
 
     fn go_on_with(&mut self, attempt: &Attempt) -> io::Result<()> {
-        let Attempt { folder, accepted } = attempt;
+        let Attempt { folder, accepted, .. } = attempt;
         let leased = accepted.assignment.leased;
         let lease = self.tasks.lease.holds();
         // One that was here before this agent could have begun under the lease of that time.
         let former = self.tasks.former_lease;
-        let keeper = self.keepers.entry(folder.name()).or_insert_with(|| Keeper::new(Some(former)));
+        let keeper = self.state.keepers.entry(folder.name()).or_insert_with(|| Keeper::new(Some(former)));
         // One that was assigned before the lease began may have been begun elsewhere since, and is waited for again.
         let under = lock(&self.tasks.assigned).as_ref().map(|assigned| assigned.under);
         keeper.lease = keeper.lease.or(lease.filter(|number| under == Some(*number)));
         let running = keeper.is_running();
+        // Looked for first: one that ends meanwhile has an end then.
+        let kept = !keeper.has_ended && (running || folder.is_kept()?);
+        if !keeper.has_ended && folder.has("end.json") {
+            (keeper.has_ended, keeper.is_gone) = (true, folder.has("gone"));
+        }
+        if let Some(process) = keeper.process.as_mut().filter(|process| !process.is_proven) {
+            process.is_proven = keeper.has_ended || folder.has("begun");
+        }
+        if keeper.has_ended
+            && let Some(process) = keeper.process.take()
+        {
+            self.state.pool.put(process);
+        }
+        // Most often there is nothing to be done.
+        if running && !keeper.has_ended || keeper.has_ended && !keeper.is_gone {
+            return Ok(());
+        }
         let look = Look {
-            gone: folder.has("gone"),
+            gone: keeper.is_gone || folder.has("gone"),
             stop: folder.has("stop"),
-            begun: folder.has("begun"),
-            // Looked for first: one that ends meanwhile has an end then.
-            kept: running || folder.is_kept()?,
-            ended: folder.has("end.json"),
+            begun: keeper.has_ended || folder.has("begun"),
+            kept,
+            ended: keeper.has_ended,
             leased,
             lease_holds: lease.is_some() && lease == keeper.lease,
             was_leased: keeper.lease.is_some(),
@@ -226,7 +327,10 @@ impl Round<'_> {
             Step::Settle(Unbegun::Cancelled) => self.settle(folder, TaskEnding::Cancelled),
             Step::Settle(Unbegun::LeaseOver) => self.settle(folder, TaskEnding::NodeLost),
             Step::Start => self.start(attempt, look.begun),
-            Step::Remove => self.remove(folder),
+            Step::Remove => {
+                attempt.is_over.store(true, Ordering::Relaxed);
+                self.remove(folder)
+            }
         }
     }
 
@@ -236,18 +340,21 @@ impl Round<'_> {
         let Some(_lock) = folder.lock()? else { return Ok(()) };
         if !folder.has("begun") && !folder.has("end.json") {
             folder.write_end(&End { at: self.tasks.now_micros(), ending })?;
-            self.tasks.telling.ask();
+            self.tasks.tell_now(&folder.name());
         }
         Ok(())
     }
 
     fn start(&mut self, attempt: &Attempt, begun: bool) -> io::Result<()> {
-        let (tasks, folder) = (self.tasks, &attempt.folder);
-        let Some(keeper) = self.keepers.get_mut(&folder.name()) else { return Ok(()) };
-        if keeper.not_before.is_some_and(|at| Instant::now() < at) {
+        let (tasks, folder, name) = (self.tasks, &attempt.folder, attempt.folder.name());
+        let is_due = |keeper: &Keeper| keeper.not_before.is_none_or(|at| Instant::now() >= at);
+        if !self.state.keepers.get(&name).is_some_and(is_due) {
             return Ok(());
         }
-        keeper.not_before = Some(Instant::now() + keeper.starts.pause());
+        if self.no_keeper {
+            self.state.waiting.insert((attempt.accepted.at, name));
+            return Ok(());
+        }
         if !begun {
             tasks.options.reserve.check(&[tasks.options.folder.as_path()]).map_err(io::Error::other)?;
         }
@@ -263,49 +370,74 @@ impl Round<'_> {
                 Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
             },
         };
+        let Some(mut process) = self.keeper()? else {
+            self.no_keeper = true;
+            self.state.waiting.insert((attempt.accepted.at, name));
+            return Ok(());
+        };
         let container = match &run {
             Some(RunOrder::Container(order)) => Some(order.place.clone()),
             Some(RunOrder::Process(_)) => None,
             // As the keeper was told that began it.
             None => folder.order::<Order>().ok().flatten().and_then(|order| order.container),
         };
-        let options = &tasks.options;
-        folder.write_order(&Order {
-            launcher: LauncherOrder {
-                program: options.launcher.0.clone(),
-                args: options.launcher.1.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-                id: attempt.accepted.launcher.clone(),
-                cgroups: options.cgroups,
-                privileges: options.privileges.clone(),
-            },
+        let Some(keeper) = self.state.keepers.get_mut(&name) else { return Ok(()) };
+        keeper.not_before = Some(Instant::now() + keeper.starts.pause());
+        let order = Order {
             lease: leased.then(|| (tasks.lease.path().to_owned(), keeper.lease.unwrap_or(0))),
-            news: tasks.news_pipe(),
             log_bytes: LOG_BYTES,
-            open_files: options.open_files,
             container,
             run,
-        })?;
-        let mut errors = OpenOptions::new();
-        let errors = errors.append(true).create(true).mode(0o600).open(folder.file("keeper.log"))?;
-        let args: Vec<OsString> =
-            options.keeper.1.iter().cloned().chain([folder.path().as_os_str().to_owned()]).collect();
-        keeper.process = Some(Detached::start(&options.keeper.0, &args, errors).map_err(io::Error::other)?);
+        };
+        if let Err(error) = folder.write_order(&order).and_then(|()| process.give(folder)) {
+            self.state.pool.leave(process);
+            return Err(error);
+        }
+        if let Some(former) = keeper.process.replace(process) {
+            self.state.pool.leave(former);
+        }
         Ok(())
     }
 
+    /// A keeper for an attempt; none while enough of them are being started.
+    fn keeper(&mut self) -> io::Result<Option<KeeperProcess>> {
+        if let Some(process) = self.state.pool.take() {
+            return Ok(Some(process));
+        }
+        let is_new = |keeper: &&Keeper| keeper.process.as_ref().is_some_and(|process| !process.is_proven);
+        let starting = self.state.keepers.values().filter(is_new).count();
+        match starting < at_once() {
+            true => KeeperProcess::start(&self.tasks.options).map(Some),
+            false => Ok(None),
+        }
+    }
+
     fn remove(&mut self, folder: &AttemptFolder) -> io::Result<()> {
-        // A keeper that only just was started ends when it finds no folder.
-        let Some(_lock) = folder.lock()? else { return Ok(()) };
-        // It is waited for, or it would stay in the process table.
-        if self.keepers.get_mut(&folder.name()).is_some_and(Keeper::is_running) {
+        let name = folder.name();
+        // A keeper that only just was given it leaves it alone when it finds no folder.
+        let _lock = match folder.lock() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            lock => match lock? {
+                Some(lock) => Some(lock),
+                None => return Ok(()),
+            },
+        };
+        if self.state.keepers.get_mut(&name).is_some_and(Keeper::is_running) {
             return Ok(());
         }
         if folder.remove()? {
-            self.tasks.forget(&folder.name());
-            self.keepers.remove(&folder.name());
+            self.tasks.forget(&name);
+            if let Some(process) = self.state.keepers.remove(&name).and_then(|keeper| keeper.process) {
+                self.state.pool.leave(process);
+            }
         }
         Ok(())
     }
+}
+
+/// How many keepers are started at once.
+fn at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) + 1
 }
 
 impl Tasks {
@@ -315,17 +447,18 @@ impl Tasks {
     }
 }
 
-/// Marks it, and wakes its keeper, the first time.
-fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<()> {
-    if !folder.has(mark) {
-        // Before the other, so that the keeper does not end it without one.
-        if checkpoint {
-            folder.mark("checkpoint")?;
-        }
-        folder.mark(mark)?;
-        folder.wake();
+/// Marks it, and wakes its keeper, the first time, which this was if it is true.
+fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<bool> {
+    if folder.has(mark) {
+        return Ok(false);
     }
-    Ok(())
+    // Before the other, so that the keeper does not end it without one.
+    if checkpoint {
+        folder.mark("checkpoint")?;
+    }
+    folder.mark(mark)?;
+    folder.wake();
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use estimand_runtime::files::write_whole;
 use rustix::time::{
@@ -23,8 +23,12 @@ pub fn boot_clock() -> u64 {
 
 /// The present start of the machine; another one after it is started anew.
 pub fn boot_id() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+    static ID: OnceLock<String> = OnceLock::new();
+    let read = || {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        id.trim().to_owned()
+    };
+    ID.get_or_init(read).clone()
 }
 
 /// A lease. One that is renewed in time is the same one.
@@ -42,13 +46,15 @@ pub struct LeaseFile {
     path: PathBuf,
     boot: String,
     known: Mutex<Lease>,
+    /// The lease that the file has.
+    written: Mutex<Option<Lease>>,
 }
 
 impl LeaseFile {
     pub fn open(path: PathBuf) -> Self {
         let boot = boot_id();
         let known = Mutex::new(read(&path, &boot).unwrap_or_default());
-        LeaseFile { path, boot, known }
+        LeaseFile { path, boot, known, written: Mutex::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -75,12 +81,18 @@ impl LeaseFile {
         (known.until > boot_clock()).then_some(known.number)
     }
 
-    /// Writes it for the keepers. Blocking.
+    /// Writes it for the keepers, unless it is written. Blocking.
     pub fn publish(&self) -> io::Result<()> {
         // Held while it is written: one at a time.
-        let known = self.lock();
-        let Lease { number, until } = *known;
-        write_whole(&self.path, format!("{} {number} {until}", self.boot).as_bytes(), 0o600)
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.lock();
+        if *written == Some(known) {
+            return Ok(());
+        }
+        let Lease { number, until } = known;
+        write_whole(&self.path, format!("{} {number} {until}", self.boot).as_bytes(), 0o600)?;
+        *written = Some(known);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Lease> {

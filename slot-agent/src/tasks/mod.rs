@@ -1,13 +1,14 @@
 //! The tasks of this node: what is assigned is accepted, given to a keeper each, watched, and told to the task service.
 //!
-//! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt, does, and outlives the agent; all
-//! that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds everything
-//! there, and two loops, which look at everything again in each round, do the rest: [`keeping`] makes the folders and
-//! keepers follow what is assigned, [`telling`] brings stages and logs to the task service.
+//! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt that runs, does, and outlives the
+//! agent; all that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds
+//! everything there, and two loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is assigned,
+//! [`telling`] brings stages and logs to the task service. Both look at everything each second, and at an attempt as soon
+//! as its keeper has news of it.
 //!
-//! Invariants: an attempt is begun at most once; what is told is on disk first; an end is told after its log, and
-//! never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the lease
-//! has, whether or not this agent lives.
+//! Invariants: an attempt is begun at most once; that it was accepted is on disk before it is begun; an end is told after its
+//! log, and never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the
+//! lease has, whether or not this agent lives.
 
 mod folder;
 mod keeper;
@@ -16,27 +17,31 @@ mod lease;
 mod leftovers;
 mod log;
 mod order;
+mod pool;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use estimand_api::task::TaskAssignment;
+use estimand_api::task::{TaskAssignment, TaskWork};
 use estimand_exec::{CgroupMode, Privileges};
+use estimand_runtime::files::{write_atomically, write_whole};
 use estimand_runtime::{Clock, Rounds, Stop};
-use ring::digest;
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::reserve::Reserve;
 use folder::{Accepted, AttemptFolder};
+use keeper::{Heard, Hearing};
 use lease::LeaseFile;
 
-pub use keeper::keep_task;
+pub use keeper::keep_tasks;
 pub use lease::boot_clock;
 pub use order::Terms;
 
@@ -56,7 +61,7 @@ pub struct TaskOptions {
     pub cgroups: CgroupMode,
     /// How a launcher is started,
     pub launcher: (PathBuf, Vec<OsString>),
-    /// and how a keeper is, but for the folder of its attempt.
+    /// and how a keeper is, but for the path that names it.
     pub keeper: (PathBuf, Vec<OsString>),
     /// The limit of open files that a process has here.
     pub open_files: Option<u64>,
@@ -74,13 +79,19 @@ pub struct Tasks {
     /// The number of the lease that holds, or did last; 0 before there was one.
     leases: watch::Sender<u64>,
     /// None until a manager has said it since this start.
-    assigned: Mutex<Option<Assigned>>,
+    assigned: Mutex<Option<Arc<Assigned>>>,
     attempts: Mutex<BTreeMap<String, Arc<Attempt>>>,
     former: Mutex<BTreeSet<String>>,
     /// Where their news go.
     task_server: watch::Sender<Option<String>>,
     keeping: Rounds,
     telling: Rounds,
+    /// The attempts of which keepers had news since they were looked at last,
+    to_keep: Mutex<BTreeSet<String>>,
+    /// and since they were told of.
+    to_tell: Mutex<BTreeSet<String>>,
+    /// Something is to be told soon, though not at once.
+    soon: Notify,
     /// Keepers write into it when there is something to look at.
     news: Mutex<Option<Receiver>>,
 }
@@ -98,6 +109,14 @@ struct Assigned {
 struct Attempt {
     folder: AttemptFolder,
     accepted: Accepted,
+    /// It has ended and is assigned no more: nothing of it is told any more.
+    is_over: AtomicBool,
+}
+
+impl Attempt {
+    fn new(folder: AttemptFolder, accepted: Accepted) -> Arc<Self> {
+        Arc::new(Attempt { folder, accepted, is_over: AtomicBool::new(false) })
+    }
 }
 
 impl Tasks {
@@ -106,11 +125,13 @@ impl Tasks {
         let news = options.folder.join(NEWS_PIPE);
         folder::make_pipe(&news)?;
         let news = OpenOptions::new().read_write(true).open_receiver(&news)?;
+        let former_boot = former_boot(&options.folder, options.clock.now_micros())?;
+        pool::clear_pipes(&options.folder)?;
         let mut attempts = BTreeMap::new();
         for folder in AttemptFolder::all(&options.folder)? {
             match folder.accepted() {
                 Ok(Some(accepted)) => {
-                    attempts.insert(folder.name(), Arc::new(Attempt { folder, accepted }));
+                    attempts.insert(folder.name(), Attempt::new(folder, accepted));
                 }
                 // The agent died before it had accepted it.
                 Ok(None) => drop(folder.remove()?),
@@ -119,6 +140,9 @@ impl Tasks {
                     tracing::error!(%folder, %error, "the folder of a task cannot be read; it is left as it is");
                 }
             }
+        }
+        if former_boot {
+            write_atomically(&options.folder.join(BOOT_FILE), lease::boot_id().as_bytes(), 0o600)?;
         }
         if !attempts.is_empty() {
             tracing::info!(tasks = attempts.len(), "finds the tasks that were here before");
@@ -135,6 +159,9 @@ impl Tasks {
             task_server: watch::Sender::new(None),
             keeping: Rounds::new(),
             telling: Rounds::new(),
+            to_keep: Mutex::default(),
+            to_tell: Mutex::default(),
+            soon: Notify::new(),
             news: Mutex::new(Some(news)),
         })
     }
@@ -143,11 +170,14 @@ impl Tasks {
     pub fn follow(&self, tasks: Vec<TaskAssignment>, under: u64, task_server: String) {
         self.task_server.send_if_modified(|known| {
             let new = Some(task_server);
-            std::mem::replace(known, new.clone()) != new
+            let is_new = std::mem::replace(known, new.clone()) != new;
+            if is_new {
+                self.telling.ask();
+            }
+            is_new
         });
-        *lock(&self.assigned) = Some(Assigned { tasks, under });
+        *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, under }));
         self.keeping.ask();
-        self.telling.ask();
     }
 
     /// The lease holds until then, by [`boot_clock`]. Blocking, though not for long.
@@ -183,19 +213,53 @@ impl Tasks {
     pub async fn listen(&self, stop: &Stop) {
         let news = lock(&self.news).take();
         let Some(news) = news else { return };
-        let mut words = [0; 4096];
+        let (mut words, mut hearing, mut tell_at) = (vec![0; 16 << 10], Hearing::default(), None);
         loop {
             tokio::select! {
                 () = stop.requested() => break,
-                _ = news.readable() => {}
+                _ = news.readable() => {
+                    let Ok(count) = news.try_read(&mut words) else { continue };
+                    if self.hear(hearing.take(&words[..count])) {
+                        tell_at = None;
+                        self.telling.ask();
+                    } else {
+                        tell_at.get_or_insert_with(|| Instant::now() + TELL_SOON);
+                    }
+                }
+                () = self.soon.notified() => {
+                    tell_at.get_or_insert_with(|| Instant::now() + TELL_SOON);
+                }
+                () = at(tell_at) => {
+                    tell_at = None;
+                    self.telling.ask();
+                }
             }
-            let Ok(count) = news.try_read(&mut words) else { continue };
-            if words[..count].contains(&keeper::NEWS_OF_STAGE[0]) {
-                self.keeping.ask();
-            }
-            self.telling.ask();
         }
         *lock(&self.news) = Some(news);
+    }
+
+    /// Notes what is to be looked at; true if it is to be told at once.
+    fn hear(&self, words: Vec<(Heard, String)>) -> bool {
+        let at_once = words.iter().any(|(heard, _)| *heard != Heard::Stage);
+        if words.iter().any(|(heard, _)| *heard != Heard::Lines) {
+            let of_stages = words.iter().filter(|(heard, _)| *heard != Heard::Lines);
+            lock(&self.to_keep).extend(of_stages.map(|(_, name)| name.clone()));
+            self.keeping.ask();
+        }
+        lock(&self.to_tell).extend(words.into_iter().map(|(_, name)| name));
+        at_once
+    }
+
+    /// There is something to be told of this attempt.
+    fn tell_soon(&self, name: &str) {
+        lock(&self.to_tell).insert(name.to_owned());
+        self.soon.notify_one();
+    }
+
+    /// The same, and it is to be told at once.
+    fn tell_now(&self, name: &str) {
+        lock(&self.to_tell).insert(name.to_owned());
+        self.telling.ask();
     }
 
     /// True if no task is on this node, also none that has ended.
@@ -223,10 +287,6 @@ impl Tasks {
     fn now_micros(&self) -> i64 {
         self.options.clock.now_micros()
     }
-
-    fn news_pipe(&self) -> PathBuf {
-        self.options.folder.join(NEWS_PIPE)
-    }
 }
 
 /// Ends everything in this folder of tasks that is not the node's any more, as soon as an agent uses it.
@@ -242,11 +302,34 @@ pub fn give_up(tasks: &Path) -> io::Result<()> {
     }
 }
 
-/// The id of a keeper's launcher: as unique as the attempt, and a part of no other one.
-fn launcher_id(agent: &str, name: &str) -> String {
-    let digest = digest::digest(&digest::SHA256, name.as_bytes());
-    let short: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{agent}-{short}")
+/// True if the machine was started anew since an agent was here. Then folders of attempts may be there that are not whole: each
+/// was accepted, and what else is known of it is its name.
+fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
+    let known = std::fs::read_to_string(tasks.join(BOOT_FILE)).unwrap_or_default();
+    if known == lease::boot_id() {
+        return Ok(false);
+    }
+    for folder in AttemptFolder::all(tasks)? {
+        let Some((id, attempt)) = folder.attempt() else { continue };
+        if !matches!(folder.accepted(), Ok(Some(_))) {
+            let work = TaskWork::default().into();
+            let assignment =
+                TaskAssignment { id, attempt, leased: false, stop: false, checkpoint: false, work };
+            let accepted = Accepted { assignment, at: now, boot: String::new() };
+            write_whole(&folder.file("accepted.json"), &serde_json::to_vec(&accepted)?, 0o600)?;
+        }
+        if folder.end().is_err() {
+            std::fs::remove_file(folder.file("end.json"))?;
+        }
+    }
+    Ok(true)
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -255,5 +338,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 const NEWS_PIPE: &str = "news";
 const LEASE_FILE: &str = "lease";
+/// Names the start of the machine in which an agent was here last.
+const BOOT_FILE: &str = "boot";
+/// How soon the task service hears of what is neither an end nor a line, so that a short task is told of once.
+const TELL_SOON: Duration = Duration::from_millis(10);
 /// How often everything is looked at while there are tasks, although nothing is heard of them.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

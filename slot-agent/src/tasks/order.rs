@@ -20,19 +20,25 @@ const MAX_PROCESSES: u64 = 16_384;
 /// How much of a log that was not delivered is kept on disk.
 pub const LOG_BYTES: u64 = 64 << 20;
 
-/// The whole order of a keeper.
+/// The order of a keeper for all of its attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeeperOrder {
+    pub launcher: LauncherOrder,
+    /// The pipe that wakes the agent.
+    pub news: PathBuf,
+    /// The limit of a process's open files; an agent's own is higher.
+    pub open_files: Option<u64>,
+}
+
+/// The order for one attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
-    pub launcher: LauncherOrder,
     /// The file with the lease and the lease's number, if it is leased.
     pub lease: Option<(PathBuf, u64)>,
-    /// The pipe that wakes the agent.
-    pub news: PathBuf,
     /// The most of its log that is kept before it is delivered.
     pub log_bytes: u64,
-    /// The limit of a process's open files; an agent's own is higher.
-    pub open_files: Option<u64>,
     /// The container that the attempt has, or may have had.
     #[serde(default)]
     pub container: Option<Place>,
@@ -48,12 +54,13 @@ pub enum RunOrder {
     Container(Box<ContainerOrder>),
 }
 
-/// How the keeper has its own launcher.
+/// How a keeper has a launcher of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LauncherOrder {
     pub program: PathBuf,
     pub args: Vec<String>,
-    pub id: String,
+    /// Names the agent.
+    pub agent: String,
     pub cgroups: CgroupMode,
     pub privileges: Privileges,
 }

@@ -1,11 +1,13 @@
 //! Brings the stages and logs of the attempts on this node to the task service.
 //!
 //! Everything on disk is told, in the order in which it was written, and again until it is taken: the service knows by the
-//! numbers of attempts and lines what it has already. An end is told with the last of its log or after it.
+//! numbers of attempts and lines what it has already. An end is told with the last of its log or after it. While the
+//! service does not take them, ends are brought to the disk, so that a power cut does not undo them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use estimand_api::task::{TaskNews, TaskReport, TaskStage};
@@ -62,14 +64,20 @@ enum TellError {
 #[derive(Default)]
 struct Tellers {
     by_name: HashMap<String, Teller>,
-    /// With which attempt a round begins, so that each has its turn.
+    /// With which attempt a look at all begins, so that each has its turn.
     turn: usize,
+    /// The attempts that have to be looked at.
+    pending: BTreeSet<String>,
+    /// When all of them were looked at last.
+    looked_at: Option<Instant>,
 }
 
 struct Teller {
     attempt: Arc<Attempt>,
     reader: LogReader,
     told: ToldStage,
+    /// Its end is on disk, in case that the machine is started anew before it is told.
+    is_synced: bool,
 }
 
 /// The last stage that was told.
@@ -107,9 +115,16 @@ impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
         let tellers = self.tellers.insert(tellers);
         let batch = batch?;
         if !batch.news.logs.is_empty() || !batch.news.reports.is_empty() {
-            client.report_tasks(&batch.news).await?;
+            let told = client.report_tasks(&batch.news).await;
+            if told.is_err() {
+                tellers.looked_at = None;
+                self.sync().await?;
+            }
+            told?;
+            let Some(tellers) = &mut self.tellers else { return Ok(later) };
             tellers.taken(&batch.parts)?;
         }
+        let Some(tellers) = &self.tellers else { return Ok(later) };
         Ok(match (batch.is_all, tellers.by_name.values().all(|teller| teller.told == ToldStage::Ended)) {
             (false, _) => Next::At(Instant::now()),
             // Nothing of them changes any more.
@@ -119,9 +134,63 @@ impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
     }
 }
 
+impl<C> Telling<C> {
+    /// Brings ends that are not told yet to the disk.
+    async fn sync(&mut self) -> Result<(), TellError> {
+        let mut tellers = self.tellers.take().unwrap_or_default();
+        let sync = spawn_blocking(move || {
+            let synced = tellers.sync();
+            (tellers, synced)
+        });
+        let (tellers, synced) = sync.await?;
+        self.tellers = Some(tellers);
+        Ok(synced?)
+    }
+}
+
 impl Tellers {
+    /// Blocking.
+    fn sync(&mut self) -> io::Result<()> {
+        let untold = self.by_name.values_mut();
+        for teller in untold.filter(|teller| teller.told != ToldStage::Ended && !teller.is_synced) {
+            let folder = &teller.attempt.folder;
+            if folder.has("end.json") {
+                folder.sync()?;
+                teller.is_synced = true;
+            }
+        }
+        Ok(())
+    }
+
     /// The next news. Blocking.
     fn gather(&mut self, tasks: &Tasks) -> io::Result<Batch> {
+        self.pending.append(&mut lock(&tasks.to_tell));
+        if self.looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+            return self.gather_all(tasks);
+        }
+        let mut batch = Batch { is_all: true, ..Batch::default() };
+        while let Some(name) = self.pending.pop_first() {
+            let attempt = lock(&tasks.attempts).get(&name).cloned();
+            let Some(attempt) = attempt else {
+                self.by_name.remove(&name);
+                continue;
+            };
+            let teller = self.by_name.entry(name.clone()).or_insert_with(|| Teller::new(attempt));
+            teller.add_to(&mut batch)?;
+            if batch.bytes >= MAX_NEWS {
+                // All are looked at next, each in its turn.
+                self.looked_at = None;
+                batch.is_all = false;
+                break;
+            }
+        }
+        if !batch.is_all {
+            self.looked_at = None;
+        }
+        Ok(batch)
+    }
+
+    fn gather_all(&mut self, tasks: &Tasks) -> io::Result<Batch> {
         let attempts = lock(&tasks.attempts).clone();
         self.by_name.retain(|name, _| attempts.contains_key(name));
         for (name, attempt) in &attempts {
@@ -140,6 +209,8 @@ impl Tellers {
                 teller.add_to(&mut batch)?;
             }
         }
+        self.looked_at = batch.is_all.then(Instant::now);
+        self.pending.clear();
         Ok(batch)
     }
 
@@ -148,13 +219,12 @@ impl Tellers {
         for (name, end, told) in parts {
             let Some(teller) = self.by_name.get_mut(name) else { continue };
             let folder = &teller.attempt.folder;
-            let written = match folder.delivered() < end.next {
-                true => folder.write_delivered(end.next),
-                false => Ok(()),
-            };
-            // Also on a full disk, in which it is what makes room.
-            teller.reader.commit(*end)?;
-            written.or_else(|_| folder.write_delivered(end.next))?;
+            if teller.reader.next() < end.next {
+                let written = folder.write_delivered(end.next);
+                // Also on a full disk, in which it is what makes room.
+                teller.reader.commit(*end)?;
+                written.or_else(|_| folder.write_delivered(end.next))?;
+            }
             teller.told = *told;
         }
         Ok(())
@@ -171,13 +241,14 @@ impl Teller {
             assignment.attempt,
             folder.delivered(),
         );
-        Teller { attempt, reader, told: ToldStage::Nothing }
+        Teller { attempt, reader, told: ToldStage::Nothing, is_synced: false }
     }
 
     fn add_to(&self, batch: &mut Batch) -> io::Result<()> {
         let folder = &self.attempt.folder;
         // The service wants no more of what is gone.
-        if self.told == ToldStage::Ended || folder.has("gone") {
+        let is_over = self.attempt.is_over.load(Ordering::Relaxed);
+        if self.told == ToldStage::Ended || is_over || folder.has("gone") {
             return Ok(());
         }
         // Before the log: it is whole once there is an end.
@@ -243,10 +314,10 @@ mod tests {
             checkpoint: false,
             work,
         };
-        let accepted = Accepted { assignment, at: 7, boot: String::new(), launcher: String::new() };
+        let accepted = Accepted { assignment, at: 7, boot: String::new() };
         let folder = AttemptFolder::new(tasks, "t", 3);
         folder.accept(&accepted, None).unwrap();
-        Arc::new(Attempt { folder, accepted })
+        Attempt::new(folder, accepted)
     }
 
     fn gather(teller: &Teller) -> Batch {
@@ -271,7 +342,7 @@ mod tests {
             let attempt = attempt(place.path());
             let new = || {
                 let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
-                Tellers { by_name, turn: 0 }
+                Tellers { by_name, ..Tellers::default() }
             };
             let mut tellers = new();
             let mut told = Vec::new();

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
@@ -95,6 +96,21 @@ pub fn kill9_all_with(mark: &str) {
         // No panic: this is for cleaning up, often while a test fails already.
         eprintln!("{left} processes with {mark:?} among their arguments could not be killed");
     }
+}
+
+/// The keeper that has the attempt of this folder, from when it has begun it until it has ended.
+pub fn keeper_of(attempt: &Path) -> Option<Process> {
+    let name = fs::read_to_string(attempt.join("begun")).ok().filter(|name| !name.is_empty())?;
+    if attempt.join("end.json").exists() {
+        return None;
+    }
+    let pipe = attempt.parent()?.canonicalize().ok()?.join(name);
+    with_argument(pipe.to_str()?).into_iter().find(is_keeper)
+}
+
+/// True for a process that keeps tasks.
+pub fn is_keeper(process: &Process) -> bool {
+    process.cmdline.iter().any(|arg| arg == "task-keeper")
 }
 
 /// The children of `pid`, their children, and so on: whoever has lost its parent is not among them.

@@ -5,7 +5,6 @@
 //! engine says when the container does not run any more. The output is read from the engine's own log, where it is
 //! whole from the first line on, and is gone on with after each connection that broke.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,12 +15,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::folder::{AttemptFolder, poke};
+use super::super::folder::AttemptFolder;
 use super::super::log::Frames;
 use super::ender::{Ender, Wish, until_wished};
+use super::news::News;
 use super::output::Lines;
 use super::step::Step;
-use super::{Complaints, NEWS_OF_STAGE, now_micros, say};
+use super::{Complaints, now_micros, say};
 use crate::containers::engine::{ContainerState, Engine, EngineError};
 use crate::containers::{ContainerOrder, Place, pinned};
 
@@ -46,7 +46,7 @@ pub struct Container {
 
 impl Container {
     /// Has it made ready and started.
-    pub fn begin(order: ContainerOrder, folder: AttemptFolder, news: PathBuf) -> (Self, Lines) {
+    pub fn begin(order: ContainerOrder, folder: AttemptFolder, news: News) -> (Self, Lines) {
         let (wish, wished) = watch::channel(Wish::GoOn);
         let (started, running) = watch::channel(false);
         let (lines, coming) = mpsc::channel(MAX_PIECES);
@@ -95,7 +95,7 @@ pub async fn remove(place: &Place) -> Result<(), EngineError> {
 struct Driver {
     order: ContainerOrder,
     folder: AttemptFolder,
-    news: PathBuf,
+    news: News,
     wished: watch::Receiver<Wish>,
     started: watch::Sender<bool>,
     lines: mpsc::Sender<Vec<TaskLogLine>>,
@@ -207,7 +207,7 @@ impl Driver {
         if let Err(error) = self.folder.write_instant("preparing", now_micros()) {
             say(format_args!("that it is made ready cannot be written: {error}"));
         }
-        poke(&self.news, NEWS_OF_STAGE);
+        self.news.of_stage();
         let image = &pinned::fetched_as(&self.order);
         let pulling = async {
             let engine = Engine::connect(&self.order.place.socket).await?;

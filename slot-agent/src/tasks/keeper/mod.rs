@@ -1,52 +1,64 @@
-//! The keeper of one attempt: the process that outlives the agent, and starts, watches and ends the task in its stead.
+//! A keeper: the process that outlives the agent, and starts, watches and ends a task in its stead.
 //!
 //! It has a launcher of its own, as an agent has, so everything that is true of a run is true of a task: its processes are
 //! in a cell, have the privileges that the operator left them, and nothing of it is there when its end is written. If the
-//! keeper is killed, its launcher kills the rest and ends. The next keeper of the attempt, which the agent starts, clears
-//! away what may be left, and says that the attempt is lost: none is begun twice.
+//! keeper is killed, its launcher kills the rest and ends. The next keeper of the attempt, which the agent finds for it,
+//! clears away what may be left, and says that the attempt is lost: none is begun twice.
+//!
+//! It keeps one attempt at a time, and when that has ended well the next one that its agent gives it: most of what a short
+//! task costs is the start of these two processes. When its agent is gone it ends with the attempt that it has.
 //!
 //! A container ([`container`]) is run by the engine of the node instead, and goes on without its keeper; the next keeper
 //! removes it by its name. All else is the same for both.
 
+mod attempt;
 mod container;
 mod ender;
+mod input;
+mod news;
+mod notes;
 mod output;
 mod step;
 mod watch;
 mod work;
 
-use std::fmt;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::task::TaskEnding;
-use estimand_exec::{Launcher, LauncherOptions, Precedence, RunSpec, Stdin};
+use estimand_exec::{Cell, LaunchError, Launcher, LauncherOptions, Limits, Precedence, RunSpec, Stdin};
 use estimand_runtime::BackOff;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::unix::pipe::{OpenOptions, Receiver};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::folder::{Accepted, AttemptFolder, End, poke};
+use super::folder::{AttemptFolder, Begun, End};
 use super::lease::{LeaseWatch, boot_id};
-use super::log::LogWriter;
-use super::order::{Order, ProcessOrder, RunOrder};
+use super::order::{KeeperOrder, ProcessOrder, RunOrder};
 use crate::containers::{ContainerOrder, Place};
+use attempt::Attempt;
 use container::Container;
+use input::Input;
+use notes::say;
 use output::Outputs;
 use watch::Watch;
 use work::Work;
 
-/// The agent looks at the lock now and then, for a moment.
-const LOCK_ATTEMPTS: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
+pub use news::{Heard, Hearing};
+pub use notes::Complaints;
+
 /// Between attempts to write the end, and to clear away what a former keeper left.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The keeper process: call this first in `main`, when the hidden argument says so, with the folder of the attempt.
-pub fn keep_task(folder: PathBuf) -> ExitCode {
-    match keep(AttemptFolder::at(folder)) {
+/// The keeper process: call this first in `main`, when the hidden argument says so, with the path that names it.
+pub fn keep_tasks(path: PathBuf) -> ExitCode {
+    let served = serve(&path);
+    let _ = std::fs::remove_file(&path);
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(format_args!("the keeper ends: {error}"));
@@ -55,108 +67,162 @@ pub fn keep_task(folder: PathBuf) -> ExitCode {
     }
 }
 
-fn keep(folder: AttemptFolder) -> io::Result<()> {
+fn serve(path: &Path) -> io::Result<()> {
     estimand_exec::detach()?;
-    let mut lock = None;
-    for _ in 0..LOCK_ATTEMPTS {
-        lock = folder.lock()?;
-        if lock.is_some() {
-            break;
-        }
-        std::thread::sleep(LOCK_PAUSE);
-    }
-    // Without it another keeper has the attempt, or had it to its end.
-    let (Some(_lock), None, Some(accepted)) = (lock, folder.end()?, folder.accepted()?) else {
-        return Ok(());
-    };
-    let Some::<Order>(order) = folder.order()? else { return Ok(()) };
-    let limit = getrlimit(Resource::Nofile);
-    // Not more than the task itself: what it starts has the limit of this process.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: order.open_files, maximum: limit.maximum });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(Box::pin(Keeper::new(folder, accepted, order).keep()));
-    Ok(())
+    runtime.block_on(async {
+        let mut input = Input::of_this_process()?;
+        let Some(order) = input.order().await? else { return Ok(()) };
+        let limit = getrlimit(Resource::Nofile);
+        // Not more than the task itself: what it starts has the limit of this process.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: order.open_files, maximum: limit.maximum });
+        Box::pin(Keeper::new(path, order)?.serve(input)).await;
+        Ok(())
+    })
 }
 
 struct Keeper {
-    folder: AttemptFolder,
-    accepted: Accepted,
-    order: Order,
-    log: LogWriter,
-    lease: Option<LeaseWatch>,
+    order: KeeperOrder,
+    /// Its name, by which it is woken.
+    name: String,
+    wakes: Wakes,
+    launcher: Option<Launcher>,
+    /// A cell that is empty, for the next run with these limits.
+    cell: Option<(Limits, Cell)>,
+}
+
+/// What wakes a keeper beside its task.
+struct Wakes {
+    control: Receiver,
+    terminated: Signal,
+    /// The machine goes down, or somebody ends this process.
+    is_terminated: bool,
 }
 
 impl Keeper {
-    fn new(folder: AttemptFolder, accepted: Accepted, order: Order) -> Self {
-        let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
-        Keeper { folder, accepted, order, log, lease: None }
+    fn new(path: &Path, order: KeeperOrder) -> io::Result<Self> {
+        let control = OpenOptions::new().read_write(true).open_receiver(path)?;
+        let wakes = Wakes { control, terminated: signal(SignalKind::terminate())?, is_terminated: false };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Keeper { order, name, wakes, launcher: None, cell: None })
     }
 
-    async fn keep(mut self) {
-        let ending = self.see_through().await;
+    /// Keeps one attempt after the other, until no more come or one did not end as it should.
+    async fn serve(mut self, mut input: Input) {
+        loop {
+            let given = tokio::select! {
+                given = input.attempt() => given,
+                _ = self.wakes.terminated.recv() => None,
+            };
+            let Some(folder) = given else { break };
+            match self.keep(folder).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    say(format_args!("an attempt cannot be kept: {error}"));
+                    break;
+                }
+            }
+        }
+        drop(self.cell);
+        if let Some(launcher) = self.launcher {
+            launcher.stop().await;
+        }
+    }
+
+    /// Sees an attempt through; false if this keeper should have no other one.
+    async fn keep(&mut self, folder: AttemptFolder) -> io::Result<bool> {
+        notes::concern(&folder);
+        let Some(mut attempt) = Attempt::take(folder, &self.order.news).await? else { return Ok(false) };
+        let ending = self.see_through(&mut attempt).await;
+        let is_well = !self.wakes.is_terminated && ending != TaskEnding::NodeLost;
         let end = End { at: now_micros(), ending };
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         // A full disk may have room again. A folder that was removed is missed by nobody.
-        while let Err(error) = self.log.finish().and_then(|()| self.folder.write_end(&end)) {
-            if !self.folder.has("accepted.json") {
-                return;
+        while let Err(error) = attempt.write_end(&end) {
+            if !attempt.folder.has("accepted.json") {
+                return Ok(false);
             }
             say(format_args!("the end cannot be written yet: {error}"));
             sleep(pauses.pause()).await;
         }
-        poke(&self.order.news, NEWS_OF_STAGE);
+        attempt.leave();
+        Ok(is_well)
     }
 
     /// Nothing of the attempt runs when this returns.
-    async fn see_through(&mut self) -> TaskEnding {
-        if let Some((path, number)) = &self.order.lease {
+    async fn see_through(&mut self, attempt: &mut Attempt) -> TaskEnding {
+        if let Some((path, number)) = &attempt.order.lease {
             match LeaseWatch::new(path.clone(), *number) {
-                Ok(watch) => self.lease = Some(watch),
+                Ok(watch) => attempt.lease = Some(watch),
                 Err(error) => return not_started(&error),
             }
         }
-        match self.folder.begin() {
-            Ok(true) => {}
-            Ok(false) => return self.clear_away().await,
+        match attempt.folder.begin(&self.name) {
+            Ok(Begun::Now) => {}
+            Ok(Begun::Before(keeper)) => return self.clear_away(attempt, keeper).await,
             Err(error) => return not_started(&error),
         }
-        if self.accepted.boot != boot_id() || self.lease.as_ref().is_some_and(LeaseWatch::is_over) {
+        if attempt.accepted.boot != boot_id() || attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {
             return TaskEnding::NodeLost;
         }
-        if self.is_told_to_end() {
+        if is_told_to_end(&attempt.folder) {
             return TaskEnding::Cancelled;
         }
-        match self.order.run.take() {
-            Some(RunOrder::Process(order)) => self.run(order).await,
-            Some(RunOrder::Container(order)) => self.run_container(*order).await,
+        match attempt.order.run.take() {
+            Some(RunOrder::Process(order)) => self.run(attempt, order).await,
+            Some(RunOrder::Container(order)) => self.run_container(attempt, *order).await,
             None => TaskEnding::NodeLost,
         }
     }
 
-    async fn run_container(&mut self, order: ContainerOrder) -> TaskEnding {
+    async fn run_container(&mut self, attempt: &mut Attempt, order: ContainerOrder) -> TaskEnding {
         let timeout = order.timeout_ms.map(Duration::from_millis);
-        let (folder, news) = (self.folder.clone(), self.order.news.clone());
-        match Watch::new(self, timeout) {
-            Ok(watch) => {
-                let (container, lines) = Container::begin(order, folder, news);
-                watch.see_through(Work::Container(container), Outputs::Container(lines)).await
-            }
-            Err(error) => not_started(&error),
-        }
+        let (container, lines) = Container::begin(order, attempt.folder.clone(), attempt.news.clone());
+        let watch = Watch::new(attempt, &mut self.wakes, timeout);
+        watch.see_through(Work::Container(container), Outputs::Container(lines)).await
     }
 
-    async fn run(&mut self, order: ProcessOrder) -> TaskEnding {
-        let launcher = match Launcher::start(self.launcher(true)).await {
+    async fn run(&mut self, attempt: &mut Attempt, order: ProcessOrder) -> TaskEnding {
+        let launcher = match self.launcher().await {
             Ok(launcher) => launcher,
             Err(error) => return not_started(&error),
         };
-        let ending = self.run_in(&launcher, order).await;
-        launcher.stop().await;
+        let limits = order.limits;
+        let cell = self.cell(&launcher, &limits).await;
+        let ending = self.run_in(&launcher, &cell, attempt, order).await;
+        // A part of the memory may stay with a cell, as what was written to a file system in memory does.
+        match limits.memory {
+            None => self.cell = Some((limits, cell)),
+            Some(_) => launcher.close_cell(cell).await,
+        }
         ending
     }
 
-    async fn run_in(&mut self, launcher: &Launcher, order: ProcessOrder) -> TaskEnding {
-        let cell = launcher.open_cell("task", &order.limits).await;
+    async fn launcher(&mut self) -> Result<Launcher, LaunchError> {
+        if let Some(launcher) = &self.launcher {
+            return Ok(launcher.clone());
+        }
+        let launcher = Launcher::start(self.launcher_options(&self.name, true)).await?;
+        Ok(self.launcher.insert(launcher).clone())
+    }
+
+    async fn cell(&mut self, launcher: &Launcher, limits: &Limits) -> Cell {
+        match self.cell.take() {
+            Some((known, cell)) if known == *limits => return cell,
+            Some((_, cell)) => launcher.close_cell(cell).await,
+            None => {}
+        }
+        launcher.open_cell("task", limits).await
+    }
+
+    async fn run_in(
+        &mut self,
+        launcher: &Launcher,
+        cell: &Cell,
+        attempt: &mut Attempt,
+        order: ProcessOrder,
+    ) -> TaskEnding {
         for limit in cell.unenforced() {
             say(format_args!("not held here: {limit}"));
         }
@@ -168,26 +234,24 @@ impl Keeper {
             env: order.env,
             dir: order.dir,
             stdin: Stdin::Null,
-            cell: &cell,
+            cell,
             until: None,
-        };
-        let watch = match Watch::new(self, timeout) {
-            Ok(watch) => watch,
-            Err(error) => return not_started(&error),
         };
         let mut run = match launcher.run(spec).await {
             Ok(run) => run,
             Err(error) => return not_started(&error),
         };
         let outputs = Outputs::of(&mut run);
+        let watch = Watch::new(attempt, &mut self.wakes, timeout);
         watch.see_through(Work::Process(Box::new(run)), outputs).await
     }
 
     /// Ends what a former keeper left, which this machine's process table and cgroups and the engine show.
-    async fn clear_away(&self) -> TaskEnding {
+    async fn clear_away(&self, attempt: &Attempt, keeper: Option<String>) -> TaskEnding {
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        loop {
-            match Launcher::start(self.launcher(false)).await {
+        // One that was killed before it had written its name had started nothing.
+        while let Some(keeper) = &keeper {
+            match Launcher::start(self.launcher_options(keeper, false)).await {
                 Ok(launcher) => {
                     launcher.stop().await;
                     break;
@@ -196,31 +260,19 @@ impl Keeper {
             }
             sleep(pauses.pause()).await;
         }
-        if let Some(place) = &self.order.container {
-            self.clear_container(place).await;
+        if let Some(place) = &attempt.order.container {
+            clear_container(attempt, place).await;
         }
         TaskEnding::NodeLost
     }
 
-    /// A container goes on without its keeper.
-    async fn clear_container(&self, place: &Place) {
-        let (mut pauses, mut complaints) = (BackOff::new(FIRST_PAUSE, LONGEST_PAUSE), Complaints::default());
-        while let Err(error) = container::remove(place).await {
-            if !self.folder.has("accepted.json") {
-                // The agent removes what nobody has any more.
-                return;
-            }
-            complaints.say(&error);
-            sleep(pauses.pause()).await;
-        }
-    }
-
-    fn launcher(&self, first: bool) -> LauncherOptions {
+    /// The launcher of a keeper: its processes and groups are named for that one alone.
+    fn launcher_options(&self, keeper: &str, first: bool) -> LauncherOptions {
         let order = &self.order.launcher;
         LauncherOptions {
             program: order.program.clone(),
             args: order.args.iter().map(Into::into).collect(),
-            id: order.id.clone(),
+            id: format!("{}-{keeper}", order.agent),
             first,
             cgroups: order.cgroups,
             // Collectors keep their cadence while tasks take all that is left.
@@ -228,35 +280,19 @@ impl Keeper {
             privileges: order.privileges.clone(),
         }
     }
-
-    fn is_told_to_end(&self) -> bool {
-        is_told_to_end(&self.folder)
-    }
 }
 
-/// The complaints of a keeper about one thing, each once in a row: it may try for days.
-#[derive(Default)]
-struct Complaints {
-    last: String,
-}
-
-impl Complaints {
-    fn say(&mut self, error: &dyn std::fmt::Display) {
-        let text = error.to_string();
-        if text != self.last {
-            say(format_args!("{text}; it is tried again"));
-            self.last = text;
+/// A container goes on without its keeper.
+async fn clear_container(attempt: &Attempt, place: &Place) {
+    let (mut pauses, mut complaints) = (BackOff::new(FIRST_PAUSE, LONGEST_PAUSE), Complaints::default());
+    while let Err(error) = container::remove(place).await {
+        if !attempt.folder.has("accepted.json") {
+            // The agent removes what nobody has any more.
+            return;
         }
+        complaints.say(&error);
+        sleep(pauses.pause()).await;
     }
-}
-
-/// Words in the pipe that wakes the agent: a stage has changed, or there are only lines.
-pub const NEWS_OF_STAGE: &[u8] = b"s";
-pub const NEWS_OF_LINES: &[u8] = b"l";
-
-/// Says something for the operator, in `keeper.log`. A full disk does not take it, which `eprintln` would end this process for.
-fn say(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 fn is_told_to_end(folder: &AttemptFolder) -> bool {

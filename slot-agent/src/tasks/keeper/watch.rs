@@ -1,22 +1,17 @@
 //! A task under way: its output, and everything that may end it before it ends by itself.
 
 use std::future::pending;
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
-use tokio::net::unix::pipe::{OpenOptions, Receiver};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::folder::{AttemptFolder, poke};
 use super::super::lease::LeaseWatch;
-use super::super::log::LogWriter;
+use super::attempt::Attempt;
 use super::output::Outputs;
 use super::step::Step;
 use super::work::Work;
-use super::{Keeper, NEWS_OF_LINES, NEWS_OF_STAGE, is_told_to_end, now_micros, say};
+use super::{Wakes, is_told_to_end, now_micros, say};
 
 /// How soon the agent is told of lines, so that many are told at once.
 const TELL_AFTER: Duration = Duration::from_millis(20);
@@ -27,13 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A task under way.
 pub struct Watch<'a> {
-    folder: &'a AttemptFolder,
-    news: &'a Path,
-    log: &'a mut LogWriter,
-    lease: Option<&'a LeaseWatch>,
-    /// Wakes this process.
-    control: Receiver,
-    terminated: Signal,
+    attempt: &'a mut Attempt,
+    wakes: &'a mut Wakes,
     /// Why it is being ended.
     reason: Option<TaskEnding>,
     /// How long it may run.
@@ -62,16 +52,10 @@ enum Event {
 }
 
 impl<'a> Watch<'a> {
-    pub fn new(keeper: &'a mut Keeper, timeout: Option<Duration>) -> io::Result<Self> {
-        let control = OpenOptions::new().read_write(true).open_receiver(keeper.folder.file("control"))?;
-        let terminated = signal(SignalKind::terminate())?;
-        Ok(Watch {
-            folder: &keeper.folder,
-            news: &keeper.order.news,
-            log: &mut keeper.log,
-            lease: keeper.lease.as_ref(),
-            control,
-            terminated,
+    pub fn new(attempt: &'a mut Attempt, wakes: &'a mut Wakes, timeout: Option<Duration>) -> Self {
+        Watch {
+            attempt,
+            wakes,
             reason: None,
             timeout,
             is_running: false,
@@ -79,7 +63,7 @@ impl<'a> Watch<'a> {
             killed: false,
             saving: false,
             tell_at: None,
-        })
+        }
     }
 
     /// Returns when nothing of it is left and all of its output is in the log.
@@ -90,7 +74,7 @@ impl<'a> Watch<'a> {
         loop {
             match self.next(&mut work, &mut outputs, look_at).await {
                 Event::Ended(ending) => {
-                    self.log.append(outputs.rest());
+                    self.attempt.log.append(outputs.rest());
                     return self.reason.unwrap_or(ending);
                 }
                 Event::Running => self.note_running(),
@@ -102,21 +86,24 @@ impl<'a> Watch<'a> {
                     self.kill(reason, &work);
                 }
                 Event::Woken => {
-                    let _ = self.control.try_read(&mut [0; 64]);
+                    let _ = self.wakes.control.try_read(&mut [0; 64]);
                     self.look(&work);
                 }
                 // The machine goes down, or somebody ends this process; a task is not ended for what it did.
-                Event::Terminated => self.end(TaskEnding::NodeLost, &work),
+                Event::Terminated => {
+                    self.wakes.is_terminated = true;
+                    self.end(TaskEnding::NodeLost, &work);
+                }
                 Event::Output => {
-                    self.log.append(outputs.read());
+                    self.attempt.log.append(outputs.read());
                     self.tell_soon();
                 }
                 Event::Tell => {
                     self.tell_at = None;
-                    poke(self.news, NEWS_OF_LINES);
+                    self.attempt.news.of_lines();
                 }
                 Event::Settle => {
-                    self.log.settle(false);
+                    self.attempt.log.settle(false);
                     self.tell_soon();
                 }
                 Event::Look => {
@@ -128,7 +115,7 @@ impl<'a> Watch<'a> {
     }
 
     async fn next(&mut self, work: &mut Work, outputs: &mut Outputs, look_at: Instant) -> Event {
-        let settle_at = self.log.waits().then(|| Instant::now() + SETTLE_EVERY);
+        let settle_at = self.attempt.log.waits().then(|| Instant::now() + SETTLE_EVERY);
         let deadline = self.deadline.filter(|_| !self.killed);
         tokio::select! {
             biased;
@@ -136,10 +123,10 @@ impl<'a> Watch<'a> {
                 Step::Running => Event::Running,
                 Step::Ended(ending) => Event::Ended(ending),
             },
-            () = over(self.lease), if !self.killed => Event::LeaseOver,
+            () = over(self.attempt.lease.as_ref()), if !self.killed => Event::LeaseOver,
             () = at(deadline) => Event::Deadline,
-            _ = self.control.readable() => Event::Woken,
-            _ = self.terminated.recv() => Event::Terminated,
+            _ = self.wakes.control.readable() => Event::Woken,
+            _ = self.wakes.terminated.recv() => Event::Terminated,
             () = at(self.tell_at) => Event::Tell,
             () = sleep_until(look_at) => Event::Look,
             () = outputs.readable() => Event::Output,
@@ -150,10 +137,10 @@ impl<'a> Watch<'a> {
     /// It runs now, and its time with it.
     fn note_running(&mut self) {
         self.is_running = true;
-        if let Err(error) = self.folder.write_instant("running", now_micros()) {
+        if let Err(error) = self.attempt.folder.write_instant("running", now_micros()) {
             say(format_args!("that it runs cannot be written: {error}"));
         }
-        poke(self.news, NEWS_OF_STAGE);
+        self.attempt.news.of_stage();
         if self.reason.is_none() {
             self.deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         }
@@ -165,11 +152,11 @@ impl<'a> Watch<'a> {
 
     /// Does what the folder says.
     fn look(&mut self, work: &Work) {
-        if !self.folder.has("accepted.json") {
+        if !self.attempt.folder.has("accepted.json") {
             // Somebody has removed it: the task belongs nowhere any more.
             self.kill(TaskEnding::NodeLost, work);
-        } else if is_told_to_end(self.folder) {
-            match self.folder.has("checkpoint") {
+        } else if is_told_to_end(&self.attempt.folder) {
+            match self.attempt.folder.has("checkpoint") {
                 true => self.checkpoint(work),
                 false => self.end(TaskEnding::Cancelled, work),
             }

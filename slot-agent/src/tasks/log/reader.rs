@@ -50,6 +50,11 @@ impl LogReader {
         LogReader { folder, id, attempt, position: Position { next, ..Position::default() } }
     }
 
+    /// The number of the first line that was not delivered.
+    pub fn next(&self) -> u64 {
+        self.position.next
+    }
+
     /// The next lines, of about so many bytes.
     pub fn read(&self, most: usize) -> io::Result<Piece> {
         // Before the lines: a file that came after this look counts the next time.

@@ -3,6 +3,7 @@
 //! One agent is on the core of what is measured, with all that it runs; the services have the load's core, as has who
 //! submits and reads.
 
+mod containers;
 mod logs;
 mod starts;
 mod submissions;
@@ -22,6 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     submissions::measure(bench)?;
     starts::measure(bench)?;
+    containers::measure(bench)?;
     logs::measure(bench)
 }
 

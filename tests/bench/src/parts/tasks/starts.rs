@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::Http;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{all_over, now, printed, submit, succeeded};
 use crate::bench::Bench;
@@ -16,15 +16,17 @@ use crate::spawn::{self, Program};
 const SOON: Duration = Duration::from_millis(50);
 const TARGET: f64 = 0.6;
 const AT_ONCE: usize = 4;
+/// The places of a node whose label does not say how many.
+const BY_DEFAULT: usize = 256;
 const SUBMITTERS: usize = 16;
 /// Tasks of one after the other, and of a round of many.
 const SINGLE: usize = 200;
 const MANY: usize = 320;
 
 pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
-    let (cores, plan) = (bench.cores, bench.plan);
+    let cores = bench.cores;
     let plane = Plane::start(cores, &bench.place.path("task-starts"))?;
-    let _agent = plane.agent("bench", &["--label", &format!("tasks={AT_ONCE}")])?;
+    let agent = plane.agent("bench", &["--label", &format!("tasks={AT_ONCE}")])?;
     let http = plane.http();
     let singles = cores.on_load_core(|| {
         // The first one waits for the node to be known.
@@ -43,14 +45,31 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     report.timing(&what, &singles.0);
     report.timing("  until its end is known", &singles.1);
 
-    let base = plane.services.base_url();
-    let ours: Side<'_> = Box::new(move |_| cores.on_load_core(|| many(base)));
     let program = Program { path: c"/bin/true", prints: None };
+    of_agent(bench, &plane, "bench", program, AT_ONCE)?;
+    drop(agent);
+    // As an agent has it by default: so a node does not wait for the way to the planner and back.
+    let _agent = plane.agent("many", &[])?;
+    cores.on_load_core(|| single(&http).map(drop))?;
+    of_agent(bench, &plane, "many", program, BY_DEFAULT)
+}
+
+/// How many tasks a second get done on this node with so many places.
+fn of_agent(
+    bench: &mut Bench,
+    plane: &Plane,
+    node: &str,
+    program: Program<'_>,
+    places: usize,
+) -> anyhow::Result<()> {
+    let (cores, plan, base) = (bench.cores, bench.plan, plane.services.base_url());
+    let document = json!({ "command": ["/bin/true"], "nodes": format!("node={node}") });
+    let ours: Side<'_> = Box::new(move |_| cores.on_load_core(|| many(base, &document, MANY)));
     let bare: Side<'_> = Box::new(move |time| spawn::run(program, AT_ONCE, time));
     let [ours, bare] = contest(plan, [ours, bare])?;
     let report = &mut bench.report;
-    report.part(&format!("tasks a second of an agent, {MANY} at once, {AT_ONCE} at a time"));
-    report.ratio("/bin/true", "posix_spawn and waitpid", Some(TARGET), &ours, &bare);
+    report.part(&format!("tasks a second of an agent, {MANY} submitted at once, {places} places"));
+    report.ratio("/bin/true", "posix_spawn and waitpid, 4 at a time", Some(TARGET), &ours, &bare);
     Ok(())
 }
 
@@ -66,13 +85,12 @@ fn single(http: &Http) -> anyhow::Result<(Duration, Duration)> {
 }
 
 /// Many are submitted at once; the sample is of them all until the last one is over.
-fn many(base: &str) -> anyhow::Result<Sample> {
-    let document = json!({ "command": ["/bin/true"] });
+pub fn many(base: &str, document: &Value, tasks: usize) -> anyhow::Result<Sample> {
     let began = Instant::now();
     std::thread::scope(|scope| {
         let submitter = || {
             let http = Http::new(base);
-            (0..MANY / SUBMITTERS).try_for_each(|_| submit(&http, &document).map(drop))
+            (0..tasks / SUBMITTERS).try_for_each(|_| submit(&http, document).map(drop))
         };
         let submitters: Vec<_> = (0..SUBMITTERS).map(|_| scope.spawn(submitter)).collect();
         submitters
@@ -82,6 +100,6 @@ fn many(base: &str) -> anyhow::Result<Sample> {
     all_over(&Http::new(base))?;
     let elapsed = began.elapsed();
     let mut latencies = Histogram::default();
-    (0..MANY).for_each(|_| latencies.record(elapsed));
+    (0..tasks).for_each(|_| latencies.record(elapsed));
     Ok(Sample::new(latencies, elapsed))
 }

@@ -1,0 +1,64 @@
+//! An attempt in the hands of its keeper.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::super::folder::{Accepted, AttemptFolder, End};
+use super::super::lease::LeaseWatch;
+use super::super::log::LogWriter;
+use super::super::order::Order;
+use super::news::News;
+
+/// The agent looks at the lock now and then, for a moment.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+pub struct Attempt {
+    pub folder: AttemptFolder,
+    pub accepted: Accepted,
+    pub order: Order,
+    pub log: LogWriter,
+    pub lease: Option<LeaseWatch>,
+    pub news: News,
+    lock: File,
+}
+
+impl Attempt {
+    /// None if another keeper has it, or had it to its end.
+    pub async fn take(folder: AttemptFolder, news: &Path) -> io::Result<Option<Self>> {
+        let mut lock = match folder.lock() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            lock => lock?,
+        };
+        for _ in 1..LOCK_ATTEMPTS {
+            if lock.is_some() {
+                break;
+            }
+            sleep(LOCK_PAUSE).await;
+            lock = folder.lock()?;
+        }
+        let (Some(lock), None, Some(accepted), Some(order)) =
+            (lock, folder.end()?, folder.accepted()?, folder.order::<Order>()?)
+        else {
+            return Ok(None);
+        };
+        let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
+        let news = News::new(news, &folder);
+        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, lock }))
+    }
+
+    pub fn write_end(&mut self, end: &End) -> io::Result<()> {
+        self.log.finish()?;
+        self.folder.write_end(end)
+    }
+
+    /// Its end is written: it is the agent's now.
+    pub fn leave(self) {
+        drop(self.lock);
+        self.news.of_end();
+    }
+}

@@ -1,0 +1,47 @@
+//! What an agent tells a keeper on its standard input: who it is and how it launches, and then attempts, by their folders.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::unix::pipe::Receiver;
+
+use super::super::folder::AttemptFolder;
+use super::super::order::KeeperOrder;
+
+pub struct Input {
+    pipe: BufReader<Receiver>,
+    /// The line that is being read.
+    line: Vec<u8>,
+}
+
+impl Input {
+    pub fn of_this_process() -> io::Result<Self> {
+        let pipe = Receiver::from_owned_fd(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?)?;
+        Ok(Input { pipe: BufReader::new(pipe), line: Vec::new() })
+    }
+
+    /// None: the agent died before it had said it.
+    pub async fn order(&mut self) -> io::Result<Option<KeeperOrder>> {
+        match self.next().await {
+            Some(line) => Ok(Some(serde_json::from_slice(&line)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The next attempt; none when no more come. May be dropped and called again.
+    pub async fn attempt(&mut self) -> Option<AttemptFolder> {
+        let line = self.next().await?;
+        Some(AttemptFolder::at(PathBuf::from(OsStr::from_bytes(&line))))
+    }
+
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        // What was read before the call was dropped is in `line` already.
+        self.pipe.read_until(b'\n', &mut self.line).await.ok()?;
+        let mut line = std::mem::take(&mut self.line);
+        // A line without an end was not said to its end.
+        (line.pop() == Some(b'\n')).then_some(line)
+    }
+}

@@ -1,0 +1,161 @@
+//! The keepers of this agent that have nothing to keep just now, and new ones.
+//!
+//! A keeper that has seen an attempt through gets the next one. What there is no keeper for waits while some are being
+//! started, since a task that is over in a moment leaves its own. Those that nobody needs end.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use estimand_exec::Detached;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use tokio::time::Instant;
+
+use super::folder::{AttemptFolder, make_pipe};
+use super::order::{KeeperOrder, LauncherOrder};
+use super::{NEWS_PIPE, TaskOptions};
+
+/// For how long a keeper waits for something to keep.
+const IDLE_FOR: Duration = Duration::from_secs(10);
+/// How many of them do.
+const MAX_IDLE: usize = 32;
+/// Keepers' names begin with it.
+const PREFIX: &str = "keeper-";
+/// What they and their launchers say while they keep nothing.
+const LOG: &str = "keepers.log";
+const MAX_LOG: u64 = 1 << 20;
+
+/// A keeper that this agent started.
+pub struct KeeperProcess {
+    process: Detached,
+    pipe: PathBuf,
+    /// It has begun an attempt.
+    pub is_proven: bool,
+    idle_since: Instant,
+}
+
+#[derive(Default)]
+pub struct Pool {
+    idle: Vec<KeeperProcess>,
+    /// They end as soon as they can.
+    leaving: Vec<KeeperProcess>,
+}
+
+impl KeeperProcess {
+    /// Starts one.
+    pub fn start(options: &TaskOptions) -> io::Result<Self> {
+        let pipe = options.folder.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
+        make_pipe(&pipe)?;
+        let started = Self::start_with(options, &pipe);
+        if started.is_err() {
+            let _ = fs::remove_file(&pipe);
+        }
+        started
+    }
+
+    fn start_with(options: &TaskOptions, pipe: &Path) -> io::Result<Self> {
+        let args: Vec<OsString> =
+            options.keeper.1.iter().cloned().chain([pipe.as_os_str().to_owned()]).collect();
+        let errors = log_file(&options.folder.join(LOG))?;
+        let mut process = Detached::start(&options.keeper.0, &args, errors).map_err(io::Error::other)?;
+        let order = KeeperOrder {
+            launcher: LauncherOrder {
+                program: options.launcher.0.clone(),
+                args: options.launcher.1.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+                agent: options.agent.clone(),
+                cgroups: options.cgroups,
+                privileges: options.privileges.clone(),
+            },
+            news: options.folder.join(NEWS_PIPE),
+            open_files: options.open_files,
+        };
+        let mut line = serde_json::to_vec(&order)?;
+        line.push(b'\n');
+        process.tell(&line)?;
+        let pipe = pipe.to_owned();
+        Ok(KeeperProcess { process, pipe, is_proven: false, idle_since: Instant::now() })
+    }
+
+    /// Gives it an attempt, the order of which is written.
+    pub fn give(&mut self, folder: &AttemptFolder) -> io::Result<()> {
+        let mut line = folder.path().as_os_str().as_encoded_bytes().to_vec();
+        line.push(b'\n');
+        self.process.tell(&line)
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
+    }
+}
+
+impl Pool {
+    /// One that has nothing to keep.
+    pub fn take(&mut self) -> Option<KeeperProcess> {
+        while let Some(mut keeper) = self.idle.pop() {
+            if !keeper.has_ended() {
+                return Some(keeper);
+            }
+            self.leave(keeper);
+        }
+        None
+    }
+
+    /// Takes one back that has seen its attempt through.
+    pub fn put(&mut self, mut keeper: KeeperProcess) {
+        keeper.idle_since = Instant::now();
+        match self.idle.len() < MAX_IDLE {
+            true => self.idle.push(keeper),
+            false => self.leave(keeper),
+        }
+    }
+
+    /// It gets no other attempt.
+    pub fn leave(&mut self, mut keeper: KeeperProcess) {
+        keeper.process.dismiss();
+        self.leaving.push(keeper);
+    }
+
+    /// Ends those that nobody needs, and forgets those that have ended.
+    pub fn look(&mut self) {
+        let (stay, go) = self.idle.drain(..).partition(|keeper| keeper.idle_since.elapsed() < IDLE_FOR);
+        self.idle = stay;
+        let go: Vec<KeeperProcess> = go;
+        go.into_iter().for_each(|keeper| self.leave(keeper));
+        self.leaving.retain_mut(|keeper| {
+            let ended = keeper.has_ended();
+            if ended {
+                // One that was killed leaves it.
+                let _ = fs::remove_file(&keeper.pipe);
+            }
+            !ended
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.idle.is_empty() && self.leaving.is_empty()
+    }
+}
+
+/// Removes the pipes of keepers that were killed while there was no agent.
+pub fn clear_pipes(tasks: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(tasks)? {
+        let entry = entry?;
+        let is_pipe = entry.file_type()?.is_fifo() && entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        if is_pipe && matches!(rustix::fs::open(entry.path(), flags, Mode::empty()), Err(Errno::NXIO)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn log_file(path: &Path) -> io::Result<File> {
+    if path.metadata().is_ok_and(|meta| meta.len() > MAX_LOG) {
+        fs::remove_file(path)?;
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}

@@ -37,6 +37,7 @@ mod selections;
 mod service;
 mod standby;
 mod states;
+mod summaries;
 mod swaps;
 mod tasks;
 mod uploads;

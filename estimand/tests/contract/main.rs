@@ -19,6 +19,7 @@ mod bad_writes;
 mod batches;
 mod bindings;
 mod changes;
+mod dashboard;
 mod fields;
 mod files;
 mod history;

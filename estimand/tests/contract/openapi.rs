@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 57] = [
+const PATHS: [(&str, &[&str]); 60] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -71,6 +71,9 @@ const PATHS: [(&str, &[&str]); 57] = [
     ("/api/credits", &["get"]),
     ("/api/credits/journal", &["get"]),
     ("/api/credits/grants", &["post"]),
+    ("/", &["get"]),
+    ("/assets/{file}", &["get"]),
+    ("/assets/{folder}/{file}", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/healthz", &["get"]),

@@ -37,7 +37,8 @@ use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::{
-    bindings, history, metrics, names, node_labels, orders, problems, producers, read, speakers, watch, write,
+    bindings, history, metrics, name_list, names, node_labels, orders, problems, producers, read, speakers,
+    watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -224,6 +225,7 @@ impl ServedPart for DataService {
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
             .add(Role::Read, metrics::metrics, metrics::__path_metrics)
+            .add(Role::Read, name_list::list, name_list::__path_list)
             .add(Role::Service, write::mark_node, write::__path_mark_node)
             .add(Role::Service, speakers::set_speakers, speakers::__path_set_speakers)
             .add(Role::Service, node_labels::set_labels, node_labels::__path_set_labels)

@@ -11,7 +11,7 @@ use crate::options::{Options, Parts};
 /// The lines below the first one, which is for programs: they read the address from it. These are for people.
 pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
     let Parts::All { agent, .. } = &options.parts else { return String::new() };
-    let mut text = format!("storing in {store}\n");
+    let mut text = format!("the dashboard is at {address}/\nstoring in {store}\n");
     if let Some(place) = guard.kept_in() {
         text.push_str(&format!("the operator's token is in {}\n", place.display()));
     }

@@ -119,6 +119,11 @@ impl Parts {
         matches!(self, Parts::All { .. } | Parts::Data)
     }
 
+    /// Where values are, people look at them.
+    pub fn has_dashboard(&self) -> bool {
+        self.has_data()
+    }
+
     pub fn has_tasks(&self) -> bool {
         matches!(self, Parts::All { .. } | Parts::Tasks { .. })
     }

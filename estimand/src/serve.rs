@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use estimand_client::{self as client, Client, Credentials};
+use estimand_dashboard::Dashboard;
 use estimand_data_service::DataService;
 use estimand_files::{FileService, FileServiceOptions};
 use estimand_manager::{Manager, Peers};
@@ -71,7 +72,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let lines = lines(&options)?;
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
-        parts.routes(&guard)?,
+        parts.routes(&options.parts, &guard)?,
         guard.access.admission(),
         parts.metrics.clone(),
         parts.readiness.clone(),
@@ -244,7 +245,7 @@ impl Services {
     }
 
     /// The routes of all parts of this process, whose figures are on `/metrics` from then on.
-    fn routes(&self, guard: &Guard) -> anyhow::Result<Routes> {
+    fn routes(&self, parts: &Parts, guard: &Guard) -> anyhow::Result<Routes> {
         fn boxed<P: ServedPart + 'static>(part: P) -> Box<dyn ServedPart> {
             Box::new(part)
         }
@@ -254,10 +255,11 @@ impl Services {
         let task_service = self.task_service.clone().map(boxed);
         let reservations = self.reservations.clone().map(boxed);
         let files = self.files.clone().map(boxed);
+        let dashboard = parts.has_dashboard().then(|| boxed(Dashboard::new()));
         // Tokens are made where registrations are changed, and nodes join where agents ask.
         let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
         let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
-        let parts = [data, registry, manager, task_service, reservations, files, tokens, joining];
+        let parts = [data, registry, manager, task_service, reservations, files, tokens, joining, dashboard];
         serve_parts(parts.into_iter().flatten().collect(), &self.metrics).context("nothing to serve")
     }
 

@@ -170,6 +170,7 @@ impl ServedPart for Manager {
             .add(Role::Service, node_tasks::put, node_tasks::__path_put)
             .add(Role::Service, node_tasks::told, node_tasks::__path_told)
             .add(Role::Read, instances::list, instances::__path_list)
+            .add(Role::Read, instances::summary, instances::__path_summary)
             .add(Role::Operate, changes::delete_instances, changes::__path_delete_instances)
             .add(Role::Operate, instances::run, instances::__path_run)
             .add(Role::Operate, changes::delete, changes::__path_delete)

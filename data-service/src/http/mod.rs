@@ -4,6 +4,7 @@ pub mod bindings;
 pub mod clock_skew;
 pub mod history;
 pub mod metrics;
+pub mod name_list;
 mod named_items;
 pub mod names;
 pub mod node_labels;

@@ -17,13 +17,14 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 55] = [
+const PATHS: [(&str, &[&str]); 60] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
     ("/api/registry/{dataName}/history", &["get"]),
     ("/api/data", &["delete", "get", "post", "put"]),
     ("/api/data/{dataName}/{nodeName}", &["get"]),
+    ("/api/data/names", &["get"]),
     ("/api/data/batch", &["post"]),
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
@@ -44,6 +45,7 @@ const PATHS: [(&str, &[&str]); 55] = [
     ("/api/mng", &["post"]),
     ("/api/mng/instances", &["get"]),
     ("/api/mng/instances/{dataName}/{node}/run", &["post"]),
+    ("/api/mng/instances/summary", &["get"]),
     ("/api/mng/{dataName}", &["delete"]),
     ("/api/mng/nodes/tasks", &["get"]),
     ("/api/mng/nodes/{node}/tasks", &["put"]),
@@ -69,6 +71,9 @@ const PATHS: [(&str, &[&str]); 55] = [
     ("/api/credits", &["get"]),
     ("/api/credits/journal", &["get"]),
     ("/api/credits/grants", &["post"]),
+    ("/", &["get"]),
+    ("/assets/{file}", &["get"]),
+    ("/assets/{folder}/{file}", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/healthz", &["get"]),

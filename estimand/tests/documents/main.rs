@@ -102,7 +102,12 @@ fn commands_of_reserving_print_the_output_shown() {
     check("docs/reserving.md");
 }
 
-const TYPED: [&str; 12] = [
+#[test]
+fn commands_of_the_dashboard_print_the_output_shown() {
+    check("docs/dashboard.md");
+}
+
+const TYPED: [&str; 13] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
@@ -115,6 +120,7 @@ const TYPED: [&str; 12] = [
     "docs/tasks.md",
     "docs/files.md",
     "docs/reserving.md",
+    "docs/dashboard.md",
 ];
 
 #[test]

@@ -324,6 +324,48 @@ impl Instance {
     }
 }
 
+/// How the instances of one registration are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceSummary {
+    pub data_name: DataName,
+    pub instances: u64,
+    /// Those that need attention.
+    pub troubled: u64,
+    /// The first of those, in the order of the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<Trouble>,
+}
+
+/// An instance that needs attention.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trouble {
+    pub node_name: NodeName,
+    /// Why.
+    pub trouble: String,
+    /// The end of what its last run that wrote to stderr wrote there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+}
+
+impl InstanceSummary {
+    pub fn new(data_name: DataName) -> Self {
+        InstanceSummary { data_name, instances: 0, troubled: 0, first: None }
+    }
+
+    pub fn count(&mut self, instance: &Instance) {
+        self.instances += 1;
+        let Some(trouble) = instance.trouble() else { return };
+        self.troubled += 1;
+        self.first.get_or_insert_with(|| Trouble {
+            node_name: instance.node_name.clone(),
+            trouble,
+            stderr_tail: instance.status.stderr_tail.clone(),
+        });
+    }
+}
+
 /// How often something happened last, of so many runs.
 fn in_runs(times: u64, runs: u64) -> String {
     match times {

@@ -124,6 +124,45 @@ pub struct PastValue {
     pub revision: u64,
 }
 
+/// A name that serves values, and how they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NameSummary {
+    pub data_name: DataName,
+    /// The data name whose values it serves, if it is bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_to: Option<DataName>,
+    /// How many nodes have a value.
+    pub values: u64,
+    pub states: StateCounts,
+    /// When the last of them came.
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub changed_at: Option<DateTime<Utc>>,
+}
+
+/// How many values are in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateCounts {
+    pub fresh: u64,
+    pub stale: u64,
+    pub failed: u64,
+    pub node_lost: u64,
+}
+
+impl StateCounts {
+    pub fn count(&mut self, state: State) {
+        let counted = match state {
+            State::Fresh => &mut self.fresh,
+            State::Stale => &mut self.stale,
+            State::Failed => &mut self.failed,
+            State::NodeLost => &mut self.node_lost,
+        };
+        *counted += 1;
+    }
+}
+
 /// A stable name that serves another one's values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]

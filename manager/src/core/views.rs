@@ -7,7 +7,7 @@ use chrono::DateTime;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::registration::{RegistrationRecord, Replicas};
-use estimand_api::slot::{Instance, SlotActivity, Status};
+use estimand_api::slot::{Instance, InstanceSummary, SlotActivity, Status};
 use estimand_api::value::{Place, Producers};
 
 use super::Cluster;
@@ -48,6 +48,21 @@ impl Cluster {
             }
         }
         views
+    }
+
+    /// How the instances of each registration are, by its name.
+    pub fn instance_summaries(&self) -> BTreeMap<DataName, InstanceSummary> {
+        let (mut summaries, mut views) = (BTreeMap::new(), Vec::new());
+        for (node, entry) in &self.nodes {
+            self.instances_on(node, entry, None, &mut views);
+            for instance in views.drain(..) {
+                let name = &instance.status.data_name;
+                let summary =
+                    summaries.entry(name.clone()).or_insert_with(|| InstanceSummary::new(name.clone()));
+                summary.count(&instance);
+            }
+        }
+        summaries
     }
 
     /// How often each registration has run and failed, and on how many nodes it fails now.

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::NodeState;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::slot::{Instance, RunReport};
+use estimand_api::slot::{Instance, InstanceSummary, RunReport};
 use estimand_web::{Failure, Principal, Query, path_name, path_node};
 use tokio::time::Instant;
 
@@ -50,6 +50,21 @@ pub async fn list(req: HttpRequest, manager: ThinData<Manager>) -> Result<HttpRe
     let instances =
         manager.leadership()?.answer(|state| state.cluster.instance_views(name.as_ref(), node.as_ref()))?;
     Ok(HttpResponse::Ok().json(instances))
+}
+
+/// How the instances of each registration are: how many there are, and why the first of those that need attention does.
+#[utoipa::path(
+    get,
+    path = "/api/mng/instances/summary",
+    tag = "manager",
+    responses(
+        (status = 200, description = "In the order of their names; a registration that runs nowhere is not there", body = [InstanceSummary]),
+        (status = 503, description = "`standing-by`: another manager leads", body = Problem),
+    )
+)]
+pub async fn summary(manager: ThinData<Manager>) -> Result<HttpResponse, Failure> {
+    let summaries = manager.leadership()?.answer(|state| state.cluster.instance_summaries())?;
+    Ok(HttpResponse::Ok().json(summaries.into_values().collect::<Vec<_>>()))
 }
 
 /// Runs a registration once on a node, now; the answer comes with everything about it. Nothing is stored.

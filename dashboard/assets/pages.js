@@ -1,0 +1,11 @@
+// The pages, in the order of their links: a folder name, a title, and the module that shows it. A module has
+// `show(place, path, signal)`: it fills the element, and stops when the signal says so.
+
+export const PAGES = [
+  { name: "overview", title: "Overview", load: () => import("/assets/pages/overview.js") },
+  { name: "data", title: "Data", load: () => import("/assets/pages/data.js") },
+  { name: "registrations", title: "Registrations", load: () => import("/assets/pages/registrations.js") },
+  { name: "estimators", title: "Estimators", load: () => import("/assets/pages/estimators.js") },
+  { name: "tasks", title: "Tasks", load: () => import("/assets/pages/tasks.js") },
+  { name: "reservations", title: "Reservations", load: () => import("/assets/pages/reservations.js") },
+];

@@ -1,0 +1,201 @@
+// What the cluster is doing: nodes as a heat map, counts by state, what fails and why, what runs.
+
+import { get, poll, Problem, query } from "/assets/lib/api.js";
+import { fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
+import { Heatmap } from "/assets/lib/heatmap.js";
+import { LiveValues } from "/assets/lib/live.js";
+import { notice } from "/assets/lib/notice.js";
+import { Table } from "/assets/lib/table.js";
+import { age, command, count, numericParts, number } from "/assets/lib/words.js";
+
+const EVERY_MS = 3000;
+const ALIVE = "PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST,QUEUED";
+const MOST_TASKS = 200;
+// The first of these that has a number is what the map shows at first.
+const FIRST_CHOICES = [["cpu", "/usageFraction"], ["load", "/one"]];
+
+export async function show(place, _, signal) {
+  const cards = h("div", { class: "tiles" });
+  const failing = h("div", {}, note("Looking …"));
+  const running = h("div", {}, note("Looking …"));
+  fill(place,
+    h("h1", {}, "Overview"),
+    cards,
+    heatmapCard(signal),
+    h("div", { class: "columns" },
+      section("What fails", {}, failing),
+      section("What runs", {}, running)));
+  const tiles = new Tiles(cards);
+  watchNames(tiles, signal);
+  watchInstances(tiles, failing, signal);
+  watchTasks(tiles, running, signal);
+}
+
+/** The counts at the top; each is there as soon as it is known. */
+class Tiles {
+  constructor(place) {
+    this.place = place;
+    this.tiles = new Map();
+    for (const [name, place] of [["Nodes", "#/data"], ["Values", "#/data"], ["Instances", "#/registrations"], ["Tasks", "#/tasks"]]) {
+      const amount = h("strong", {}, "–");
+      const parts = h("span", { class: "parts" });
+      this.tiles.set(name, { amount, parts });
+      this.place.append(h("a", { class: "tile", href: place }, h("span", { class: "name" }, name), amount, parts));
+    }
+  }
+
+  /** `parts` are `[amount, word, tone]`; those of nothing are not shown. */
+  set(name, amount, parts) {
+    const tile = this.tiles.get(name);
+    setText(tile.amount, amount);
+    const sign = JSON.stringify(parts);
+    if (tile.sign === sign) return;
+    tile.sign = sign;
+    fill(tile.parts, parts.filter(([some]) => some).map(([some, word, tone]) => tag(`${number(some)} ${word}`, tone)));
+  }
+}
+
+function watchNames(tiles, signal) {
+  const look = async () => {
+    const all = await get("/api/data/names", { signal });
+    const own = all.filter((name) => !name.boundTo);
+    const sum = (state) => own.reduce((total, name) => total + (name.states[state] || 0), 0);
+    const values = own.reduce((total, name) => total + name.values, 0);
+    tiles.set("Values", number(values), [[sum("fresh"), "fresh", "good"], [sum("stale"), "stale", "warn"], [sum("failed"), "failed", "bad"], [sum("node-lost"), "of lost nodes", "bad"]]);
+  };
+  poll(look, EVERY_MS, { signal, failed: () => tiles.set("Values", "–", []) });
+}
+
+function watchInstances(tiles, failing, signal) {
+  const table = new Table({
+    label: "Registrations that fail",
+    empty: "Nothing fails.",
+    key: ({ dataName }) => dataName,
+    columns: [
+      { title: "Name", cell: ({ dataName }) => link(dataName, `#/registrations/${encodeURIComponent(dataName)}`), sign: ({ dataName }) => dataName },
+      { title: "Where", cell: ({ troubled, instances }) => `${number(troubled)} of ${count(instances, "node")}` },
+      { title: "Why", class: "wide", cell: why, sign: ({ first }) => JSON.stringify(first) },
+    ],
+  });
+  const look = async () => {
+    const [nodes, all] = await Promise.all([get("/api/nodes", { signal }), get("/api/mng/instances/summary", { signal })]);
+    const lost = nodes.filter((node) => node.state === "lost");
+    const cordoned = nodes.filter((node) => node.cordoned).length;
+    tiles.set("Nodes", number(nodes.length), [[nodes.length - lost.length, "ready", "good"], [lost.length, "lost", "bad"], [cordoned, "cordoned", "warn"]]);
+    const sum = (field) => all.reduce((total, one) => total + one[field], 0);
+    tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled"), "well", "good"], [sum("troubled"), "failing", "bad"]]);
+    const troubled = all.filter((one) => one.troubled > 0);
+    const lostRows = lost.length ? [{ dataName: "", lost }] : [];
+    if (!table.element.isConnected) fill(failing, table.element, nodesLost);
+    table.update(troubled);
+    fill(nodesLost, lostRows.length ? `${count(lost.length, "node")} lost: ${lost.slice(0, 8).map((node) => `${node.nodeName} (${age(node.lastHeartbeat)})`).join(", ")}${lost.length > 8 ? ", …" : ""}` : "");
+    nodesLost.hidden = !lostRows.length;
+  };
+  const nodesLost = h("p", { class: "notice bad", hidden: true });
+  const failed = (error) => fill(failing, notice(error, "The list of failures"));
+  poll(look, EVERY_MS, { signal, failed });
+}
+
+function why({ first }) {
+  if (!first) return "";
+  const tail = first.stderrTail?.trim();
+  return [
+    h("p", {}, `${first.nodeName}: ${first.trouble}`),
+    tail ? h("details", {}, h("summary", {}, "Standard error"), h("pre", {}, tail)) : null,
+  ];
+}
+
+function watchTasks(tiles, running, signal) {
+  const table = new Table({
+    label: "Tasks that are not over",
+    empty: "No task runs or waits.",
+    key: ({ id }) => id,
+    columns: [
+      { title: "Task", cell: ({ id }) => link(id, `#/tasks/${encodeURIComponent(id)}`), sign: ({ id }) => id },
+      { title: "State", cell: ({ state }) => state },
+      { title: "Node", cell: ({ node, waits }) => node || waits || "" },
+      { title: "Command", class: "wide", cell: ({ document }) => command(document.command ?? document.image) },
+    ],
+  });
+  const look = async () => {
+    const page = await get(query("/api/tasks", { state: ALIVE, limit: MOST_TASKS }), { signal });
+    const more = page.next ? "+" : "";
+    const queued = page.tasks.filter((task) => task.state === "QUEUED").length;
+    tiles.set("Tasks", `${page.tasks.length}${more}`, [[page.tasks.length - queued, "placed", "good"], [queued, "queued", "plain"]]);
+    if (!table.element.isConnected) fill(running, table.element);
+    table.update(page.tasks);
+  };
+  const failed = (error) => {
+    tiles.set("Tasks", "–", []);
+    fill(running, notice(error, "The list of tasks"));
+  };
+  poll(look, EVERY_MS, { signal, failed });
+}
+
+function heatmapCard(signal) {
+  const names = h("select", { "aria-label": "Value" });
+  const parts = h("select", { "aria-label": "Part of the value" });
+  const told = h("p", { class: "note" }, "Looking for values …");
+  const map = new Heatmap({ chosen: (node) => { location.hash = `#/data/${encodeURIComponent(names.value)}/${encodeURIComponent(node)}`; } });
+  map.element.hidden = true;
+  signal.addEventListener("abort", () => map.end());
+  let watching = new AbortController();
+  signal.addEventListener("abort", () => watching.abort());
+
+  const choosePart = () => {
+    watching.abort();
+    watching = new AbortController();
+    const [name, field] = [names.value, parts.value];
+    const changed = ({ values }) => {
+      const cells = [];
+      for (const value of values.get(name).values()) {
+        if (typeof value.dataValue === "number") cells.push({ node: value.nodeName, value: value.dataValue, state: value.state });
+      }
+      map.element.hidden = cells.length === 0;
+      told.hidden = cells.length !== 0;
+      setText(told, "No node has a number there now.");
+      map.update(cells, name + field);
+    };
+    const failed = (error) => { told.hidden = false; fill(told, notice(error, "The map")); };
+    new LiveValues([name], { field: field || undefined, signal: watching.signal, changed, failed });
+  };
+
+  const chooseName = async (wanted) => {
+    const sample = await get(query("/api/data", { dataName: names.value, limit: 1 }), { signal });
+    const found = sample.length ? numericParts(sample[0].dataValue) : [];
+    fill(parts, found.map((pointer) => h("option", { value: pointer }, pointer || "the value itself")));
+    parts.disabled = found.length < 2;
+    if (found.includes(wanted)) parts.value = wanted;
+    if (found.length) return choosePart();
+    watching.abort();
+    map.element.hidden = true;
+    told.hidden = false;
+    setText(told, sample.length ? "These values have no number." : "There are no values of it yet.");
+  };
+
+  const begin = async () => {
+    const all = (await get("/api/data/names", { signal })).map(({ dataName }) => dataName);
+    if (all.length === 0) throw new Problem(404, { detail: "There are no values yet." });
+    fill(names, all.map((name) => h("option", { value: name }, name)));
+    const [name, field] = FIRST_CHOICES.find(([name]) => all.includes(name)) || await firstNumber(all, signal);
+    names.value = name;
+    await chooseName(field);
+  };
+  names.addEventListener("change", () => chooseName("").catch((error) => setText(told, error.message)));
+  parts.addEventListener("change", choosePart);
+  const started = new AbortController();
+  signal.addEventListener("abort", () => started.abort());
+  poll(async () => { await begin(); started.abort(); }, EVERY_MS, { signal: started.signal, failed: (error) => fill(told, error.status === 404 ? error.message : notice(error, "The map")) });
+  const tools = h("div", { class: "tools" }, names, parts);
+  return section("Nodes", { tools }, told, map.element);
+}
+
+// Of the names whose values have one, the first.
+async function firstNumber(names, signal) {
+  for (const name of names.slice(0, 20)) {
+    const sample = await get(query("/api/data", { dataName: name, limit: 1 }), { signal });
+    const found = sample.length ? numericParts(sample[0].dataValue) : [];
+    if (found.length) return [name, found[0]];
+  }
+  return [names[0], ""];
+}

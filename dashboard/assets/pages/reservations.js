@@ -1,0 +1,205 @@
+// Reservations: what time to come costs, what is reserved and what of it was delivered, credits.
+
+import { ask, freshKey, get, json, poll, query, segment } from "/assets/lib/api.js";
+import { Chart } from "/assets/lib/chart.js";
+import { announce, button, confirm, dialog, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
+import { Form } from "/assets/lib/form.js";
+import { LedgerChart } from "/assets/lib/ledger.js";
+import { notice } from "/assets/lib/notice.js";
+import { Table } from "/assets/lib/table.js";
+import { age, instant, number, span, STATE_TONES } from "/assets/lib/words.js";
+
+const EVERY_MS = 4000;
+const MOST = 200;
+const GOES_ON = ["PENDING", "PROMISED", "ACTIVE"];
+
+export async function show(place, [id], signal) {
+  return id ? showOne(place, id, signal) : showAll(place, signal);
+}
+
+const at = (id) => `#/reservations/${segment(id)}`;
+
+function showAll(place, signal) {
+  const list = h("div", {}, note("Looking …"));
+  const credits = h("div", {}, note("Looking …"));
+  const ledger = new LedgerChart(signal);
+  const grant = button("Grant credits", () => grantDialog());
+  fill(place, h("h1", {}, "Reservations"),
+    section("What it costs", {}, prices(signal)),
+    section("Reservations", {}, list),
+    section("Promised against what there is", { tools: ledger.tools }, ledger.element),
+    section("Credits", { tools: grant }, credits));
+  showReservations(list, signal);
+  showCredits(credits, signal);
+}
+
+/** A form whose answer is the price of each start, and by which the cheapest can be reserved. */
+function prices(signal) {
+  const chart = new Chart({ label: "Price by start, in credits", stepped: true });
+  signal.addEventListener("abort", () => chart.end());
+  chart.element.hidden = true;
+  const told = h("p", { class: "note", "aria-live": "polite" });
+  let key = freshKey();
+  const form = new Form({
+    label: "Price and reserve",
+    word: "What does it cost?",
+    aliases: { resources: "cpu", "resources.cpu": "cpu", "resources.memory": "memory" },
+    changed: () => { key = freshKey(); },
+    fields: [
+      { name: "cpu", label: "Processors", kind: "number", value: "1", hint: "Of each unit" },
+      { name: "memory", label: "Memory", hint: "Such as 4GiB" },
+      { name: "width", label: "Units", kind: "number", hint: "All at the same time; empty: 1" },
+      { name: "duration", label: "For", value: "10m", hint: "How long, such as 2h" },
+      { name: "from", label: "Not before", hint: "Such as 10m from now, or an instant" },
+      { name: "by", label: "Done by", hint: "Such as 6h from now, or an instant" },
+      { name: "user", label: "Account", hint: "Who pays; empty: you" },
+      { name: "value", label: "Worth", hint: "The most credits that it is worth" },
+    ],
+    more: [button("Reserve the cheapest", () => form.send(reserve))],
+    submit: async (filled) => {
+      const of = (name) => filled.value(name);
+      const resources = [["cpu", of("cpu")], ["memory", of("memory")]].filter(([, value]) => value !== undefined).map(([name, value]) => `${name}=${value}`).join(",");
+      const curve = await get(query("/api/reservations/prices", { resources, duration: of("duration"), width: of("width"), from: of("from"), by: of("by") }), { signal });
+      const points = curve.points.map(({ start, price }) => [Date.parse(start) / 1000, price === null || price === undefined ? null : Number(price)]);
+      const known = curve.points.filter(({ price }) => price !== null && price !== undefined);
+      chart.element.hidden = known.length === 0;
+      if (known.length === 0) return setText(told, "At no start of this time is so much free.");
+      const cheapest = known.reduce((best, point) => (Number(point.price) < Number(best.price) ? point : best));
+      setText(told, `The cheapest start is ${instant(cheapest.start)}: ${number(Number(cheapest.price))} credits.`);
+      return chart.update([{ label: "credits", points }]);
+    },
+  });
+  const reserve = async (filled) => {
+    const of = (name) => filled.value(name);
+    const resources = Object.fromEntries([["cpu", of("cpu")], ["memory", of("memory")]].filter(([, value]) => value !== undefined));
+    const body = { resources, duration: of("duration"), width: of("width"), from: of("from"), by: of("by"), user: of("user"), value: of("value") };
+    const made = await json("POST", "/api/reservations", { body, headers: { "Idempotency-Key": key }, signal });
+    key = freshKey();
+    announce(`${made.id} is reserved for ${made.price} credits`);
+    location.hash = at(made.id);
+  };
+  return [form.element, told, chart.element];
+}
+
+function showReservations(place, signal) {
+  const table = new Table({
+    label: "Reservations",
+    empty: "Nothing is reserved.",
+    key: ({ id }) => id,
+    columns: [
+      { title: "Reservation", cell: ({ id }) => link(id, at(id)), sign: ({ id }) => id, order: ({ id }) => id },
+      { title: "State", cell: ({ state }) => tag(state, STATE_TONES[state] ?? "plain"), sign: ({ state }) => state, order: ({ state }) => state },
+      { title: "Account", cell: ({ user }) => user, order: ({ user }) => user },
+      { title: "Price", class: "number", cell: ({ price }) => number(Number(price)), order: ({ price }) => Number(price) },
+      { title: "From", cell: ({ start }) => instant(start), order: ({ start }) => Date.parse(start) },
+      { title: "For", cell: ({ start, end }) => span((Date.parse(end) - Date.parse(start)) / 1000) },
+      { title: "Delivered", cell: ({ guarantee }) => delivered(guarantee) },
+    ],
+  });
+  const look = async () => {
+    const page = await get(`/api/reservations?limit=${MOST}`, { signal });
+    if (!table.element.isConnected) fill(place, table.element);
+    table.update(page.reservations);
+  };
+  poll(look, EVERY_MS, { signal, failed: (error) => fill(place, notice(error, "The list of reservations")) });
+}
+
+function delivered(guarantee) {
+  if (!guarantee) return "";
+  return `${span(guarantee.deliveredSeconds)} of ${span(guarantee.promisedSeconds)}${guarantee.moves ? `, moved ${guarantee.moves} times` : ""}`;
+}
+
+function showCredits(place, signal) {
+  const table = new Table({
+    label: "Accounts",
+    empty: "Nobody has credits.",
+    key: ({ user }) => user,
+    sorted: { place: 0, down: false },
+    columns: [
+      { title: "Account", cell: ({ user }) => user, order: ({ user }) => user },
+      { title: "Credits", class: "number", cell: ({ balance }) => number(Number(balance)), order: ({ balance }) => Number(balance) },
+    ],
+  });
+  const totals = h("div", {});
+  const journal = h("ul", { class: "lines" });
+  const look = async () => {
+    const [all, moved] = await Promise.all([get("/api/credits", { signal }), get("/api/credits/journal?limit=20", { signal })]);
+    if (!table.element.isConnected) fill(place, totals, table.element, h("h3", {}, "Last movements"), journal);
+    fill(totals, facts([["Granted", all.granted], ["Held", all.held], ["Income", all.income]]));
+    table.update(all.accounts);
+    fill(journal, moved.entries.map((entry) => h("li", {}, `${age(entry.at)} ago: ${entry.amount} credits to ${entry.to}${entry.from ? ` from ${entry.from}` : ""} (${entry.reason}${entry.reservation ? ` ${entry.reservation}` : ""})`)));
+  };
+  poll(look, EVERY_MS, { signal, failed: (error) => fill(place, notice(error, "Credits")) });
+}
+
+function grantDialog() {
+  dialog("Grant credits", (close) => {
+    const key = freshKey();
+    return new Form({
+      label: "Grant credits",
+      word: "Grant",
+      fields: [{ name: "user", label: "Account" }, { name: "amount", label: "Credits", hint: "Such as 100" }],
+      more: [button("Cancel", close)],
+      submit: async (filled) => {
+        const account = await json("POST", "/api/credits/grants", { body: { user: filled.value("user"), amount: filled.value("amount") }, headers: { "Idempotency-Key": key } });
+        announce(`${account.user} has ${account.balance} credits`);
+        close();
+      },
+    }).element;
+  });
+}
+
+async function showOne(place, id, signal) {
+  const tools = h("div", { class: "buttons" });
+  const told = h("div", {}, note("Looking …"));
+  fill(place, h("p", { class: "path" }, link("Reservations", "#/reservations"), ` / ${id}`), h("h1", {}, id), tools, section("Reservation", {}, told));
+  let sign = "";
+  const look = async () => {
+    const found = await get(`/api/reservations/${segment(id)}`, { signal });
+    if (JSON.stringify(found) === sign) return;
+    sign = JSON.stringify(found);
+    const { guarantee } = found;
+    fill(tools, GOES_ON.includes(found.state) ? [button("Give it another value", () => bid(id, look)), button("Cancel it", () => cancel(id, look), { class: "danger" })] : null);
+    fill(told, facts([
+      ["State", tag(found.state, STATE_TONES[found.state] ?? "plain")],
+      ["Reason", found.reason],
+      ["Account", found.user],
+      ["Price", `${number(Number(found.price))} credits`],
+      ["Given back", found.refund],
+      ["From", instant(found.start)],
+      ["To", instant(found.end)],
+      ["Promise", found.promise],
+      ["Task", found.task ? link(found.task, `#/tasks/${segment(found.task)}`) : null],
+      ["Delivered", delivered(guarantee)],
+      ["Nodes", guarantee?.nodes?.join(", ")],
+      ["Kept", guarantee?.kept === undefined || guarantee?.kept === null ? null : guarantee.kept ? "yes" : "no"],
+      ["Asked for", h("code", {}, JSON.stringify(found.document))],
+      ["Made", `${instant(found.madeAt)} by ${found.madeBy}`],
+    ]));
+  };
+  poll(look, EVERY_MS, { signal, failed: (error) => fill(told, notice(error, "This reservation")) });
+}
+
+function bid(id, look) {
+  dialog(`What ${id} is worth`, (close) => new Form({
+    label: "Another value",
+    word: "Save",
+    fields: [{ name: "value", label: "Worth", hint: "The most credits that it is worth; the price stays" }],
+    more: [button("Cancel", close)],
+    submit: async (filled) => {
+      await json("POST", `/api/reservations/${segment(id)}/bid`, { body: { value: filled.value("value") } });
+      announce(`${id} has another value`);
+      close();
+      await look();
+    },
+  }).element);
+}
+
+function cancel(id, look) {
+  confirm(`Cancel ${id}?`, h("p", {}, "Its promise is released. Before its start its price is given back, but for a twentieth."), "Cancel it", async () => {
+    const response = await ask("POST", `/api/reservations/${segment(id)}/cancel`);
+    const found = await response.json();
+    announce(found.refund ? `${found.refund} credits are given back` : `${id} is cancelled`);
+    await look();
+  });
+}

@@ -1,0 +1,280 @@
+// Tasks: the queue, one task with the reason of its place and its log, new ones, and the ledger over time.
+
+import { ask, freshKey, get, json, pause, poll, Problem, query, segment, watch } from "/assets/lib/api.js";
+import { action, announce, button, confirm, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
+import { Form } from "/assets/lib/form.js";
+import { LedgerChart } from "/assets/lib/ledger.js";
+import { notice } from "/assets/lib/notice.js";
+import { Table } from "/assets/lib/table.js";
+import { age, amount, command, count, instant, number, STATE_TONES } from "/assets/lib/words.js";
+
+const EVERY_MS = 5000;
+const MOST = 200;
+const OVER = ["SUCCEEDED", "FAILED", "CANCELLED"];
+const FILTERS = [["", "all"], ["QUEUED,PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST", "not over"], ["QUEUED", "queued"], ["RUNNING", "running"], ["FAILED", "failed"], ["SUCCEEDED", "succeeded"], ["CANCELLED", "cancelled"]];
+const WAIT_MS = 20_000;
+// The lines of a log that are kept on the page.
+const MOST_LINES = 5000;
+
+export async function show(place, [id], signal) {
+  if (id === "+new") return showNew(place, signal);
+  return id ? showOne(place, id, signal) : showAll(place, signal);
+}
+
+const at = (id) => `#/tasks/${segment(id)}`;
+
+function showAll(place, signal) {
+  const table = new Table({
+    label: "Tasks",
+    empty: "There are no such tasks.",
+    key: ({ id }) => id,
+    columns: [
+      { title: "Task", cell: ({ id }) => link(id, at(id)), sign: ({ id }) => id, order: ({ id }) => id },
+      { title: "State", cell: (task) => stateTag(task), sign: ({ state, ending, states }) => JSON.stringify([state, ending, states]), order: ({ state }) => state },
+      { title: "Node", cell: ({ node, waits }) => node ?? waits ?? "", order: ({ node }) => node ?? "" },
+      { title: "User", cell: ({ document }) => document.user ?? "", order: ({ document }) => document.user ?? "" },
+      { title: "Submitted", cell: ({ submittedAt }) => `${age(submittedAt)} ago`, order: ({ submittedAt }) => Date.parse(submittedAt) },
+      { title: "Command", class: "wide", cell: ({ document }) => h("code", {}, commandOf(document)), sign: ({ document }) => commandOf(document) },
+    ],
+  });
+  const filter = h("select", { "aria-label": "Which tasks" }, FILTERS.map(([states, word]) => h("option", { value: states }, word)));
+  const list = h("div", {}, note("Looking …"));
+  const more = h("p", { class: "note" });
+  const tools = h("div", { class: "tools" }, filter, link("New task", "#/tasks/+new", { class: "button primary" }));
+  const capacity = h("div", {}, note("Looking …"));
+  const ledger = new LedgerChart(signal);
+  fill(place, h("h1", {}, "Tasks"), section("Queue", { tools }, list, more), section("Ledger", { tools: ledger.tools }, ledger.element), section("Capacity of nodes", {}, capacity));
+  let due = null;
+  const look = async () => {
+    const page = await get(query("/api/tasks", { state: filter.value, limit: MOST }), { signal });
+    if (!table.element.isConnected) fill(list, table.element);
+    setText(more, page.next ? `The newest ${MOST} are shown.` : "");
+    table.update(page.tasks);
+  };
+  const failed = (error) => {
+    setText(more, "");
+    fill(list, notice(error, "The list of tasks"));
+  };
+  const soon = () => {
+    due ??= setTimeout(() => {
+      due = null;
+      look().catch(() => {});
+    }, 200);
+  };
+  filter.addEventListener("change", () => look().catch(failed));
+  poll(look, EVERY_MS, { signal, failed });
+  watch("/api/tasks/watch", soon, { signal }).catch(() => {});
+  signal.addEventListener("abort", () => clearTimeout(due));
+  showCapacity(capacity, signal);
+}
+
+function commandOf(document) {
+  return [document.image, command(document.command)].filter(Boolean).join(": ");
+}
+
+function stateTag({ state, ending, states, notBefore }) {
+  if (states && Object.keys(states).length) return Object.entries(states).map(([name, some]) => tag(`${some} ${name}`, STATE_TONES[name]));
+  const end = state === "FAILED" && ending ? ` (${endingOf(ending)})` : "";
+  const later = state === "QUEUED" && notBefore && Date.parse(notBefore) > Date.now() ? " again soon" : "";
+  return tag(state + end + later, STATE_TONES[state] ?? "plain");
+}
+
+/** How it ended, in words. */
+function endingOf(ending) {
+  if (typeof ending === "string") return ending.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const [[kind, value]] = Object.entries(ending);
+  return { exit: `exit code ${value}`, signal: `signal ${value}`, notStarted: `not started: ${value}`, dependency: `because of ${value}`, promise: `promise ${value}` }[kind] ?? `${kind} ${value}`;
+}
+
+function showCapacity(place, signal) {
+  const table = new Table({
+    label: "Capacity of nodes",
+    empty: "No node takes tasks.",
+    key: ({ node }) => node,
+    sorted: { place: 0, down: false },
+    columns: [
+      { title: "Node", cell: ({ node }) => node, order: ({ node }) => node },
+      { title: "State", cell: ({ standing }) => tag(standing, STATE_TONES[standing]), sign: ({ standing }) => standing, order: ({ standing }) => standing },
+      { title: "Tasks", class: "number", cell: ({ tasks }) => number(tasks), order: ({ tasks }) => tasks },
+      { title: "Free", class: "wide", cell: ({ capacity, free }) => Object.entries(capacity).filter(([name]) => name !== "tasks").map(([name, all]) => `${name} ${amount(name, free[name] ?? 0)} of ${amount(name, all)}`).join(", ") },
+    ],
+  });
+  const look = async () => {
+    const nodes = await get("/api/capacity", { signal });
+    if (!table.element.isConnected) fill(place, table.element);
+    table.update(nodes);
+  };
+  poll(look, EVERY_MS, { signal, failed: (error) => fill(place, notice(error, "Capacity")) });
+}
+
+async function showOne(place, id, signal) {
+  const tools = h("div", { class: "buttons" });
+  const told = h("div", {}, note("Looking …"));
+  const why = h("div", {});
+  const past = h("div", {});
+  const log = h("div", {}, note("Looking …"));
+  const logCard = section("Log", {}, log);
+  fill(place, h("p", { class: "path" }, link("Tasks", "#/tasks"), ` / ${id}`), h("h1", {}, id), tools,
+    section("Task", {}, told), section("Why here", {}, why), logCard, section("What happened", {}, past));
+  let sign = "";
+  let followed = false;
+  const look = async () => {
+    const task = await get(`/api/tasks/${segment(id)}`, { signal });
+    const seen = JSON.stringify(task);
+    if (seen === sign) return;
+    sign = seen;
+    const isArray = Boolean(task.states && Object.keys(task.states).length);
+    fill(tools,
+      OVER.includes(task.state) ? null : button("Cancel", () => cancel(id, look), { class: "danger" }),
+      action("Submit it again", () => again(task, told)),
+      OVER.includes(task.state) ? button("Delete", () => remove(id), { class: "danger" }) : null);
+    fill(told, factsOf(task));
+    fill(why, reason(task));
+    fill(past, h("ul", { class: "lines" }, (task.transitions ?? []).map(happened)));
+    logCard.hidden = isArray;
+    if (!followed && !isArray) {
+      followed = true;
+      follow(id, log, signal);
+    }
+  };
+  poll(look, 1500, { signal, failed: (error) => fill(told, notice(error, "This task")) });
+}
+
+function factsOf(task) {
+  const { command: _, id: __, ...rest } = task.document;
+  return [
+    h("pre", {}, commandOf(task.document)),
+    facts([
+      ["State", stateTag(task)],
+      ["Node", task.node],
+      ["Array", task.array ? link(task.array, at(task.array)) : null],
+      ["Waits", task.waits],
+      ["Comes after", task.awaits?.join(", ")],
+      ["Attempt", task.attempt > 1 ? number(task.attempt) : null],
+      ["Last end", task.ending ? endingOf(task.ending) : null],
+      ["Submitted", `${instant(task.submittedAt)} by ${task.submittedBy}`],
+      ["Over", task.endedAt ? instant(task.endedAt) : null],
+      ...Object.entries(rest).filter(([, value]) => value !== null && JSON.stringify(value) !== "{}" && JSON.stringify(value) !== "[]").map(([field, value]) => [field, typeof value === "string" ? value : JSON.stringify(value)]),
+    ]),
+  ];
+}
+
+/** The decision by which it is where it is: what the policy knew of the node it chose, and of others. */
+function reason({ why, waits, node }) {
+  if (!why) return note(waits ? `It waits: ${waits}.` : node ? "No decision is kept of it." : "It was placed nowhere yet.");
+  const pressure = ({ fact }) => (fact?.thousandths === undefined ? "not known" : number(fact.thousandths / 1000));
+  const rows = [why.chosen, ...(why.others ?? [])].map((one, place) => h("tr", {},
+    h("th", { scope: "row" }, one.node, place === 0 ? [" ", tag("chosen", "good")] : null),
+    [pressure(one), measure(one.score), number(one.score?.tasks ?? 0)].map((text) => h("td", { class: "number" }, text))));
+  const heads = ["Node", "Pressure measured", "Score with it", "Tasks there"].map((text, place) => h("th", { scope: "col", class: place ? "number" : "" }, text));
+  return [
+    h("p", {}, why.promise ? `It runs on the promise ${why.promise}.` : `The policy \`${why.policy}\` chose it among ${count(why.nodes, "node")} with room.`),
+    h("div", { class: "scrolled", role: "region", tabindex: "0", "aria-label": "Alternatives" }, h("table", {}, h("caption", { class: "unseen" }, "Alternatives"),
+      h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
+  ];
+}
+
+// By what the policy ranks, in thousandths: the less the better.
+const measure = (score) => (score?.unknown ? "not known" : number((score?.measure ?? 0) / 1000));
+
+function happened({ at: when, from, to, cause, actor }) {
+  const by = typeof actor === "string" ? actor : Object.entries(actor ?? {}).map(([kind, name]) => `${kind} ${name}`).join(", ");
+  return h("li", {}, `${instant(when)}: ${from} to `, tag(to, STATE_TONES[to] ?? "plain"), ` ${cause?.event ?? ""}, by ${by}`);
+}
+
+/** Shows a log while it is written. It stays at its end unless somebody reads further up. */
+async function follow(id, place, signal) {
+  const text = h("pre", { class: "log", tabindex: "0", role: "log", "aria-label": `Log of ${id}` });
+  const told = h("p", { class: "note" });
+  let from = 0;
+  let shown = 0;
+  let attempt = 0;
+  while (!signal.aborted) {
+    try {
+      const page = await get(query(`/api/tasks/${segment(id)}/logs`, { from, limit: 1000, waitMs: shown ? WAIT_MS : undefined }), { signal });
+      if (!text.isConnected) fill(place, told, text);
+      const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+      for (const line of page.lines) {
+        text.append(h("span", { class: line.stream === "STDERR" ? "stderr" : "" }, line.dropped ? `… ${line.dropped} lines were dropped …\n` : `${line.text}${line.partial ? "" : "\n"}`));
+      }
+      while (text.childElementCount > MOST_LINES) text.firstElementChild.remove();
+      if (atEnd) text.scrollTop = text.scrollHeight;
+      from = page.next;
+      shown += page.lines.length;
+      attempt = 0;
+      setText(told, page.over ? (shown ? "" : "It wrote nothing.") : "It is followed while it is written.");
+      if (page.over && page.lines.length === 0) return;
+      if (!shown) await pause(700, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Problem && error.status < 500) {
+        fill(place, notice(error, "The log"));
+        return;
+      }
+      attempt += 1;
+      await pause(Math.min(10_000, 500 * 2 ** attempt), signal).catch(() => {});
+    }
+  }
+}
+
+function cancel(id, look) {
+  confirm(`Cancel ${id}?`, h("p", {}, "It is ended, or does not begin."), "Cancel it", async () => {
+    await json("POST", `/api/tasks/${segment(id)}/cancel`);
+    announce(`${id} is cancelled`);
+    await look();
+  });
+}
+
+function remove(id) {
+  confirm(`Delete ${id}?`, h("p", {}, "It is forgotten, with its log."), "Delete it", async () => {
+    await ask("DELETE", `/api/tasks/${segment(id)}`);
+    announce(`${id} is deleted`);
+    location.hash = "#/tasks";
+  });
+}
+
+/** The same document under a new name. Values of secrets are shown to nobody, so they cannot be sent again. */
+async function again(task, told) {
+  const { id: _, ...document } = task.document;
+  try {
+    if (document.secrets?.length) throw new Problem(400, { detail: `its secrets (${document.secrets.join(", ")}) are not known here; submit it where they are` });
+    const made = await json("POST", "/api/tasks", { body: document, headers: { "Idempotency-Key": freshKey() } });
+    announce(`submitted ${made.id}`);
+    location.hash = at(made.id);
+  } catch (error) {
+    told.prepend(notice(error, "Submitting it again"));
+  }
+}
+
+function showNew(place, signal) {
+  // Sent again after a lost answer it is the same task.
+  let key = freshKey();
+  const form = new Form({
+    label: "New task",
+    word: "Submit",
+    aliases: { "resources.cpu": "cpu", "resources.memory": "memory" },
+    changed: () => { key = freshKey(); },
+    fields: [
+      { name: "command", label: "Command", kind: "area", wide: true, hint: "A command line; no shell is started. /bin/sh -c '…' starts one" },
+      { name: "id", label: "Name", hint: "Empty: one is made" },
+      { name: "cpu", label: "Processors", kind: "number", hint: "Such as 0.5" },
+      { name: "memory", label: "Memory", hint: "Such as 256MiB" },
+      { name: "nodes", label: "Nodes", hint: "By labels, such as zone=a; empty: any" },
+      { name: "count", label: "How many", kind: "number", hint: "More than one is an array" },
+      { name: "timeout", label: "Timeout", hint: "Such as 10m" },
+      { name: "others", label: "Further fields", kind: "json", wide: true, hint: "As JSON: environment, retries, after, image, policy, priority, labels, promise and others" },
+    ],
+    submit: async (filled) => {
+      const of = (name) => filled.value(name);
+      const others = of("others") ?? {};
+      const resources = { ...others.resources, cpu: of("cpu"), memory: of("memory") };
+      const document = { ...others, command: of("command")?.trim(), id: of("id"), nodes: of("nodes"), count: of("count"), timeout: of("timeout") };
+      if (Object.values(resources).some((value) => value !== undefined)) document.resources = resources;
+      const response = await ask("POST", "/api/tasks", { body: document, headers: { "Idempotency-Key": key }, signal });
+      const made = await response.json();
+      announce(response.headers.get("Estimand-Hint") || `submitted ${made.id}`);
+      location.hash = at(made.id);
+    },
+  });
+  fill(place, h("p", { class: "path" }, link("Tasks", "#/tasks"), " / new"), h("h1", {}, "New task"), section("Fields", {}, form.element));
+}

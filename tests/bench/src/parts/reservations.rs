@@ -120,7 +120,7 @@ impl Client for Http {
 }
 
 /// All clients reserve for so long, each one reservation after the other.
-fn load<C: Client>(
+fn load<C: Client + Send>(
     time: Duration,
     open: impl Fn(usize) -> anyhow::Result<C> + Sync,
 ) -> anyhow::Result<Sample> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use estimand_broker::amqp::AmqpUrl;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_dashboard::Dashboard;
 use estimand_data_service::DataService;
@@ -24,7 +25,7 @@ use estimand_runtime::stop::{self, Stop, StopTrigger};
 use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
-use estimand_tasks::{BrokerUrl, TaskService, TaskServiceOptions};
+use estimand_tasks::{TaskService, TaskServiceOptions};
 use estimand_web::server::{BoundAddress, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
@@ -50,7 +51,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     telemetry::init(&options.log)?;
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = place::store_url(&options)?;
-    let publish = options.platform.publish.as_deref().map(str::parse::<BrokerUrl>).transpose()?;
+    let publish = options.platform.publish.as_deref().map(str::parse::<AmqpUrl>).transpose()?;
     let registration = options.platform.eureka.as_ref().map(Registration::check).transpose()?;
     guard::check(&options, secure.as_ref())?;
     let (trigger, stop) = stop::pair();
@@ -131,7 +132,7 @@ impl Services {
     fn start(
         options: &Options,
         store: &StoreUrl,
-        publish: Option<BrokerUrl>,
+        publish: Option<AmqpUrl>,
         fate: &Fate,
         stop: &Stop,
     ) -> anyhow::Result<Self> {

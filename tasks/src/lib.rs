@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use estimand_api::problem::Problem;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
+use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
@@ -47,7 +48,6 @@ use storage::{Storage, rows};
 use task::Task;
 use writer::TasksState;
 
-pub use publishing::BrokerUrl;
 pub use shared::Peers;
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
@@ -61,7 +61,7 @@ pub struct TaskServiceOptions {
     pub stop: Stop,
     pub on_fatal: OnFatal,
     /// The broker that is told what happens to tasks.
-    pub publish: Option<BrokerUrl>,
+    pub publish: Option<AmqpUrl>,
     /// Only published images run.
     pub published_images_only: bool,
 }

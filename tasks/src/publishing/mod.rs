@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use estimand_api::problem::Problem;
 use estimand_api::task_event::TaskEvent;
+use estimand_broker::amqp::{AmqpError, AmqpUrl, Connection};
 use estimand_runtime::single_writer::{Decision, Request};
 use estimand_runtime::{CallError, Calls, Next, Tasks, Work};
 use tokio::time::Instant;
@@ -19,10 +20,6 @@ use crate::TaskService;
 use crate::change::{Change, Rejection};
 use crate::feed::PUBLISHER;
 use crate::writer::TasksState;
-
-pub use broker::{BrokerError, BrokerUrl};
-
-use broker::Connection;
 
 /// How many events are sent before their confirmations are waited for.
 const BATCH: usize = 256;
@@ -36,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Starts the loop.
-pub fn start(service: &TaskService, url: &BrokerUrl, tasks: &Tasks) {
+pub fn start(service: &TaskService, url: &AmqpUrl, tasks: &Tasks) {
     let calls = tasks.calls("rabbitmq", WITHIN);
     let (service, url, drivers) = (service.clone(), url.clone(), tasks.clone());
     tasks.spawn("tasks-publisher", move |stop| {
@@ -53,7 +50,7 @@ pub fn start(service: &TaskService, url: &BrokerUrl, tasks: &Tasks) {
 #[derive(Debug, thiserror::Error)]
 enum PublishError {
     #[error(transparent)]
-    Call(#[from] CallError<BrokerError>),
+    Call(#[from] CallError<AmqpError>),
     #[error("{0}")]
     Feed(Problem),
     #[error("how far it is cannot be stored: {0}")]
@@ -63,7 +60,7 @@ enum PublishError {
 struct Publisher {
     service: TaskService,
     calls: Arc<Calls>,
-    url: BrokerUrl,
+    url: AmqpUrl,
     connection: Option<Connection>,
     /// All up to this revision are confirmed; none before it is known.
     confirmed: Option<u64>,
@@ -72,7 +69,7 @@ struct Publisher {
 }
 
 impl Publisher {
-    fn new(service: TaskService, calls: Arc<Calls>, url: BrokerUrl) -> Self {
+    fn new(service: TaskService, calls: Arc<Calls>, url: AmqpUrl) -> Self {
         Publisher {
             service,
             calls,
@@ -110,16 +107,16 @@ impl Publisher {
     }
 
     /// Sends events, over a new connection if there is none, and waits until the broker has them.
-    async fn publish(&mut self, events: &[Arc<TaskEvent>]) -> Result<(), CallError<BrokerError>> {
+    async fn publish(&mut self, events: &[Arc<TaskEvent>]) -> Result<(), CallError<AmqpError>> {
         let Publisher { calls, connection, url, .. } = self;
         // One that failed, or whose answers are late, is not used again.
         let used = connection.take();
         let call = async {
             let used = match used {
                 Some(connection) => connection,
-                None => Connection::open(url).await?,
+                None => broker::open(url).await?,
             };
-            used.publish(events).await?;
+            broker::publish(&used, events).await?;
             Ok(used)
         };
         *connection = Some(calls.call(call).await?);

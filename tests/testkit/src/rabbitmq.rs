@@ -59,6 +59,10 @@ impl RabbitMq {
         mq
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address for clients, with the user that a new broker has.
     pub fn url(&self) -> String {
         format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)

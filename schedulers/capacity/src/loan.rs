@@ -11,7 +11,7 @@ use crate::ids::{LoanId, NodeId};
 use crate::ledger::Ledger;
 use crate::node::{Node, Standing};
 use crate::promise::{Claim, Stage};
-use crate::window::Window;
+use crate::window::{Tick, Window};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loan {
@@ -69,6 +69,19 @@ impl Ledger {
             whole.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX))
         };
         self.resources.iter().enumerate().map(|(number, name)| (name.clone(), idle(number))).collect()
+    }
+
+    /// The amounts of a node that are promised at a tick, and lent all the same: they are to be back, and are awaited.
+    pub fn awaited(&self, node: NodeId, at: Tick) -> Amounts {
+        let (Some(node), Ok(now)) = (self.nodes.get(node.index()), Window::lasting(at, 1)) else {
+            return Amounts::default();
+        };
+        let awaited = |resource: usize| {
+            let taken = node.lent(resource) + node.most_used(resource, now);
+            u64::try_from(taken.saturating_sub(u128::from(node.capacity(resource)))).unwrap_or(u64::MAX)
+        };
+        let all = self.resources.iter().enumerate().map(|(number, name)| (name.clone(), awaited(number)));
+        all.filter(|(_, amount)| *amount > 0).collect()
     }
 
     /// Counts a loan, whether there is room for it or not: what is there is there.

@@ -7,11 +7,12 @@ use actix_web::web::ThinData;
 use estimand_api::node::NodeState;
 use estimand_api::problem::Problem;
 use estimand_api::task_record::NodeCapacity;
-use estimand_capacity::{Amounts, Standing};
+use estimand_capacity::{Amounts, Standing, Tick};
 use estimand_web::Failure;
 
 use crate::TaskService;
 use crate::core::cluster::{Cluster, NodeView};
+use crate::task::tick;
 
 /// The nodes with their capacity and the part of it that is free, in order of name.
 #[utoipa::path(
@@ -29,16 +30,17 @@ pub async fn capacity(service: ThinData<TaskService>) -> Result<HttpResponse, Fa
     let (Some(plan), Some(nodes)) = (plan, nodes) else {
         return Err(Problem::unavailable("the nodes are not known yet", 1).into());
     };
+    let now = tick(shared.clock.now_micros());
     let ready = |name: &str| {
         nodes.iter().any(|node| node.node_name.as_str() == name && node.state == NodeState::Ready)
     };
     let mut all: Vec<NodeCapacity> =
-        plan.nodes().map(|node| of_node(&plan, node, ready(&node.name))).collect();
+        plan.nodes().map(|node| of_node(&plan, node, ready(&node.name), now)).collect();
     all.sort_by(|one, other| one.node.cmp(&other.node));
     Ok(HttpResponse::Ok().json(all))
 }
 
-fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool) -> NodeCapacity {
+fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool, now: Tick) -> NodeCapacity {
     let standing = match plan.ledger.standing(node.id) {
         _ if !is_ready => Standing::Lost,
         standing => standing,
@@ -52,6 +54,7 @@ fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool) -> NodeCapacity {
         standing: standing.to_string(),
         capacity: map(&whole),
         free,
+        awaited: map(&plan.ledger.awaited(node.id, now)),
         tasks: node.tasks,
     }
 }

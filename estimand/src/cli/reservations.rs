@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::duration::Span;
 use estimand_cli::arguments::parse;
-use estimand_reservation_service::{Money, Settings};
+use estimand_reservation_service::{CeleryBroker, Money, Settings};
 
 use super::Cli;
 use super::services::ServiceArgs;
@@ -49,6 +49,10 @@ pub struct SaleArgs {
     /// unless --insecure is given it is one of this machine alone
     #[arg(long, value_name = "ADDRESS", value_parser = parse::socket_address)]
     reservations_lines: Option<SocketAddr>,
+    /// The broker that workers of Celery read, for reservations with a task of theirs: amqp://USER:PASSWORD@HOST[:PORT][/VHOST],
+    /// amqps://…, redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://…; better given in the environment or in a settings file
+    #[arg(long, value_name = "URL", env = "ESTIMAND_CELERY_BROKER", hide_env_values = true)]
+    celery_broker: Option<String>,
 }
 
 fn price(text: &str) -> Result<(String, Money), String> {
@@ -70,6 +74,9 @@ impl SaleArgs {
         }
         let mut settings = Settings { slot: slot / SECOND, horizon: slots, ..Settings::default() };
         settings.floors.extend(self.prices);
+        let broker = self.celery_broker.filter(|url| !url.is_empty());
+        let broker = broker.map(|url| url.parse::<CeleryBroker>()).transpose();
+        settings.celery = broker.map_err(|error| wrong(&error.to_string()))?;
         Ok(Sale { settings, lines: self.reservations_lines })
     }
 }

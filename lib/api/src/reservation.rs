@@ -35,6 +35,9 @@ pub struct ReservationRecord {
     /// The task, or the array of tasks, that runs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The start that goes to a worker of Celery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub celery: Option<CeleryRecord>,
     /// Why it is in its state, where that is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -57,6 +60,25 @@ impl ReservationRecord {
     pub fn is_over(&self) -> bool {
         matches!(self.state.as_str(), "OVER" | "CANCELLED" | "BROKEN" | "REFUSED")
     }
+}
+
+/// The message of a start for Celery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CeleryRecord {
+    /// The id of the task there, however often it is published.
+    pub id: String,
+    /// `DUE` (it is published when its time has come), `PUBLISHED` (the broker has it) or `MISSED` (its time was over before).
+    pub state: String,
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub published_at: Option<DateTime<Utc>>,
+    /// How much later than its start that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_milliseconds: Option<u64>,
+    /// What keeps or kept it from being published in its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for: Option<String>,
 }
 
 /// The capacity that was promised, and how much of it was delivered so far.

@@ -1,4 +1,4 @@
-//! The tools of all tests: real database servers, a real HDFS, a real Docker engine and a real registry of images to throw away, the binary under test as a real process,
+//! The tools of all tests: real database servers, a real HDFS, a real Docker engine and a real registry of images to throw away, workers of Celery, the binary under test as a real process,
 //! its services together or apart with agents and load, a client for HTTP that sends exactly the bytes it is told to,
 //! and waiting for conditions. For failures of a cluster: executables that misbehave as they are told, a look at the
 //! process table, hosts with a network that can be cut, a proxy that holds, closes or delays connections, and disks that
@@ -8,6 +8,7 @@
 //! A part that cannot be set up is a panic that says what is missing: a test never passes because
 //! something was not there. Every process that it starts dies with the test process, however that ends.
 
+pub mod celery;
 pub mod databases;
 pub mod disk;
 pub mod docker;
@@ -26,6 +27,7 @@ pub mod process;
 pub mod processes;
 pub mod proxy;
 pub mod rabbitmq;
+pub mod redis;
 mod spawner;
 pub mod wait;
 

@@ -86,6 +86,11 @@ pub fn moment(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads JSON.
+pub fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))
+}
+
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7070 or [::1]:7070".to_owned())

@@ -1,16 +1,19 @@
 //! The commands about reservations, prices and credits.
 
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 use super::{Remote, Remotely, parse};
 
 const RESERVE_EXAMPLES: &str = "\
 What it is worth is the most that you would pay. The price does not depend on it: of all starts in the window the
-cheapest is taken, and you pay its price. With a command behind `--`, it runs as a task in that time.
+cheapest is taken, and you pay its price. With a command behind `--`, it runs as a task in that time; with --celery, a
+worker of Celery gets the message for it then.
 
 Examples:
   estimand reserve --cpu 4 --for 2h --by 18:00 --value 30
   estimand reserve --cpu 1 --memory 4GiB --width 8 --for 30m --value 12.5 -- /opt/train --epochs 10
+  estimand reserve --cpu 4 --for 2h --value 30 --celery app.train --celery-args '[10]'
   estimand reserve --cpu 4 --for 2h --by 18:00 --dry-run";
 
 const PRICE_EXAMPLES: &str = "\
@@ -81,6 +84,18 @@ pub struct ReserveArgs {
     /// A key of your own: the same request sent twice with it is one reservation [default: a new one each time]
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// The name of a task that a worker of Celery runs in that time
+    #[arg(long, value_name = "TASK", conflicts_with = "cmd")]
+    pub celery: Option<String>,
+    /// Its arguments, as a JSON array
+    #[arg(long, value_name = "JSON", requires = "celery", value_parser = parse::json)]
+    pub celery_args: Option<Value>,
+    /// Its named arguments, as a JSON object
+    #[arg(long, value_name = "JSON", requires = "celery", value_parser = parse::json)]
+    pub celery_kwargs: Option<Value>,
+    /// The queue that its workers read [default: celery]
+    #[arg(long, value_name = "QUEUE", requires = "celery")]
+    pub celery_queue: Option<String>,
     /// The command of a task that runs in that time: one word is split like a shell splits words; no shell is started
     #[arg(last = true, value_name = "CMD")]
     pub cmd: Vec<String>,

@@ -3,7 +3,7 @@
 //! How prices come about is up to `estimand-reservations`, which is pure; who has capacity, to the ledger. Here are the
 //! reservations with their states, the credits that pay for them, and the desk between: `desk` (prices, holds, orders),
 //! `requests` and `writer` (one change after the other, each stored and then shown), `background` (news of the ledger, tasks
-//! and releases), `storage`, and `http` (the handlers).
+//! and releases), `celery` (starts as messages for Celery's workers), `storage`, and `http` (the handlers).
 //!
 //! Invariants: a price is held before its promise is asked for; money moves only in the transaction of the reservation that it
 //! is for; all accounts together have what was granted; a reservation that was acknowledged is stored, and its promise is in
@@ -11,6 +11,7 @@
 
 mod background;
 mod bid;
+mod celery;
 mod change;
 mod choice;
 mod credits;
@@ -54,6 +55,7 @@ use shared::Shared;
 use storage::Storage;
 use writer::ReservationsState;
 
+pub use celery::CeleryBroker;
 pub use estimand_reservations::Money;
 pub use lines::{Connect, serve as serve_lines};
 pub use settings::Settings;
@@ -165,6 +167,9 @@ impl ReservationService {
         caller: &str,
         by: String,
     ) -> Result<Opened, Problem> {
+        if document.celery.is_some() && self.shared().settings.celery.is_none() {
+            return Err(refusals::no_celery());
+        }
         let account = document.user.clone().unwrap_or_else(|| caller.to_owned());
         // By its key a bid is counted once.
         let key = key.unwrap_or_else(desk::new_key);

@@ -13,6 +13,9 @@ use crate::predictions::Predictions;
 use crate::reservation::State;
 use crate::table::Table;
 
+/// A start that is published so many microseconds after its time is late.
+const LATE: i64 = 1_000_000;
+
 #[derive(Debug, Default)]
 pub struct Figures {
     pub quotes: Counter,
@@ -32,6 +35,8 @@ pub struct Figures {
     training_took: AtomicU64,
     broken: Counter,
     grants: Counter,
+    starts: Counter,
+    late_starts: Counter,
 }
 
 /// The kinds of refusals that say something about demand: a time was wanted, and not at that price or not any more.
@@ -85,6 +90,12 @@ impl Figures {
         }
     }
 
+    /// Counts a start that was published for Celery, so many microseconds after its time.
+    pub fn published(&self, after: i64) {
+        self.starts.increment();
+        self.late_starts.add(u64::from(after > LATE));
+    }
+
     pub fn write(&self, out: &mut Exposition<'_>, table: &Table) {
         let mut by_state: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         table.all().for_each(|reservation| *by_state.entry(reservation.state()).or_default() += 1);
@@ -113,6 +124,12 @@ impl Figures {
             ),
             ("estimand_reservations_broken_total", "Reservations whose capacity was lost.", &self.broken),
             ("estimand_credit_grants_total", "Grants of credits.", &self.grants),
+            ("estimand_celery_starts_total", "Starts that were published for Celery.", &self.starts),
+            (
+                "estimand_celery_starts_late_total",
+                "Those of them that were published more than a second after their time.",
+                &self.late_starts,
+            ),
         ];
         for (name, help, counter) in counters {
             out.single(name, Kind::Counter, help, counter.get() as f64);

@@ -34,6 +34,12 @@ pub fn too_dear(offer: &Offer, value: Money) -> Problem {
     refused(kind::PRICE_ABOVE_VALUE, detail, error.expected(format!("at least {}", offer.price)))
 }
 
+/// It asks for a worker of Celery, and there are none here.
+pub fn no_celery() -> Problem {
+    let error = FieldError::new("celery", "needs a broker, and this service has none");
+    Problem::invalid_field(error.expected("a service that was started with --celery-broker, or `task`"))
+}
+
 /// There is no price for it.
 pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Problem {
     let invalid = |field: &str, message: String, expected: String| {

@@ -13,6 +13,7 @@ use estimand_api::promise::PromiseRequest;
 use estimand_reservations::Money;
 use serde::{Deserialize, Serialize};
 
+use crate::celery::Standing;
 use crate::document::Document;
 
 /// Of the price of a reservation that is cancelled before its start one part in so many is kept, rounded up.
@@ -107,6 +108,8 @@ pub struct Progress {
     pub nodes: Vec<String>,
     pub moves: u32,
     pub task: TaskStanding,
+    #[serde(default)]
+    pub celery: Standing,
     pub refund: Money,
     /// Seconds of its time that were delivered.
     pub delivered: u64,
@@ -114,7 +117,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(offer: Offer, order: Order, has_task: bool) -> Progress {
+    pub fn new(offer: Offer, order: Order, document: &Document) -> Progress {
         Progress {
             state: State::Pending,
             offer,
@@ -123,7 +126,8 @@ impl Progress {
             revision: 0,
             nodes: Vec::new(),
             moves: 0,
-            task: if has_task { TaskStanding::Due } else { TaskStanding::None },
+            task: if document.task.is_some() { TaskStanding::Due } else { TaskStanding::None },
+            celery: if document.celery.is_some() { Standing::NEW } else { Standing::None },
             refund: Money::ZERO,
             delivered: 0,
             reason: None,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use estimand_api::resources::{CPU, MEMORY};
 use estimand_reservations::Money;
 
+use crate::celery::CeleryBroker;
+
 /// The price of a unit is at most so many times its floor.
 const CEILING_TIMES: u64 = 1_000;
 const HOUR: u64 = 3_600;
@@ -19,6 +21,8 @@ pub struct Settings {
     pub horizon: u64,
     /// The least price of an hour: of a processor, of a GiB of memory, of one of anything else.
     pub floors: BTreeMap<String, Money>,
+    /// The broker that workers of Celery read, if there is one.
+    pub celery: Option<CeleryBroker>,
 }
 
 impl Default for Settings {
@@ -27,7 +31,7 @@ impl Default for Settings {
         let credits = |micros: u64| Money::microcredits(micros);
         let floors = [(CPU, credits(1_000_000)), (MEMORY, credits(10_000)), ("gpu", credits(10_000_000))];
         let floors = floors.map(|(name, floor)| (name.to_owned(), floor));
-        Settings { slot: 60, horizon: 1_440, floors: floors.into() }
+        Settings { slot: 60, horizon: 1_440, floors: floors.into(), celery: None }
     }
 }
 

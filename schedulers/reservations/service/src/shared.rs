@@ -40,6 +40,8 @@ pub struct Shared {
     pub tidying: Rounds,
     pub following: Rounds,
     pub training: Rounds,
+    /// Starts may be due.
+    pub publishing: Rounds,
     pub figures: Figures,
 }
 
@@ -59,6 +61,7 @@ impl Shared {
             tidying: Rounds::new(),
             following: Rounds::new(),
             training: Rounds::new(),
+            publishing: Rounds::new(),
             figures: Figures::default(),
         }
     }
@@ -143,6 +146,7 @@ impl Shared {
 
     fn poke(&self) {
         self.tidying.ask();
+        self.publishing.ask();
     }
 
     /// The task service's client, as soon as it is known.

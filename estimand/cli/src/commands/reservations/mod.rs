@@ -59,7 +59,16 @@ fn document(args: &ReserveArgs) -> Map<String, Value> {
         words => Some(json!(words)),
     };
     document.extend(command.map(|command| ("task".to_owned(), json!({ "command": command }))));
+    document.extend(celery(args).map(|celery| ("celery".to_owned(), celery)));
     document
+}
+
+fn celery(args: &ReserveArgs) -> Option<Value> {
+    let mut celery = Map::from_iter([("task".to_owned(), json!(args.celery.as_ref()?))]);
+    let queue = args.celery_queue.as_ref().map(|queue| json!(queue));
+    let more = [("args", args.celery_args.clone()), ("kwargs", args.celery_kwargs.clone()), ("queue", queue)];
+    celery.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    Some(Value::Object(celery))
 }
 
 /// The amounts of each unit, by name.
@@ -152,6 +161,11 @@ async fn show(session: &mut Session, args: &ReservationArgs) -> Result<(), Failu
     facts.extend(reservation.refund.as_ref().map(|refund| ("given back", Cell::from(refund))));
     facts.extend(reservation.reason.as_ref().map(|reason| ("reason", Cell::from(reason))));
     facts.extend(reservation.task.as_ref().map(|task| ("task", Cell::from(task))));
+    if let Some(celery) = &reservation.celery {
+        facts.push(("celery", Cell::from(format!("{} {}", celery.state, celery.id))));
+        facts.extend(celery.published_at.map(|at| ("published", Cell::from(words::instant(at)))));
+        facts.extend(celery.waited_for.as_ref().map(|reason| ("waited for", Cell::from(reason))));
+    }
     if let Some(guarantee) = &reservation.guarantee {
         let seconds = |seconds: u64| words::count_u64(seconds, "second");
         facts.push(("promised", Cell::from(seconds(guarantee.promised_seconds))));

@@ -15,6 +15,7 @@ use estimand_reservations::Money;
 use serde_json::{Value, json};
 
 use super::Document;
+use crate::celery;
 
 const MAX_TEXT_BYTES: usize = 255;
 const SECOND: i64 = 1_000_000;
@@ -111,6 +112,15 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["object", "null"] }),
         read: |it, document| document.task = it.optional(task),
         write: |document| document.task.clone().map(Value::Object),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "celery",
+        expected: "an object such as {\"task\": \"app.train\", \"args\": [1], \"kwargs\": {}, \"queue\": \"celery\"}",
+        description: "In place of `task`: the task that a worker of Celery runs. Its message is published when the time has come",
+        schema: celery::schema,
+        read: |it, document| document.celery = it.part(celery::read),
+        write: |document| document.celery.as_ref().map(celery::write),
         ..Field::PLAIN
     },
     Field {

@@ -10,6 +10,8 @@ use estimand_api::problem::Problem;
 use estimand_reservations::Money;
 use serde_json::{Map, Value, json};
 
+use crate::celery::CeleryStart;
+
 mod fields;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -35,6 +37,8 @@ pub struct Document {
     pub value: Option<Money>,
     pub user: Option<String>,
     pub task: Option<Map<String, Value>>,
+    /// In place of a task.
+    pub celery: Option<CeleryStart>,
     pub dry_run: bool,
     /// The instant from which spans are counted, in microseconds since 1970.
     now: i64,
@@ -81,6 +85,9 @@ impl Document {
             let message =
                 format!("is not after `from`, so the window is empty; {} s are needed", document.duration);
             fields.error("by", message);
+        }
+        if document.task.is_some() && document.celery.is_some() {
+            fields.error("celery", "stands beside `task`: it has one or the other");
         }
         fields.end_body()?;
         document.now = 0;

@@ -53,6 +53,11 @@ fn everything_that_is_wrong_is_said() {
         (json!({ "by": "1969-01-01T00:00:00Z" }), "by: is before 1970"),
         (json!({ "user": "(held)" }), "user: begins with `(`"),
         (json!({ "task": { "command": "x", "count": 3 } }), "task: has `count`"),
+        (json!({ "celery": "app.train" }), "celery: is a string, not an object"),
+        (json!({ "celery": { "args": 1 } }), "celery.task: is missing"),
+        (json!({ "celery": { "task": "t", "args": {} } }), "celery.args: is an object, not an array"),
+        (json!({ "celery": { "task": "t", "eta": 1 } }), "celery.eta: is not a known field"),
+        (json!({ "celery": { "task": "t" }, "task": { "command": "x" } }), "it has one or the other"),
         (json!({ "dryrun": true }), "expected `dryRun`?"),
     ] {
         let said = wrong(more.clone());

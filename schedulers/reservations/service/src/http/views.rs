@@ -1,8 +1,9 @@
 //! Reservations as readers see them.
 
-use estimand_api::reservation::{Guarantee, PredictorRecord, PriceQuote, ReservationRecord};
+use estimand_api::reservation::{CeleryRecord, Guarantee, PredictorRecord, PriceQuote, ReservationRecord};
 use estimand_reservations::Money;
 
+use crate::celery::{self, Standing};
 use crate::document::Document;
 use crate::predictions::Predictions;
 use crate::prices::Prices;
@@ -31,6 +32,7 @@ pub fn record(reservation: &Reservation) -> ReservationRecord {
         end: instant(progress.offer.end),
         promise: was_promised.then(|| reservation.promise_id()),
         task,
+        celery: celery(reservation),
         reason: progress.reason.clone(),
         guarantee: was_promised.then(|| guarantee(reservation)),
         made_at: micros(reservation.made_at),
@@ -38,6 +40,23 @@ pub fn record(reservation: &Reservation) -> ReservationRecord {
         ended_at: reservation.ended_at.map(micros),
         document: reservation.document.to_map(),
     }
+}
+
+fn celery(reservation: &Reservation) -> Option<CeleryRecord> {
+    let (state, published_at, waited_for) = match &reservation.progress.celery {
+        Standing::None => return None,
+        Standing::Due { waits_for, .. } => ("DUE", None, waits_for.clone()),
+        Standing::Published { at, waited_for } => ("PUBLISHED", Some(*at), waited_for.clone()),
+        Standing::Missed(reason) => ("MISSED", None, Some(reason.clone())),
+    };
+    let late = reservation.progress.celery.late(reservation.progress.offer.start);
+    Some(CeleryRecord {
+        id: celery::id(&reservation.promise_id()),
+        state: state.to_owned(),
+        published_at: published_at.map(micros),
+        late_milliseconds: published_at.map(|_| u64::try_from(late).unwrap_or(0) / 1_000),
+        waited_for,
+    })
 }
 
 fn guarantee(reservation: &Reservation) -> Guarantee {
@@ -50,7 +69,7 @@ fn guarantee(reservation: &Reservation) -> Guarantee {
         nodes: progress.nodes.clone(),
         moves: progress.moves,
         kept: match reservation.state() {
-            State::Over => Some(true),
+            State::Over => Some(progress.delivered == progress.offer.end - progress.offer.start),
             State::Broken => Some(false),
             _ => None,
         },

@@ -42,7 +42,8 @@ impl Request<ReservationsState> for Cancel {
         let delivered = state.now().saturating_sub(reservation.progress.offer.start);
         edit.end(State::Cancelled, kept, Reason::Fee, at);
         let progress = &mut edit.after.progress;
-        progress.is_to_release = true;
+        // Nobody here knows when a worker of Celery ends, so from its start on what it has stays promised.
+        progress.is_to_release = reservation.document.celery.is_none() || state.now() < progress.offer.start;
         progress.delivered = delivered.min(progress.offer.end - progress.offer.start);
         progress.reason = self.in_full;
         Ok(edit.decision(at))

@@ -7,6 +7,8 @@ use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::Edit;
+use super::started::delivered;
+use crate::celery::Standing;
 use crate::change::{Change, Rejection};
 use crate::credits::Reason;
 use crate::reservation::{Reservation, State};
@@ -48,8 +50,15 @@ fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord,
     match record.state {
         PromiseState::Promised => {}
         PromiseState::Active => progress.state = State::Active,
+        // Whether the broker has its start decides how it ends, and is not known yet.
+        PromiseState::Over if progress.celery.is_due() => {
+            progress.state = State::Active;
+            if let Standing::Due { is_past, .. } = &mut progress.celery {
+                *is_past = true;
+            }
+        }
         PromiseState::Over => {
-            progress.delivered = whole;
+            progress.delivered = delivered(progress);
             edit.end(State::Over, price, Reason::Payment, at);
         }
         // Nobody but this service gives its promises back, unless an operator does: then it is as if it was lost.

@@ -8,6 +8,7 @@ mod grant;
 mod hear;
 mod open;
 mod rebid;
+mod started;
 mod tidy;
 
 pub use answer::{Answer, Answered};
@@ -18,6 +19,7 @@ pub use grant::Grant;
 pub use hear::Hear;
 pub use open::{Open, Opened, known};
 pub use rebid::Rebid;
+pub use started::StartKnown;
 pub use tidy::{Released, TaskKnown};
 
 use std::sync::Arc;

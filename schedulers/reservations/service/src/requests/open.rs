@@ -52,7 +52,7 @@ impl Request<ReservationsState> for Open {
             id: format!("r{number}"),
             key: self.key,
             account: self.account.clone(),
-            progress: Progress::new(self.offer, self.order, self.document.task.is_some()),
+            progress: Progress::new(self.offer, self.order, &self.document),
             document: self.document,
             made_at: at,
             made_by: self.by.clone(),

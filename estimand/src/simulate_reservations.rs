@@ -3,29 +3,39 @@
 use std::fs;
 
 use estimand_cli::output::failure::Failure;
-use estimand_reservations::simulation::{DAY, Day, Hours, Kind, Recipe, Study, arrivals, picture, table};
+use estimand_reservations::simulation::{
+    DAY, Day, Figures, Hours, Kind, Moment, PricedDay, Recipe, Study, arrivals, picture, table,
+};
 use serde_json::json;
 
 use crate::cli::simulate_reservations::ReservationsArgs;
 
 pub fn simulate(args: &ReservationsArgs) -> Result<(), Failure> {
     let pricings = if args.pricing.is_empty() { Kind::ALL.to_vec() } else { args.pricing.clone() };
-    if args.picture.is_some() && (pricings.len(), args.capacity.len(), args.seeds) != (1, 1, 1) {
-        let message = "--picture is for one day: give one --pricing, one --capacity and --seeds 1";
+    if args.picture.is_some() && (args.capacity.len(), args.seeds) != (1, 1) {
+        let message = "--picture is for one day: give one --capacity and --seeds 1";
         return Err(Failure::Usage(message.to_owned()));
     }
     let study = Study { pricings, capacities: args.capacity.clone(), days: days(args)? };
-    let mut drawing = String::new();
-    let figures = study.run(&mut |pricing, part, _, outcome, capacity| {
+    let mut moments = Vec::new();
+    let figures = study.run(&mut |_, _, _, outcome, capacity| {
         if args.picture.is_some() {
-            let title = format!("{pricing}, {capacity} units, which is {part} of all work");
-            drawing = picture(&title, &outcome.moments, capacity);
+            moments.push((outcome.moments.clone(), capacity));
         }
     });
     let figures = figures.map_err(|error| Failure::NotPlanned(error.to_string()))?;
     if let Some(path) = &args.picture {
         let failed = |error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
-        fs::write(path, drawing).map_err(failed)?;
+        let priced = |(figures, (moments, capacity)): (&Figures, (Vec<Moment>, u64))| PricedDay {
+            figures: figures.clone(),
+            moments,
+            capacity,
+        };
+        let days: Vec<PricedDay> = figures.iter().zip(moments).map(priced).collect();
+        let capacity = days.first().map_or(0, |day| day.capacity);
+        let part = args.capacity.first().copied().unwrap_or_default();
+        let title = format!("{capacity} units, which is {part} of all work");
+        fs::write(path, picture(&title, &days)).map_err(failed)?;
     }
     estimand_cli::output::say(&match args.json {
         true => format!("{}\n", json!(figures)),

@@ -38,7 +38,7 @@ pub struct ReservationsArgs {
     /// Take the arrivals and sizes of jobs from this file, instead of generating them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "closed"])]
     pub arrivals: Option<PathBuf>,
-    /// Draw the price and the use over a day into this file (SVG); for one way to price, one capacity and one seed
+    /// Draw the price and the use over a day and the welfare into this file (SVG); for one capacity and one seed
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
     /// Print JSON, on one line

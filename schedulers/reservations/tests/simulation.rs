@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use estimand_reservations::Job;
-use estimand_reservations::simulation::{DAY, Day, Hours, Kind, Recipe, Study, arrivals, picture, table};
+use estimand_reservations::simulation::{
+    DAY, Day, Hours, Kind, PricedDay, Recipe, Study, arrivals, picture, table,
+};
 
 fn day(jobs: u64, seed: u64) -> Day {
     let recipe = Recipe { jobs, closes: false };
@@ -75,18 +77,28 @@ fn recorded_arrivals_are_halved_by_hours_and_sized_by_bytes() {
 }
 
 #[test]
-fn the_picture_has_a_line_for_the_price_and_one_for_the_use() {
-    let study = Study { pricings: vec![Kind::Seasonal], capacities: vec![0.1], days: vec![day(30, 3)] };
-    let mut drawn = String::new();
-    study
-        .run(&mut |_, _, _, outcome, capacity| drawn = picture("a <day>", &outcome.moments, capacity))
-        .unwrap();
-    assert!(drawn.starts_with("<svg") && drawn.ends_with("</svg>\n"));
+fn the_picture_has_lines_for_price_and_use_and_a_bar_for_the_welfare_of_each_pricing() {
+    let pricings = vec![Kind::Free, Kind::Seasonal];
+    let study = Study { pricings, capacities: vec![0.1], days: vec![day(30, 3)] };
+    let mut seen = Vec::new();
+    let figures = study.run(&mut |_, _, _, outcome, capacity| seen.push((outcome.moments.clone(), capacity)));
+    let days: Vec<PricedDay> = figures
+        .unwrap()
+        .into_iter()
+        .zip(seen)
+        .map(|(figures, (moments, capacity))| PricedDay { figures, moments, capacity })
+        .collect();
+    let drawn = picture("a <day>", &days);
     assert!(drawn.contains("a &lt;day&gt;"));
     let document = roxmltree::Document::parse(&drawn).unwrap();
-    let lines = document.descendants().filter(|node| node.attribute("stroke") == Some("#06c"));
-    let points: Vec<usize> =
-        lines.map(|line| line.attribute("d").unwrap().split(['M', 'L']).count()).collect();
-    assert_eq!(points.len(), 2);
-    assert!(points.iter().all(|points| *points > 1_000), "{points:?}");
+    let of_class = |class| document.descendants().filter(move |node| node.attribute("class") == Some(class));
+    let points = of_class("line").map(|line| line.attribute("d").unwrap().split(['M', 'L']).count());
+    let points: Vec<usize> = points.collect();
+    assert!(points.len() == 4 && points.iter().all(|points| *points > 1_000), "{points:?}");
+    let wide = |node: roxmltree::Node<'_, '_>| node.attribute("width").unwrap().parse::<f64>().ok();
+    let bars = document.descendants().filter(|node| node.attribute("height") == Some("16"));
+    let bars: Vec<f64> = bars.filter_map(wide).collect();
+    let part = |day: &PricedDay| day.figures.welfare;
+    assert_eq!(bars.len(), 2);
+    assert!((bars[0] / bars[1] - part(&days[0]) / part(&days[1])).abs() < 0.01, "{bars:?}");
 }

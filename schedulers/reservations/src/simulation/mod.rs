@@ -13,7 +13,7 @@ mod table;
 
 pub use arrivals::{ArrivalsError, Hours, arrivals};
 pub use bounds::knapsack;
-pub use picture::picture;
+pub use picture::{PricedDay, picture};
 pub use recipe::{DAY, Recipe};
 pub use replay::{Grant, Moment, Outcome, Setup, SimulationError, replay};
 pub use study::{Day, Figures, Kind, Study};

@@ -3,6 +3,7 @@
 
 mod celery;
 mod deaths;
+mod fidelity;
 mod lines;
 mod many;
 mod plane;

@@ -29,8 +29,12 @@ fn asked(name: &str, from: &str, duration: u64, kwargs: &Value) -> Value {
     json!({ "resources": { "cpu": 0.1 }, "duration": duration, "from": from, "value": 100, "user": "ada", "celery": celery })
 }
 
+/// Reserves, as soon as a service that was started a moment ago can.
 fn reserve(plane: &Plane, document: &Value) -> Value {
-    plane.reserve(document).expect_status(201).json()
+    wait::until_ok(PATIENCE, "it to be reserved", || {
+        let answer = plane.reserve(document);
+        if answer.status == 503 { Err(answer) } else { Ok(answer.expect_status(201).json()) }
+    })
 }
 
 fn now() -> f64 {

@@ -1,6 +1,7 @@
 //! Reservations end to end: real services, a real agent, real processes; priced, paid, promised, run and accounted for.
 #![allow(clippy::unwrap_used)]
 
+mod beside;
 mod celery;
 mod deaths;
 mod fidelity;

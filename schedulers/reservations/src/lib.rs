@@ -5,10 +5,10 @@
 //!
 //! - [`Pricing`] quotes and promises (Basic-Econ). Prices are integers, and never depend on what a request is worth.
 //! - [`predict`] has the predictors of demand that it prices by.
-//! - [`Accounts`] keeps credits.
+//! - [`credits`] has the rule by which credits move.
 //! - [`simulation`] prices recorded and generated demand under a virtual clock.
 
-mod accounts;
+pub mod credits;
 mod demand;
 mod desk;
 mod job;
@@ -22,7 +22,6 @@ pub mod simulation;
 mod starts;
 mod terms;
 
-pub use accounts::{AccountError, Accounts, Entry, OPERATOR};
 pub use demand::Demand;
 pub use desk::{Answer, ListAnswer};
 pub use job::Job;

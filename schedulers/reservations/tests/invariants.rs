@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use estimand_reservations::credits::{Credits, Entry, INCOME, Reason};
 use estimand_reservations::predict::{Profile, Season};
 use estimand_reservations::simulation::{Recipe, Setup, replay};
-use estimand_reservations::{Accounts, Answer, Bid, Job, Money, OPERATOR, Quote, Terms};
+use estimand_reservations::{Answer, Bid, Job, Money, Quote, Terms};
 use proptest::prelude::*;
 
 mod common;
@@ -29,6 +30,32 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Credits with their whole journal, as a service stores it.
+#[derive(Default)]
+struct Accounts {
+    credits: Credits,
+    journal: Vec<Entry>,
+}
+
+impl Accounts {
+    /// Moves money; new money if there is no payer. False, and nothing moves, if there is not so much.
+    fn pay(&mut self, payer: Option<&str>, payee: &str, amount: Money) -> bool {
+        let entry = Entry {
+            number: self.credits.last_entry + 1,
+            payer: payer.map(str::to_owned),
+            payee: payee.to_owned(),
+            amount,
+            reason: if payer.is_some() { Reason::Payment } else { Reason::Grant },
+            reservation: None,
+            key: None,
+            actor: "test".to_owned(),
+        };
+        let moved = self.credits.apply(&entry);
+        self.journal.extend(moved.then_some(entry));
+        moved
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -37,16 +64,17 @@ proptest! {
         wanted in wanted(), capacity in 1..8_u64, operations in proptest::collection::vec(operation(), 1..40),
     ) {
         let (mut pricing, mut accounts) = (pricing(&wanted, terms(capacity, 1)), Accounts::default());
-        accounts.grant("ann", Money::microcredits(600)).unwrap();
+        prop_assert!(accounts.pay(None, "ann", Money::microcredits(600)));
         let mut kept: Vec<Quote> = Vec::new();
         for operation in operations {
             match operation {
                 Operation::Bid { asked: (units, length, from, more), value } => {
                     let from = pricing.now() + from;
                     let request = request(units, length, from, from + length + more);
-                    let value = Money::microcredits(value).min(accounts.balance("ann"));
+                    let value = Money::microcredits(value).min(accounts.credits.balance("ann"));
                     if let Ok(Answer::Accepted(quote)) = pricing.reserve(&Bid { request, value }) {
-                        accounts.pay("ann", OPERATOR, quote.cost).unwrap();
+                        prop_assert!(accounts.credits.check("ann", quote.cost).is_ok());
+                        prop_assert!(accounts.pay(Some("ann"), INCOME, quote.cost));
                         kept.push(quote);
                     }
                 }
@@ -54,7 +82,8 @@ proptest! {
                     let quote = kept.swap_remove(which);
                     let left = quote.end().saturating_sub(pricing.now()).min(quote.request.length);
                     pricing.release(&quote);
-                    accounts.pay(OPERATOR, "ann", quote.cost.part(left, quote.request.length)).unwrap();
+                    let refund = quote.cost.part(left, quote.request.length);
+                    prop_assert!(accounts.pay(Some(INCOME), "ann", refund));
                 }
                 Operation::Cancel(_) => {}
                 Operation::Advance(ticks) => pricing.advance(pricing.now() + ticks),
@@ -65,10 +94,10 @@ proptest! {
                 prop_assert_eq!(pricing.promised(&name("cpu"), at), counted);
                 prop_assert!(counted <= capacity, "{} of {} at {}", counted, capacity, at);
             }
-            let sum: u64 = accounts.balances().map(|(_, amount)| amount.as_microcredits()).sum();
-            prop_assert_eq!(sum, accounts.granted().as_microcredits());
-            let again = Accounts::replay(accounts.journal()).unwrap();
-            prop_assert!(accounts.balances().eq(again.balances()));
+            prop_assert_eq!(accounts.credits.sum(), Some(accounts.credits.granted()));
+            let mut again = Credits::default();
+            prop_assert!(accounts.journal.iter().all(|entry| again.apply(entry)));
+            prop_assert_eq!(&again, &accounts.credits);
         }
     }
 
@@ -150,16 +179,15 @@ fn what_is_late_or_overfull_would_be_seen() {
 }
 
 #[test]
-fn accounts_refuse_what_does_not_add_up() {
+fn credits_that_do_not_add_up_are_refused() {
     let mut accounts = Accounts::default();
-    accounts.grant("ann", Money::microcredits(5)).unwrap();
-    let error = accounts.pay("ann", "bob", Money::microcredits(6)).unwrap_err();
-    assert_eq!(error.to_string(), "`ann` has 0.000005 credits, and 0.000006 are needed");
-    assert!(accounts.pay("bob", "ann", Money::microcredits(1)).is_err());
-    assert!(accounts.grant("bob", Money::MAX).is_err());
-    accounts.pay("ann", "ann", Money::microcredits(5)).unwrap();
-    assert_eq!(
-        (accounts.balance("ann"), accounts.granted()),
-        (Money::microcredits(5), Money::microcredits(5))
-    );
+    let micros = Money::microcredits;
+    assert!(accounts.pay(None, "ann", micros(5)));
+    let error = accounts.credits.check("ann", micros(6)).unwrap_err();
+    assert!(error.to_string().starts_with("`ann` has 0.000005 credits, and 0.000006 are needed"), "{error}");
+    assert!(!accounts.pay(Some("ann"), "bob", micros(6)) && !accounts.pay(Some("bob"), "ann", micros(1)));
+    assert!(accounts.credits.check_grant(Money::MAX).is_err() && !accounts.pay(None, "bob", Money::MAX));
+    assert!(accounts.pay(Some("ann"), "ann", micros(5)));
+    assert_eq!((accounts.credits.balance("ann"), accounts.credits.granted()), (micros(5), micros(5)));
+    assert_eq!(accounts.journal.len(), 2);
 }

@@ -14,7 +14,6 @@ mod bid;
 mod celery;
 mod change;
 mod choice;
-mod credits;
 mod desk;
 mod document;
 mod http;
@@ -38,6 +37,8 @@ use std::time::Duration;
 use estimand_api::problem::Problem;
 use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote};
 use estimand_client::Client;
+// The rule by which credits move is the one of the core.
+use estimand_reservations::credits;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Tasks};

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use estimand_reservations::Money;
 use serde::{Deserialize, Serialize};
+
+use crate::money::Money;
 
 /// The account of what reservations that are not over have paid. No user has such a name.
 pub const HELD: &str = "(held)";
@@ -150,7 +151,6 @@ impl Credits {
     }
 
     /// The sum of all accounts; none if it cannot be counted.
-    #[cfg(test)]
     pub fn sum(&self) -> Option<Money> {
         self.balances.values().try_fold(Money::ZERO, |sum, balance| sum.checked_add(*balance))
     }

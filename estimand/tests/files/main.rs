@@ -191,7 +191,7 @@ fn a_wrong_input_is_told_what_would_be_right() {
     check("path=a/.estimand-uploads/x", 400, "is not the path of a file");
     check("path=x&offset=5", 400, "the size of the whole file");
     check("path=x&size=2", 400, "2 bytes in all");
-    check("path=x&size=-1", 400, "a number of bytes");
+    check("path=x&size=-1", 400, "a whole number from 0");
     check("path=x&sha256=12", 400, "64 hexadecimal digits");
     check(&format!("path=x&sha256={}", "0".repeat(64)), 400, &sha256(b"abc"));
     check("path=x&color=red", 400, "color");

@@ -10,6 +10,7 @@ use chrono::DateTime;
 use estimand_api::file::{FileEntry, FilePage, FilePath};
 use estimand_api::problem::Problem;
 use estimand_api::registration::Sha256;
+use estimand_web::parameters::whole;
 use estimand_web::{Failure, Principal, Query};
 
 use super::{parameters, problems};
@@ -19,8 +20,8 @@ use crate::listing::Listing;
 use crate::root;
 
 /// The most files on a page, and how many there are if nothing is said.
-const MAX_PAGE: usize = 1_000;
-const PAGE: usize = 100;
+const MAX_PAGE: u64 = 1_000;
+const PAGE: u64 = 100;
 
 /// Files and folders in the order of their names, in pages.
 #[utoipa::path(
@@ -48,13 +49,13 @@ pub async fn list(
     let query = Query::parse(req.query_string(), &["folder", "recursive", "contains", "after", "limit"])?;
     let contains = query.get("contains").filter(|text| !text.is_empty()).map(str::to_owned);
     let recursive = parameters::parsed("recursive", query.get("recursive"), "true or false")?;
-    let limit = parameters::parsed("limit", query.get("limit"), "a number")?.unwrap_or(PAGE);
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?;
     let listing = Listing {
         folder: query.get("folder").map(|given| parameters::path_of("folder", given)).transpose()?,
         recursive: recursive.unwrap_or(contains.is_some()),
         contains,
         after: query.get("after").map(|given| parameters::path_of("after", given)).transpose()?,
-        limit: limit.clamp(1, MAX_PAGE),
+        limit: usize::try_from(limit.clamp(1, MAX_PAGE)).unwrap_or(1),
     };
     let home = Home::of(&caller);
     let top = home.folder(listing.folder.as_ref())?;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use estimand_api::file::FilePath;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
+use estimand_web::parameters::whole;
 
 use crate::home::Home;
 use crate::uploads::Upload;
@@ -41,7 +42,7 @@ pub fn upload(
     Ok(Upload {
         place: home.place(&path)?,
         path,
-        size: parsed("size", size, "a number of bytes")?,
+        size: size.map(|_| whole("size", size, 0, u64::MAX)).transpose()?,
         sha256: parsed::<Sha256>("sha256", sha256, "64 hexadecimal digits")?,
     })
 }

@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
+use estimand_web::parameters::whole;
 use estimand_web::{Failure, Principal, Query};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
@@ -54,8 +55,8 @@ pub async fn put(
     let query = Query::parse(req.query_string(), &["path", "offset", "size", "sha256"])?;
     let home = Home::of(&caller);
     let mut upload = parameters::upload(&home, query.get("path"), query.get("size"), query.get("sha256"))?;
-    let offset: Option<u64> = parameters::parsed("offset", query.get("offset"), "a number of bytes")?;
-    match (upload.size, offset.unwrap_or_default()) {
+    let offset = whole("offset", query.get("offset"), 0, u64::MAX)?;
+    match (upload.size, offset) {
         (None, 0) => upload.size = length(&req),
         (None, _) => {
             let error = FieldError::new("size", "is missing");
@@ -66,7 +67,7 @@ pub async fn put(
         }
         (Some(_), _) => {}
     }
-    let piece = ArrivingPiece::begin(&service, upload, offset.unwrap_or_default()).await?;
+    let piece = ArrivingPiece::begin(&service, upload, offset).await?;
     Ok(match receive(piece, body).await? {
         Arrived::Piece(progress) => HttpResponse::Accepted().json(progress),
         Arrived::File(file) => HttpResponse::Ok().json(file),

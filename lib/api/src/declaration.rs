@@ -75,6 +75,11 @@ pub struct FieldReader<'f> {
 }
 
 impl FieldReader<'_> {
+    /// Where the field stands, as errors in it say.
+    pub fn place(&self) -> String {
+        self.fields.place(self.name)
+    }
+
     /// See [`Fields::optional`].
     pub fn optional<V>(self, read: impl FnOnce(&Value) -> Result<V, String>) -> Option<V> {
         self.fields.optional(self.name, self.expected, read)

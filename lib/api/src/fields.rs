@@ -10,6 +10,9 @@ use crate::json::{self, kind_of};
 use crate::names::{DataName, NodeName, UserName};
 use crate::problem::{FieldError, Problem};
 
+/// The longest id of a task or promise.
+pub const MAX_ID_BYTES: usize = 64;
+
 /// An object being read.
 pub struct Fields {
     /// Where the object stands, with a trailing dot, or empty at the top.
@@ -127,7 +130,8 @@ impl Fields {
         }
     }
 
-    fn place(&self, name: &str) -> String {
+    /// Where a field stands, as errors in it say.
+    pub fn place(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 }
@@ -135,6 +139,27 @@ impl Fields {
 /// Reads a string.
 pub fn string(value: &Value) -> Result<&str, String> {
     value.as_str().ok_or_else(|| format!("is {}, not a string", kind_of(value)))
+}
+
+/// Reads a text that has something in it, and no more than so many bytes.
+pub fn text(value: &Value, most: usize) -> Result<String, String> {
+    match string(value)? {
+        text if text.trim().is_empty() => Err("is empty".to_owned()),
+        text if text.len() > most => Err(format!("has more than {most} bytes")),
+        text if text.contains('\0') => Err("has a NUL".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// Reads the id of a task or promise: at most [`MAX_ID_BYTES`] of letters, digits and `._-`, a letter or digit first.
+pub fn id(value: &Value) -> Result<String, String> {
+    let text = string(value)?;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    match first && text.len() <= MAX_ID_BYTES && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("is not an id".to_owned()),
+    }
 }
 
 /// Reads a number.

@@ -14,6 +14,7 @@ use estimand_api::node::{AgentName, Boot, DesiredState, Heartbeat, HeartbeatAnsw
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::slot::RunOutcome;
 use estimand_runtime::metrics::Gauge;
+use estimand_web::parameters::whole;
 use estimand_web::{Body, Failure, Principal, Query, path_node, segment};
 use serde_json::json;
 use std::time::Duration;
@@ -146,7 +147,7 @@ pub async fn report_run(
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     let node = own_node(&req, &who)?;
-    let id = input::whole("id", segment(&req, "id"), u64::MAX)?;
+    let id = whole("id", Some(segment(&req, "id")), 0, u64::MAX)?;
     let outcome = body.parse(input::run_outcome).await?;
     let passed_on = manager.leadership()?.answer(|state| state.runs.finish(&node, id, outcome))?;
     if !passed_on {
@@ -188,9 +189,9 @@ impl SlotsRequest {
             query.get(name).ok_or_else(|| Problem::invalid_field(FieldError::new(name, "is missing")))
         };
         let agent = input::agent(required("agent")?)?.to_owned();
-        let boot = input::boot(input::whole("boot", required("boot")?, u64::MAX)?)?;
-        let revision = input::whole("revision", query.get("revision").unwrap_or("0"), u64::MAX)?;
-        let wait_ms = input::whole("waitMs", query.get("waitMs").unwrap_or("0"), u64::MAX)?;
+        let boot = input::boot(whole("boot", Some(required("boot")?), 0, u64::MAX)?)?;
+        let revision = whole("revision", query.get("revision"), 0, u64::MAX)?;
+        let wait_ms = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?;
         let wait = Duration::from_millis(wait_ms.min(MAX_WAIT_MS));
         Ok(SlotsRequest { node: path_node(req)?, agent, boot, revision, wait, settled: false })
     }

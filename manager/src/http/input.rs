@@ -18,14 +18,6 @@ const MAX_AGENT_BYTES: usize = 128;
 const MAX_FACTS_BYTES: usize = 32 * 1024;
 const BOOT_EXPECTED: &str = "the number of the agent's start, from 1 on";
 
-/// A whole number from a query or a path.
-pub fn whole(field: &str, given: &str, most: u64) -> Result<u64, Problem> {
-    given.parse().ok().filter(|number| *number <= most).ok_or_else(|| {
-        let error = FieldError::new(field, "is not such a number");
-        Problem::invalid_field(error.given(given).expected(format!("a whole number from 0 to {most}")))
-    })
-}
-
 /// The name under which an agent speaks.
 pub fn agent(given: &str) -> Result<&str, Problem> {
     let fits = (1..=MAX_AGENT_BYTES).contains(&given.len()) && given.bytes().all(|b| b.is_ascii_graphic());

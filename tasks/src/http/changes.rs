@@ -8,9 +8,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::headers::HINT_HEADER;
 use estimand_api::problem::Problem;
 use estimand_api::task_record::TaskRecord;
+use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, segment};
 
-use super::{parameters, views};
+use super::views;
 use crate::TaskService;
 use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
 use crate::requests::{Cancel, Delete, Submission};

@@ -11,10 +11,10 @@ use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_api::task_event::{TaskEvent, TaskEventPage};
 use estimand_api::task_record::MAX_TASK_WAIT_MS;
+use estimand_web::parameters::whole;
 use estimand_web::{Failure, Principal, Query};
 use tokio::time::{Instant, timeout_at};
 
-use super::parameters::whole;
 use super::selection::Selection;
 use crate::TaskService;
 use crate::feed::Since;

@@ -6,9 +6,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::image::{ImageToPublish, PublishedImage};
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
+use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, Query, segment};
 
-use super::parameters;
 use crate::TaskService;
 use crate::change::Rejection;
 use crate::requests::{Publish, Unpublish};

@@ -8,11 +8,11 @@ use estimand_api::instant::{Moment, moment};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::TaskStream;
 use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskLogEntry, TaskLogPage};
+use estimand_web::parameters::{parsed, whole};
 use estimand_web::{Failure, Principal, Query, segment, wants_text};
 use futures_util::stream::try_unfold;
 use tokio::time::{Instant, timeout_at};
 
-use super::parameters::{parsed, whole};
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::log::{self, LogPart, LogQuery};

@@ -6,7 +6,6 @@ pub mod events;
 pub mod images;
 pub mod logs;
 pub mod news;
-mod parameters;
 pub mod problems;
 pub mod promises;
 pub mod read;

@@ -9,11 +9,11 @@ use estimand_api::promise::{
     MAX_PROMISES_BYTES, PromiseBatch, PromisePage, PromiseRecord, PromiseResize, PromiseState, PromisesMade,
 };
 use estimand_api::task_record::MAX_TASK_WAIT_MS;
+use estimand_web::parameters::{self, whole};
 use estimand_web::{Body, Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
 use super::events::REVISION;
-use super::parameters::{self, whole};
 use crate::TaskService;
 use crate::change::Rejection;
 use crate::core::promise::{Promise, class};

@@ -7,12 +7,12 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskPage, TaskRecord};
+use estimand_web::parameters::{self, whole};
 use estimand_web::{Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
 use super::events::REVISION;
-use super::parameters::whole;
-use super::{parameters, views};
+use super::views;
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::core::state::State;

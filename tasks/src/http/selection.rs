@@ -3,8 +3,8 @@
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_api::task_event::{DELETED, TaskEvent};
+use estimand_web::parameters;
 
-use super::parameters;
 use crate::core::state::State;
 use crate::scope::Scope;
 

@@ -7,10 +7,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::promise::{CapacityTimeline, ClassTimeline, LAST_TICK};
 use estimand_capacity::{Standing, Window};
+use estimand_web::parameters::whole;
 use estimand_web::{Failure, Query};
 
 use super::events::REVISION;
-use super::parameters::whole;
 use crate::TaskService;
 use crate::core::promise::Offer;
 use crate::core::promises::Promises;

@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
+use estimand_web::parameters::whole;
 use estimand_web::{
     Failure, KEEP_ALIVE, Principal, Query, STILL_HERE, event_stream, last_event_id, push_event,
 };
@@ -17,7 +18,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::parameters::whole;
 use super::selection::Selection;
 use crate::TaskService;
 use crate::feed::MAX_WATCHERS;

@@ -10,7 +10,7 @@ use std::fmt;
 use estimand_api::command::Command;
 use estimand_api::declaration;
 use estimand_api::duration::Span;
-use estimand_api::fields::Fields;
+use estimand_api::fields::{Fields, MAX_ID_BYTES};
 use estimand_api::json::parse_object;
 use estimand_api::labels::LabelMap;
 use estimand_api::problem::Problem;
@@ -27,7 +27,6 @@ mod fields;
 mod values;
 
 pub use fields::FIELDS;
-use values::MAX_ID_BYTES;
 
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;

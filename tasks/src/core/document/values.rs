@@ -13,8 +13,7 @@ use super::Volume;
 use crate::core::dependency::{After, On};
 use crate::core::retries::Retries;
 
-/// The widths of the paper's columns.
-pub(super) const MAX_ID_BYTES: usize = 64;
+/// The width of the paper's columns.
 pub(super) const MAX_TEXT_BYTES: usize = 256;
 const MAX_VOLUMES: usize = 64;
 const MAX_VARIABLES: usize = 512;
@@ -31,26 +30,15 @@ pub(super) const AFTER_EXPECTED: &str =
     "ids of tasks or arrays, each as a text or as {\"id\": \"a\", \"on\": \"end\"}";
 
 pub(super) fn id(value: &Value) -> Result<String, String> {
-    let text = fields::string(value)?;
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    let right = first && text.len() <= MAX_ID_BYTES && text.bytes().all(allowed);
-    match right {
+    match fields::id(value)? {
         // The paths of requests.
-        true if ["events", "news", "watch"].contains(&text) => Err("is a word of the interface".to_owned()),
-        true => Ok(text.to_owned()),
-        false => Err("is not an id".to_owned()),
+        id if ["events", "news", "watch"].contains(&&*id) => Err("is a word of the interface".to_owned()),
+        id => Ok(id),
     }
 }
 
-/// A text that is no longer than the paper's column and has something in it.
 pub(super) fn text(value: &Value) -> Result<String, String> {
-    match fields::string(value)? {
-        text if text.trim().is_empty() => Err("is empty".to_owned()),
-        text if text.len() > MAX_TEXT_BYTES => Err(format!("has more than {MAX_TEXT_BYTES} bytes")),
-        text if text.contains('\0') => Err("has a NUL".to_owned()),
-        text => Ok(text.to_owned()),
-    }
+    fields::text(value, MAX_TEXT_BYTES)
 }
 
 pub(super) fn image(value: &Value) -> Result<String, String> {

@@ -281,6 +281,11 @@ impl Client {
                 taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == kind::OUTCOME_UNKNOWN,
                 error: Error::Problem(Box::new(problem)),
             },
+            // A server ends a connection so on which no request came in time. It has not read the one that was sent at that moment.
+            _ if status == StatusCode::REQUEST_TIMEOUT => RequestFailure {
+                taken: false,
+                error: Error::Unreachable { url: shown.clone(), cause: format!("status {status}") },
+            },
             _ => RequestFailure {
                 taken: true,
                 error: Error::Unexpected { url: shown.clone(), cause: format!("status {status}") },

@@ -90,6 +90,8 @@ pub enum Rejection {
     PromiseKeyTaken(String),
     #[error("promise `{id}` is {state}, and has no capacity any more")]
     PromiseOver { id: String, state: &'static str },
+    #[error("promise `{0}` has begun: only its end can be changed")]
+    PromiseBegun(String),
     #[error("the ledger is at revision {current}, and this was decided at {given}: look at it again")]
     LedgerMoved { given: u64, current: u64 },
     #[error("the nodes are not known yet")]

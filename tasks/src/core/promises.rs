@@ -119,6 +119,21 @@ impl Promises {
         Ok(Promise { until, ..promise.clone() })
     }
 
+    /// The nodes of a promise's units if it was asked for like this, once what it has is given back; else where there would be
+    /// room.
+    pub fn replaced(
+        &self,
+        promise: &Promise,
+        asked: &PromiseRequest,
+        window: Window,
+    ) -> Result<Vec<String>, Room> {
+        let mut ledger = self.ledger.clone();
+        if let Some(given) = self.given.get(&promise.number) {
+            let _ = ledger.release(*given);
+        }
+        units(&ledger, asked, window).ok_or_else(|| self.room(&ledger, asked, window, Some(0)))
+    }
+
     /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
     /// least value first. What is active stays where it is, unless its node is lost.
     pub fn replanned(&self, nodes: &[Offer], now: Tick) -> Vec<Promise> {

@@ -37,6 +37,7 @@ fn of_rejection(rejection: &Rejection) -> Problem {
         | Rejection::PromiseIdTaken(_)
         | Rejection::PromiseKeyTaken(_)
         | Rejection::PromiseOver { .. }
+        | Rejection::PromiseBegun(_)
         | Rejection::NoRoomToGrow { .. }
         | Rejection::TooManyPromises(_)
         | Rejection::LargerThanUnit { .. }

@@ -155,18 +155,18 @@ pub async fn promise_of(req: HttpRequest, service: ThinData<TaskService>) -> Res
     Ok(HttpResponse::Ok().json(found.ok_or_else(unknown)?))
 }
 
-/// Gives a promise another end.
+/// Gives a promise another end; or one that has not begun another window and width, all or nothing. Its tasks stay.
 #[utoipa::path(
     post,
     path = "/api/capacity/promises/{id}/resize",
     tag = "tasks",
     params(("id" = String, Path)),
-    request_body(content = PromiseResize, description = "The end"),
+    request_body(content = PromiseResize, description = "The end; `from` and `width` if they change, too"),
     responses(
         (status = 200, description = "The promise", body = PromiseRecord),
         (status = 400, description = "The body is not valid, or the end is not to come", body = Problem),
         (status = 404, description = "There is no such promise", body = Problem),
-        (status = 409, description = "There is no room for that, it is over, or the ledger has moved on from `ifRevision`", body = Problem),
+        (status = 409, description = "There is no room for that, and `room` says where there would be; it is over, or has begun, or the ledger has moved on from `ifRevision`", body = Problem),
         (status = 413, description = "The request is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )

@@ -131,7 +131,7 @@ fn id(
     }
 }
 
-/// A live promise gets another end.
+/// A live promise gets another end; one that has not begun another window and width. Its id and its tasks stay.
 pub struct ResizePromise {
     pub id: String,
     pub to: PromiseResize,
@@ -144,14 +144,22 @@ impl Request<TasksState> for ResizePromise {
         let (table, now) = (state.table(), state.tick());
         let promises = &table.promises;
         let promise = promises.find(&self.id).ok_or(Rejection::NoPromise(self.id))?;
-        let until = self.to.until;
-        if until == promise.until && promise.is_live() {
+        let PromiseResize { until, .. } = self.to;
+        let width = promise.asked.width.max(1);
+        let (from, wanted) = (self.to.from.unwrap_or(promise.from), self.to.width.unwrap_or(width));
+        let is_only_longer = (from, wanted) == (promise.from, width);
+        if is_only_longer && until == promise.until && promise.is_live() {
             return Ok(Decision::Nothing(Arc::clone(promise)));
         }
         check_revision(promises, self.to.if_revision)?;
         if !promise.is_live() {
             let state = promise.state.as_str();
             return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
+        }
+        if !is_only_longer {
+            let moved = moved(promises, promise, from, until, wanted, now)?;
+            let change = change(table, state.now_us(), of_one(&moved));
+            return Ok(Decision::change(change, move |_: &TasksState, _| moved));
         }
         if until <= now.max(promise.from) {
             return Err(Rejection::PastWindow { from: promise.from, until, now });
@@ -167,6 +175,43 @@ impl Request<TasksState> for ResizePromise {
         let change = change(table, state.now_us(), of_one(&resized));
         Ok(Decision::change(change, move |_: &TasksState, _| resized))
     }
+}
+
+/// The promise in another window or with another width, where there is room for that once its own is given back.
+fn moved(
+    promises: &Promises,
+    promise: &Arc<Promise>,
+    from: Tick,
+    until: Tick,
+    width: u64,
+    now: Tick,
+) -> Result<Arc<Promise>, Rejection> {
+    if promise.state != PromiseState::Promised || promise.from <= now {
+        return Err(Rejection::PromiseBegun(promise.id.clone()));
+    }
+    let asked = PromiseRequest { from: Some(from), until, width, ..promise.asked.clone() };
+    let window = window(&asked, now)?;
+    let units = promises.replaced(promise, &asked, window);
+    let units =
+        units.map_err(|room| Rejection::NoRoom { asked: Box::new(asked.clone()), room: Box::new(room) })?;
+    let state = if from <= now { PromiseState::Active } else { PromiseState::Promised };
+    let cause = format!(
+        "it has {width} units from {from} until {until}, and not {} from {} until {}",
+        promise.asked.width.max(1),
+        promise.from,
+        promise.until
+    );
+    let moved = Promise {
+        asked,
+        state,
+        from,
+        until,
+        units,
+        cause,
+        revision: promises.revision + 1,
+        ..Promise::clone(promise)
+    };
+    Ok(Arc::new(moved))
 }
 
 fn of_one(promise: &Arc<Promise>) -> PromiseChange {

@@ -49,7 +49,7 @@ pub const FIELDS: &[Field<PromiseRequest>] = &[
         expected: ID_EXPECTED,
         description: "Its name; by default one is made",
         schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
-        read: |it, asked| asked.id = it.optional(id),
+        read: |it, asked| asked.id = it.optional(fields::id),
         write: |asked| asked.id.as_ref().map(|id| json!(id)),
         ..Field::PLAIN
     },
@@ -67,7 +67,7 @@ pub const FIELDS: &[Field<PromiseRequest>] = &[
         expected: "the label `class` of nodes",
         description: "The nodes that it may be on: those with this label `class`; by default those without one",
         schema: || json!({ "type": ["string", "null"], "minLength": 1 }),
-        read: |it, asked| asked.class = it.optional(text),
+        read: |it, asked| asked.class = it.optional(|value| fields::text(value, MAX_TEXT_BYTES)),
         write: |asked| asked.class.as_ref().map(|class| json!(class)),
         ..Field::PLAIN
     },
@@ -116,7 +116,7 @@ pub const FIELDS: &[Field<PromiseRequest>] = &[
         expected: "a text of 1 to 256 bytes",
         description: "Whose promise it is",
         schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
-        read: |it, asked| asked.user = it.optional(text),
+        read: |it, asked| asked.user = it.optional(|value| fields::text(value, MAX_TEXT_BYTES)),
         write: |asked| asked.user.as_ref().map(|user| json!(user)),
         ..Field::PLAIN
     },
@@ -215,12 +215,18 @@ impl PromiseRequest {
     }
 }
 
-/// A promise with another end.
+/// A promise with another end; or one that has not begun with another window and width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromiseResize {
+    /// The first tick; as it is if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
     /// The first tick after it.
     pub until: u64,
+    /// How many units; as it is if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<u64>,
     /// The revision of the ledger on which this was decided; refused with 409 if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_revision: Option<u64>,
@@ -229,33 +235,20 @@ pub struct PromiseResize {
 impl PromiseResize {
     pub fn parse(body: &[u8]) -> Result<PromiseResize, Problem> {
         let mut fields = Fields::new(parse_object(body)?);
-        let until = fields.required("until", TICK_EXPECTED, tick).unwrap_or_default();
-        let if_revision = fields.optional("ifRevision", "a revision", |value| fields::whole(value, 0, MOST));
+        let width = |value: &Value| fields::whole(value, 1, MAX_WIDTH);
+        let resize = PromiseResize {
+            from: fields.optional("from", TICK_EXPECTED, tick),
+            until: fields.required("until", TICK_EXPECTED, tick).unwrap_or_default(),
+            width: fields.optional("width", "a whole number from 1 to 10000", width),
+            if_revision: fields.optional("ifRevision", "a revision", |value| fields::whole(value, 0, MOST)),
+        };
         fields.end_body()?;
-        Ok(PromiseResize { until, if_revision })
+        Ok(resize)
     }
 }
+
 fn tick(value: &Value) -> Result<u64, String> {
     fields::whole(value, 0, LAST_TICK)
-}
-
-fn id(value: &Value) -> Result<String, String> {
-    let text = fields::string(value)?;
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    match first && text.len() <= 64 && text.bytes().all(allowed) {
-        true => Ok(text.to_owned()),
-        false => Err("is not an id".to_owned()),
-    }
-}
-
-fn text(value: &Value) -> Result<String, String> {
-    match fields::string(value)? {
-        text if text.trim().is_empty() => Err("is empty".to_owned()),
-        text if text.len() > MAX_TEXT_BYTES => Err(format!("has more than {MAX_TEXT_BYTES} bytes")),
-        text if text.contains('\0') => Err("has a NUL".to_owned()),
-        text => Ok(text.to_owned()),
-    }
 }
 
 fn resources(value: &Value) -> Result<BTreeMap<String, u64>, String> {

@@ -27,6 +27,6 @@ pub use desk::{Answer, ListAnswer};
 pub use job::Job;
 pub use money::{Money, MoneyError};
 pub use pricing::Pricing;
-pub use refusal::{MAX_LIST, Refusal};
+pub use refusal::{MAX_LIST, MAX_WORKERS_OPEN, Refusal};
 pub use request::{Bid, ElasticRequest, Quote, Request};
 pub use terms::{MAX_HORIZON, Terms, TermsError};

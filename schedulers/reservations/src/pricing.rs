@@ -98,10 +98,16 @@ impl Pricing {
 
     /// The cheapest start, of equals the earliest.
     pub fn quote(&self, request: &Request) -> Result<Quote, Refusal> {
+        self.quote_without(request, |_| false)
+    }
+
+    /// The same among the starts that are not left out.
+    fn quote_without(&self, request: &Request, is_left_out: impl Fn(Tick) -> bool) -> Result<Quote, Refusal> {
         self.check(request)?;
-        let cheapest = self.costs(request, request.deadline).starts(size(request.length)).cheapest();
-        let Some((place, cost)) = cheapest else {
-            let earliest = self.earliest_end(request);
+        let costs = self.costs(request, request.deadline);
+        let is_out = |place: usize| is_left_out(request.from + place as u64);
+        let Some((place, cost)) = costs.starts(size(request.length)).cheapest(is_out) else {
+            let earliest = self.earliest_end(request, is_left_out);
             return Err(Refusal::Full { deadline: request.deadline, earliest });
         };
         let start = request.from + place as u64;
@@ -128,15 +134,25 @@ impl Pricing {
         if request.work == 0 {
             return Err(Refusal::NoWork);
         }
-        let mut cheapest: Option<Quote> = None;
+        self.quote_forms(request.requests(), |_, _| false).map(|(_, quote)| quote)
+    }
+
+    /// The cheapest of several forms of a request, each with its number of workers; of equals the earliest start, then the form
+    /// that comes first. Starts of a number of workers can be left out.
+    pub fn quote_forms(
+        &self,
+        forms: impl IntoIterator<Item = (u64, Request)>,
+        is_left_out: impl Fn(u64, Tick) -> bool,
+    ) -> Result<(u64, Quote), Refusal> {
+        let mut cheapest: Option<(u64, Quote)> = None;
         let mut refusal = Refusal::NoWork;
-        for request in request.requests() {
-            match self.quote(&request) {
+        for (workers, request) in forms {
+            match self.quote_without(&request, |start| is_left_out(workers, start)) {
                 Ok(quote) => {
-                    let better = cheapest
+                    let is_better = cheapest
                         .as_ref()
-                        .is_none_or(|best| (quote.cost, quote.start) < (best.cost, best.start));
-                    cheapest = if better { Some(quote) } else { cheapest };
+                        .is_none_or(|(_, best)| (quote.cost, quote.start) < (best.cost, best.start));
+                    cheapest = if is_better { Some((workers, quote)) } else { cheapest };
                 }
                 Err(reason) => refusal = reason,
             }
@@ -216,7 +232,7 @@ impl Pricing {
             return Err(Refusal::Past { from, now: self.now });
         }
         if deadline.checked_sub(length).is_none_or(|latest| latest < from) {
-            let earliest = self.earliest_end(request);
+            let earliest = self.earliest_end(request, |_| false);
             return Err(Refusal::TooTight { from, length, deadline, earliest });
         }
         if deadline > self.end() {
@@ -226,13 +242,14 @@ impl Pricing {
     }
 
     /// The end of the earliest start at which so much is free.
-    fn earliest_end(&self, request: &Request) -> Option<Tick> {
+    fn earliest_end(&self, request: &Request, is_left_out: impl Fn(Tick) -> bool) -> Option<Tick> {
         if request.from >= self.end() {
             return None;
         }
         let costs = self.costs(request, self.end());
-        let place = costs.starts(size(request.length)).position(|cost| cost.is_some())?;
-        Some(request.from + place as u64 + request.length)
+        let starts = (request.from..).zip(costs.starts(size(request.length)));
+        let mut free = starts.filter(|(start, cost)| cost.is_some() && !is_left_out(*start));
+        free.next().map(|(start, _)| start + request.length)
     }
 
     /// The cost of the request's amounts at each tick before `end`.

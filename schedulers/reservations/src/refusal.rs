@@ -5,7 +5,7 @@ use estimand_capacity::{Resource, Tick};
 /// The most requests of one list.
 pub const MAX_LIST: usize = 256;
 /// The most numbers of workers that an elastic request may leave open.
-pub(crate) const MAX_WORKERS_OPEN: u64 = 1_024;
+pub const MAX_WORKERS_OPEN: u64 = 1_024;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

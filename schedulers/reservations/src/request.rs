@@ -55,9 +55,9 @@ impl Quote {
 }
 
 impl ElasticRequest {
-    /// The narrowest request of each length that some number of workers takes, the narrowest first. No other one can be
-    /// the cheapest: the same length with more workers costs no less.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = Request> + '_ {
+    /// The narrowest request of each length that some number of workers takes, with that number, the narrowest first. No other
+    /// one can be the cheapest: the same length with more workers costs no less.
+    pub fn requests(&self) -> impl Iterator<Item = (u64, Request)> + '_ {
         let mut workers = *self.workers.start();
         let most = *self.workers.end();
         std::iter::from_fn(move || {
@@ -69,9 +69,10 @@ impl ElasticRequest {
                 self.amounts.iter().map(|(name, amount)| (name.clone(), amount.saturating_mul(workers)));
             let request =
                 Request { amounts: amounts.collect(), length, from: self.from, deadline: self.deadline };
+            let form = (workers, request);
             // The least number of workers that takes one tick less.
             workers = if length <= 1 { 0 } else { self.work.div_ceil(length - 1) };
-            Some(request)
+            Some(form)
         })
     }
 }

@@ -57,12 +57,12 @@ impl Starts<'_> {
         self.infeasible += usize::from(tick.infeasible);
     }
 
-    /// The least sum and its place, of equals the first.
-    pub fn cheapest(self) -> Option<(usize, u64)> {
+    /// The least sum and its place, of equals the first. Places can be left out.
+    pub fn cheapest(self, is_out: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
         let mut cheapest: Option<(usize, u64)> = None;
         for (place, cost) in self.enumerate() {
             let Some(cost) = cost else { continue };
-            if cheapest.is_none_or(|(_, least)| cost < least) {
+            if cheapest.is_none_or(|(_, least)| cost < least) && !is_out(place) {
                 cheapest = Some((place, cost));
             }
         }

@@ -34,6 +34,7 @@ mod promises;
 mod reads;
 mod registry;
 mod reservations;
+mod reservers;
 mod selections;
 mod service;
 mod standby;

@@ -79,19 +79,20 @@ fn a_token_is_for_one_user(target: &Target) {
 }
 
 /// Somebody with a token.
-struct Caller {
-    name: String,
+pub struct Caller {
+    pub name: String,
     token: Option<String>,
-    tasks: Http,
+    pub tasks: Http,
     files: Http,
+    pub reservations: Http,
 }
 
 impl Caller {
-    fn of(target: &Target, user: &str) -> Caller {
+    pub fn of(target: &Target, user: &str) -> Caller {
         let token = Some(token_with(target, &json!({ "role": "user", "user": user })));
         let to = |http: &Http| Http::new(&format!("http://{}", http.authority())).showing(token.as_deref());
-        let (tasks, files) = (to(&target.tasks), to(&target.files));
-        Caller { name: user.to_owned(), token, tasks, files }
+        let (tasks, files, reservations) = (to(&target.tasks), to(&target.files), to(&target.reservations));
+        Caller { name: user.to_owned(), token, tasks, files, reservations }
     }
 
     /// A task that no node takes.
@@ -187,7 +188,7 @@ fn fs_content(http: &Http, path: &str) -> Vec<u8> {
 }
 
 /// Checks that an answer about something is the one about what never was.
-fn as_if_not_there(answer: &Response, name: &str, ask: impl Fn(&str) -> Response) {
+pub fn as_if_not_there(answer: &Response, name: &str, ask: impl Fn(&str) -> Response) {
     let missing = "never-was";
     let (given, expected) = (problem(answer, 404), problem(&ask(missing), 404));
     let detail = given["detail"].as_str().unwrap().replace(name, missing);

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::plane::Plane;
 
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
 impl Connection {
-    fn open(plane: &Plane) -> Self {
+    pub fn open(plane: &Plane) -> Self {
         let stream = TcpStream::connect(plane.lines).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let reader = BufReader::new(stream.try_clone().unwrap());
@@ -24,18 +24,22 @@ impl Connection {
     }
 
     /// One that has shown the operator's token.
-    fn of_operator(plane: &Plane) -> Self {
+    pub fn of_operator(plane: &Plane) -> Self {
+        Self::showing(plane, &plane.token(&json!({ "name": "lines", "role": "operate" })))
+    }
+
+    pub fn showing(plane: &Plane, token: &str) -> Self {
         let mut connection = Self::open(plane);
-        connection.say(&json!({ "token": token(plane) }));
+        connection.say(&json!({ "token": token }));
         assert_eq!(connection.hear()["status"], 200);
         connection
     }
 
-    fn say(&mut self, line: &Value) {
+    pub fn say(&mut self, line: &Value) {
         self.stream.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    pub fn hear(&mut self) -> Value {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
@@ -45,12 +49,6 @@ impl Connection {
         let mut line = String::new();
         matches!(self.reader.read_line(&mut line), Ok(0) | Err(_))
     }
-}
-
-fn token(plane: &Plane) -> String {
-    let made = json!({ "name": "lines", "role": "operate" });
-    let made = plane.http.send_json("POST", "/api/tokens", &made);
-    made.json()["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
 }
 
 #[test]
@@ -105,6 +103,11 @@ fn what_is_wrong_is_answered_and_nobody_reserves_without_a_token() {
         ("{\"reserve\": {}, \"quote\": {}}", "has not exactly one request"),
         ("{\"reserv\": {}}", "is no request"),
         ("{\"show\": 7}", "is no request"),
+        ("{\"change\": \"r1\"}", "is no request"),
+        ("{\"change\": \"r1\", \"to\": 7}", "is no request"),
+        ("{\"bid\": \"r1\"}", "is no request"),
+        ("{\"show\": \"r1\", \"value\": 7}", "is no request"),
+        ("{\"reserveList\": {\"value\": 7}}", "allOrNone"),
         ("{\"quote\": {\"resources\": {\"cpu\": 1}, \"duration\": \"-1\"}}", "duration"),
     ] {
         connection.stream.write_all(format!("{line}\r\n\n").as_bytes()).unwrap();

@@ -3,12 +3,15 @@
 
 mod beside;
 mod celery;
+mod changes;
 mod deaths;
 mod fidelity;
 mod lines;
+mod lists;
 mod many;
 mod plane;
 mod predicting;
+mod users;
 mod words;
 
 use estimand_testkit::wait::{self, PATIENCE};

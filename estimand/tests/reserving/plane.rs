@@ -58,6 +58,27 @@ impl Plane {
         capacity[0]["capacity"]["cpu"].as_u64().unwrap() as f64 / 1000.0
     }
 
+    pub fn token(&self, asked: &Value) -> String {
+        let made = self.http.send_json("POST", "/api/tokens", asked);
+        made.json()["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    }
+
+    /// A client with a token of this user's.
+    pub fn user(&self, name: &str) -> Http {
+        let token = self.token(&json!({ "name": name, "role": "user" }));
+        Http::new(self.services.base_url()).showing(Some(&token))
+    }
+
+    pub fn change(&self, id: &str, change: &Value) -> Response {
+        self.http.send_json("POST", &format!("/api/reservations/{id}/change"), change)
+    }
+
+    #[track_caller]
+    pub fn promise(&self, reservation: &Value) -> Value {
+        let path = format!("/api/capacity/promises/{}", reservation["promise"].as_str().unwrap());
+        self.http.get(&path).expect_status(200).json()
+    }
+
     pub fn grant(&self, user: &str, amount: &str) {
         let grant = json!({ "user": user, "amount": amount });
         self.http.send_json("POST", "/api/credits/grants", &grant).expect_status(201);

@@ -18,8 +18,17 @@ pub struct ReservationRecord {
     pub state: String,
     /// The account that pays.
     pub user: String,
+    /// How many units it has.
+    #[serde(default)]
+    pub width: u64,
     /// In credits.
     pub price: String,
+    /// What changes of it have cost beside the price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fees: Option<String>,
+    /// The first reservation of the list that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// The part of the price that was given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<String>,
@@ -121,11 +130,42 @@ pub struct PriceQuote {
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub end: DateTime<Utc>,
+    /// How many units it would have.
+    #[serde(default)]
+    pub width: u64,
     /// The value that was given covers the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<bool>,
+    /// Of a change: the credits that would be held beyond the present price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<String>,
+    /// Of a change that costs less: the credits that would be given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund: Option<String>,
     /// The revision of the ledger for which it was made.
     pub revision: u64,
+}
+
+/// Reservations of which all were made, or none would have been.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationsMade {
+    /// Of all together, in credits.
+    pub price: String,
+    /// In the order in which they were asked for.
+    pub reservations: Vec<ReservationRecord>,
+}
+
+/// The prices of a list of requests now, each with those before it promised. Nothing is promised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceQuotes {
+    /// Of all together, in credits.
+    pub price: String,
+    /// The value that was given covers the price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<bool>,
+    pub quotes: Vec<PriceQuote>,
 }
 
 /// The price of a request by its start.
@@ -183,16 +223,19 @@ pub struct CreditAccount {
     pub balance: String,
 }
 
-/// All accounts. Their sum is what was granted.
+/// The accounts that the caller sees. Of all accounts the sum, with what is held and what is income, is what was granted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditAccounts {
     pub accounts: Vec<CreditAccount>,
-    pub granted: String,
-    /// Of reservations that are not over.
+    /// All together; absent for a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<String>,
+    /// Of reservations that are not over: the user's own, or for an operator those of all.
     pub held: String,
-    /// The operator's, of reservations that are over.
-    pub income: String,
+    /// The operator's, of reservations that are over; absent for a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub income: Option<String>,
 }
 
 /// A movement of credits.

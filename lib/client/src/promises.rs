@@ -62,12 +62,30 @@ impl Client {
         self.read(&answer)
     }
 
+    /// All promises in these states, with commas between them; all there are if empty.
+    pub async fn all_promises(&self, states: &str) -> Result<PromisePage, Error> {
+        let mut all = PromisePage::default();
+        loop {
+            let after = all.next.to_string();
+            let mut pairs = vec![("after", after.as_str()), ("limit", "1000")];
+            pairs.extend(Some(("state", states)).filter(|(_, states)| !states.is_empty()));
+            let answer = self.get(self.url(&["api", "capacity", "promises"], &pairs)).await?;
+            let page: PromisePage = self.read(&answer)?;
+            let is_last = page.next >= page.revision;
+            (all.next, all.revision) = (page.next, page.revision);
+            all.promises.extend(page.promises);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
     pub async fn promise_of(&self, id: &str) -> Result<PromiseRecord, Error> {
         let answer = self.get(self.url(&["api", "capacity", "promises", id], &[])).await?;
         self.read(&answer)
     }
 
-    /// Gives a promise another end.
+    /// Gives a promise another end, or another window and width.
     pub async fn resize_promise(&self, id: &str, to: &PromiseResize) -> Result<PromiseRecord, Error> {
         let url = self.url(&["api", "capacity", "promises", id, "resize"], &[]);
         let body = serde_json::to_vec(to).unwrap_or_default();

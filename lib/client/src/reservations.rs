@@ -11,8 +11,8 @@ use crate::{Answer, Client, Error, Payload, Repeat};
 use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::reservation::{
-    CreditAccount, CreditAccounts, CreditGrant, CreditJournal, PriceCurve, PriceQuote, ReservationPage,
-    ReservationRecord,
+    CreditAccount, CreditAccounts, CreditGrant, CreditJournal, PriceCurve, PriceQuote, PriceQuotes,
+    ReservationPage, ReservationRecord, ReservationsMade,
 };
 
 /// A selection of reservations.
@@ -32,7 +32,8 @@ pub struct PriceQuery {
     /// Such as `cpu=4,memory=8GiB`.
     pub resources: String,
     pub duration: String,
-    pub width: Option<u64>,
+    /// A number.
+    pub width: Option<String>,
     pub class: Option<String>,
     /// Instants, or durations from now.
     pub from: Option<String>,
@@ -42,10 +43,44 @@ pub struct PriceQuery {
 impl Client {
     /// The price that a reservation would have now.
     pub async fn quote(&self, document: &Map<String, Value>) -> Result<PriceQuote, Error> {
-        let mut document = document.clone();
-        document.insert("dryRun".to_owned(), json!(true));
-        let body = Bytes::from(Value::Object(document).to_string());
-        let url = self.url(&["api", "reservations"], &[]);
+        self.read(&self.ask_dry(&["api", "reservations"], document).await?)
+    }
+
+    /// The prices that a list of requests would have now.
+    pub async fn quote_list(&self, list: &Map<String, Value>) -> Result<PriceQuotes, Error> {
+        self.read(&self.ask_dry(&["api", "reservations", "lists"], list).await?)
+    }
+
+    /// The price that a change would have now.
+    pub async fn quote_change(&self, id: &str, change: &Map<String, Value>) -> Result<PriceQuote, Error> {
+        self.read(&self.ask_dry(&["api", "reservations", id, "change"], change).await?)
+    }
+
+    async fn ask_dry(&self, path: &[&str], body: &Map<String, Value>) -> Result<Answer, Error> {
+        let mut body = body.clone();
+        body.insert("dryRun".to_owned(), json!(true));
+        let body = Bytes::from(Value::Object(body).to_string());
+        self.send(Method::POST, self.url(path, &[]), Some(body), Repeat::Safe).await
+    }
+
+    /// Reserves all of a list, or none. Sent again with the same key they are the same reservations.
+    pub async fn reserve_list(
+        &self,
+        list: &Map<String, Value>,
+        key: &str,
+    ) -> Result<ReservationsMade, Error> {
+        let answer = self.post_keyed(self.url(&["api", "reservations", "lists"], &[]), list, key).await?;
+        self.read(&answer)
+    }
+
+    /// Changes the window, the width, the length or the value of a reservation. The same change again changes nothing.
+    pub async fn change_reservation(
+        &self,
+        id: &str,
+        change: &Map<String, Value>,
+    ) -> Result<ReservationRecord, Error> {
+        let url = self.url(&["api", "reservations", id, "change"], &[]);
+        let body = Bytes::from(Value::Object(change.clone()).to_string());
         let answer = self.send(Method::POST, url, Some(body), Repeat::Safe).await?;
         self.read(&answer)
     }
@@ -92,9 +127,10 @@ impl Client {
     }
 
     pub async fn prices(&self, query: &PriceQuery) -> Result<PriceCurve, Error> {
-        let width = query.width.map(|width| width.to_string());
-        let mut pairs = vec![("resources", query.resources.as_str()), ("duration", query.duration.as_str())];
-        let given = [("width", &width), ("class", &query.class), ("from", &query.from), ("by", &query.by)];
+        let mut pairs = vec![("resources", query.resources.as_str())];
+        pairs.extend(Some(("duration", query.duration.as_str())).filter(|(_, text)| !text.is_empty()));
+        let given =
+            [("width", &query.width), ("class", &query.class), ("from", &query.from), ("by", &query.by)];
         pairs.extend(given.iter().filter_map(|(name, text)| Some((*name, text.as_deref()?))));
         let answer = self.get(self.url(&["api", "reservations", "prices"], &pairs)).await?;
         self.read(&answer)

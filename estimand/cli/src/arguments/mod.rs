@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::credentials::TlsOptions;
 
 pub mod access;
+pub mod capacity;
 pub mod configuration;
 pub mod data;
 pub mod field_options;
@@ -20,6 +21,7 @@ pub mod reservations;
 pub mod tasks;
 
 use access::{AuditArgs, TokenArgs};
+use capacity::CapacityArgs;
 use configuration::{ApplyArgs, ExportArgs};
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
@@ -91,9 +93,11 @@ pub enum ClientCommand {
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
+    /// List what nodes have and what is free, or the promises of capacity
+    Capacity(Remotely<CapacityArgs>),
     /// Reserve a time to come at a price, or ask for the price
     Reserve(Box<Remotely<ReserveArgs>>),
-    /// List reservations, show one, bid for one or cancel some
+    /// List reservations, show one, change one or cancel some
     Reservations(Remotely<ReservationsArgs>),
     /// Show what a time to come costs, start by start
     Price(Remotely<PriceArgs>),

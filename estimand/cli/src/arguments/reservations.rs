@@ -1,6 +1,8 @@
 //! The commands about reservations, prices and credits.
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
 
 use super::{Remote, Remotely, parse};
@@ -9,9 +11,12 @@ const RESERVE_EXAMPLES: &str = "\
 What it is worth is the most that you would pay. The price does not depend on it: of all starts in the window the
 cheapest is taken, and you pay its price. With a command behind `--`, it runs as a task in that time; with --celery, a
 worker of Celery gets the message for it then.
+A list is a JSON array of requests, as `POST /api/reservations` takes them without `value`: all are reserved, or none.
 
 Examples:
   estimand reserve --cpu 4 --for 2h --by 18:00 --value 30
+  estimand reserve --gpu 1 --width 2..8 --work 16h --by 12h --value 80
+  estimand reserve --list stages.json --value 50
   estimand reserve --cpu 1 --memory 4GiB --width 8 --for 30m --value 12.5 -- /opt/train --epochs 10
   estimand reserve --cpu 4 --for 2h --value 30 --celery app.train --celery-args '[10]'
   estimand reserve --cpu 4 --for 2h --by 18:00 --dry-run";
@@ -26,6 +31,7 @@ Examples:
   estimand reservations
   estimand reservations list --state PROMISED,ACTIVE
   estimand reservations show r7
+  estimand reservations change r7 --by 20:00 --width 4 --dry-run
   estimand reservations bid r7 40
   estimand reservations cancel r7";
 
@@ -50,15 +56,18 @@ pub struct WantedOptions {
     /// How much each unit needs of anything else that nodes have as a countable label; may be repeated
     #[arg(long = "resource", id = "resources", value_name = "NAME=N", value_parser = parse::pair)]
     pub resources: Vec<(String, String)>,
-    /// How many units, all at the same time [default: 1]
+    /// How many units, all at the same time; with --work also 2..8, of which the cheapest is taken [default: 1]
     #[arg(long, value_name = "N")]
-    pub width: Option<u64>,
+    pub width: Option<String>,
     /// Only nodes with this label `class` [default: those without one]
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
     /// How long it takes
     #[arg(long = "for", id = "duration", value_name = "DURATION")]
-    pub duration: String,
+    pub duration: Option<String>,
+    /// In place of --for: how long one unit alone would take; more of them take less
+    #[arg(long, value_name = "DURATION", conflicts_with = "duration")]
+    pub work: Option<String>,
     /// It starts then or later: 18:00 here, an instant, or a duration from now [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse::time_to_come)]
     pub from: Option<String>,
@@ -72,6 +81,9 @@ pub struct WantedOptions {
 pub struct ReserveArgs {
     #[command(flatten)]
     pub wanted: WantedOptions,
+    /// Reserve all requests of this list, a JSON file (`-`: standard input), or none
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["cpu", "memory", "gpu", "resources", "width", "class", "duration", "work", "from", "by", "cmd"])]
+    pub list: Option<PathBuf>,
     /// The most that it is worth, in credits
     #[arg(long, value_name = "CREDITS", required_unless_present = "dry_run")]
     pub value: Option<String>,
@@ -124,6 +136,8 @@ pub enum ReservationsAction {
     List(Remotely<ListReservationsArgs>),
     /// Show all about a reservation: its price and time, what was promised and what was delivered
     Show(Remotely<ReservationArgs>),
+    /// Give a reservation another window, width or length before its time; if that is refused it stays as it was
+    Change(Remotely<ChangeReservationArgs>),
     /// Say that a reservation is worth more or less than before; its price stays
     Bid(Remotely<BidArgs>),
     /// Give reservations up: before its start the price is given back but for a twentieth
@@ -146,6 +160,32 @@ pub struct ListReservationsArgs {
 #[derive(Debug, Args)]
 pub struct ReservationArgs {
     pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ChangeReservationArgs {
+    pub id: String,
+    /// How many units, all at the same time; with --work also 2..8
+    #[arg(long, value_name = "N")]
+    pub width: Option<String>,
+    /// How long it takes
+    #[arg(long = "for", id = "duration", value_name = "DURATION")]
+    pub duration: Option<String>,
+    /// In place of --for: how long one unit alone would take
+    #[arg(long, value_name = "DURATION", conflicts_with = "duration")]
+    pub work: Option<String>,
+    /// It starts then or later: 18:00 here, an instant, or a duration from now
+    #[arg(long, value_name = "TIME", value_parser = parse::time_to_come)]
+    pub from: Option<String>,
+    /// It is over then or sooner: 18:00 here, an instant, or a duration from now
+    #[arg(long, value_name = "TIME", value_parser = parse::time_to_come)]
+    pub by: Option<String>,
+    /// The most that it is worth then, in credits
+    #[arg(long, value_name = "CREDITS")]
+    pub value: Option<String>,
+    /// Only say what it would cost
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -211,6 +251,7 @@ impl ReservationsArgs {
         Some(match self.action.as_ref()? {
             ReservationsAction::List(args) => &args.remote,
             ReservationsAction::Show(args) => &args.remote,
+            ReservationsAction::Change(args) => &args.remote,
             ReservationsAction::Bid(args) => &args.remote,
             ReservationsAction::Cancel(args) => &args.remote,
         })

@@ -155,6 +155,9 @@ pub struct DocumentOptions {
     /// Whose task it is
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Run it on the capacity of this promise, in its time
+    #[arg(long, value_name = "ID")]
+    pub promise: Option<String>,
     /// Run it after the success of this task, or of all tasks of this array; may be repeated
     #[arg(long = "after", id = "after", value_name = "ID")]
     pub after: Vec<String>,

@@ -3,6 +3,7 @@
 //! Results go to standard output and remarks to standard error. An empty result is a sentence and no failure, unless
 //! one thing was asked for by its name.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 
 use estimand_client::{Client, Credentials, Error, Options};
@@ -17,6 +18,7 @@ mod absence;
 mod access;
 mod apply;
 mod bindings;
+mod capacity;
 mod changes;
 mod compare;
 mod differences;
@@ -149,6 +151,12 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
             }
             run!(args, images::images)
         }
+        ClientCommand::Capacity(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, capacity::capacity)
+        }
         ClientCommand::Reserve(args) => run!(*args, reservations::reserve),
         ClientCommand::Price(args) => run!(args, reservations::price),
         ClientCommand::Reservations(mut args) => {
@@ -184,6 +192,17 @@ fn new_key() -> Result<String, Failure> {
     let drawn = SystemRandom::new().fill(&mut bytes);
     drawn.map_err(|_| Failure::Io(io::Error::other("the system gives no random numbers")))?;
     Ok(hex::encode(bytes))
+}
+
+/// Reads a file, or standard input if its name is `-`.
+fn read_named(name: &str) -> Result<Vec<u8>, Failure> {
+    match name {
+        "-" => read_input("standard input", io::stdin().lock()),
+        path => {
+            let wrong = |source| Failure::Read { name: path.to_owned(), source };
+            read_input(path, File::open(path).map_err(wrong)?)
+        }
+    }
 }
 
 /// Reads all of something whose size nobody promised.

@@ -43,7 +43,7 @@ impl Bid {
             class: document.class.clone().unwrap_or_else(|| DEFAULT_CLASS.to_owned()),
             resources: document.resources.clone(),
             width: document.width,
-            duration: document.duration,
+            duration: document.length(document.width),
             from: document.from.unwrap_or(now).max(now),
             by: document.by.unwrap_or(last),
             value: document.value.unwrap_or_default().min(account_has),

@@ -55,6 +55,10 @@ pub enum Rejection {
     GrantKeyTaken { user: String, amount: String },
     #[error("reservation `{id}` is {state}: only one that is promised or active can be changed")]
     NotLive { id: String, state: &'static str },
+    #[error("reservation `{id}` is {state}: only one whose time is to come can be changed")]
+    Begun { id: String, state: &'static str },
+    #[error("reservation `{0}` is being changed; whether it is will be known soon: ask again then")]
+    Changing(String),
     #[error(
         "the value {value} is below the price {price}, which reservation `{id}` has: give at least {price}"
     )]

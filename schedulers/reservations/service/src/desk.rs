@@ -8,16 +8,21 @@
 //! An order is stored before it is sent. Where its outcome stayed unknown, because this process or the task service ended, it
 //! is sent again as it was: the ledger knows its key, and gives the same promises or refuses them for good.
 
+mod change;
 mod order;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
+use estimand_api::promise::MAX_BATCH;
 use estimand_client::Client;
+use estimand_reservations::{MAX_LIST, Money};
 use estimand_runtime::Stop;
 use estimand_runtime::single_writer::Writer;
+use estimand_web::Scope;
 use futures_util::future::join_all;
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, sleep};
 
@@ -25,12 +30,14 @@ use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{self, Priced, Prices};
 use crate::refusals;
-use crate::requests::{Open, Opened, known};
+use crate::requests::{Open, Opened, known, sum};
 use crate::reservation::{Order, Reservation, State};
 use crate::shared::Shared;
+use crate::table::Table;
 use crate::writer::ReservationsState;
 
-use order::Member;
+pub use change::quote as quote_change;
+use order::Party;
 
 /// How many wait at most, and are served at once.
 const MAX_WAITING: usize = 1_024;
@@ -39,13 +46,60 @@ const MAX_SERVED: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A request for a reservation.
-pub struct Ask {
-    pub document: Arc<Document>,
+/// The ledger gives so many promises at once.
+const MAX_MEMBERS: usize = MAX_BATCH - MAX_LIST;
+
+/// A request for one reservation, or for a list of which all are made or none.
+pub struct Wish {
+    /// At least one. Those of a list have no value of their own.
+    pub documents: Vec<Arc<Document>>,
+    /// The worth of the whole list; none: it is no list.
+    pub list: Option<Money>,
     pub key: Option<String>,
     pub account: String,
     pub by: String,
-    pub reply: oneshot::Sender<Result<Opened, Problem>>,
+}
+
+impl Wish {
+    /// Each request with its part of the worth; of a list all have the same, since no price has divided it.
+    pub fn worths(&self) -> Vec<Arc<Document>> {
+        let Some(value) = self.list else { return self.documents.clone() };
+        let part = value.part(1, self.documents.len() as u64);
+        self.documents.iter().map(|document| Arc::new(document.worth(part))).collect()
+    }
+}
+
+/// A change of a reservation that is asked for.
+pub struct ChangeWish {
+    pub id: String,
+    pub change: Map<String, Value>,
+    pub scope: Scope,
+    pub by: String,
+}
+
+/// A request that waits, and whoever waits for its answer.
+pub enum Ask {
+    Reserve(Wish, Reply<Opened>),
+    Change(ChangeWish, Reply<Arc<Reservation>>),
+}
+
+type Reply<T> = oneshot::Sender<Result<T, Problem>>;
+
+impl Ask {
+    fn members(&self) -> usize {
+        match self {
+            Ask::Reserve(wish, _) => wish.documents.len(),
+            Ask::Change(..) => 0,
+        }
+    }
+
+    fn refuse(self, problem: Problem) {
+        // Nobody may wait any more.
+        match self {
+            Ask::Reserve(_, reply) => drop(reply.send(Err(problem))),
+            Ask::Change(_, reply) => drop(reply.send(Err(problem))),
+        }
+    }
 }
 
 /// Hands requests to the desk. Clones are the same.
@@ -61,16 +115,19 @@ pub fn queue() -> (DeskDoor, Queue) {
 }
 
 impl DeskDoor {
-    /// Makes a reservation, or finds the one that the same request made before.
-    pub async fn reserve(
-        &self,
-        document: Arc<Document>,
-        key: Option<String>,
-        account: String,
-        by: String,
-    ) -> Result<Opened, Problem> {
+    /// Makes reservations, or finds those that the same request made before.
+    pub async fn reserve(&self, wish: Wish) -> Result<Opened, Problem> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask { document, key, account, by, reply };
+        self.ask(Ask::Reserve(wish, reply), answer).await
+    }
+
+    /// Changes a reservation.
+    pub async fn change(&self, wish: ChangeWish) -> Result<Arc<Reservation>, Problem> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Ask::Change(wish, reply), answer).await
+    }
+
+    async fn ask<T>(&self, ask: Ask, answer: oneshot::Receiver<Result<T, Problem>>) -> Result<T, Problem> {
         self.0
             .try_send(ask)
             .map_err(|_| Problem::unavailable("too many reservations are asked for at once", 1))?;
@@ -98,9 +155,12 @@ impl Desk {
                 () = sleep(self.pause()) => None,
             };
             let mut asks: Vec<Ask> = ask.into_iter().collect();
+            let mut members: usize = asks.iter().map(Ask::members).sum();
             while asks.len() < MAX_SERVED
+                && members <= MAX_MEMBERS
                 && let Ok(ask) = queue.0.try_recv()
             {
+                members += ask.members();
                 asks.push(ask);
             }
             tokio::select! {
@@ -112,24 +172,36 @@ impl Desk {
 
     fn pause(&self) -> Duration {
         let is_known = self.shared.prices.load().is_some();
-        let has_orders = self.shared.table(|table| !table.orders().is_empty());
+        let has_orders = |table: &Table| !table.orders().is_empty() || table.changing().next().is_some();
+        let has_orders = self.shared.table(has_orders);
         if is_known && !has_orders { LOOK_EVERY } else { LOOK_AGAIN }
     }
 
     async fn serve(&self, asks: Vec<Ask>) {
         let refuse_all = |asks: Vec<Ask>, problem: &Problem| {
-            asks.into_iter().for_each(|ask| drop(ask.reply.send(Err(problem.clone()))));
+            asks.into_iter().for_each(|ask| ask.refuse(problem.clone()));
         };
         let Some(client) = self.shared.ledger.borrow().clone().filter(|_| self.shared.is_loaded()) else {
             return refuse_all(asks, &Problem::unavailable("the reservations are not loaded yet", 1));
         };
         self.finish_orders(&client).await;
+        self.finish_changes(&client).await;
         let prices = match self.fresh_prices(&client).await {
             Ok(prices) => prices,
             Err(problem) => return refuse_all(asks, &problem),
         };
-        if !asks.is_empty() {
-            self.open(&client, prices, asks).await;
+        let (mut wishes, mut changes) = (Vec::new(), Vec::new());
+        for ask in asks {
+            match ask {
+                Ask::Reserve(wish, reply) => wishes.push((wish, reply)),
+                Ask::Change(wish, reply) => changes.push((wish, reply)),
+            }
+        }
+        if !wishes.is_empty() {
+            self.open(&client, prices, wishes).await;
+        }
+        for (wish, reply) in changes {
+            let _ = reply.send(self.change(&client, wish).await);
         }
     }
 
@@ -139,8 +211,7 @@ impl Desk {
             table.orders().into_values().map(|members| members.into_iter().cloned().collect()).collect()
         });
         for members in orders {
-            let members = members.into_iter().map(|reservation| Member::of(reservation, None)).collect();
-            self.complete(client, members).await;
+            self.complete(client, Party::of_all(members)).await;
         }
     }
 
@@ -181,69 +252,144 @@ impl Desk {
     }
 
     /// Prices requests and opens reservations for them, and completes those.
-    async fn open(&self, client: &Client, prices: Arc<Prices>, asks: Vec<Ask>) {
-        let now = self.shared.now();
+    async fn open(&self, client: &Client, prices: Arc<Prices>, wishes: Vec<(Wish, Reply<Opened>)>) {
         let mut scratch = (*prices).clone();
         let order = Order { key: new_key(), revision: prices.revision };
         let mut opening = Vec::new();
-        for ask in asks {
-            match self.price(&mut scratch, &ask, now) {
-                Ok(Ok(priced)) => opening.push((ask, priced)),
-                Ok(Err(known)) => drop(ask.reply.send(Ok(Opened::Known(known)))),
-                Err(problem) => drop(ask.reply.send(Err(problem))),
+        for (wish, reply) in wishes {
+            match self.price(&mut scratch, &wish) {
+                Ok(Ok(parts)) => opening.push((wish, parts, reply)),
+                Ok(Err(known)) => drop(reply.send(Ok(Opened::Known(known)))),
+                Err(problem) => drop(reply.send(Err(problem))),
             }
         }
-        let opened = join_all(opening.into_iter().map(|(ask, priced)| async {
-            let Ask { document, key, account, by, reply } = ask;
-            let open = Open { document, key, account, by, offer: priced.offer, order: order.clone() };
+        let order = &order;
+        let opened = join_all(opening.into_iter().map(|(wish, parts, reply)| async move {
+            let Wish { list, key, account, by, .. } = wish;
+            let (documents, priced): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+            let offers = priced.iter().map(|priced: &Priced| priced.offer);
+            let parts = documents.into_iter().zip(offers).collect();
+            let open = Open { parts, list, key, account, by, order: order.clone() };
             (self.writer.submit(open).await, priced, reply)
         }));
-        let mut members = Vec::new();
+        let mut parties = Vec::new();
         for (outcome, priced, reply) in opened.await {
             match outcome {
-                Ok(Opened::New(reservation)) => {
-                    members.push(Member::of(reservation, Some(reply)).at(priced));
-                }
+                Ok(Opened::New(reservations)) => parties.push(Party::new(reservations, priced, reply)),
                 Ok(known) => drop(reply.send(Ok(known))),
                 Err(error) => drop(reply.send(Err(problems::of_write(error)))),
             }
         }
-        if !members.is_empty() {
-            self.complete(client, members).await;
+        if !parties.is_empty() {
+            self.complete(client, parties).await;
         }
     }
 
-    /// The price of a request, which is counted as taken; or the reservation that the same request made before.
+    /// The prices of a request, which are counted as taken; or the reservations that the same request made before.
     fn price(
         &self,
         prices: &mut Prices,
-        ask: &Ask,
-        now: u64,
-    ) -> Result<Result<Priced, Arc<Reservation>>, Problem> {
-        let before = self.shared.table(|table| known(table, ask.key.as_deref(), &ask.document));
+        wish: &Wish,
+    ) -> Result<Result<Parts, Vec<Arc<Reservation>>>, Problem> {
+        let documents: Vec<&Document> = wish.documents.iter().map(|document| &**document).collect();
+        let before = self.shared.table(|table| known(table, wish.key.as_deref(), &documents, wish.list));
         if let Some(known) = before.map_err(|rejection| problems::of_rejection(&rejection))? {
-            return match known.state() {
-                State::Pending => {
+            return match known.iter().any(|one| one.state() == State::Pending) {
+                true => {
                     let detail = "the same request is being promised; whether it is will be known soon";
                     Err(Problem::outcome_unknown(detail, 1))
                 }
-                _ => Ok(Err(known)),
+                false => Ok(Err(known)),
             };
         }
-        let document = &ask.document;
-        self.shared.figures.quotes.increment();
-        let priced = prices
-            .offer(document, now, &BTreeSet::new())
-            .map_err(|why| refusals::no_price(&why, document, &self.shared.settings))?;
-        let value = document.value.unwrap_or_default();
-        if value < priced.offer.price {
-            return Err(refusals::too_dear(&priced.offer, value));
+        let nowhere = BTreeSet::new();
+        let asked: Vec<Asked<'_>> = documents.into_iter().map(|document| (document, &nowhere)).collect();
+        let value = wish.list.or(wish.documents[0].value).unwrap_or_default();
+        let priced = price_all(&self.shared, prices, &asked, wish.list.is_some(), Some(value))?;
+        let price = sum(priced.iter().map(|priced| priced.offer.price));
+        let credits = self.shared.table(|table| table.credits.check(&wish.account, price));
+        if let Err(error) = credits {
+            give_back(prices, &asked, &priced);
+            return Err(problems::of_credits(&error));
         }
-        let credits = self.shared.table(|table| table.credits.check(&ask.account, priced.offer.price));
-        credits.map_err(|error| problems::of_credits(&error))?;
-        prices.take(document, &priced);
-        Ok(Ok(priced))
+        let documents = with_values(&wish.documents, &priced, wish.list);
+        Ok(Ok(documents.into_iter().zip(priced).collect()))
     }
+}
+
+/// The requests of a wish, each with its price.
+type Parts = Vec<(Arc<Document>, Priced)>;
+
+/// A request, and the starts that are left out for it.
+type Asked<'a> = (&'a Document, &'a BTreeSet<(u64, u64)>);
+
+/// The prices of requests of which all are granted or none, each with those before it taken, if the value covers their sum. They
+/// are counted as taken then, and else nothing is.
+fn price_all(
+    shared: &Shared,
+    prices: &mut Prices,
+    asked: &[Asked<'_>],
+    is_list: bool,
+    value: Option<Money>,
+) -> Result<Vec<Priced>, Problem> {
+    let mut all: Vec<Priced> = Vec::new();
+    for (document, without) in asked {
+        shared.figures.quotes.increment();
+        match prices.offer(document, shared.now(), without) {
+            Ok(priced) => {
+                prices.take(document, &priced);
+                all.push(priced);
+            }
+            Err(why) => {
+                give_back(prices, asked, &all);
+                let problem = refusals::no_price(&why, document, &shared.settings);
+                return Err(if is_list { refusals::in_list(all.len(), problem) } else { problem });
+            }
+        }
+    }
+    let price = sum(all.iter().map(|priced| priced.offer.price));
+    match value {
+        Some(value) if value < price => {
+            give_back(prices, asked, &all);
+            Err(match is_list {
+                true => refusals::list_too_dear(price, value),
+                false => refusals::too_dear(&all[0].offer, value),
+            })
+        }
+        _ => Ok(all),
+    }
+}
+
+/// The prices of a list of requests, of which nothing is promised.
+pub fn quote_all(shared: &Shared, documents: &[Document]) -> Result<(Vec<Priced>, u64), Problem> {
+    let prices = shared.known_prices()?;
+    let nowhere = BTreeSet::new();
+    let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, &nowhere)).collect();
+    let all = price_all(shared, &mut (*prices).clone(), &asked, true, None)?;
+    Ok((all, prices.revision))
+}
+
+/// Counts nothing of these as taken any more.
+fn give_back(prices: &mut Prices, asked: &[Asked<'_>], taken: &[Priced]) {
+    for ((document, _), priced) in asked.iter().zip(taken) {
+        prices.give_back(document, &priced.offer, priced.offer.width);
+    }
+}
+
+/// The documents of a list, among which its value is divided as the price is: so each is worth its part of the price, or more.
+/// One that is in no list stays as it is.
+fn with_values(documents: &[Arc<Document>], priced: &[Priced], list: Option<Money>) -> Vec<Arc<Document>> {
+    let Some(value) = list else { return documents.to_vec() };
+    let price = sum(priced.iter().map(|priced| priced.offer.price));
+    let part = |priced: &Priced| value.part(priced.offer.price.as_microcredits(), price.as_microcredits());
+    let mut parts: Vec<Money> = priced.iter().map(part).collect();
+    let rest = value.checked_sub(sum(parts.iter().copied())).unwrap_or_default();
+    // The parts are rounded down.
+    if let Some(first) = parts.first_mut() {
+        *first = first.checked_add(rest).unwrap_or(*first);
+    }
+    let valued = documents.iter().zip(parts);
+    valued.map(|(document, part)| Arc::new(document.worth(part))).collect()
 }
 
 /// A key that no other order has.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
-use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote};
+use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote, PriceQuotes};
 use estimand_client::Client;
 // The rule by which credits move is the one of the core.
 use estimand_reservations::credits;
@@ -43,14 +43,14 @@ use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{CreditEntryRow, StoreUrl, Worker};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_web::{Role, Routes, Scope, ServedPart};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use desk::{Desk, DeskDoor};
-use document::Document;
+use desk::{ChangeWish, Desk, DeskDoor, Wish};
+use document::{Document, ReservationList};
 use http::{changes, credits as credit_routes, problems, read, views};
-use requests::{Cancel, Grant, Opened, Rebid, RefusedBid};
+use requests::{Cancel, Grant, Opened, Rebid, RefusedBids, sum};
 use reservation::Reservation;
 use shared::Shared;
 use storage::Storage;
@@ -139,7 +139,21 @@ impl ReservationService {
         shared.figures.quotes.increment();
         let priced = prices.offer(document, shared.now(), &BTreeSet::new());
         let priced = priced.map_err(|why| refusals::no_price(&why, document, &shared.settings))?;
-        Ok(views::quote(document, &priced.offer, &prices))
+        Ok(views::quote(document, &priced.offer, prices.revision))
+    }
+
+    /// The prices of a list of requests, each with those before it promised.
+    fn quote_list(&self, list: &ReservationList) -> Result<PriceQuotes, Problem> {
+        let (all, revision) = desk::quote_all(self.shared(), &list.documents)?;
+        let price = sum(all.iter().map(|priced| priced.offer.price));
+        let quotes = list.documents.iter().zip(&all);
+        Ok(PriceQuotes {
+            price: price.to_string(),
+            covered: list.value.map(|value| value >= price),
+            quotes: quotes
+                .map(|(document, priced)| views::quote(document, &priced.offer, revision))
+                .collect(),
+        })
     }
 
     fn curve(&self, document: &Document) -> Result<PriceCurve, Problem> {
@@ -160,50 +174,58 @@ impl ReservationService {
         })
     }
 
-    /// Makes a reservation that an account pays: the one that is named, else the caller's.
-    async fn reserve(
-        &self,
-        document: Document,
-        key: Option<String>,
-        caller: &str,
-        by: String,
-    ) -> Result<Opened, Problem> {
-        if document.celery.is_some() && self.shared().settings.celery.is_none() {
+    async fn reserve(&self, wish: Wish) -> Result<Opened, Problem> {
+        let has_celery = wish.documents.iter().any(|document| document.celery.is_some());
+        if has_celery && self.shared().settings.celery.is_none() {
             return Err(refusals::no_celery());
         }
-        let account = document.user.clone().unwrap_or_else(|| caller.to_owned());
         // By its key a bid is counted once.
-        let key = key.unwrap_or_else(desk::new_key);
-        let document = Arc::new(document);
-        let answer = self.0.desk.reserve(Arc::clone(&document), Some(key.clone()), account.clone(), by).await;
+        let key = wish.key.clone().unwrap_or_else(desk::new_key);
+        let (documents, account) = (wish.worths(), wish.account.clone());
+        let answer = self.0.desk.reserve(Wish { key: Some(key.clone()), ..wish }).await;
         match &answer {
             Ok(Opened::New(_)) => self.shared().figures.granted.increment(),
             Ok(Opened::Known(_)) => {}
             Err(problem) => {
                 if self.shared().figures.refused(&problem.kind) {
-                    self.keep_bid(RefusedBid { document, key, account }).await;
+                    self.keep_bids(RefusedBids { documents, key, account }).await;
                 }
             }
         }
         answer
     }
 
-    /// Keeps a bid that was refused. That it cannot be kept changes nothing for its caller.
-    async fn keep_bid(&self, bid: RefusedBid) {
-        let kept = timeout(KEEP_WITHIN, self.0.writer.submit(bid)).await;
+    /// Keeps bids that were refused. That they cannot be kept changes nothing for their caller.
+    async fn keep_bids(&self, bids: RefusedBids) {
+        let kept = timeout(KEEP_WITHIN, self.0.writer.submit(bids)).await;
         if !matches!(kept, Ok(Ok(()))) {
             self.shared().figures.lost_bids.increment();
-            tracing::debug!(?kept, "a bid that was refused is not kept");
+            tracing::debug!(?kept, "bids that were refused are not kept");
         }
     }
 
-    async fn rebid(&self, id: String, value: Money, by: String) -> Result<Arc<Reservation>, Problem> {
-        self.change(Rebid { id, value, by }).await
+    /// The price that a change would have now.
+    fn quote_change(&self, wish: &ChangeWish) -> Result<PriceQuote, Problem> {
+        desk::quote_change(self.shared(), wish)
     }
 
-    async fn cancel(&self, id: String, by: String) -> Result<Arc<Reservation>, Problem> {
+    async fn change_reservation(&self, wish: ChangeWish) -> Result<Arc<Reservation>, Problem> {
+        self.0.desk.change(wish).await
+    }
+
+    async fn rebid(
+        &self,
+        id: String,
+        value: Money,
+        scope: Scope,
+        by: String,
+    ) -> Result<Arc<Reservation>, Problem> {
+        self.change(Rebid { id, value, scope, by }).await
+    }
+
+    async fn cancel(&self, id: String, scope: Scope, by: String) -> Result<Arc<Reservation>, Problem> {
         tracing::info!(reservation = id, by, "to be cancelled");
-        self.change(Cancel { id, by, in_full: None }).await
+        self.change(Cancel { id, by, scope, in_full: None }).await
     }
 
     async fn grant(
@@ -240,14 +262,16 @@ struct QueryTypes;
 impl ServedPart for ReservationService {
     fn routes(&self) -> Routes {
         Routes::new("reservations")
-            .add(Role::Operate, read::list_reservations, read::__path_list_reservations)
-            .add(Role::Operate, changes::reserve, changes::__path_reserve)
+            .add(Role::User, read::list_reservations, read::__path_list_reservations)
+            .add(Role::User, changes::reserve, changes::__path_reserve)
+            .add(Role::User, changes::reserve_list, changes::__path_reserve_list)
             .add(Role::Read, read::prices, read::__path_prices)
-            .add(Role::Operate, read::reservation, read::__path_reservation)
-            .add(Role::Operate, changes::bid, changes::__path_bid)
-            .add(Role::Operate, changes::cancel_reservation, changes::__path_cancel_reservation)
-            .add(Role::Operate, credit_routes::balances, credit_routes::__path_balances)
-            .add(Role::Operate, credit_routes::journal, credit_routes::__path_journal)
+            .add(Role::User, read::reservation, read::__path_reservation)
+            .add(Role::User, changes::change_reservation, changes::__path_change_reservation)
+            .add(Role::User, changes::bid, changes::__path_bid)
+            .add(Role::User, changes::cancel_reservation, changes::__path_cancel_reservation)
+            .add(Role::User, credit_routes::balances, credit_routes::__path_balances)
+            .add(Role::User, credit_routes::journal, credit_routes::__path_journal)
             .add(Role::Operate, credit_routes::grant, credit_routes::__path_grant)
             .schemas::<QueryTypes>()
             .share(self.clone())

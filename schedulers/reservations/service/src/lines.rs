@@ -273,46 +273,85 @@ fn take_line(rest: &mut Vec<u8>) -> Option<Vec<u8>> {
 enum Request {
     Token(Token),
     Quote(Map<String, Value>),
+    QuoteList(Map<String, Value>),
     Reserve(Map<String, Value>, String),
+    ReserveList(Map<String, Value>, String),
+    Change(String, Map<String, Value>),
+    Bid(String, String),
     Show(String),
     Cancel(String),
 }
 
 /// The forms of a line.
-const EXPECTED: &str = "one of {\"token\": …}, {\"quote\": {…}}, {\"reserve\": {…}, \"key\": …}, {\"show\": \"r1\"}, \
-                        {\"cancel\": \"r1\"}, each with an `id` if you like";
+const EXPECTED: &str = "one of {\"token\": …}, {\"quote\": {…}}, {\"reserve\": {…}, \"key\": …}, {\"quoteList\": {…}}, \
+                        {\"reserveList\": {…}, \"key\": …}, {\"show\": \"r1\"}, {\"change\": \"r1\", \"to\": {…}}, \
+                        {\"bid\": \"r1\", \"value\": …}, {\"cancel\": \"r1\"}, each with an `id` if you like";
 
 fn request(line: &[u8]) -> Result<(Value, Request), Problem> {
     let mut map = estimand_api::json::parse_object(line)?;
     let id = map.remove("id").unwrap_or(Value::Null);
-    let key = map.remove("key");
+    let (key, to, value) = (map.remove("key"), map.remove("to"), map.remove("value"));
     let mut fields = map.into_iter();
-    let (Some((name, value)), None) = (fields.next(), fields.next()) else {
+    let (Some((name, about)), None) = (fields.next(), fields.next()) else {
         return Err(wrong("line", "has not exactly one request", EXPECTED));
     };
-    let request = match (name.as_str(), value, key) {
-        ("token", Value::String(token), None) => {
+    let new_key = crate::desk::new_key;
+    let request = match (name.as_str(), about, key, to, value) {
+        ("token", Value::String(token), None, None, None) => {
             let token =
                 Token::parse(&token).map_err(|error| wrong("token", &error.to_string(), "a token"))?;
             Request::Token(token)
         }
-        ("quote", Value::Object(document), None) => Request::Quote(document),
-        ("reserve", Value::Object(document), None) => Request::Reserve(document, crate::desk::new_key()),
-        ("reserve", Value::Object(document), Some(Value::String(key))) => Request::Reserve(document, key),
-        ("show", Value::String(id), None) => Request::Show(id),
-        ("cancel", Value::String(id), None) => Request::Cancel(id),
+        ("quote", Value::Object(document), None, None, None) => Request::Quote(document),
+        ("quoteList", Value::Object(list), None, None, None) => Request::QuoteList(list),
+        ("reserve", Value::Object(document), None, None, None) => Request::Reserve(document, new_key()),
+        ("reserve", Value::Object(document), Some(Value::String(key)), None, None) => {
+            Request::Reserve(document, key)
+        }
+        ("reserveList", Value::Object(list), None, None, None) => Request::ReserveList(list, new_key()),
+        ("reserveList", Value::Object(list), Some(Value::String(key)), None, None) => {
+            Request::ReserveList(list, key)
+        }
+        ("show", Value::String(id), None, None, None) => Request::Show(id),
+        ("change", Value::String(id), None, Some(Value::Object(to)), None) => Request::Change(id, to),
+        ("bid", Value::String(id), None, None, Some(Value::String(value))) => Request::Bid(id, value),
+        ("bid", Value::String(id), None, None, Some(Value::Number(value))) => {
+            Request::Bid(id, value.to_string())
+        }
+        ("cancel", Value::String(id), None, None, None) => Request::Cancel(id),
         _ => return Err(wrong(&name, "is no request", EXPECTED)),
     };
     Ok((id, request))
 }
 
+/// A request that only asks for the price.
+fn is_dry(map: &Map<String, Value>) -> bool {
+    map.get("dryRun") == Some(&Value::Bool(true))
+}
+
 async fn perform(client: &Client, request: Request) -> Result<(u16, Value), Problem> {
+    let request = match request {
+        Request::Reserve(document, _) if is_dry(&document) => Request::Quote(document),
+        Request::ReserveList(list, _) if is_dry(&list) => Request::QuoteList(list),
+        request => request,
+    };
     let done = match request {
         Request::Token(_) => return Ok((200, json!({}))),
         Request::Quote(document) => client.quote(&document).await.map(|quote| (200, json!(quote))),
         Request::Reserve(document, key) => {
             client.reserve(&document, &key).await.map(|reservation| (201, json!(reservation)))
         }
+        Request::QuoteList(list) => client.quote_list(&list).await.map(|quotes| (200, json!(quotes))),
+        Request::ReserveList(list, key) => {
+            client.reserve_list(&list, &key).await.map(|made| (201, json!(made)))
+        }
+        Request::Change(id, to) if is_dry(&to) => {
+            client.quote_change(&id, &to).await.map(|quote| (200, json!(quote)))
+        }
+        Request::Change(id, to) => {
+            client.change_reservation(&id, &to).await.map(|reservation| (200, json!(reservation)))
+        }
+        Request::Bid(id, value) => client.rebid(&id, &value).await.map(|one| (200, json!(one))),
         Request::Show(id) => client.reservation(&id).await.map(|reservation| (200, json!(reservation))),
         Request::Cancel(id) => client.cancel_reservation(&id).await.map(|one| (200, json!(one))),
     };

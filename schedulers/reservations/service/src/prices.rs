@@ -9,7 +9,7 @@ use std::sync::Arc;
 use estimand_api::promise::{CapacityTimeline, ClassTimeline, DEFAULT_CLASS};
 use estimand_capacity::{Amounts, Resource};
 use estimand_client::TimelineQuery;
-use estimand_reservations::{Money, Pricing, Quote, Refusal, Request, Terms, TermsError};
+use estimand_reservations::{ElasticRequest, Money, Pricing, Quote, Refusal, Request, Terms, TermsError};
 
 use crate::document::Document;
 use crate::predictions::{Good, Goods, Predictions};
@@ -42,6 +42,9 @@ pub enum NoPrice {
     },
     Refused(Refusal),
 }
+
+/// A request that would do, with its number of units.
+type Form = (u64, Request);
 
 /// A start with its price.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,25 +89,25 @@ impl Prices {
         self.settings.slot_from(now) > self.first
     }
 
-    /// The cheapest start at which there may be room. `without` are starts at which there is none.
-    pub fn offer(&self, document: &Document, now: u64, without: &BTreeSet<u64>) -> Result<Priced, NoPrice> {
-        let (pricing, request) = self.request(document, now)?;
-        if without.is_empty() {
-            let quote = pricing.quote(&request).map_err(NoPrice::Refused)?;
-            return Ok(self.priced(quote));
-        }
-        let curve = pricing.curve(&request).map_err(NoPrice::Refused)?;
-        let starts = curve.into_iter().filter(|(start, _)| !without.contains(start));
-        let cheapest = starts.filter_map(|(start, cost)| Some((cost?, start))).min();
-        let full = Refusal::Full { deadline: request.deadline, earliest: None };
-        let (cost, start) = cheapest.ok_or(NoPrice::Refused(full))?;
-        Ok(self.priced(Quote { request, start, cost }))
+    /// The cheapest start at which there may be room, and the number of units. `without` are starts at which there is none for
+    /// so many units.
+    pub fn offer(
+        &self,
+        document: &Document,
+        now: u64,
+        without: &BTreeSet<(u64, u64)>,
+    ) -> Result<Priced, NoPrice> {
+        let (pricing, forms) = self.forms(document, now)?;
+        let is_full = |width: u64, start: u64| !without.is_empty() && without.contains(&(width, start));
+        let (width, quote) = pricing.quote_forms(forms, is_full).map_err(NoPrice::Refused)?;
+        Ok(self.priced(width, quote))
     }
 
     /// The price of each start, in seconds since 1970; none where too little is free.
     pub fn curve(&self, document: &Document, now: u64) -> Result<Vec<(u64, Option<Money>)>, NoPrice> {
-        let (pricing, request) = self.request(document, now)?;
-        let curve = pricing.curve(&request).map_err(NoPrice::Refused)?;
+        let (pricing, forms) = self.forms(document, now)?;
+        let (_, request) = &forms[0];
+        let curve = pricing.curve(request).map_err(NoPrice::Refused)?;
         Ok(curve.into_iter().map(|(start, cost)| (self.settings.instant(start), cost)).collect())
     }
 
@@ -113,12 +116,23 @@ impl Prices {
         self.classes.get_mut(class(document)).is_some_and(|pricing| pricing.promise(&priced.quote))
     }
 
-    fn priced(&self, quote: Quote) -> Priced {
-        let (start, end) = (self.settings.instant(quote.start), self.settings.instant(quote.end()));
-        Priced { offer: Offer { price: quote.cost, start, end }, quote }
+    /// Counts what was promised as free again.
+    pub fn give_back(&mut self, document: &Document, offer: &Offer, width: u64) {
+        let (start, end) = (self.settings.slot_of(offer.start), self.settings.slot_of(offer.end));
+        let Ok(amounts) = amounts(document, width) else { return };
+        if let Some(pricing) = self.classes.get_mut(class(document)) {
+            let request = Request { amounts, length: end - start, from: start, deadline: end };
+            pricing.release(&Quote { request, start, cost: Money::ZERO });
+        }
     }
 
-    fn request(&self, document: &Document, now: u64) -> Result<(&Pricing, Request), NoPrice> {
+    fn priced(&self, width: u64, quote: Quote) -> Priced {
+        let (start, end) = (self.settings.instant(quote.start), self.settings.instant(quote.end()));
+        Priced { offer: Offer { price: quote.cost, start, end, width }, quote }
+    }
+
+    /// The requests of which one will do, each with its number of units; there is at least one.
+    fn forms(&self, document: &Document, now: u64) -> Result<(&Pricing, Vec<Form>), NoPrice> {
         let class = class(document);
         let unknown =
             || NoPrice::Class { class: class.to_owned(), known: self.classes.keys().cloned().collect() };
@@ -129,20 +143,33 @@ impl Prices {
         }
         let from = document.from.unwrap_or(now).max(now);
         let by = document.by.map_or(pricing.end(), |by| self.settings.slot_of(by));
-        let mut amounts = BTreeMap::new();
-        for (name, amount) in &document.resources {
-            let resource = Resource::parse(name).map_err(|error| NoPrice::Resource(error.to_string()))?;
-            let units = amount.div_ceil(Settings::unit(name)).saturating_mul(document.width);
-            amounts.insert(resource, units);
-        }
-        let request = Request {
-            amounts: Amounts::from(amounts),
-            length: self.settings.slot_from(document.duration),
-            from: self.settings.slot_from(from).max(pricing.now()),
-            deadline: by,
+        let (from, deadline) = (self.settings.slot_from(from).max(pricing.now()), by);
+        let forms = match document.work {
+            None => {
+                let (amounts, length) = (amounts(document, document.width)?, document.duration);
+                let length = self.settings.slot_from(length);
+                vec![(document.width, Request { amounts, length, from, deadline })]
+            }
+            Some(work) => {
+                let work = self.settings.slot_from(work);
+                let workers = document.width..=document.widest.unwrap_or(document.width);
+                let elastic =
+                    ElasticRequest { amounts: amounts(document, 1)?, workers, work, from, deadline };
+                elastic.requests().collect()
+            }
         };
-        Ok((pricing, request))
+        Ok((pricing, forms))
     }
+}
+
+/// The amounts of so many units.
+fn amounts(document: &Document, width: u64) -> Result<Amounts, NoPrice> {
+    let mut amounts = BTreeMap::new();
+    for (name, amount) in &document.resources {
+        let resource = Resource::parse(name).map_err(|error| NoPrice::Resource(error.to_string()))?;
+        amounts.insert(resource, amount.div_ceil(Settings::unit(name)).saturating_mul(width));
+    }
+    Ok(Amounts::from(amounts))
 }
 
 fn class(document: &Document) -> &str {
@@ -250,11 +277,11 @@ mod tests {
         // 100 s are two slots; of two processors and two slots each unit costs the floor.
         assert_eq!(
             offer,
-            Offer { price: Money::microcredits(2_000 * 2 * 17), start: NOW + 180, end: NOW + 300 }
+            Offer { price: Money::microcredits(2_000 * 2 * 17), start: NOW + 180, end: NOW + 300, width: 1 }
         );
-        let without = BTreeSet::from([NOW / 60 + 3]);
+        let without = BTreeSet::from([(1, NOW / 60 + 3)]);
         assert_eq!(prices.offer(&asked, NOW, &without).unwrap().offer.start, NOW + 240);
-        let without = BTreeSet::from([NOW / 60 + 3, NOW / 60 + 4]);
+        let without = BTreeSet::from([(1, NOW / 60 + 3), (1, NOW / 60 + 4)]);
         assert!(matches!(prices.offer(&asked, NOW, &without), Err(NoPrice::Refused(Refusal::Full { .. }))));
         let starts = prices.curve(&asked, NOW).unwrap();
         let free: Vec<bool> = starts.iter().map(|(_, price)| price.is_some()).collect();
@@ -285,5 +312,21 @@ mod tests {
         assert_eq!((first.offer.end, second.offer.start), (NOW + 120, NOW + 120));
         assert!(prices.take(&asked, &second));
         assert!(prices.offer(&asked, NOW, &BTreeSet::new()).is_err());
+        prices.give_back(&asked, &first.offer, 2);
+        assert_eq!(prices.offer(&asked, NOW, &BTreeSet::new()).unwrap(), first);
+    }
+
+    #[test]
+    fn the_cheapest_width_is_offered_and_of_equals_the_earliest_end() {
+        // Work of six slots: at a price of a unit throughout, only what rounding adds makes a width dearer.
+        let asked = document(&json!({ "duration": null, "work": 360, "width": "1..2" }));
+        let offer = |free: &[u64]| prices(free).offer(&asked, NOW, &BTreeSet::new()).unwrap().offer;
+        let whole = offer(&[4_000; 6]);
+        assert_eq!((whole.width, whole.start, whole.end), (1, NOW, NOW + 360));
+        let short = offer(&[2_000, 4_000, 4_000, 4_000, 0, 0]);
+        assert_eq!((short.width, short.start, short.end), (2, NOW + 60, NOW + 240));
+        assert_eq!(short.price, whole.price);
+        let tight = document(&json!({ "duration": null, "work": 360, "width": "1..2", "by": "200s" }));
+        assert_eq!(prices(&[4_000; 6]).offer(&tight, NOW, &BTreeSet::new()).unwrap().offer.width, 2);
     }
 }

@@ -40,6 +40,22 @@ pub fn no_celery() -> Problem {
     Problem::invalid_field(error.expected("a service that was started with --celery-broker, or `task`"))
 }
 
+/// A list costs more than it is worth.
+pub fn list_too_dear(price: Money, value: Money) -> Problem {
+    let detail = format!("all of the list costs {price} credits, and {value} is what it is worth");
+    let error = FieldError::new("value", "is below the price of all").given(value);
+    refused(kind::PRICE_ABOVE_VALUE, detail, error.expected(format!("at least {price}")))
+}
+
+/// The refusal of one request of a list, by its place.
+pub fn in_list(place: usize, problem: Problem) -> Problem {
+    let errors = problem.errors.into_iter();
+    let errors =
+        errors.map(|error| FieldError { field: format!("allOrNone[{place}].{}", error.field), ..error });
+    let detail = format!("request {} of the list: {}", place + 1, problem.detail);
+    Problem { errors: errors.collect(), detail, ..problem }
+}
+
 /// There is no price for it.
 pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Problem {
     let invalid = |field: &str, message: String, expected: String| {
@@ -74,7 +90,8 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
             let all = capacity.saturating_mul(Settings::unit(resource.as_str()));
             let detail =
                 format!("so much of `{resource}` is not there: all nodes of the class together have {all}");
-            let error = FieldError::new("width", "makes it larger than all nodes together");
+            let field = if document.width > 1 { "width" } else { "resources" };
+            let error = FieldError::new(field, "makes it larger than all nodes together");
             refused(
                 kind::INFEASIBLE,
                 detail,
@@ -83,15 +100,15 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
         }
         Refusal::TooLong { horizon, .. } => {
             let most = settings.instant(*horizon);
-            invalid("duration", "is longer than prices reach".to_owned(), format!("at most {most} s"))
+            let field = if document.work.is_some() { "work" } else { "duration" };
+            invalid(field, "is longer than prices reach".to_owned(), format!("at most {most} s a unit"))
         }
         Refusal::BeyondHorizon { last, .. } => {
             let last = text(settings.instant(*last));
             invalid("by", "is later than prices reach".to_owned(), format!("{last} or sooner"))
         }
-        Refusal::TooTight { earliest, .. } => {
-            let slots = settings.slot_from(document.duration);
-            let detail = format!("{slots} slots of {} s do not fit between `from` and `by`", settings.slot);
+        Refusal::TooTight { earliest, length, .. } => {
+            let detail = format!("{length} slots of {} s do not fit between `from` and `by`", settings.slot);
             late(&detail, *earliest, settings)
         }
         Refusal::Full { deadline, earliest } => {

@@ -69,6 +69,9 @@ pub struct Offer {
     /// Seconds since 1970.
     pub start: u64,
     pub end: u64,
+    /// How many units; 0 in those of before widths could be open, which have the document's.
+    #[serde(default)]
+    pub width: u64,
 }
 
 /// Reservations whose promises are asked for together. The same order again gives the same promises.
@@ -77,6 +80,41 @@ pub struct Order {
     pub key: String,
     /// The revision of the ledger for which it was priced.
     pub revision: u64,
+}
+
+/// A change that the ledger is asked for. What it costs more is held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PendingChange {
+    /// Its own among all changes.
+    pub key: String,
+    /// The reservation's document with it.
+    #[serde(with = "document_text")]
+    pub document: Arc<Document>,
+    pub offer: Offer,
+    /// The revision of the ledger for which it was priced.
+    pub revision: u64,
+    /// What is held beyond the present price.
+    pub held: Money,
+}
+
+/// A document in JSON.
+mod document_text {
+    use std::sync::Arc;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
+    use serde_json::{Map, Value};
+
+    use crate::document::Document;
+
+    pub fn serialize<S: Serializer>(document: &Arc<Document>, serializer: S) -> Result<S::Ok, S::Error> {
+        document.to_map().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Document>, D::Error> {
+        let map = Map::<String, Value>::deserialize(deserializer)?;
+        Document::from_map(map, 0).map(Arc::new).map_err(|problem| D::Error::custom(problem.detail))
+    }
 }
 
 /// How it stands with the task that runs on it.
@@ -89,11 +127,13 @@ pub enum TaskStanding {
     /// It is to be submitted.
     Due,
     Submitted(String),
+    /// It was submitted, and the reservation has another width since: it is to be cancelled, and submitted anew.
+    Stale(String),
     Refused(String),
 }
 
 /// How far a reservation is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     pub state: State,
@@ -114,6 +154,18 @@ pub struct Progress {
     /// Seconds of its time that were delivered.
     pub delivered: u64,
     pub reason: Option<String>,
+    /// The number of the first reservation of its list, if it was made in one.
+    #[serde(default)]
+    pub list: Option<u64>,
+    /// A change that is being made.
+    #[serde(default)]
+    pub change: Option<PendingChange>,
+    /// How often its task was made another one by a change.
+    #[serde(default)]
+    pub task_changes: u32,
+    /// What changes of it have cost.
+    #[serde(default)]
+    pub fees: Money,
 }
 
 impl Progress {
@@ -131,6 +183,10 @@ impl Progress {
             refund: Money::ZERO,
             delivered: 0,
             reason: None,
+            list: None,
+            change: None,
+            task_changes: 0,
+            fees: Money::ZERO,
         }
     }
 }
@@ -160,20 +216,31 @@ impl Reservation {
         format!("{}.{:x}", self.id, self.made_at)
     }
 
-    /// The id of the task, or the array, that runs on it. The task service makes it the same one if it is submitted again.
+    /// The key of the task, or the array, that runs on it. The task service makes it the same one if it is submitted again.
     pub fn task_key(&self) -> String {
-        format!("reservation {}", self.promise_id())
+        match self.progress.task_changes {
+            0 => format!("reservation {}", self.promise_id()),
+            changes => format!("reservation {} change {changes}", self.promise_id()),
+        }
+    }
+
+    /// How many units it has.
+    pub fn width(&self) -> u64 {
+        match self.progress.offer.width {
+            0 => self.document.width,
+            width => width,
+        }
     }
 
     /// The promise that it needs.
     pub fn promise(&self) -> PromiseRequest {
-        let Document { resources, width, class, value, .. } = &*self.document;
+        let Document { resources, class, value, .. } = &*self.document;
         let value = value.map_or(0, Money::as_microcredits).min(i64::MAX as u64);
         PromiseRequest {
             id: Some(self.promise_id()),
             resources: resources.clone(),
             class: class.clone(),
-            width: *width,
+            width: self.width(),
             from: Some(self.progress.offer.start),
             until: self.progress.offer.end,
             value,
@@ -184,7 +251,8 @@ impl Reservation {
     /// Somebody still has to do something about it.
     pub fn is_open(&self) -> bool {
         let Progress { state, is_to_release, task, .. } = &self.progress;
-        let task_is_due = *task == TaskStanding::Due && matches!(state, State::Promised | State::Active);
+        let is_to_do = matches!(task, TaskStanding::Due | TaskStanding::Stale(_));
+        let task_is_due = is_to_do && matches!(state, State::Promised | State::Active);
         !state.is_final() || *is_to_release || task_is_due
     }
 
@@ -193,8 +261,13 @@ impl Reservation {
         let Offer { price, start, .. } = self.progress.offer;
         match self.state() {
             State::Pending => Money::ZERO,
-            _ if now < start => Money::microcredits(price.as_microcredits().div_ceil(FEE_PART)),
+            _ if now < start => fee(price),
             _ => price,
         }
     }
+}
+
+/// The part of an amount that is kept when it is given back before the start.
+pub fn fee(amount: Money) -> Money {
+    Money::microcredits(amount.as_microcredits().div_ceil(FEE_PART))
 }

@@ -6,6 +6,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::problem::Problem;
 use estimand_client::Client;
 use estimand_runtime::{Clock, Rounds};
+use estimand_web::Scope;
 use tokio::sync::watch;
 
 use crate::change::{Change, Rejection};
@@ -91,8 +92,9 @@ impl Shared {
         Ok(look(table))
     }
 
-    pub fn find(&self, id: &str) -> Result<Arc<Reservation>, Problem> {
-        let found = self.loaded(|table| table.find(id).cloned())?;
+    /// The reservation of this id, if a caller sees it.
+    pub fn find(&self, scope: &Scope, id: &str) -> Result<Arc<Reservation>, Problem> {
+        let found = self.loaded(|table| table.find(scope, id).cloned())?;
         found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
     }
 

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use estimand_reservations::Money;
+use estimand_web::Scope;
+
 use crate::change::Change;
 use crate::choice::Choice;
 use crate::credits::Credits;
+use crate::requests::sum;
 use crate::reservation::{Reservation, State};
 
 #[derive(Debug, Clone, Default)]
@@ -39,8 +43,22 @@ impl Table {
         self.reservations.get(&number)
     }
 
-    pub fn find(&self, id: &str) -> Option<&Arc<Reservation>> {
-        self.get(*self.ids.get(id)?)
+    /// The reservation of this id, if a caller sees it.
+    pub fn find(&self, scope: &Scope, id: &str) -> Option<&Arc<Reservation>> {
+        let found = self.get(*self.ids.get(id)?)?;
+        scope.has_user(Some(&found.account)).then_some(found)
+    }
+
+    /// The reservations of the list that this one is the first of, or it alone.
+    pub fn list_of(&self, first: &Arc<Reservation>) -> Vec<Arc<Reservation>> {
+        let is_member =
+            |one: &&Arc<Reservation>| one.number == first.number || one.progress.list == Some(first.number);
+        self.reservations.range(first.number..).map(|(_, one)| one).take_while(is_member).cloned().collect()
+    }
+
+    /// Those of which a change is being made.
+    pub fn changing(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.open().filter(|reservation| reservation.progress.change.is_some())
     }
 
     pub fn of_key(&self, key: &str) -> Option<&Arc<Reservation>> {
@@ -63,6 +81,14 @@ impl Table {
 
     pub fn open(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.open.iter().filter_map(|number| self.get(*number))
+    }
+
+    /// What is held for the reservations of a user.
+    pub fn held(&self, user: &str) -> Money {
+        let own = self.open().filter(|one| one.account == user && !one.state().is_final());
+        let extra =
+            |one: &Reservation| one.progress.change.as_ref().map(|change| change.held).unwrap_or_default();
+        sum(own.flat_map(|one| [one.progress.offer.price, extra(one)]))
     }
 
     /// Those whose promise is asked for, by the key of their order.

@@ -32,7 +32,12 @@ async fn list(session: &mut Session, args: &UserArgs) -> Result<(), Failure> {
     }
     session.out.table(&table)?;
     session.out.flush()?;
-    remark(&format!("{} held for reservations, {} income, {} granted", all.held, all.income, all.granted));
+    let others = match (&all.income, &all.granted) {
+        (Some(income), Some(granted)) => format!(", {income} income, {granted} granted"),
+        // A user sees their own.
+        _ => String::new(),
+    };
+    remark(&format!("{} held for reservations{others}", all.held));
     Ok(())
 }
 

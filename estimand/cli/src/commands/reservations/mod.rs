@@ -1,17 +1,18 @@
 //! `reserve`, `reservations`, `price` and `credits`.
 
 mod credits;
+mod list;
 mod price;
 
 use chrono::{DateTime, Local, Utc};
-use estimand_api::reservation::ReservationRecord;
+use estimand_api::reservation::{PriceQuote, ReservationRecord};
 use estimand_client::ReservationQuery;
 use serde_json::{Map, Value, json};
 
 use super::{Session, new_key};
 use crate::arguments::reservations::{
-    BidArgs, ListReservationsArgs, ReservationArgs, ReservationsAction, ReservationsArgs, ReserveArgs,
-    SomeReservationsArgs, WantedOptions,
+    BidArgs, ChangeReservationArgs, ListReservationsArgs, ReservationArgs, ReservationsAction,
+    ReservationsArgs, ReserveArgs, SomeReservationsArgs, WantedOptions,
 };
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
@@ -21,38 +22,62 @@ pub use credits::credits;
 pub use price::price;
 
 pub async fn reserve(session: &mut Session, args: &ReserveArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.list {
+        return list::reserve(session, args, path).await;
+    }
     let document = document(args);
     if args.dry_run {
         let quote = session.client.quote(&document).await?;
-        if session.out.json {
-            return Ok(session.out.pretty(&quote)?);
-        }
-        let line = format!("it would cost {} credits, {}", quote.price, time(quote.start, quote.end));
-        return Ok(session.out.line(&line)?);
+        return show_quote(session, &quote);
     }
-    let key = match &args.key {
-        Some(key) => key.clone(),
-        None => new_key()?,
-    };
+    let key = key(args)?;
     let reservation = session.client.reserve(&document, &key).await?;
     if session.out.json {
         return Ok(session.out.pretty(&reservation)?);
     }
-    let ReservationRecord { id, price, start, end, .. } = &reservation;
-    Ok(session.out.line(&format!("reserved `{id}` for {price} credits, {}", time(*start, *end)))?)
+    Ok(session.out.line(&reserved(&reservation))?)
+}
+
+fn key(args: &ReserveArgs) -> Result<String, Failure> {
+    match &args.key {
+        Some(key) => Ok(key.clone()),
+        None => new_key(),
+    }
+}
+
+fn reserved(reservation: &ReservationRecord) -> String {
+    let ReservationRecord { id, price, start, end, .. } = reservation;
+    format!("reserved `{id}` for {price} credits, {}", time(*start, *end))
+}
+
+fn show_quote(session: &mut Session, quote: &PriceQuote) -> Result<(), Failure> {
+    if session.out.json {
+        return Ok(session.out.pretty(quote)?);
+    }
+    let change = match (&quote.more, &quote.refund) {
+        (Some(more), _) => format!("; {more} more would be held"),
+        (None, Some(refund)) => format!("; {refund} would be given back"),
+        (None, None) => String::new(),
+    };
+    let line = format!("it would cost {} credits, {}{change}", quote.price, time(quote.start, quote.end));
+    Ok(session.out.line(&line)?)
 }
 
 fn document(args: &ReserveArgs) -> Map<String, Value> {
-    let WantedOptions { width, class, duration, from, by, .. } = &args.wanted;
-    let mut document = Map::from_iter([
-        ("resources".to_owned(), Value::Object(resources(&args.wanted).into_iter().collect())),
-        ("duration".to_owned(), json!(duration)),
-    ]);
-    let texts = [("class", class), ("from", from), ("by", by), ("value", &args.value), ("user", &args.user)];
-    for (name, text) in texts {
-        document.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
-    }
-    document.extend(width.map(|width| ("width".to_owned(), json!(width))));
+    let WantedOptions { width, class, duration, work, from, by, .. } = &args.wanted;
+    let resources = Value::Object(resources(&args.wanted).into_iter().collect());
+    let mut document = Map::from_iter([("resources".to_owned(), resources)]);
+    let texts = [
+        ("duration", duration),
+        ("work", work),
+        ("class", class),
+        ("from", from),
+        ("by", by),
+        ("value", &args.value),
+        ("user", &args.user),
+    ];
+    add_texts(&mut document, &texts);
+    document.extend(width.as_deref().map(|width| ("width".to_owned(), number_or_text(width))));
     let command = match args.cmd.as_slice() {
         [] => None,
         [line] => Some(json!(line)),
@@ -71,10 +96,18 @@ fn celery(args: &ReserveArgs) -> Option<Value> {
     Some(Value::Object(celery))
 }
 
+fn add_texts(document: &mut Map<String, Value>, texts: &[(&str, &Option<String>)]) {
+    for (name, text) in texts {
+        document.extend(text.as_ref().map(|text| ((*name).to_owned(), json!(text))));
+    }
+}
+
+fn number_or_text(text: &str) -> Value {
+    text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
+}
+
 /// The amounts of each unit, by name.
 fn resources(wanted: &WantedOptions) -> Vec<(String, Value)> {
-    let number_or_text =
-        |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
     let own = [
         ("cpu", wanted.cpu.map(|cpu| json!(cpu))),
         ("memory", wanted.memory.as_deref().map(number_or_text)),
@@ -85,7 +118,7 @@ fn resources(wanted: &WantedOptions) -> Vec<(String, Value)> {
 }
 
 /// A time as people here read it.
-fn time(start: DateTime<Utc>, end: DateTime<Utc>) -> String {
+pub fn time(start: DateTime<Utc>, end: DateTime<Utc>) -> String {
     let (start, end) = (start.with_timezone(&Local), end.with_timezone(&Local));
     let is_one_day = start.date_naive() == end.date_naive();
     let end = if is_one_day { end.format("%H:%M:%S") } else { end.format("%Y-%m-%d %H:%M:%S") };
@@ -96,6 +129,7 @@ pub async fn reservations(session: &mut Session, args: &ReservationsArgs) -> Res
     match &args.action {
         Some(ReservationsAction::List(args)) => list(session, &args.own).await,
         Some(ReservationsAction::Show(args)) => show(session, &args.own).await,
+        Some(ReservationsAction::Change(args)) => change(session, &args.own).await,
         Some(ReservationsAction::Bid(args)) => bid(session, &args.own).await,
         Some(ReservationsAction::Cancel(args)) => cancel(session, &args.own).await,
         None => {
@@ -156,8 +190,11 @@ async fn show(session: &mut Session, args: &ReservationArgs) -> Result<(), Failu
     let mut facts = vec![
         ("state", state(&reservation)),
         ("time", Cell::from(time(reservation.start, reservation.end))),
+        ("units", Cell::from(reservation.width.to_string())),
         ("price", Cell::from(format!("{} credits, paid by {}", reservation.price, reservation.user))),
     ];
+    facts.extend(reservation.fees.as_ref().map(|fees| ("changes cost", Cell::from(fees))));
+    facts.extend(reservation.list.as_ref().map(|list| ("in the list of", Cell::from(list))));
     facts.extend(reservation.refund.as_ref().map(|refund| ("given back", Cell::from(refund))));
     facts.extend(reservation.reason.as_ref().map(|reason| ("reason", Cell::from(reason))));
     facts.extend(reservation.task.as_ref().map(|task| ("task", Cell::from(task))));
@@ -176,6 +213,26 @@ async fn show(session: &mut Session, args: &ReservationArgs) -> Result<(), Failu
     facts.push(("by", Cell::from(&reservation.made_by)));
     let facts: Vec<(String, Cell)> = facts.into_iter().map(|(name, cell)| (name.to_owned(), cell)).collect();
     Ok(out.facts(&facts)?)
+}
+
+async fn change(session: &mut Session, args: &ChangeReservationArgs) -> Result<(), Failure> {
+    let ChangeReservationArgs { id, width, duration, work, from, by, value, dry_run } = args;
+    let mut change = Map::new();
+    let texts = [("duration", duration), ("work", work), ("from", from), ("by", by), ("value", value)];
+    add_texts(&mut change, &texts);
+    change.extend(width.as_deref().map(|width| ("width".to_owned(), number_or_text(width))));
+    if *dry_run {
+        let quote = session.client.quote_change(id, &change).await?;
+        return show_quote(session, &quote);
+    }
+    let reservation = session.client.change_reservation(id, &change).await?;
+    if session.out.json {
+        return Ok(session.out.pretty(&reservation)?);
+    }
+    let ReservationRecord { price, start, end, width, .. } = &reservation;
+    let units = words::count_u64(*width, "unit");
+    let line = format!("`{id}` has {units} for {price} credits now, {}", time(*start, *end));
+    Ok(session.out.line(&line)?)
 }
 
 async fn bid(session: &mut Session, args: &BidArgs) -> Result<(), Failure> {

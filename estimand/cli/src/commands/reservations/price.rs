@@ -26,8 +26,8 @@ pub async fn price(session: &mut Session, args: &PriceArgs) -> Result<(), Failur
     });
     let query = PriceQuery {
         resources: amounts.collect::<Vec<_>>().join(","),
-        duration: duration.clone(),
-        width: *width,
+        duration: duration.clone().unwrap_or_default(),
+        width: width.clone(),
         class: class.clone(),
         from: from.clone(),
         by: by.clone(),

@@ -1,20 +1,17 @@
 //! A task's document out of options and a file.
 
-use std::fs::File;
-use std::io;
-
 use estimand_api::json::parse_object;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::tasks::{DocumentOptions, SubmitArgs};
-use crate::commands::read_input;
+use crate::commands::read_named;
 use crate::output::failure::Failure;
 
 pub fn of_submission(args: &SubmitArgs) -> Result<Map<String, Value>, Failure> {
     let base = match &args.file {
         None => Map::new(),
         Some(path) => {
-            let bytes = read(&path.display().to_string())?;
+            let bytes = read_named(&path.display().to_string())?;
             parse_object(&bytes)?
         }
     };
@@ -35,7 +32,7 @@ pub fn of_options(
     options: &DocumentOptions,
     cmd: &[String],
 ) -> Result<Map<String, Value>, Failure> {
-    let DocumentOptions { id, policy, timeout, on_loss, directory, image, user, .. } = options;
+    let DocumentOptions { id, policy, timeout, on_loss, directory, image, user, promise, .. } = options;
     let texts = [
         ("id", id),
         ("policy", policy),
@@ -44,6 +41,7 @@ pub fn of_options(
         ("directory", directory),
         ("image", image),
         ("user", user),
+        ("promise", promise),
     ];
     for (name, text) in texts {
         if let Some(text) = text {
@@ -68,7 +66,7 @@ pub fn of_options(
     add(&mut document, "environment", texts_of(&options.env));
     let mut secrets = Vec::new();
     for (name, file) in &options.secret_files {
-        let text = String::from_utf8(read(file)?)
+        let text = String::from_utf8(read_named(file)?)
             .map_err(|_| Failure::Usage(format!("--secret-file {name}: {file} is not UTF-8")))?;
         let text = text.strip_suffix('\n').unwrap_or(&text);
         add(&mut document, "environment", vec![(name.clone(), json!(text))]);
@@ -123,16 +121,6 @@ fn add(document: &mut Map<String, Value>, name: &str, members: Vec<(String, Valu
     // The service says what is wrong with one that is no object.
     if let Value::Object(object) = object {
         object.extend(members);
-    }
-}
-
-fn read(name: &str) -> Result<Vec<u8>, Failure> {
-    match name {
-        "-" => read_input("standard input", io::stdin().lock()),
-        path => {
-            let wrong = |source| Failure::Read { name: path.to_owned(), source };
-            read_input(path, File::open(path).map_err(wrong)?)
-        }
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use estimand_client::{Client, Error, PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
 use super::ANSWER_WITHIN;
-use crate::requests::{Cancel, Released, TaskKnown};
+use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn};
 use crate::reservation::{Reservation, State, TaskStanding};
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
@@ -31,6 +32,8 @@ impl Work for Tidier {
                 self.release(&client, &reservation).await?;
             } else if is_live && reservation.progress.task == TaskStanding::Due {
                 self.submit(&client, &reservation).await?;
+            } else if is_live && let TaskStanding::Stale(id) = &reservation.progress.task {
+                self.withdraw(&client, &reservation, id).await?;
             }
         }
         Ok(Next::Period)
@@ -48,6 +51,22 @@ impl Tidier {
         self.writer.submit(Released(reservation.number)).await.map_err(PeerError::of_write)
     }
 
+    /// Takes back the task of before a change, so that its id is free for the one after it.
+    async fn withdraw(&self, client: &Client, reservation: &Reservation, id: &str) -> Result<(), PeerError> {
+        let cancelled = within(ANSWER_WITHIN, client.cancel_task(id)).await.map(drop);
+        let deleted = within(ANSWER_WITHIN, client.delete_task(id)).await;
+        for done in [cancelled, deleted] {
+            match done {
+                Ok(()) => {}
+                Err(PeerError::Client(error)) if error.status() == Some(404) => {}
+                // It has begun, and is not over yet: the next round looks again.
+                Err(PeerError::Client(error)) if error.status() == Some(409) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.writer.submit(TaskWithdrawn(reservation.number)).await.map_err(PeerError::of_write)
+    }
+
     async fn submit(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
         let Some(document) = task(reservation) else { return Ok(()) };
         let submitted = within(ANSWER_WITHIN, client.submit_task(&document, &reservation.task_key())).await;
@@ -57,13 +76,14 @@ impl Tidier {
                 // Nobody has anything of a time in which nothing can run.
                 let reason = format!("its task is refused: {}", problem.detail);
                 let (id, by) = (reservation.id.clone(), "scheduler".to_owned());
-                let cancel = Cancel { id, by, in_full: Some(reason.clone()) };
+                let cancel = Cancel { id, by, scope: Scope::default(), in_full: Some(reason.clone()) };
                 self.writer.submit(cancel).await.map_err(PeerError::of_write)?;
                 TaskStanding::Refused(reason)
             }
             Err(error) => return Err(error),
         };
-        self.writer.submit(TaskKnown { number: reservation.number, task }).await.map_err(PeerError::of_write)
+        let known = TaskKnown { number: reservation.number, key: reservation.task_key(), task };
+        self.writer.submit(known).await.map_err(PeerError::of_write)
     }
 }
 
@@ -71,9 +91,11 @@ impl Tidier {
 fn task(reservation: &Reservation) -> Option<Map<String, Value>> {
     let mut document = reservation.document.task.clone()?;
     document.insert("promise".to_owned(), json!(reservation.promise_id()));
-    if reservation.document.width > 1 {
-        document.insert("count".to_owned(), json!(reservation.document.width));
+    if reservation.width() > 1 {
+        document.insert("count".to_owned(), json!(reservation.width()));
     }
-    document.entry("user").or_insert_with(|| json!(reservation.account));
+    if document.get("user").is_none_or(Value::is_null) {
+        document.insert("user".to_owned(), json!(reservation.account));
+    }
     Some(document)
 }

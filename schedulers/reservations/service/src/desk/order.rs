@@ -6,40 +6,75 @@ use std::sync::Arc;
 use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseBatch, PromisesMade, Room};
 use estimand_client::{Client, Error};
+use estimand_reservations::Money;
 use futures_util::future::join_all;
-use tokio::sync::oneshot;
 
-use super::{Desk, new_key};
+use super::{Asked, Desk, Reply, new_key, price_all, with_values};
+use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{Priced, Prices};
-use crate::refusals;
-use crate::requests::{Answer, Answered, Opened};
-use crate::reservation::{Order, Reservation, State};
+use crate::requests::{Answer, Answered, Opened, sum};
+use crate::reservation::{Offer, Order, Reservation, State};
 use crate::settings::Settings;
 
 /// How often an order is priced again before its reservations are refused: each time somebody else was faster.
-const MAX_ROUNDS: usize = 64;
+pub(super) const MAX_ROUNDS: usize = 64;
 
-/// A reservation of an order, and whoever waits for it.
-pub struct Member {
-    pub reservation: Arc<Reservation>,
-    /// Its price as it was found here; none after a restart.
-    priced: Option<Priced>,
-    /// Starts, in slots, at which the ledger found no place for it.
-    without: BTreeSet<u64>,
-    reply: Option<oneshot::Sender<Result<Opened, Problem>>>,
+/// Reservations of an order of which all are promised or none, and whoever waits for them: one, or those of a list.
+pub struct Party {
+    members: Vec<Member>,
+    reply: Option<Reply<Opened>>,
 }
 
-impl Member {
-    pub fn of(
-        reservation: Arc<Reservation>,
-        reply: Option<oneshot::Sender<Result<Opened, Problem>>>,
-    ) -> Member {
-        Member { reservation, priced: None, without: BTreeSet::new(), reply }
+struct Member {
+    reservation: Arc<Reservation>,
+    /// Its price as it was found here; none after a restart.
+    priced: Option<Priced>,
+    /// Starts, in slots, at which the ledger found no place for so many units.
+    without: BTreeSet<(u64, u64)>,
+}
+
+impl Party {
+    pub fn new(reservations: Vec<Arc<Reservation>>, priced: Vec<Priced>, reply: Reply<Opened>) -> Party {
+        let members = reservations.into_iter().zip(priced).map(|(reservation, priced)| Member {
+            reservation,
+            priced: Some(priced),
+            without: BTreeSet::new(),
+        });
+        Party { members: members.collect(), reply: Some(reply) }
     }
 
-    pub fn at(self, priced: Priced) -> Member {
-        Member { priced: Some(priced), ..self }
+    /// The parties of an order that nobody waits for.
+    pub fn of_all(reservations: Vec<Arc<Reservation>>) -> Vec<Party> {
+        let mut parties: Vec<Party> = Vec::new();
+        for reservation in reservations {
+            let list = reservation.progress.list;
+            let is_with = |party: &&mut Party| list.is_some() && party.reservation().progress.list == list;
+            let member = Member { reservation, priced: None, without: BTreeSet::new() };
+            match parties.last_mut().filter(is_with) {
+                Some(party) => party.members.push(member),
+                None => parties.push(Party { members: vec![member], reply: None }),
+            }
+        }
+        parties
+    }
+
+    /// The first one; there is no party without.
+    fn reservation(&self) -> &Arc<Reservation> {
+        &self.members[0].reservation
+    }
+
+    fn is_list(&self) -> bool {
+        self.reservation().progress.list.is_some()
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.members.iter().map(|member| member.reservation.number)
+    }
+
+    /// All of them together.
+    fn value(&self) -> Money {
+        sum(self.members.iter().map(|member| member.reservation.document.value.unwrap_or_default()))
     }
 
     fn tell(&mut self, outcome: Result<Opened, Problem>) {
@@ -48,6 +83,10 @@ impl Member {
             let _ = reply.send(outcome);
         }
     }
+}
+
+fn members(parties: &[Party]) -> impl Iterator<Item = &Member> {
+    parties.iter().flat_map(|party| &party.members)
 }
 
 /// The ledger's answer.
@@ -63,53 +102,49 @@ enum Word {
 
 impl Desk {
     /// Orders until each of these is promised or refused, or the outcome stays unknown.
-    pub(super) async fn complete(&self, client: &Client, mut members: Vec<Member>) {
+    pub(super) async fn complete(&self, client: &Client, mut parties: Vec<Party>) {
         for _ in 0..MAX_ROUNDS {
-            members.sort_by_key(|member| member.reservation.number);
-            let Some(order) = members.first().and_then(|member| member.reservation.progress.order.clone())
-            else {
-                return;
-            };
-            members = match self.ask(client, &order, &members).await {
-                Word::Made(made) => return self.made(members, &order, made).await,
+            parties.sort_by_key(|party| party.reservation().number);
+            let Some(order) = order_of(&parties) else { return };
+            parties = match self.ask(client, &order, &parties).await {
+                Word::Made(made) => return self.made(parties, &order, made).await,
                 Word::Again(room) => {
                     self.shared.figures.repeated.increment();
-                    note_full(&mut members, &room, &self.shared.settings);
+                    note_full(&mut parties, &room, &self.shared.settings);
                     self.shared.heard_of(room.revision);
-                    self.reprice(client, members, &order).await
+                    self.reprice(client, parties, &order).await
                 }
-                Word::No(problem) if members.len() > 1 => {
+                Word::No(problem) if parties.len() > 1 => {
                     tracing::warn!(%problem, "an order is refused; each reservation is ordered alone");
-                    return self.one_by_one(client, members, &order).await;
+                    return self.one_by_one(client, parties, &order).await;
                 }
-                Word::No(problem) => return self.refuse(members, &order, &problem).await,
+                Word::No(problem) => return self.refuse(parties, &order, &problem).await,
                 Word::Unknown(problem) => {
-                    members.iter_mut().for_each(|member| member.tell(Err(problem.clone())));
+                    parties.iter_mut().for_each(|party| party.tell(Err(problem.clone())));
                     return;
                 }
             };
-            if members.is_empty() {
+            if parties.is_empty() {
                 return;
             }
         }
-        let order = members.first().and_then(|member| member.reservation.progress.order.clone());
-        if let Some(order) = order {
+        if let Some(order) = order_of(&parties) {
             let problem = Problem::unavailable("others were faster each time; ask again", 1);
-            self.refuse(members, &order, &problem).await;
+            self.refuse(parties, &order, &problem).await;
         }
     }
 
-    async fn ask(&self, client: &Client, order: &Order, members: &[Member]) -> Word {
+    async fn ask(&self, client: &Client, order: &Order, parties: &[Party]) -> Word {
         let batch = PromiseBatch {
             if_revision: Some(order.revision),
-            all_or_none: members.iter().map(|member| member.reservation.promise()).collect(),
+            all_or_none: members(parties).map(|member| member.reservation.promise()).collect(),
         };
         match client.promise(&batch, &order.key).await {
             Ok(made) => Word::Made(made),
             Err(Error::Problem(problem)) => match (problem.status, &problem.room) {
                 (409, Some(room)) => Word::Again(room.clone()),
                 // Its start has come meanwhile.
-                (400, _) if self.has_begun(members) => Word::Again(Box::default()),
+                (400, _) if self.has_begun(parties) => Word::Again(Box::default()),
                 (400..=499, _) => Word::No(*problem),
                 _ => Word::Unknown(unknown(&problem.detail)),
             },
@@ -117,37 +152,43 @@ impl Desk {
         }
     }
 
-    fn has_begun(&self, members: &[Member]) -> bool {
+    fn has_begun(&self, parties: &[Party]) -> bool {
         let now = self.shared.now();
-        members.iter().any(|member| member.reservation.progress.offer.start < now)
+        members(parties).any(|member| member.reservation.progress.offer.start < now)
     }
 
-    /// All are promised.
-    async fn made(&self, members: Vec<Member>, order: &Order, made: PromisesMade) {
-        self.count_as_taken(&members, order, made.revision);
+    /// All are promised. They are stored as that in one step: an order that is sent again has all that it had.
+    async fn made(&self, parties: Vec<Party>, order: &Order, made: PromisesMade) {
+        self.count_as_taken(&parties, order, made.revision);
         let mut records = made.promises;
-        let answered = join_all(members.into_iter().map(|member| {
+        let units = members(&parties).map(|member| {
             let id = member.reservation.promise_id();
             let record = records.iter().position(|record| record.id == id).map(|at| records.swap_remove(at));
-            let (revision, nodes) =
-                record.map_or_else(Default::default, |record| (record.revision, record.units));
-            self.answer(member, order, Answer::Promised { revision, nodes })
-        }));
-        for (mut member, outcome) in answered.await {
-            let has_task = member.reservation.document.task.is_some();
-            member.tell(outcome.map(Opened::New));
-            if has_task {
-                self.shared.tidying.ask();
-            }
+            record.map_or_else(Default::default, |record| (record.revision, record.units))
+        });
+        let units = units.collect();
+        let numbers = parties.iter().flat_map(Party::numbers).collect();
+        let outcome = self.answer(numbers, order, Answer::Promised(units)).await;
+        let has_task = members(&parties).any(|member| member.reservation.document.task.is_some());
+        let mut promised = outcome.map(Vec::into_iter);
+        for mut party in parties {
+            let outcome = match &mut promised {
+                Ok(promised) => Ok(Opened::New(promised.by_ref().take(party.members.len()).collect())),
+                Err(problem) => Err(problem.clone()),
+            };
+            party.tell(outcome);
+        }
+        if has_task {
+            self.shared.tidying.ask();
         }
     }
 
     /// Prices go on from the revision of the ledger with these promises, without reading it anew.
-    fn count_as_taken(&self, members: &[Member], order: &Order, revision: u64) {
+    fn count_as_taken(&self, parties: &[Party], order: &Order, revision: u64) {
         let known = self.shared.prices.load_full();
         let next = known.filter(|prices| prices.revision == order.revision).and_then(|prices| {
             let mut next: Prices = (*prices).clone();
-            let all = members.iter().all(|member| {
+            let all = members(parties).all(|member| {
                 let document = &member.reservation.document;
                 member.priced.as_ref().is_some_and(|priced| next.take(document, priced))
             });
@@ -162,113 +203,136 @@ impl Desk {
     }
 
     /// Prices all of them again. Those that cannot be had any more are refused, and left out.
-    async fn reprice(&self, client: &Client, members: Vec<Member>, before: &Order) -> Vec<Member> {
+    async fn reprice(&self, client: &Client, parties: Vec<Party>, before: &Order) -> Vec<Party> {
         let mut prices = match self.read_prices(client).await {
             Ok(prices) => (*prices).clone(),
             Err(problem) => {
                 // Stored as they are, they are ordered again soon.
-                for mut member in members {
-                    member.tell(Err(unknown(&problem.detail)));
+                for mut party in parties {
+                    party.tell(Err(unknown(&problem.detail)));
                 }
                 return Vec::new();
             }
         };
         let order = Order { key: new_key(), revision: prices.revision };
-        let now = self.shared.now();
-        let answers: Vec<_> = members
+        let answers: Vec<_> = parties
             .into_iter()
-            .map(|mut member| match self.price_again(&mut prices, &mut member, now) {
-                Ok(priced) => {
-                    let answer = Answer::Repriced { offer: priced.offer, order: order.clone() };
-                    member.priced = Some(priced);
-                    (member, answer, None)
-                }
-                Err(problem) => (member, Answer::Refused { reason: problem.detail.clone() }, Some(problem)),
+            .map(|mut party| match self.price_again(&mut prices, &mut party) {
+                Ok(parts) => (party, Answer::Repriced { parts, order: order.clone() }, None),
+                Err(problem) => (party, Answer::Refused { reason: problem.detail.clone() }, Some(problem)),
             })
             .collect();
-        let answered =
-            join_all(answers.into_iter().map(|(member, answer, problem)| async {
-                (self.answer(member, before, answer).await, problem)
-            }));
+        let answered = join_all(answers.into_iter().map(|(party, answer, problem)| async {
+            let outcome = self.answer(party.numbers().collect(), before, answer).await;
+            (party, outcome, problem)
+        }));
         let mut left = Vec::new();
-        for ((mut member, outcome), problem) in answered.await {
+        for (mut party, outcome, problem) in answered.await {
             match (outcome, problem) {
-                (_, Some(problem)) | (Err(problem), None) => member.tell(Err(problem)),
-                (Ok(reservation), None) if reservation.state() == State::Pending => {
-                    left.push(Member { reservation, ..member });
+                (_, Some(problem)) | (Err(problem), None) => party.tell(Err(problem)),
+                (Ok(all), None) if all.iter().all(|one| one.state() == State::Pending) => {
+                    for (member, reservation) in party.members.iter_mut().zip(all) {
+                        member.reservation = reservation;
+                    }
+                    left.push(party);
                 }
-                (Ok(reservation), None) => {
-                    let reason = reservation.progress.reason.clone().unwrap_or_default();
-                    member.tell(Err(Problem::conflict(reason)));
+                (Ok(all), None) => {
+                    let reason = all.into_iter().find_map(|one| one.progress.reason.clone());
+                    party.tell(Err(Problem::conflict(reason.unwrap_or_default())));
                 }
             }
         }
         left
     }
 
-    fn price_again(&self, prices: &mut Prices, member: &mut Member, now: u64) -> Result<Priced, Problem> {
-        let document = &member.reservation.document;
-        let priced = prices
-            .offer(document, now, &member.without)
-            .map_err(|why| refusals::no_price(&why, document, &self.shared.settings))?;
-        let value = document.value.unwrap_or_default();
-        if value < priced.offer.price {
-            return Err(refusals::too_dear(&priced.offer, value));
+    fn price_again(
+        &self,
+        prices: &mut Prices,
+        party: &mut Party,
+    ) -> Result<Vec<(Arc<Document>, Offer)>, Problem> {
+        let (value, is_list) = (party.value(), party.is_list());
+        let documents: Vec<Arc<Document>> =
+            party.members.iter().map(|member| Arc::clone(&member.reservation.document)).collect();
+        let asked = documents.iter().zip(&party.members);
+        let asked: Vec<Asked<'_>> = asked.map(|(document, member)| (&**document, &member.without)).collect();
+        let priced = price_all(&self.shared, prices, &asked, is_list, Some(value))?;
+        let valued = with_values(&documents, &priced, is_list.then_some(value));
+        let offers: Vec<_> = priced.iter().map(|priced| priced.offer).collect();
+        for (member, priced) in party.members.iter_mut().zip(priced) {
+            member.priced = Some(priced);
         }
-        prices.take(document, &priced);
-        Ok(priced)
+        Ok(valued.into_iter().zip(offers).collect())
     }
 
-    /// Each of an order's reservations is ordered by itself, so that one does not spoil the others.
-    async fn one_by_one(&self, client: &Client, members: Vec<Member>, before: &Order) {
-        for member in members {
+    /// Each party of an order is ordered by itself, so that one does not spoil the others.
+    async fn one_by_one(&self, client: &Client, parties: Vec<Party>, before: &Order) {
+        for mut party in parties {
             let order = Order { key: new_key(), revision: before.revision };
-            let offer = member.reservation.progress.offer;
-            let (mut member, outcome) = self.answer(member, before, Answer::Repriced { offer, order }).await;
-            match outcome {
-                Ok(reservation) => {
-                    member.reservation = reservation;
-                    Box::pin(self.complete(client, vec![member])).await;
+            let parts = party.members.iter().map(|member| {
+                let Reservation { document, progress, .. } = &*member.reservation;
+                (Arc::clone(document), progress.offer)
+            });
+            let answer = Answer::Repriced { parts: parts.collect(), order };
+            match self.answer(party.numbers().collect(), before, answer).await {
+                Ok(all) => {
+                    for (member, reservation) in party.members.iter_mut().zip(all) {
+                        member.reservation = reservation;
+                    }
+                    Box::pin(self.complete(client, vec![party])).await;
                 }
-                Err(problem) => member.tell(Err(problem)),
+                Err(problem) => party.tell(Err(problem)),
             }
         }
     }
 
-    async fn refuse(&self, members: Vec<Member>, order: &Order, problem: &Problem) {
-        for member in members {
+    async fn refuse(&self, parties: Vec<Party>, order: &Order, problem: &Problem) {
+        for mut party in parties {
             let answer = Answer::Refused { reason: problem.detail.clone() };
-            let (mut member, _) = self.answer(member, order, answer).await;
-            member.tell(Err(problem.clone()));
+            // If it is not stored, it is ordered again, and refused again.
+            let _ = self.answer(party.numbers().collect(), order, answer).await;
+            party.tell(Err(problem.clone()));
         }
     }
 
-    /// Stores the answer for one of them.
+    /// Stores the answer for some of them.
     async fn answer(
         &self,
-        member: Member,
+        numbers: Vec<u64>,
         order: &Order,
         answer: Answer,
-    ) -> (Member, Result<Arc<Reservation>, Problem>) {
-        let answered = Answered { number: member.reservation.number, order: order.key.clone(), answer };
-        let outcome = self.writer.submit(answered).await.map_err(problems::of_write);
-        (member, outcome)
+    ) -> Result<Vec<Arc<Reservation>>, Problem> {
+        let answered = Answered { numbers, order: order.key.clone(), answer };
+        self.writer.submit(answered).await.map_err(problems::of_write)
     }
 }
 
-/// Notes the starts at which the ledger has no place for one of them: from the one that was ordered to the first that fits.
-fn note_full(members: &mut [Member], room: &Room, settings: &Settings) {
+fn order_of(parties: &[Party]) -> Option<Order> {
+    parties.first().and_then(|party| party.reservation().progress.order.clone())
+}
+
+/// Notes the starts at which the ledger has no place for one of them.
+fn note_full(parties: &mut [Party], room: &Room, settings: &Settings) {
     let place = room.promise.and_then(|place| usize::try_from(place).ok());
-    if let Some(member) = place.and_then(|place| members.get_mut(place))
+    let mut members = parties.iter_mut().flat_map(|party| &mut party.members);
+    if let Some(member) = place.and_then(|place| members.nth(place))
         && let Some(priced) = &member.priced
     {
-        let start = priced.quote.start;
-        let end = room.first_fit.map_or(start + settings.horizon, |first| settings.slot_from(first));
-        member.without.extend(start..end.clamp(start + 1, start + settings.horizon));
+        member.without.extend(full_starts(priced, room, settings));
     }
 }
 
-fn unknown(detail: &str) -> Problem {
+/// The starts from the one that was ordered to the first that fits so many units.
+pub(super) fn full_starts(
+    priced: &Priced,
+    room: &Room,
+    settings: &Settings,
+) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let (start, width, most) = (priced.quote.start, priced.offer.width, settings.horizon);
+    let end = room.first_fit.map_or(start + most, |first| settings.slot_from(first));
+    (start..end.clamp(start + 1, start + most)).map(move |start| (width, start))
+}
+
+pub(super) fn unknown(detail: &str) -> Problem {
     let detail = format!(
         "the task service gave no answer ({detail}): whether it is reserved will be known soon; with the same \
          Idempotency-Key the same is asked again"

@@ -8,10 +8,11 @@ use estimand_api::duration::Span;
 use estimand_api::fields;
 use estimand_api::instant::{WRITABLE, parse_rfc3339, to_rfc3339};
 use estimand_api::json::kind_of;
+use estimand_api::problem::FieldError;
 use estimand_api::promise::MAX_WIDTH;
 use estimand_api::resources;
 use estimand_api::schema::of;
-use estimand_reservations::Money;
+use estimand_reservations::{MAX_WORKERS_OPEN, Money};
 use serde_json::{Value, json};
 
 use super::Document;
@@ -27,7 +28,10 @@ pub const FIELDS: &[Field<Document>] = &[
         expected: "an object of cpu, memory, gpu or any countable label",
         description: "What each unit needs of one node: `cpu` in processors, `memory` in bytes or as `\"4GiB\"`",
         schema: || json!({ "type": "object", "minProperties": 1, "additionalProperties": { "type": ["number", "string"] } }),
-        read: |it, document| document.resources = it.part(amounts).unwrap_or_default(),
+        read: |it, document| {
+            let place = it.place();
+            document.resources = it.part(|value| amounts(&place, value)).unwrap_or_default();
+        },
         write: |document| {
             let amounts = document.resources.iter().map(|(name, amount)| (name.as_str(), *amount));
             Some(resources::to_json(amounts))
@@ -36,13 +40,15 @@ pub const FIELDS: &[Field<Document>] = &[
     },
     Field {
         name: "width",
-        expected: "a whole number from 1 to 10000",
-        description: "How many units, all at the same time; by default 1",
-        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_WIDTH }),
-        read: |it, document| {
-            document.width = it.optional(|value| fields::whole(value, 1, MAX_WIDTH)).unwrap_or(1);
+        expected: "a whole number from 1 to 10000, or with `work` two of them such as \"2..8\"",
+        description: "How many units, all at the same time; by default 1. With two numbers it is the one between them that costs \
+                      least, and stays the same from start to end",
+        schema: || json!({ "type": ["integer", "string", "null"], "minimum": 1, "maximum": MAX_WIDTH }),
+        read: |it, document| (document.width, document.widest) = it.optional(width).unwrap_or((1, None)),
+        write: |document| match document.widest {
+            Some(widest) => Some(json!(format!("{}..{widest}", document.width))),
+            None => (document.width > 1).then(|| json!(document.width)),
         },
-        write: |document| (document.width > 1).then(|| json!(document.width)),
         ..Field::PLAIN
     },
     Field {
@@ -59,8 +65,20 @@ pub const FIELDS: &[Field<Document>] = &[
         expected: "a duration of at least a second, such as \"2h\", or seconds",
         description: "How long it takes. Time is given in whole slots, so it is rounded up to them",
         schema: || of::<Span>(""),
-        read: |it, document| document.duration = it.required(seconds).unwrap_or(1),
-        write: |document| Some(json!(span(document.duration))),
+        read: |it, document| match it.fields.value("work").is_some() {
+            true => document.duration = it.optional(seconds).unwrap_or(0),
+            false => document.duration = it.required(seconds).unwrap_or(1),
+        },
+        write: |document| document.work.is_none().then(|| json!(span(document.duration))),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "work",
+        expected: "a duration of at least a second, such as \"8h\", or seconds",
+        description: "In place of `duration`: how long one unit alone would take. Two of them take half of it, and so on",
+        schema: || of::<Span>(""),
+        read: |it, document| document.work = it.optional(seconds),
+        write: |document| document.work.map(|work| json!(span(work))),
         ..Field::PLAIN
     },
     Field {
@@ -134,8 +152,8 @@ pub const FIELDS: &[Field<Document>] = &[
     },
 ];
 
-fn amounts(value: &Value) -> Result<BTreeMap<String, u64>, Vec<estimand_api::problem::FieldError>> {
-    let mut amounts = resources::read("resources", value)?;
+fn amounts(place: &str, value: &Value) -> Result<BTreeMap<String, u64>, Vec<FieldError>> {
+    let mut amounts = resources::read(place, value)?;
     amounts.retain(|_, amount| *amount > 0);
     Ok(amounts)
 }
@@ -159,11 +177,23 @@ pub fn user(value: &Value) -> Result<String, String> {
 }
 
 fn text(value: &Value) -> Result<String, String> {
-    match fields::string(value)? {
-        text if text.trim().is_empty() => Err("is empty".to_owned()),
-        text if text.len() > MAX_TEXT_BYTES => Err(format!("has more than {MAX_TEXT_BYTES} bytes")),
-        text if text.contains('\0') => Err("has a NUL".to_owned()),
-        text => Ok(text.to_owned()),
+    fields::text(value, MAX_TEXT_BYTES)
+}
+
+/// A number of units, or the least and the most of them: `8`, `"2..8"`.
+fn width(value: &Value) -> Result<(u64, Option<u64>), String> {
+    let Value::String(text) = value else {
+        return fields::whole(value, 1, MAX_WIDTH).map(|width| (width, None));
+    };
+    let number = |text: &str| text.trim().parse().ok().filter(|number| (1..=MAX_WIDTH).contains(number));
+    let (least, most) = text.split_once("..").ok_or("is neither a number nor two such as \"2..8\"")?;
+    match (number(least), number(most)) {
+        (Some(least), Some(most)) if most < least => Err("has the greater number first".to_owned()),
+        (Some(least), Some(most)) if most - least >= MAX_WORKERS_OPEN => {
+            Err(format!("leaves more than {MAX_WORKERS_OPEN} numbers open"))
+        }
+        (Some(least), Some(most)) => Ok((least, (most > least).then_some(most))),
+        _ => Err(format!("has a number that is not from 1 to {MAX_WIDTH}")),
     }
 }
 

@@ -2,22 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use estimand_api::access::forbidden_field;
 use estimand_api::declaration;
 use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
 use estimand_api::json::parse_object;
-use estimand_api::problem::Problem;
+use estimand_api::problem::{FieldError, Problem};
 use estimand_reservations::Money;
+use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
 use crate::celery::CeleryStart;
 
+mod change;
 mod fields;
+mod list;
+mod secrets;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
 
+pub use change::ReservationChange;
 pub use fields::{FIELDS, credits, user};
+pub use list::{ListDocument, ReservationList};
 
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
@@ -26,10 +33,15 @@ pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
 pub struct Document {
     /// Of each unit: `cpu` in thousandths of a processor, `memory` in bytes.
     pub resources: BTreeMap<String, u64>,
+    /// How many units; the least of them if `widest` is there.
     pub width: u64,
+    /// The most units, if their number is open.
+    pub widest: Option<u64>,
     pub class: Option<String>,
-    /// Seconds.
+    /// Seconds; 0 with `work`.
     pub duration: u64,
+    /// The seconds that one unit alone would take.
+    pub work: Option<u64>,
     /// Seconds since 1970; none: as soon as can be.
     pub from: Option<u64>,
     /// None: as late as can be.
@@ -53,13 +65,14 @@ estimand_api::described!(ReservationDocument, [Span], described());
 fn described() -> Value {
     json!({
         "type": "object",
-        "required": ["resources", "duration"],
+        "required": ["resources"],
         "properties": declaration::properties(FIELDS),
         "additionalProperties": false,
         "examples": [
             { "resources": { "cpu": 4 }, "duration": "2h", "by": "2026-01-31T18:00:00Z", "value": 30 },
             { "resources": { "cpu": 1, "memory": "4GiB" }, "width": 8, "duration": "30m", "value": "12.5",
               "task": { "command": ["/opt/train"] } },
+            { "resources": { "gpu": 1 }, "width": "2..8", "work": "16h", "by": "12h", "value": 80 },
         ],
     })
 }
@@ -72,26 +85,72 @@ impl Document {
 
     /// The same from an object that is parsed already.
     pub fn from_map(map: Map<String, Value>, now: i64) -> Result<Document, Problem> {
-        let mut fields = Fields::new(map);
+        let (document, errors) = Document::read(String::new(), map, now);
+        if errors.is_empty() { Ok(document) } else { Err(Problem::invalid(errors)) }
+    }
+
+    /// The document that stands at `prefix`, and all that is wrong with it.
+    pub fn read(prefix: String, map: Map<String, Value>, now: i64) -> (Document, Vec<FieldError>) {
+        let mut fields = Fields::within(prefix, map);
         let mut document = Document { now, ..Document::default() };
         declaration::read(FIELDS, &mut fields, &mut document);
         if document.resources.is_empty() && fields.value("resources").is_none_or(Value::is_object) {
             let error = fields.error("resources", "asks for nothing");
             error.expected = Some("an amount of at least one resource, such as {\"cpu\": 4}".to_owned());
         }
+        if document.work.is_some() && document.duration > 0 {
+            let error = fields.error("duration", "goes not with `work`, of which it follows");
+            error.expected = Some("one of them".to_owned());
+        }
+        if document.widest.is_some() && fields.value("work").is_none() {
+            let error = fields.error("width", "is open, so how long it takes depends on it");
+            error.expected = Some("`work` in place of `duration`, or one number".to_owned());
+        }
         if let (Some(from), Some(by)) = (document.from, document.by)
             && by <= from
         {
-            let message =
-                format!("is not after `from`, so the window is empty; {} s are needed", document.duration);
+            let needed = document.length(document.widest.unwrap_or(document.width));
+            let message = format!("is not after `from`, so the window is empty; {needed} s are needed");
             fields.error("by", message);
         }
         if document.task.is_some() && document.celery.is_some() {
             fields.error("celery", "stands beside `task`: it has one or the other");
         }
-        fields.end_body()?;
         document.now = 0;
-        Ok(document)
+        (document, fields.end())
+    }
+
+    /// Makes it the caller's own, if that is a user, and says so if it names another one, also in its task. The service submits the
+    /// task for them: so what is not theirs to name is refused here. `prefix` is where the document stands.
+    pub fn claim(&mut self, scope: &Scope, prefix: &str) -> Result<(), Problem> {
+        scope.claim(&format!("{prefix}user"), &mut self.user)?;
+        if scope.user().is_some() && self.celery.is_some() {
+            // Workers of Celery run whatever comes, and belong to no user.
+            let error = FieldError::new(format!("{prefix}celery"), "is for operators to give");
+            return Err(forbidden_field(
+                error.expected("`task`, or an operator who reserves it with `user`"),
+            ));
+        }
+        let (Some(_), Some(task)) = (scope.user(), &self.task) else { return Ok(()) };
+        if task.get("after").is_some_and(|after| !after.is_null()) {
+            let error = FieldError::new(format!("{prefix}task.after"), "is for operators to give");
+            return Err(forbidden_field(error.expected("nothing: it runs in the time that is reserved")));
+        }
+        if let Some(Value::String(user)) = task.get("user") {
+            scope.claim(&format!("{prefix}task.user"), &mut Some(user.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// The same with another value.
+    #[must_use]
+    pub fn worth(&self, value: Money) -> Document {
+        Document { value: Some(value), ..self.clone() }
+    }
+
+    /// The seconds that it takes with so many units.
+    pub fn length(&self, width: u64) -> u64 {
+        self.work.map_or(self.duration, |work| work.div_ceil(width.max(1)))
     }
 
     /// Fields that say nothing are left out.
@@ -99,9 +158,22 @@ impl Document {
         declaration::write(FIELDS, self)
     }
 
+    /// The same for readers: the values of its task's secrets are left out.
+    pub fn shown(&self) -> Map<String, Value> {
+        let mut map = self.to_map();
+        if let Some(Value::Object(task)) = map.get_mut("task") {
+            secrets::hide(task);
+        }
+        map
+    }
+
     /// The same was asked for. A window that was said from now on is another one each time, and makes no difference.
     pub fn is_same(&self, other: &Document) -> bool {
-        let window = |document: &Document| Document { from: None, by: None, ..document.clone() };
-        window(self) == window(other)
+        self.value == other.value && self.is_same_but_value(other)
+    }
+
+    pub fn is_same_but_value(&self, other: &Document) -> bool {
+        let rest = |document: &Document| Document { from: None, by: None, value: None, ..document.clone() };
+        rest(self) == rest(other)
     }
 }

@@ -8,9 +8,10 @@ use estimand_api::problem::Problem;
 use estimand_api::reservation::{CreditAccount, CreditAccounts, CreditEntry, CreditGrant, CreditJournal};
 use estimand_reservations::Money;
 use estimand_store::CreditEntryRow;
-use estimand_web::{Body, Failure, Principal, Query};
+use estimand_web::parameters::{MAX_KEY_BYTES, idempotency_key, whole};
+use estimand_web::{Body, Failure, Principal, Query, Scope};
 
-use super::{parameters, views};
+use super::views;
 use crate::ReservationService;
 use crate::credits::{HELD, INCOME};
 use crate::document::{credits, user};
@@ -21,7 +22,7 @@ const MAX_GRANT_BYTES: usize = 4 * 1024;
 const MAX_PAGE: u64 = 1_000;
 const PAGE: u64 = 100;
 
-/// The balances of all users, or of one.
+/// The balances of all users, or of one. A user sees their own.
 #[utoipa::path(
     get,
     path = "/api/credits",
@@ -35,28 +36,38 @@ const PAGE: u64 = 100;
 )]
 pub async fn balances(
     req: HttpRequest,
+    caller: Principal,
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
+    let scope = Scope::of(&caller);
     let query = Query::parse(req.query_string(), &["user"])?;
     let account =
         |user: &str, balance: Money| CreditAccount { user: user.to_owned(), balance: balance.to_string() };
+    let wanted = query.get("user").or(scope.user());
     let accounts = service.shared().loaded(|table| {
         let all = &table.credits;
-        let accounts = match query.get("user") {
+        let accounts = match wanted {
+            // To a user others have no accounts.
+            Some(user) if !scope.has_user(Some(user)) => Vec::new(),
             Some(user) => vec![account(user, all.balance(user))],
             None => all.users().map(|(user, balance)| account(user, balance)).collect(),
         };
-        CreditAccounts {
-            accounts,
-            granted: all.granted().to_string(),
-            held: all.balance(HELD).to_string(),
-            income: all.balance(INCOME).to_string(),
+        match scope.user() {
+            Some(user) => {
+                CreditAccounts { accounts, granted: None, held: table.held(user).to_string(), income: None }
+            }
+            None => CreditAccounts {
+                accounts,
+                granted: Some(all.granted().to_string()),
+                held: all.balance(HELD).to_string(),
+                income: Some(all.balance(INCOME).to_string()),
+            },
         }
     })?;
     Ok(HttpResponse::Ok().json(accounts))
 }
 
-/// The journal of credits, the newest entries first.
+/// The journal of credits, the newest entries first. A user sees what they paid or got.
 #[utoipa::path(
     get,
     path = "/api/credits/journal",
@@ -74,13 +85,18 @@ pub async fn balances(
 )]
 pub async fn journal(
     req: HttpRequest,
+    caller: Principal,
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["user", "before", "limit"])?;
-    let before = parameters::whole("before", query.get("before"), u64::MAX, u64::MAX)?;
-    let limit = parameters::whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
-    let user = query.get("user").map(str::to_owned);
-    let rows = service.entries(user, column(before), column(limit)).await?;
+    let before = whole("before", query.get("before"), u64::MAX, u64::MAX)?;
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
+    let scope = Scope::of(&caller);
+    let user = query.get("user").or(scope.user());
+    if !user.is_none_or(|user| scope.has_user(Some(user))) {
+        return Ok(HttpResponse::Ok().json(CreditJournal::default()));
+    }
+    let rows = service.entries(user.map(str::to_owned), column(before), column(limit)).await?;
     let is_last = (rows.len() as u64) < limit;
     let next = rows.last().filter(|_| !is_last).map(|row| known(row.number));
     let entries = rows.into_iter().map(entry).collect();
@@ -109,7 +125,7 @@ pub async fn grant(
     body: Body<MAX_GRANT_BYTES>,
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
-    let key = parameters::idempotency_key(&req)?;
+    let key = idempotency_key(&req, MAX_KEY_BYTES)?;
     let (to, amount) = body.parse(parse).await?;
     let (balance, is_new) = service.grant(to.clone(), amount, key, caller.to_string()).await?;
     tracing::info!(user = to, %amount, by = %caller, is_new, "credits are granted");

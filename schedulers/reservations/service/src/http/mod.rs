@@ -2,7 +2,6 @@
 
 pub mod changes;
 pub mod credits;
-pub mod parameters;
 pub mod problems;
 pub mod read;
 pub mod views;

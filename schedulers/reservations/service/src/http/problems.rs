@@ -18,6 +18,8 @@ pub fn of_rejection(rejection: &Rejection) -> Problem {
         Rejection::KeyTaken(_)
         | Rejection::GrantKeyTaken { .. }
         | Rejection::NotLive { .. }
+        | Rejection::Begun { .. }
+        | Rejection::Changing(_)
         | Rejection::BelowPrice { .. }
         | Rejection::Full(_) => Problem::conflict(rejection.to_string()),
     }

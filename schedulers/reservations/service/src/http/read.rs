@@ -6,10 +6,11 @@ use estimand_api::duration::SpanText;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::reservation::{PriceCurve, ReservationPage, ReservationRecord};
 use estimand_api::resources;
-use estimand_web::{Failure, Query, segment};
+use estimand_web::parameters::whole;
+use estimand_web::{Failure, Principal, Query, Scope, segment};
 use serde_json::{Map, Value};
 
-use super::{parameters, views};
+use super::views;
 use crate::ReservationService;
 use crate::document::Document;
 use crate::reservation::{Reservation, State};
@@ -38,15 +39,18 @@ const PAGE: u64 = 100;
 )]
 pub async fn list_reservations(
     req: HttpRequest,
+    caller: Principal,
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
+    let scope = Scope::of(&caller);
     let query = Query::parse(req.query_string(), &["state", "user", "before", "limit"])?;
     let states = query.get("state").map(states).transpose()?;
-    let limit = parameters::whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
+    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let shared = service.shared();
-    let before = query.get("before").map(|id| shared.find(id)).transpose()?;
+    let before = query.get("before").map(|id| shared.find(&scope, id)).transpose()?;
     let belongs = |reservation: &Reservation| {
-        states.as_ref().is_none_or(|states| states.contains(&reservation.state()))
+        scope.has_user(Some(&reservation.account))
+            && states.as_ref().is_none_or(|states| states.contains(&reservation.state()))
             && query.get("user").is_none_or(|user| reservation.account == user)
     };
     let page = shared.loaded(|table| {
@@ -75,9 +79,10 @@ pub async fn list_reservations(
 )]
 pub async fn reservation(
     req: HttpRequest,
+    caller: Principal,
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
-    let reservation = service.shared().find(segment(&req, "id"))?;
+    let reservation = service.shared().find(&Scope::of(&caller), segment(&req, "id"))?;
     Ok(HttpResponse::Ok().json(views::record(&reservation)))
 }
 
@@ -117,7 +122,7 @@ pub async fn prices(
         map.insert("resources".to_owned(), amounts);
     }
     if query.get("width").is_some() {
-        let width = parameters::whole("width", query.get("width"), 1, u64::MAX)?;
+        let width = whole("width", query.get("width"), 1, u64::MAX)?;
         map.insert("width".to_owned(), Value::from(width));
     }
     let document = Document::from_map(map, service.shared().clock.now_micros())?;

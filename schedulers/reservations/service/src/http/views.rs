@@ -1,14 +1,18 @@
 //! Reservations as readers see them.
 
-use estimand_api::reservation::{CeleryRecord, Guarantee, PredictorRecord, PriceQuote, ReservationRecord};
+use std::sync::Arc;
+
+use estimand_api::reservation::{
+    CeleryRecord, Guarantee, PredictorRecord, PriceQuote, ReservationRecord, ReservationsMade,
+};
 use estimand_reservations::Money;
 
 use crate::celery::{self, Standing};
 use crate::document::Document;
 use crate::predictions::Predictions;
-use crate::prices::Prices;
 use crate::refusals::instant;
-use crate::reservation::{Offer, Reservation, State, TaskStanding};
+use crate::requests::sum;
+use crate::reservation::{Offer, Reservation, State, TaskStanding, fee};
 
 pub fn micros(at: i64) -> chrono::DateTime<chrono::Utc> {
     chrono::DateTime::from_timestamp_micros(at).unwrap_or_default()
@@ -20,13 +24,16 @@ pub fn record(reservation: &Reservation) -> ReservationRecord {
     let was_promised = !matches!(state, State::Pending | State::Refused);
     let task = match &progress.task {
         TaskStanding::Submitted(id) => Some(id.clone()),
-        TaskStanding::None | TaskStanding::Due | TaskStanding::Refused(_) => None,
+        TaskStanding::None | TaskStanding::Due | TaskStanding::Stale(_) | TaskStanding::Refused(_) => None,
     };
     ReservationRecord {
         id: reservation.id.clone(),
         state: state.as_str().to_owned(),
         user: reservation.account.clone(),
+        width: reservation.width(),
         price: progress.offer.price.to_string(),
+        fees: (progress.fees > Money::ZERO).then(|| progress.fees.to_string()),
+        list: progress.list.map(|number| format!("r{number}")),
         refund: (progress.refund > Money::ZERO).then(|| progress.refund.to_string()),
         start: instant(progress.offer.start),
         end: instant(progress.offer.end),
@@ -38,7 +45,7 @@ pub fn record(reservation: &Reservation) -> ReservationRecord {
         made_at: micros(reservation.made_at),
         made_by: reservation.made_by.clone(),
         ended_at: reservation.ended_at.map(micros),
-        document: reservation.document.to_map(),
+        document: reservation.document.shown(),
     }
 }
 
@@ -63,7 +70,7 @@ fn guarantee(reservation: &Reservation) -> Guarantee {
     let progress = &reservation.progress;
     Guarantee {
         resources: reservation.document.resources.clone(),
-        units: reservation.document.width,
+        units: reservation.width(),
         promised_seconds: progress.offer.end - progress.offer.start,
         delivered_seconds: progress.delivered,
         nodes: progress.nodes.clone(),
@@ -87,12 +94,35 @@ pub fn predictor(predictions: &Predictions) -> PredictorRecord {
     }
 }
 
-pub fn quote(document: &Document, offer: &Offer, prices: &Prices) -> PriceQuote {
+pub fn quote(document: &Document, offer: &Offer, revision: u64) -> PriceQuote {
     PriceQuote {
         price: offer.price.to_string(),
         start: instant(offer.start),
         end: instant(offer.end),
+        width: offer.width,
         covered: document.value.map(|value| value >= offer.price),
-        revision: prices.revision,
+        more: None,
+        refund: None,
+        revision,
+    }
+}
+
+/// The price of a change, beside that of the reservation as it is.
+pub fn changed_quote(before: Money, document: &Document, offer: &Offer, revision: u64) -> PriceQuote {
+    let more = offer.price.checked_sub(before);
+    let less = before.checked_sub(offer.price).unwrap_or_default();
+    let refund = less.checked_sub(fee(less)).unwrap_or_default();
+    PriceQuote {
+        more: more.map(|more| more.to_string()),
+        refund: more.is_none().then(|| refund.to_string()),
+        ..quote(document, offer, revision)
+    }
+}
+
+/// The reservations of a list.
+pub fn list(reservations: &[Arc<Reservation>]) -> ReservationsMade {
+    ReservationsMade {
+        price: sum(reservations.iter().map(|one| one.progress.offer.price)).to_string(),
+        reservations: reservations.iter().map(|one| record(one)).collect(),
     }
 }

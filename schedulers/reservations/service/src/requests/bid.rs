@@ -1,4 +1,4 @@
-//! A bid that was refused. That of a reservation is stored with it.
+//! Bids that were refused. Those of reservations are stored with them.
 
 use std::sync::Arc;
 
@@ -9,26 +9,37 @@ use crate::change::{BidRecord, Change, Rejection};
 use crate::document::Document;
 use crate::writer::ReservationsState;
 
-pub struct RefusedBid {
-    pub document: Arc<Document>,
+/// The bid of a request, or those of a list.
+pub struct RefusedBids {
+    pub documents: Vec<Arc<Document>>,
     pub key: String,
     pub account: String,
 }
 
-impl Request<ReservationsState> for RefusedBid {
+impl Request<ReservationsState> for RefusedBids {
     type Reply = ();
 
     fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
         let table = state.table();
         if table.of_key(&self.key).is_some() {
-            // It was refused after its price was held, and is stored since then.
+            // They were refused after their price was held, and are stored since then.
             return Ok(Decision::Nothing(()));
         }
         let (now, settings) = (state.now(), &state.shared.settings);
         let has = table.credits.balance(&self.account);
-        let bid = Bid::of(&self.document, Some(self.key), has, now, settings);
-        let bids = vec![BidRecord { number: table.last_bid + 1, bid }];
-        let change = Change { bids, at: state.now_us(), ..Change::default() };
+        let bids = (0..).zip(&self.documents).map(|(place, document)| BidRecord {
+            number: table.last_bid + 1 + place,
+            bid: Bid::of(document, Some(key_of(&self.key, place)), has, now, settings),
+        });
+        let change = Change { bids: bids.collect(), at: state.now_us(), ..Change::default() };
         Ok(Decision::change(change, |_: &ReservationsState, _| ()))
+    }
+}
+
+/// The key of one bid of a list.
+pub fn key_of(key: &str, place: u64) -> String {
+    match place {
+        0 => key.to_owned(),
+        place => format!("{key}\t{place}"),
     }
 }

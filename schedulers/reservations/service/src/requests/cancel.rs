@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use estimand_runtime::single_writer::{Decision, Request};
+use estimand_web::Scope;
 
 use super::Edit;
 use crate::change::Rejection;
@@ -13,6 +14,8 @@ use crate::writer::ReservationsState;
 pub struct Cancel {
     pub id: String,
     pub by: String,
+    /// The reservations that it may be.
+    pub scope: Scope,
     /// Why all is given back, whoever cancels it; none: by the rule.
     pub in_full: Option<String>,
 }
@@ -25,13 +28,16 @@ impl Request<ReservationsState> for Cancel {
         state: &ReservationsState,
     ) -> Result<Decision<ReservationsState, Self::Reply>, Rejection> {
         let (table, at) = (state.table(), state.now_us());
-        let reservation = table.find(&self.id).ok_or(Rejection::Unknown(self.id))?;
+        let reservation = table.find(&self.scope, &self.id).ok_or(Rejection::Unknown(self.id))?;
         match reservation.state() {
             State::Pending => {
                 let (id, state) = (reservation.id.clone(), State::Pending.as_str());
                 return Err(Rejection::NotLive { id, state });
             }
             state if state.is_final() => return Ok(Decision::Nothing(Arc::clone(reservation))),
+            _ if reservation.progress.change.is_some() => {
+                return Err(Rejection::Changing(reservation.id.clone()));
+            }
             _ => {}
         }
         let mut edit = Edit::new(table, reservation, &self.by);

@@ -42,7 +42,10 @@ fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord,
     if !record.units.is_empty() && record.units != progress.nodes {
         let differ = |(one, other): &(&String, &String)| one != other;
         let moved = progress.nodes.iter().zip(&record.units).filter(differ).count();
-        progress.moves = progress.moves.saturating_add(u32::try_from(moved).unwrap_or(u32::MAX));
+        // With a change of it units are placed anew, which moves none.
+        if progress.change.is_none() {
+            progress.moves = progress.moves.saturating_add(u32::try_from(moved).unwrap_or(u32::MAX));
+        }
         progress.nodes = record.units;
     }
     let whole = progress.offer.end - progress.offer.start;

@@ -3,6 +3,7 @@
 mod answer;
 mod bid;
 mod cancel;
+mod change;
 mod choose;
 mod grant;
 mod hear;
@@ -12,15 +13,16 @@ mod started;
 mod tidy;
 
 pub use answer::{Answer, Answered};
-pub use bid::RefusedBid;
+pub use bid::RefusedBids;
 pub use cancel::Cancel;
+pub use change::{ChangeAnswer, ChangeAnswered, PlanChange};
 pub use choose::Choose;
 pub use grant::Grant;
 pub use hear::Hear;
-pub use open::{Open, Opened, known};
+pub use open::{Open, Opened, known, sum};
 pub use rebid::Rebid;
 pub use started::StartKnown;
-pub use tidy::{Released, TaskKnown};
+pub use tidy::{Released, TaskKnown, TaskWithdrawn};
 
 use std::sync::Arc;
 
@@ -50,7 +52,8 @@ impl<'t> Edit<'t> {
     fn pay(&mut self, payer: &str, payee: &str, amount: Money, reason: Reason) {
         if amount > Money::ZERO {
             self.entries.push(Entry {
-                number: self.table.credits.last_entry + 1 + self.entries.len() as u64,
+                // Given by `together`.
+                number: 0,
                 payer: Some(payer.to_owned()),
                 payee: payee.to_owned(),
                 amount,
@@ -68,22 +71,38 @@ impl<'t> Edit<'t> {
         let refund = price.checked_sub(kept).unwrap_or_default();
         self.pay(HELD, INCOME, kept, reason);
         self.pay(HELD, &account, refund, Reason::Refund);
+        if let Some(change) = self.after.progress.change.take() {
+            self.pay(HELD, &account, change.held, Reason::Refund);
+        }
         let progress = &mut self.after.progress;
         (progress.state, progress.refund, progress.order) = (state, refund, None);
         self.after.ended_at = Some(at);
     }
 
     fn change(self, at: i64) -> Change {
-        Change { reservations: vec![Arc::new(self.after)], entries: self.entries, at, ..Change::default() }
+        together(vec![self], at)
     }
 
     /// The decision that gives the reservation as it is afterwards.
     fn decision(self, at: i64) -> Decision<ReservationsState, Arc<Reservation>> {
-        let after = Arc::new(self.after);
-        let change =
-            Change { reservations: vec![Arc::clone(&after)], entries: self.entries, at, ..Change::default() };
-        Decision::change(change, move |_: &ReservationsState, _| after)
+        let change = self.change(at);
+        Decision::change(change, |_: &ReservationsState, change| Arc::clone(&change.reservations[0]))
     }
+}
+
+/// One change of several reservations. What is given back moves before what is paid, so that no balance is too small between.
+fn together(edits: Vec<Edit<'_>>, at: i64) -> Change {
+    let first = edits.first().map_or(0, |edit| edit.table.credits.last_entry) + 1;
+    let mut change = Change { at, ..Change::default() };
+    for edit in edits {
+        change.entries.extend(edit.entries);
+        change.reservations.push(Arc::new(edit.after));
+    }
+    change.entries.sort_by_key(|entry| entry.reason == Reason::Hold);
+    for (number, entry) in (first..).zip(&mut change.entries) {
+        entry.number = number;
+    }
+    change
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
+use estimand_web::Scope;
 
 use super::Edit;
 use crate::change::Rejection;
-use crate::document::Document;
 use crate::reservation::{Reservation, State};
 use crate::writer::ReservationsState;
 
@@ -15,6 +15,8 @@ pub struct Rebid {
     pub id: String,
     pub value: Money,
     pub by: String,
+    /// The reservations that it may be.
+    pub scope: Scope,
 }
 
 impl Request<ReservationsState> for Rebid {
@@ -24,10 +26,14 @@ impl Request<ReservationsState> for Rebid {
         self,
         state: &ReservationsState,
     ) -> Result<Decision<ReservationsState, Self::Reply>, Rejection> {
-        let reservation = state.table().find(&self.id).ok_or(Rejection::Unknown(self.id))?;
+        let reservation = state.table().find(&self.scope, &self.id);
+        let reservation = reservation.ok_or(Rejection::Unknown(self.id))?;
         let id = || reservation.id.clone();
         if !matches!(reservation.state(), State::Promised | State::Active) {
             return Err(Rejection::NotLive { id: id(), state: reservation.state().as_str() });
+        }
+        if reservation.progress.change.is_some() {
+            return Err(Rejection::Changing(id()));
         }
         let price = reservation.progress.offer.price;
         if self.value < price {
@@ -35,9 +41,7 @@ impl Request<ReservationsState> for Rebid {
             return Err(Rejection::BelowPrice { id: id(), value, price });
         }
         let mut edit = Edit::new(state.table(), reservation, &self.by);
-        let mut document = Document::clone(&reservation.document);
-        document.value = Some(self.value);
-        edit.after.document = Arc::new(document);
+        edit.after.document = Arc::new(reservation.document.worth(self.value));
         Ok(edit.decision(state.now_us()))
     }
 }

@@ -25,6 +25,8 @@ impl Request<ReservationsState> for Released {
 /// Its task was submitted, or refused.
 pub struct TaskKnown {
     pub number: u64,
+    /// The key with which it was submitted.
+    pub key: String,
     pub task: TaskStanding,
 }
 
@@ -36,7 +38,27 @@ impl Request<ReservationsState> for TaskKnown {
         let known = known.filter(|reservation| reservation.progress.task == TaskStanding::Due);
         let Some(reservation) = known else { return Ok(Decision::Nothing(())) };
         let mut edit = Edit::new(state.table(), reservation, "scheduler");
-        edit.after.progress.task = self.task;
+        edit.after.progress.task = match self.task {
+            // It was changed meanwhile.
+            TaskStanding::Submitted(id) if self.key != reservation.task_key() => TaskStanding::Stale(id),
+            task => task,
+        };
+        Ok(Decision::change(edit.change(state.now_us()), |_: &ReservationsState, _| ()))
+    }
+}
+
+/// Its task of before a change is gone: another one is to be submitted.
+pub struct TaskWithdrawn(pub u64);
+
+impl Request<ReservationsState> for TaskWithdrawn {
+    type Reply = ();
+
+    fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
+        let known = state.table().get(self.0);
+        let known = known.filter(|reservation| matches!(reservation.progress.task, TaskStanding::Stale(_)));
+        let Some(reservation) = known else { return Ok(Decision::Nothing(())) };
+        let mut edit = Edit::new(state.table(), reservation, "scheduler");
+        edit.after.progress.task = TaskStanding::Due;
         Ok(Decision::change(edit.change(state.now_us()), |_: &ReservationsState, _| ()))
     }
 }

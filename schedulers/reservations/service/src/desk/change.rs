@@ -1,0 +1,164 @@
+//! A change of a reservation: priced as if its promise was not there, held, and then made of the promise in one step of the
+//! ledger, on the condition that it is at the revision that was priced. A refusal leaves everything as it was.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use estimand_api::problem::Problem;
+use estimand_api::promise::{PromiseRecord, PromiseResize, Room};
+use estimand_api::reservation::PriceQuote;
+use estimand_client::{Client, Error};
+use estimand_reservations::Money;
+
+use super::order::{MAX_ROUNDS, full_starts, unknown};
+use super::{ChangeWish, Desk, new_key};
+use crate::change::Rejection;
+use crate::document::Document;
+use crate::http::{problems, views};
+use crate::prices::{Priced, Prices};
+use crate::refusals;
+use crate::requests::{ChangeAnswer, ChangeAnswered, PlanChange};
+use crate::reservation::{PendingChange, Reservation, State};
+use crate::shared::Shared;
+
+/// The ledger's answer.
+enum Word {
+    Made(Box<PromiseRecord>),
+    /// It has moved on, or has no place for it.
+    Again(Box<Room>),
+    No(Problem),
+    /// It may have changed it or not.
+    Unknown(Problem),
+}
+
+/// The price of a change. Nothing is changed.
+pub fn quote(shared: &Shared, wish: &ChangeWish) -> Result<PriceQuote, Problem> {
+    let prices = shared.known_prices()?;
+    let reservation = shared.find(&wish.scope, &wish.id)?;
+    shared.figures.quotes.increment();
+    let (document, priced) = priced(shared, &prices, &reservation, wish, &BTreeSet::new())?;
+    Ok(views::changed_quote(reservation.progress.offer.price, &document, &priced.offer, prices.revision))
+}
+
+/// The document with the change, and its price as if the reservation's promise was not there.
+fn priced(
+    shared: &Shared,
+    prices: &Prices,
+    reservation: &Reservation,
+    wish: &ChangeWish,
+    without: &BTreeSet<(u64, u64)>,
+) -> Result<(Document, Priced), Problem> {
+    let (id, now) = (|| reservation.id.clone(), shared.now());
+    let rejected = |rejection: Rejection| Err(problems::of_rejection(&rejection));
+    if reservation.state() != State::Promised || reservation.progress.offer.start <= now {
+        return rejected(Rejection::Begun { id: id(), state: reservation.state().as_str() });
+    }
+    if reservation.progress.change.is_some() {
+        return rejected(Rejection::Changing(id()));
+    }
+    let document = reservation.document.changed(&wish.change, shared.clock.now_micros())?;
+    let mut scratch = prices.clone();
+    scratch.give_back(&reservation.document, &reservation.progress.offer, reservation.width());
+    let priced = scratch.offer(&document, now, without);
+    let priced = priced.map_err(|why| refusals::no_price(&why, &document, &shared.settings))?;
+    Ok((document, priced))
+}
+
+impl Desk {
+    pub(super) async fn change(
+        &self,
+        client: &Client,
+        wish: ChangeWish,
+    ) -> Result<Arc<Reservation>, Problem> {
+        let (key, mut without) = (new_key(), BTreeSet::new());
+        for _ in 0..MAX_ROUNDS {
+            let prices = self.fresh_prices(client).await?;
+            let reservation = self.shared.find(&wish.scope, &wish.id)?;
+            self.shared.figures.quotes.increment();
+            let (document, priced) = priced(&self.shared, &prices, &reservation, &wish, &without)?;
+            let value = document.value.unwrap_or_default();
+            if value < priced.offer.price {
+                return Err(refusals::too_dear(&priced.offer, value));
+            }
+            let change = PendingChange {
+                key: key.clone(),
+                document: Arc::new(document),
+                offer: priced.offer,
+                revision: prices.revision,
+                held: Money::ZERO,
+            };
+            let (number, before) = (reservation.number, Arc::clone(&reservation.document));
+            let plan = PlanChange { number, before, change: change.clone(), by: wish.by.clone() };
+            let planned = self.writer.submit(plan).await.map_err(problems::of_write)?;
+            match self.ask_change(client, &planned, &change).await {
+                Word::Made(record) => {
+                    // The next reading of the ledger has it.
+                    self.shared.heard_of(record.revision);
+                    let changed = self.answer_change(number, &key, ChangeAnswer::Made(record)).await;
+                    self.shared.tidying.ask();
+                    return changed;
+                }
+                Word::Again(room) => {
+                    self.shared.figures.repeated.increment();
+                    if room.promise.is_some() {
+                        without.extend(full_starts(&priced, &room, &self.shared.settings));
+                    }
+                    self.answer_change(number, &key, ChangeAnswer::Refused).await?;
+                    self.read_prices(client).await?;
+                }
+                Word::No(problem) => {
+                    self.answer_change(number, &key, ChangeAnswer::Refused).await?;
+                    return Err(problem);
+                }
+                Word::Unknown(problem) => return Err(problem),
+            }
+        }
+        Err(Problem::unavailable("others were faster each time; ask again", 1))
+    }
+
+    /// Asks again for changes whose outcome is unknown. One that the ledger has made is found to be made, and one that it has
+    /// not made, because it has moved on, is none.
+    pub(super) async fn finish_changes(&self, client: &Client) {
+        let open: Vec<Arc<Reservation>> = self.shared.table(|table| table.changing().cloned().collect());
+        for reservation in open {
+            let Some(change) = &reservation.progress.change else { continue };
+            let answer = match self.ask_change(client, &reservation, change).await {
+                Word::Made(record) => ChangeAnswer::Made(record),
+                Word::Again(_) | Word::No(_) => ChangeAnswer::Refused,
+                Word::Unknown(_) => continue,
+            };
+            // If it is not stored, it is asked for again.
+            let _ = self.answer_change(reservation.number, &change.key, answer).await;
+        }
+    }
+
+    async fn ask_change(&self, client: &Client, reservation: &Reservation, change: &PendingChange) -> Word {
+        let to = PromiseResize {
+            from: Some(change.offer.start),
+            until: change.offer.end,
+            width: Some(change.offer.width),
+            if_revision: Some(change.revision),
+        };
+        match client.resize_promise(&reservation.promise_id(), &to).await {
+            Ok(record) => Word::Made(Box::new(record)),
+            Err(Error::Problem(problem)) => match (problem.status, &problem.room) {
+                (409, Some(room)) => Word::Again(room.clone()),
+                // Its start has come meanwhile.
+                (400, _) if change.offer.start < self.shared.now() => Word::Again(Box::default()),
+                (400..=499, _) => Word::No(*problem),
+                _ => Word::Unknown(unknown(&problem.detail)),
+            },
+            Err(error) => Word::Unknown(unknown(&error.to_string())),
+        }
+    }
+
+    async fn answer_change(
+        &self,
+        number: u64,
+        key: &str,
+        answer: ChangeAnswer,
+    ) -> Result<Arc<Reservation>, Problem> {
+        let answered = ChangeAnswered { number, key: key.to_owned(), answer };
+        self.writer.submit(answered).await.map_err(problems::of_write)
+    }
+}

@@ -46,7 +46,7 @@ fn demand() -> Vec<(usize, Job)> {
             let deadline = arrival + length + rng.u64(0..=length);
             // About one in four is worth less than the price.
             let value = Money::microcredits(rng.u64(FLOOR / 2..FLOOR * 5 / 2) * width * length);
-            (number % NODES, Job { arrival, width, length, deadline, value })
+            (number % NODES, Job { arrival, from: arrival, width, length, deadline, value })
         })
         .collect();
     jobs.sort_by_key(|(_, job)| job.arrival);
@@ -93,7 +93,7 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
     let jobs = demand();
     let (grants, allocated) = simulate(&jobs);
 
-    let plane = Plane::start_with(&["--price", "units=360"]);
+    let plane = Plane::selling(&["--price", "units=360"]);
     let folder = tempfile::tempdir().unwrap();
     let class = |node: usize| format!("emulated{node}");
     let agents: Vec<process::Estimand> = (0..NODES)

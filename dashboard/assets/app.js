@@ -51,8 +51,12 @@ function decoded(text) {
 
 function mark(page) {
   for (const entry of links.querySelectorAll("a")) {
-    if (entry.hash === `#/${page?.name}`) entry.setAttribute("aria-current", "page");
-    else entry.removeAttribute("aria-current");
+    if (entry.hash !== `#/${page?.name}`) {
+      entry.removeAttribute("aria-current");
+      continue;
+    }
+    entry.setAttribute("aria-current", "page");
+    entry.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 }
 

@@ -197,15 +197,16 @@ class Browser:
         """Errors that the console had since the last look."""
         return [entry for entry in self._ask("POST", "/se/log", {"type": "browser"}) if entry["level"] == "SEVERE"]
 
-    def findings(self) -> list[str]:
-        """What axe finds wrong with the page as it is."""
+    def findings(self, only: str = "") -> list[str]:
+        """What axe finds wrong with the page as it is, by one of its rules or all."""
         source = Path(os.environ["ESTIMAND_AXE"]).read_text()
         self.run(f"if (!window.axe) {{ {source}; window.axe = axe ?? window.axe }}")
         found = self.run_async(
-            """const done = arguments[arguments.length - 1];
-            axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => done(violations.map(({ id, help, nodes }) =>
+            """const [only, done] = arguments;
+            axe.run(document, { resultTypes: ['violations'], ...(only ? { runOnly: [only] } : {}) }).then(({ violations }) => done(violations.map(({ id, help, nodes }) =>
               id + ': ' + help + ': ' + nodes.slice(0, 3).map((node) => node.html + ' ' + node.any.map((one) => one.message).join(' ')).join(' | '))),
-              (error) => done(['axe: ' + error]))"""
+              (error) => done(['axe: ' + error]))""",
+            only,
         )
         return list(found)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
+import subprocess
+import time
 import unittest
 import urllib.request
 from typing import Any, Optional
 
 from browser import Browser
-from server import PATIENCE, Server, shared
+from server import BINARY, PATIENCE, Server, shared
 
 _browser: Optional[Browser] = None
 
@@ -21,6 +24,24 @@ def browser() -> Browser:
         _browser = Browser()
         atexit.register(_browser.stop)
     return _browser
+
+
+class DataService(Server):
+    """A data service without the others, which makes no token."""
+
+    token = "estimand_of-the-tests-of-the-dashboard"
+
+    def start(self) -> DataService:
+        words = ["--listen", self.address.split("//")[1], "--data-dir", str(self.folder / "data")]
+        with (self.folder / "log").open("ab") as log:
+            environment = {**os.environ, "ESTIMAND_TOKEN": self.token}
+            self._process = subprocess.Popen([BINARY, "data", *words], stdout=log, stderr=log, env=environment)
+        end = time.monotonic() + PATIENCE
+        while not self._is_ready():
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.05)
+        return self
 
 
 class DashboardCase(unittest.TestCase):

@@ -51,7 +51,7 @@ export class LedgerChart {
       const line = (values) => (values ?? []).map((value, place) => [timeline.from + place * timeline.step, value]);
       const free = line(one.free[resource]);
       return [
-        { label: named("there is"), points: free.map(([at]) => [at, one.capacity[resource]]), dashed: true },
+        { label: named("capacity"), points: free.map(([at]) => [at, one.capacity[resource]]), dashed: true },
         { label: named("promised"), points: line(one.promised[resource]) },
         { label: named("free"), points: free },
       ];

@@ -9,7 +9,7 @@ export const count = (amount, word) => `${whole.format(amount)} ${word}${amount 
 
 /** The time since an instant: `3 s`, `5 min`. */
 export function age(instant, now = Date.now()) {
-  return span(Math.max(0, now - Date.parse(instant)) / 1000);
+  return span(Math.floor(Math.max(0, now - Date.parse(instant)) / 1000));
 }
 
 /** Seconds in the largest unit that fits. */

@@ -35,7 +35,7 @@ function showNames(place, signal) {
       { title: "Name", cell: ({ dataName }) => link(dataName, `#/data/${segment(dataName)}`), sign: ({ dataName }) => dataName, order: ({ dataName }) => dataName },
       { title: "Nodes", class: "number", cell: ({ values }) => number(values), order: ({ values }) => values },
       { title: "State", cell: ({ states }) => tags(states), sign: ({ states }) => JSON.stringify(states), order: ({ states }) => (states.failed || 0) * 1e6 + (states.stale || 0) },
-      { title: "Serves", cell: ({ boundTo }) => (boundTo ? link(boundTo, `#/estimators`) : ""), sign: ({ boundTo }) => boundTo ?? "" },
+      { title: "Serves", cell: ({ dataName, boundTo }) => (boundTo ? link(boundTo, `#/estimators/${segment(dataName)}`) : ""), sign: ({ boundTo }) => boundTo ?? "" },
       { title: "Changed", cell: ({ changedAt }) => (changedAt ? `${age(changedAt)} ago` : ""), order: ({ changedAt }) => Date.parse(changedAt) },
     ],
   });

@@ -9,6 +9,8 @@ import { Table } from "/assets/lib/table.js";
 import { age, command, count, numericParts, number } from "/assets/lib/words.js";
 
 const EVERY_MS = 3000;
+// The manager looks at every instance for the answer.
+const INSTANCES_EVERY_MS = 5000;
 const ALIVE = "PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST,QUEUED";
 const MOST_TASKS = 200;
 // The first of these that has a number is what the map shows at first.
@@ -23,8 +25,8 @@ export async function show(place, _, signal) {
     cards,
     heatmapCard(signal),
     h("div", { class: "columns" },
-      section("What fails", {}, failing),
-      section("What runs", {}, running)));
+      section("Failing", {}, failing),
+      section("Running and waiting", {}, running)));
   const tiles = new Tiles(cards);
   watchNames(tiles, signal);
   watchInstances(tiles, failing, signal);
@@ -93,7 +95,7 @@ function watchInstances(tiles, failing, signal) {
   };
   const nodesLost = h("p", { class: "notice bad", hidden: true });
   const failed = (error) => fill(failing, notice(error, "The list of failures"));
-  poll(look, EVERY_MS, { signal, failed });
+  poll(look, INSTANCES_EVERY_MS, { signal, failed });
 }
 
 function why({ first }) {
@@ -140,6 +142,8 @@ function heatmapCard(signal) {
   map.element.hidden = true;
   signal.addEventListener("abort", () => map.end());
   let watching = new AbortController();
+  // By hand: then nothing else chooses any more.
+  let chosen = false;
   signal.addEventListener("abort", () => watching.abort());
 
   const choosePart = () => {
@@ -161,7 +165,10 @@ function heatmapCard(signal) {
   };
 
   const chooseName = async (wanted) => {
-    const sample = await get(query("/api/data", { dataName: names.value, limit: 1 }), { signal });
+    const name = names.value;
+    const sample = await get(query("/api/data", { dataName: name, limit: 1 }), { signal });
+    // Somebody chose another one meanwhile.
+    if (names.value !== name) return;
     const found = sample.length ? numericParts(sample[0].dataValue) : [];
     fill(parts, found.map((pointer) => h("option", { value: pointer }, pointer || "the value itself")));
     parts.disabled = found.length < 2;
@@ -177,11 +184,23 @@ function heatmapCard(signal) {
     const all = (await get("/api/data/names", { signal })).map(({ dataName }) => dataName);
     if (all.length === 0) throw new Problem(404, { detail: "There are no values yet." });
     fill(names, all.map((name) => h("option", { value: name }, name)));
+    if (chosen) return;
     const [name, field] = FIRST_CHOICES.find(([name]) => all.includes(name)) || await firstNumber(all, signal);
+    // That took a while, too.
+    if (chosen) return;
     names.value = name;
     await chooseName(field);
   };
-  names.addEventListener("change", () => chooseName("").catch((error) => setText(told, error.message)));
+  names.addEventListener("change", () => {
+    chosen = true;
+    chooseName("").catch((error) => setText(told, error.message));
+  });
+  // Names that came since.
+  names.addEventListener("focus", async () => {
+    const known = new Set([...names.options].map(({ value }) => value));
+    const all = await get("/api/data/names", { signal }).catch(() => []);
+    for (const { dataName } of all) if (!known.has(dataName)) names.append(h("option", { value: dataName }, dataName));
+  });
   parts.addEventListener("change", choosePart);
   const started = new AbortController();
   signal.addEventListener("abort", () => started.abort());

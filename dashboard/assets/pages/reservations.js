@@ -25,9 +25,9 @@ function showAll(place, signal) {
   const ledger = new LedgerChart(signal);
   const grant = button("Grant credits", () => grantDialog());
   fill(place, h("h1", {}, "Reservations"),
-    section("What it costs", {}, prices(signal)),
+    section("Price", {}, prices(signal)),
     section("Reservations", {}, list),
-    section("Promised against what there is", { tools: ledger.tools }, ledger.element),
+    section("Promised and free", { tools: ledger.tools }, ledger.element),
     section("Credits", { tools: grant }, credits));
   showReservations(list, signal);
   showCredits(credits, signal);
@@ -173,9 +173,8 @@ async function showOne(place, id, signal) {
       ["Delivered", delivered(guarantee)],
       ["Nodes", guarantee?.nodes?.join(", ")],
       ["Kept", guarantee?.kept === undefined || guarantee?.kept === null ? null : guarantee.kept ? "yes" : "no"],
-      ["Asked for", h("code", {}, JSON.stringify(found.document))],
       ["Made", `${instant(found.madeAt)} by ${found.madeBy}`],
-    ]));
+    ]), h("h3", {}, "As it was asked for"), h("pre", {}, JSON.stringify(found.document)));
   };
   poll(look, EVERY_MS, { signal, failed: (error) => fill(told, notice(error, "This reservation")) });
 }

@@ -6,7 +6,7 @@ import { Form } from "/assets/lib/form.js";
 import { LedgerChart } from "/assets/lib/ledger.js";
 import { notice } from "/assets/lib/notice.js";
 import { Table } from "/assets/lib/table.js";
-import { age, amount, command, count, instant, number, STATE_TONES } from "/assets/lib/words.js";
+import { age, amount, bytes, command, count, instant, number, STATE_TONES } from "/assets/lib/words.js";
 
 const EVERY_MS = 5000;
 const MOST = 200;
@@ -141,7 +141,7 @@ async function showOne(place, id, signal) {
 }
 
 function factsOf(task) {
-  const { command: _, id: __, ...rest } = task.document;
+  const { command: _, id: __, resources, ...rest } = task.document;
   return [
     h("pre", {}, commandOf(task.document)),
     facts([
@@ -150,6 +150,7 @@ function factsOf(task) {
       ["Array", task.array ? link(task.array, at(task.array)) : null],
       ["Waits", task.waits],
       ["Comes after", task.awaits?.join(", ")],
+      ["Needs", Object.entries(resources ?? {}).map(([name, some]) => `${name} ${name === "memory" && typeof some === "number" ? bytes(some) : some}`).join(", ")],
       ["Attempt", task.attempt > 1 ? number(task.attempt) : null],
       ["Last end", task.ending ? endingOf(task.ending) : null],
       ["Submitted", `${instant(task.submittedAt)} by ${task.submittedBy}`],
@@ -168,7 +169,7 @@ function reason({ why, waits, node }) {
     [pressure(one), measure(one.score), number(one.score?.tasks ?? 0)].map((text) => h("td", { class: "number" }, text))));
   const heads = ["Node", "Pressure measured", "Score with it", "Tasks there"].map((text, place) => h("th", { scope: "col", class: place ? "number" : "" }, text));
   return [
-    h("p", {}, why.promise ? `It runs on the promise ${why.promise}.` : `The policy \`${why.policy}\` chose it among ${count(why.nodes, "node")} with room.`),
+    why.promise ? h("p", {}, `It runs on the promise ${why.promise}.`) : h("p", {}, "The policy ", h("code", {}, why.policy), ` chose it among ${count(why.nodes, "node")} with room.`),
     h("div", { class: "scrolled", role: "region", tabindex: "0", "aria-label": "Alternatives" }, h("table", {}, h("caption", { class: "unseen" }, "Alternatives"),
       h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
   ];

@@ -1,5 +1,7 @@
 //! A task goes on while its agent dies and comes back; and whatever of its own is killed, nothing of it is left.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use estimand_testkit::processes;
@@ -191,5 +193,71 @@ fn a_task_whose_folder_is_removed_ends() {
     processes::none_with(&node.mark, PATIENCE);
     node.services.assign(json!([]));
     node.agent.restart_on_same_port();
+    node.end();
+}
+
+#[test]
+fn short_tasks_have_a_few_keepers_one_after_the_other() {
+    let node = Node::start("few-keepers");
+    let ids: Vec<String> = (0..40).map(|number| format!("f-{number}")).collect();
+    let task = |id: &String| json!({"id": id, "attempt": 1, "work": node.shell("echo $PWD; exit 3")});
+    node.services.assign(json!(ids.iter().map(task).collect::<Vec<_>>()));
+    let mut keepers = BTreeSet::new();
+    for id in &ids {
+        let attempt = format!("{id}.1");
+        let heard = node.until_ended(&attempt, json!({"exit": 3}));
+        let folder = node.tasks_folder().canonicalize().unwrap().join(&attempt);
+        assert_eq!(texts(&heard), [folder.join("work").display().to_string()]);
+        keepers.insert(fs::read_to_string(folder.join("begun")).unwrap());
+    }
+    assert!(keepers.len() <= ids.len() / 2, "{} keepers for {} tasks", keepers.len(), ids.len());
+    node.end();
+}
+
+#[test]
+fn a_keeper_that_is_killed_while_it_waits_is_not_missed() {
+    let node = Node::start("idle-keeper");
+    for round in 0..3 {
+        let id = format!("i-{round}");
+        node.assign(&id, node.shell("echo done"));
+        node.until_ended(&format!("{id}.1"), json!({"exit": 0}));
+        let folder = node.tasks_folder().canonicalize().unwrap().display().to_string();
+        let waiting = processes::with_argument(&folder);
+        let waiting: Vec<_> = waiting.iter().filter(|one| processes::is_keeper(one)).collect();
+        assert!(!waiting.is_empty(), "nobody waits for the next task");
+        waiting.iter().for_each(|keeper| processes::kill9(keeper.pid));
+    }
+    node.end();
+}
+
+/// After a power cut folders are there, and not all of what was in them.
+#[test]
+fn what_was_accepted_before_the_machine_was_started_anew_is_lost_and_not_begun() {
+    let mut node = Node::start("power-cut");
+    assert!(node.agent.terminate().success());
+    let tasks = node.tasks_folder();
+    fs::write(tasks.join("boot"), "another start of the machine").unwrap();
+    let task = |id: &str| json!({"id": id, "attempt": 1, "work": node.shell("touch \"$0/ran\"")});
+    let accepted = json!({"assignment": task("ended"), "at": 1, "boot": "another start of the machine"});
+    let folders: [(&str, &[(&str, String)]); 4] = [
+        ("empty", &[]),
+        ("unwritten", &[("accepted.json", String::new()), ("order.json", String::new())]),
+        (
+            "begun",
+            &[("accepted.json", accepted.to_string().replace("ended", "begun")), ("begun", String::new())],
+        ),
+        ("ended", &[("accepted.json", accepted.to_string()), ("end.json", String::new())]),
+    ];
+    for (id, files) in &folders {
+        let folder = tasks.join(format!("{id}.1"));
+        fs::create_dir(&folder).unwrap();
+        files.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+    }
+    node.services.assign(json!(folders.each_ref().map(|(id, _)| task(id))));
+    node.agent.restart_on_same_port();
+    for (id, _) in &folders {
+        node.until_ended(&format!("{id}.1"), json!("nodeLost"));
+    }
+    assert!(!node.has("ran"));
     node.end();
 }

@@ -33,7 +33,7 @@ const MAX_LINE_BYTES: usize = MAX_DOCUMENT_BYTES + 1024;
 const MAX_PENDING: usize = 64;
 /// How many requests are made at the same time for all connections: each has an HTTP connection of its own, which is used
 /// again.
-const MAX_REQUESTS: usize = 16;
+const MAX_REQUESTS: usize = 128;
 /// How many tokens have a client that is kept.
 const MAX_CLIENTS: usize = 256;
 /// Lines up to this length are free; longer ones share a budget, in KiB.

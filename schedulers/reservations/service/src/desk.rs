@@ -241,7 +241,9 @@ impl Desk {
         self.shared.sells(prices::goods(&settings, &timeline));
         let predictions = self.shared.predictions.borrow().clone();
         let untrained = || Problem::unavailable("the predictor of demand is being trained", 1);
-        let predictions = predictions.ok_or_else(untrained)?;
+        // Where nothing is sold there is nothing to train on, and no price to be wrong.
+        let nothing = || timeline.classes.is_empty().then(Arc::default);
+        let predictions = predictions.or_else(nothing).ok_or_else(untrained)?;
         let prices = Prices::new(&settings, &timeline, &predictions).map_err(|error| {
             tracing::error!(%error, "the terms of sale do not fit the capacity");
             Problem::unavailable(format!("the operator's prices do not fit the capacity: {error}"), 60)

@@ -11,6 +11,8 @@ const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 70.0;
 const MARGIN: f64 = 46.0;
+/// The most points that a line has.
+const POINTS: usize = 160;
 const BAR: f64 = 16.0;
 const LINE: f64 = 24.0;
 /// One for each way to price; they begin again.
@@ -29,7 +31,7 @@ pub struct PricedDay {
     pub capacity: u64,
 }
 
-/// One panel below the other: the price of a unit, the units in use, and what is earned of the worth of all jobs.
+/// One panel below the other: what was paid for a unit, the units in use, and what is earned of the worth of all jobs.
 pub fn picture(title: &str, days: &[PricedDay]) -> String {
     let bars = MARGIN + LINE * (days.len() + 1) as f64;
     let total = (LEFT + WIDTH + MARGIN, 3.0 * MARGIN + 2.0 * HEIGHT + bars);
@@ -40,10 +42,11 @@ pub fn picture(title: &str, days: &[PricedDay]) -> String {
     );
     words(&mut svg, LEFT, 18.0, title);
     legend(&mut svg, days);
-    let credits = |moment: &Moment| moment.price.map(|price| price.as_microcredits() as f64 / 1_000_000.0);
-    let highest = days.iter().flat_map(|day| &day.moments).filter_map(credits).fold(0.0, f64::max);
+    let credits = |moment: &Moment| moment.paid.map(|paid| paid.as_microcredits() as f64 / 1_000_000.0);
+    let highest =
+        days.iter().flat_map(|day| points(day, credits)).filter_map(|(_, paid)| paid).fold(0.0, f64::max);
     let mut panel = Panel::new(MARGIN + 12.0, highest, days);
-    panel.frame(&mut svg, "price of a unit for a tick, in credits; gaps: nothing is left");
+    panel.frame(&mut svg, "what was paid for a unit and tick, in credits; gaps: nothing is promised then");
     for day in days {
         panel.line(&mut svg, day, credits);
     }
@@ -89,10 +92,9 @@ impl Panel {
         let scale = HEIGHT / if self.highest > 0.0 { self.highest } else { 1.0 };
         let step = WIDTH / self.last.saturating_sub(self.first).max(1) as f64;
         let (mut path, mut is_down) = (String::new(), false);
-        for moment in &day.moments {
-            let value = value(moment);
+        for (at, value) in points(day, value) {
             if let Some(value) = value {
-                let x = LEFT + moment.at.saturating_sub(self.first) as f64 * step;
+                let x = LEFT + at.saturating_sub(self.first) as f64 * step;
                 let y = self.top + HEIGHT - value * scale;
                 let _ = write!(path, "{}{x:.1} {y:.1}", if is_down { "L" } else { "M" });
             }
@@ -100,6 +102,19 @@ impl Panel {
         }
         let _ = writeln!(svg, "<path class=\"line\" stroke=\"{}\" d=\"{path}\"/>", colour(day));
     }
+}
+
+/// Means of stretches of the day, so that several lines are told apart.
+fn points<'d>(
+    day: &'d PricedDay,
+    value: impl Fn(&Moment) -> Option<f64> + 'd,
+) -> impl Iterator<Item = (u64, Option<f64>)> + 'd {
+    let stretch = day.moments.len().div_ceil(POINTS).max(1);
+    day.moments.chunks(stretch).map(move |moments| {
+        let values: Vec<f64> = moments.iter().filter_map(&value).collect();
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        (moments.first().map_or(0, |moment| moment.at), mean)
+    })
 }
 
 fn legend(svg: &mut String, days: &[PricedDay]) {

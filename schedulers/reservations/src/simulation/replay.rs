@@ -38,13 +38,15 @@ pub struct Grant {
     pub cost: Money,
 }
 
-/// The price of one unit at a tick when the tick begins, and the units that were promised of it in the end.
+/// The price of one unit at a tick when the tick begins, the units that were promised of it in the end, and their price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Moment {
     pub at: Tick,
     /// None: all of it is promised.
     pub price: Option<Money>,
     pub used: u64,
+    /// The mean of what was paid for a unit; none: no unit was promised.
+    pub paid: Option<Money>,
 }
 
 /// The outcome of a day. Sums are in microcredits.
@@ -109,7 +111,7 @@ pub fn replay(setup: &Setup, jobs: &[Job]) -> Result<Outcome, SimulationError> {
 fn moment(pricing: &Pricing, unit: &Amounts) -> Moment {
     let at = pricing.now();
     let request = Request { amounts: unit.clone(), length: 1, from: at, deadline: at + 1 };
-    Moment { at, price: pricing.quote(&request).ok().map(|quote| quote.cost), used: 0 }
+    Moment { at, price: pricing.quote(&request).ok().map(|quote| quote.cost), used: 0, paid: None }
 }
 
 impl Outcome {
@@ -118,6 +120,7 @@ impl Outcome {
         let first = jobs.first().map_or(0, |job| job.arrival);
         let end = jobs.iter().map(|job| job.deadline).max().unwrap_or(first);
         let mut used = vec![0_u64; (end - first) as usize];
+        let mut paid = vec![0_u128; used.len()];
         (self.welfare, self.revenue, self.late) = (0, 0, 0);
         for (job, grant) in jobs.iter().zip(&self.grants) {
             let Some(Grant { start, cost }) = grant else { continue };
@@ -127,11 +130,16 @@ impl Outcome {
             self.late += usize::from(*start < job.from || over > job.deadline);
             for at in *start..over.min(end) {
                 used[(at - first) as usize] += job.width;
+                paid[(at - first) as usize] +=
+                    u128::from(cost.as_microcredits()) / u128::from(job.length.max(1));
             }
         }
         self.overfull = used.iter().filter(|used| **used > capacity).count();
         for moment in &mut self.moments {
-            moment.used = used[(moment.at - first) as usize];
+            let place = (moment.at - first) as usize;
+            moment.used = used[place];
+            let mean = paid[place].checked_div(u128::from(moment.used));
+            moment.paid = mean.map(|mean| Money::microcredits(u64::try_from(mean).unwrap_or(u64::MAX)));
         }
         self.used = used;
     }

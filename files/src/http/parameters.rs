@@ -39,7 +39,7 @@ pub fn upload(
 ) -> Result<Upload, Problem> {
     let path = self::path(path)?;
     Ok(Upload {
-        place: home.place(&path)?,
+        place: home.place_to_write(&path)?,
         path,
         size: parsed("size", size, "a number of bytes")?,
         sha256: parsed::<Sha256>("sha256", sha256, "64 hexadecimal digits")?,

@@ -149,7 +149,7 @@ mod tests {
             json!({ "task": "app.train", "args": [1, "é"], "kwargs": { "epochs": 2.5 }, "queue": "gpu" });
         let body = json!({ "resources": { "cpu": 1 }, "duration": 60, "celery": celery });
         let document = Arc::new(Document::from_map(body.as_object().unwrap().clone(), 0).unwrap());
-        let offer = Offer { price: Money::ZERO, start: START, end: START + 60 };
+        let offer = Offer { price: Money::ZERO, start: START, end: START + 60, width: 1 };
         let order = Order { key: String::new(), revision: 1 };
         let reservation = Reservation {
             number: 7,

@@ -83,7 +83,11 @@ impl Publisher {
     fn due(&self) -> Vec<Arc<Reservation>> {
         let mut due: Vec<Arc<Reservation>> = self.shared.table(|table| {
             let due = table.open().filter(|one| {
-                matches!(one.state(), State::Promised | State::Active) && one.progress.celery.is_due()
+                // With a change that is being made it may begin at another time.
+                let is_settled = one.progress.change.is_none();
+                matches!(one.state(), State::Promised | State::Active)
+                    && one.progress.celery.is_due()
+                    && is_settled
             });
             due.cloned().collect()
         });

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match args.next() {
         Some(word) if word == agent::LAUNCHER => return estimand_exec::serve(),
         Some(word) if word == agent::KEEPER => {
-            return estimand_slot_agent::keep_tasks(args.next().unwrap_or_default().into());
+            return estimand_slot_agent::keep_tasks(args.next().unwrap_or_default().as_ref());
         }
         _ => {}
     }

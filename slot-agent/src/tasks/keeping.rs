@@ -209,11 +209,9 @@ impl Round<'_> {
             }
         }
         tasks.retain(|name, _| !self.tasks.is_former(name));
-        if !tasks.is_empty() {
-            if let Err(error) = self.accept(tasks, &mut changed) {
-                is_whole = false;
-                tracing::warn!(%error, "not all tasks can be accepted yet");
-            }
+        if let Err(error) = self.accept(tasks, &mut changed) {
+            is_whole = false;
+            tracing::warn!(%error, "not all tasks can be accepted yet");
         }
         self.state.followed = is_whole.then(|| Arc::clone(assigned));
         changed
@@ -404,7 +402,7 @@ impl Round<'_> {
         if let Some(process) = self.state.pool.take() {
             return Ok(Some(process));
         }
-        let is_new = |keeper: &&Keeper| keeper.process.as_ref().is_some_and(|process| !process.is_proven);
+        let is_new = |keeper: &&Keeper| keeper.process.as_ref().is_some_and(KeeperProcess::is_starting);
         let starting = self.state.keepers.values().filter(is_new).count();
         match starting < at_once() {
             true => KeeperProcess::start(&self.tasks.options).map(Some),

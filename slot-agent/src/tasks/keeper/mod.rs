@@ -23,7 +23,7 @@ mod watch;
 mod work;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -55,9 +55,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The keeper process: call this first in `main`, when the hidden argument says so, with the path that names it.
-pub fn keep_tasks(path: PathBuf) -> ExitCode {
-    let served = serve(&path);
-    let _ = std::fs::remove_file(&path);
+pub fn keep_tasks(path: &Path) -> ExitCode {
+    let served = serve(path);
+    let _ = std::fs::remove_file(path);
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

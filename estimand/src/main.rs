@@ -4,7 +4,6 @@
 //! and one exit code. Client commands speak through `estimand_api` and nothing else; only `serve` knows the
 //! services.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use cli::{Cli, Command};
@@ -40,7 +39,7 @@ fn main() -> ExitCode {
     match args.next() {
         Some(word) if word == agent::LAUNCHER => return estimand_exec::serve(),
         Some(word) if word == agent::KEEPER => {
-            return estimand_slot_agent::keep_tasks(Path::new(&args.next().unwrap_or_default()));
+            return estimand_slot_agent::keep_tasks(args.next().unwrap_or_default().as_ref());
         }
         _ => {}
     }

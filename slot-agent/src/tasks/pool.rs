@@ -23,6 +23,8 @@ use super::{NEWS_PIPE, TaskOptions};
 const IDLE_FOR: Duration = Duration::from_secs(10);
 /// How many of them do.
 const MAX_IDLE: usize = 32;
+/// One that is stuck holds up no others for longer.
+const STARTS_WITHIN: Duration = Duration::from_secs(5);
 /// Keepers' names begin with it.
 const PREFIX: &str = "keeper-";
 /// What they and their launchers say while they keep nothing.
@@ -89,6 +91,11 @@ impl KeeperProcess {
 
     pub fn has_ended(&mut self) -> bool {
         self.process.has_ended()
+    }
+
+    /// True for a new one, for as long as a start should take.
+    pub fn is_starting(&self) -> bool {
+        !self.is_proven && self.idle_since.elapsed() < STARTS_WITHIN
     }
 }
 

@@ -108,7 +108,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match args.next() {
         Some(word) if word == holder::LAUNCHER => return Ok(estimand_exec::serve()),
         Some(word) if word == holder::KEEPER => {
-            return Ok(estimand_slot_agent::keep_tasks(args.next().unwrap_or_default().into()));
+            return Ok(estimand_slot_agent::keep_tasks(args.next().unwrap_or_default().as_ref()));
         }
         _ => {}
     }

@@ -58,6 +58,11 @@ impl FilePath {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }
 
+    /// The path of something in this folder.
+    pub fn join(&self, path: &str) -> Result<FilePath, FilePathError> {
+        format!("{self}/{path}").parse()
+    }
+
     /// True for a name that a path may have.
     pub fn is_name(name: &str) -> bool {
         !matches!(name, "" | "." | "..")

@@ -11,3 +11,6 @@ pub const HINT_HEADER: &str = "estimand-hint";
 
 /// A key of the caller's own, by which a submission that is sent again is known.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
+
+/// The right of a node to a file, as the file service gave it.
+pub const FILE_GRANT_HEADER: &str = "estimand-file-grant";

@@ -36,6 +36,7 @@ pub mod size;
 pub mod slot;
 pub mod task;
 pub mod task_event;
+pub mod task_files;
 pub mod task_record;
 pub mod value;
 pub mod write;

@@ -45,33 +45,17 @@ impl Client {
 
     /// A file, with its digest. Of a large one that takes as long as reading it.
     pub async fn file(&self, path: &FilePath) -> Result<FileEntry, Error> {
-        let answer = self.get(self.url(&["api", "files", "entry"], &[("path", path.as_str())])).await?;
-        self.read(&answer)
+        self.file_at(&FileAccess::own(), path).await
     }
 
     /// A range of a file, which must not lie beyond its end.
     pub async fn file_content(&self, path: &FilePath, range: Range<u64>) -> Result<Bytes, Error> {
-        let url = self.url(&["api", "files", "content"], &[("path", path.as_str())]);
-        let asked = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
-        let shown = url.to_string();
-        let unexpected = |cause: String| Error::Unexpected { url: shown.clone(), cause };
-        let asked = HeaderValue::try_from(asked).map_err(|error| unexpected(error.to_string()))?;
-        let payload = Payload { header: Some((header::RANGE, asked)), body: None };
-        let answer = self.send_payload(Method::GET, url, Some(payload), Repeat::Safe).await?;
-        let is_range = answer.status == StatusCode::PARTIAL_CONTENT
-            && answer.body.len() as u64 == range.end - range.start;
-        match is_range {
-            true => Ok(answer.body),
-            false => Err(unexpected(format!("not the range that was asked for: status {}", answer.status))),
-        }
+        self.content_at(&FileAccess::own(), path, range).await
     }
 
     /// How much of a file the service has of an upload.
     pub async fn upload_progress(&self, file: &FileToSend) -> Result<UploadProgress, Error> {
-        let (size, sha256) = (file.size.to_string(), file.sha256.to_string());
-        let query = [("path", file.path.as_str()), ("size", &size), ("sha256", &sha256)];
-        let answer = self.get(self.url(&["api", "files", "upload"], &query)).await?;
-        self.read(&answer)
+        self.progress_at(&FileAccess::own(), file).await
     }
 
     /// Sends a piece of a file. The file, if it was the last one.
@@ -81,20 +65,99 @@ impl Client {
         offset: u64,
         piece: Bytes,
     ) -> Result<Option<FileEntry>, Error> {
-        let (offset, size, sha256) = (offset.to_string(), file.size.to_string(), file.sha256.to_string());
-        let query = [("path", file.path.as_str()), ("offset", &offset), ("size", &size), ("sha256", &sha256)];
-        let url = self.url(&["api", "files", "content"], &query);
-        let payload = Some(Payload::binary(piece));
-        let answer = self.send_payload(Method::PUT, url, payload, Repeat::OnlyIfNotTaken).await?;
-        match answer.status {
-            StatusCode::ACCEPTED => Ok(None),
-            _ => self.read(&answer).map(Some),
-        }
+        self.send_at(&FileAccess::own(), file, offset, piece).await
     }
 
     /// Removes a file or an empty folder.
     pub async fn remove_file(&self, path: &FilePath) -> Result<(), Error> {
         let url = self.url(&["api", "files"], &[("path", path.as_str())]);
         self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+}
+
+/// The right by which files are read and sent: the caller's own, or a grant.
+pub(crate) struct FileAccess {
+    folder: &'static [&'static str],
+    grant: Option<HeaderValue>,
+}
+
+impl FileAccess {
+    fn own() -> Self {
+        FileAccess { folder: &["api", "files"], grant: None }
+    }
+
+    pub fn granted(grant: &str) -> Self {
+        let mut grant = HeaderValue::try_from(grant).ok();
+        if let Some(grant) = &mut grant {
+            grant.set_sensitive(true);
+        }
+        FileAccess { folder: &["api", "files", "granted"], grant }
+    }
+
+    fn path(&self, last: &'static str) -> Vec<&'static str> {
+        self.folder.iter().copied().chain([last]).collect()
+    }
+
+    fn payload(&self) -> Payload {
+        Payload { grant: self.grant.clone(), ..Payload::default() }
+    }
+}
+
+impl Client {
+    pub(crate) async fn file_at(&self, access: &FileAccess, path: &FilePath) -> Result<FileEntry, Error> {
+        let url = self.url(&access.path("entry"), &[("path", path.as_str())]);
+        let answer = self.send_payload(Method::GET, url, Some(access.payload()), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    pub(crate) async fn content_at(
+        &self,
+        access: &FileAccess,
+        path: &FilePath,
+        range: Range<u64>,
+    ) -> Result<Bytes, Error> {
+        let url = self.url(&access.path("content"), &[("path", path.as_str())]);
+        let asked = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
+        let shown = url.to_string();
+        let unexpected = |cause: String| Error::Unexpected { url: shown.clone(), cause };
+        let asked = HeaderValue::try_from(asked).map_err(|error| unexpected(error.to_string()))?;
+        let payload = Payload { header: Some((header::RANGE, asked)), ..access.payload() };
+        let answer = self.send_payload(Method::GET, url, Some(payload), Repeat::Safe).await?;
+        let is_range = answer.status == StatusCode::PARTIAL_CONTENT
+            && answer.body.len() as u64 == range.end - range.start;
+        match is_range {
+            true => Ok(answer.body),
+            false => Err(unexpected(format!("not the range that was asked for: status {}", answer.status))),
+        }
+    }
+
+    pub(crate) async fn progress_at(
+        &self,
+        access: &FileAccess,
+        file: &FileToSend,
+    ) -> Result<UploadProgress, Error> {
+        let (size, sha256) = (file.size.to_string(), file.sha256.to_string());
+        let query = [("path", file.path.as_str()), ("size", &size), ("sha256", &sha256)];
+        let url = self.url(&access.path("upload"), &query);
+        let answer = self.send_payload(Method::GET, url, Some(access.payload()), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    pub(crate) async fn send_at(
+        &self,
+        access: &FileAccess,
+        file: &FileToSend,
+        offset: u64,
+        piece: Bytes,
+    ) -> Result<Option<FileEntry>, Error> {
+        let (offset, size, sha256) = (offset.to_string(), file.size.to_string(), file.sha256.to_string());
+        let query = [("path", file.path.as_str()), ("offset", &offset), ("size", &size), ("sha256", &sha256)];
+        let url = self.url(&access.path("content"), &query);
+        let payload = Payload { grant: access.grant.clone(), ..Payload::binary(piece) };
+        let answer = self.send_payload(Method::PUT, url, Some(payload), Repeat::OnlyIfNotTaken).await?;
+        match answer.status {
+            StatusCode::ACCEPTED => Ok(None),
+            _ => self.read(&answer).map(Some),
+        }
     }
 }

@@ -18,6 +18,7 @@ mod registry;
 mod reservations;
 mod several;
 mod task_events;
+mod task_files;
 mod tasks;
 pub mod tls;
 mod uploads;
@@ -32,7 +33,7 @@ use reqwest::{Method, Response, StatusCode, header};
 use url::Url;
 
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
-use estimand_api::headers::{HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
+use estimand_api::headers::{FILE_GRANT_HEADER, HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use estimand_runtime::BackOff;
@@ -48,6 +49,7 @@ pub use promises::TimelineQuery;
 pub use registry::{ChangedRegistry, RegistryChange};
 pub use reservations::{PriceQuery, ReservationQuery};
 pub use task_events::{TaskEventQuery, TaskWatch};
+pub use task_files::GrantedFiles;
 pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
 pub use values::{HistoryQuery, Query, Rebound};
@@ -112,21 +114,23 @@ pub(crate) struct Answer {
     pub body: Bytes,
 }
 
-/// The body of a request, and a header of its own.
+/// The body of a request, and headers of its own.
 #[derive(Clone, Default)]
 pub(crate) struct Payload {
     /// With its media type.
     pub body: Option<(&'static str, Bytes)>,
     pub header: Option<(header::HeaderName, header::HeaderValue)>,
+    /// The right to the file that it is about.
+    pub grant: Option<header::HeaderValue>,
 }
 
 impl Payload {
     pub fn json(body: Bytes) -> Self {
-        Payload { body: Some(("application/json", body)), header: None }
+        Payload { body: Some(("application/json", body)), ..Payload::default() }
     }
 
     pub fn binary(body: Bytes) -> Self {
-        Payload { body: Some(("application/octet-stream", body)), header: None }
+        Payload { body: Some(("application/octet-stream", body)), ..Payload::default() }
     }
 }
 
@@ -260,7 +264,10 @@ impl Client {
             error: self.no_answer(shown.clone(), e),
         };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
-        let Payload { body, header } = body.unwrap_or_default();
+        let Payload { body, header, grant } = body.unwrap_or_default();
+        if let Some(grant) = grant {
+            request = request.header(FILE_GRANT_HEADER, grant);
+        }
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }

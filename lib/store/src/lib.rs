@@ -62,7 +62,8 @@ pub use registry::{HistoryEntry, RegistrationChange, RegistrationRow};
 pub use reservation::{BidRow, CreditEntryRow, ReservationGroup, ReservationRow, StoredReservations};
 pub use retention::{RetentionRef, RetentionRow};
 pub use task::{
-    GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskRow,
+    GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskOutputRow,
+    TaskRow,
 };
 pub use task_feed::{StoredFeed, TaskCursorRow, TaskFeedGroup, TaskFeedRow};
 pub use token::TokenRow;

@@ -229,6 +229,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_task_output (task) {
+        task -> BigInt,
+        outputs -> Text,
+    }
+}
+
+diesel::table! {
     t_task_feed (revision) {
         revision -> BigInt,
         task -> BigInt,

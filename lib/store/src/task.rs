@@ -1,5 +1,5 @@
-//! `t_task`, the tasks; `t_task_array`, the arrays that some of them are of; `t_task_event`, what happened to each; `t_task_log`, their logs; and `t_task_gone`, the attempts
-//! of deleted ones, so that a later task with such an id never has an attempt of the same number.
+//! `t_task`, the tasks; `t_task_array`, the arrays that some of them are of; `t_task_event`, what happened to each; `t_task_log`, their logs;
+//! `t_task_output`, the files that were kept of them; and `t_task_gone`, the attempts of deleted ones, so that a later task with such an id never has an attempt of the same number.
 //!
 //! A change is one transaction, under the claim of the task service. The revision of that claim is the
 //! highest number that a task ever had.
@@ -10,7 +10,7 @@ use crate::backend::on;
 use crate::image::{self, ImageGroup, StoredImages};
 use crate::owner::advance;
 use crate::promise::{self, PromiseGroup, StoredPromises};
-use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log};
+use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log, t_task_output};
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::task_feed::{self, StoredFeed, TaskFeedGroup};
 use crate::{Claim, Connection, Error};
@@ -57,6 +57,14 @@ pub struct TaskEventRow {
     pub transition: String,
 }
 
+/// The outputs of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct TaskOutputRow {
+    pub task: i64,
+    /// As JSON.
+    pub outputs: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct TaskLogRow {
     pub task: i64,
@@ -96,6 +104,7 @@ pub struct TaskGroup {
     pub gone: Vec<GoneTaskRow>,
     pub events: Vec<TaskEventRow>,
     pub lines: Vec<TaskLogRow>,
+    pub outputs: Vec<TaskOutputRow>,
     pub feed: TaskFeedGroup,
     pub images: ImageGroup,
     pub promises: PromiseGroup,
@@ -145,10 +154,12 @@ static LINES: Rows = Rows {
     columns: &["task", "line_number", "attempt", "at", "stream", "content", "continues", "dropped"],
     replaced_by: 2,
 };
+static OUTPUTS: Rows = Rows { table: "t_task_output", columns: &["task", "outputs"], replaced_by: 1 };
 static NUMBERS: Keys = Keys { table: "t_task", columns: &["number"] };
 static ARRAY_NUMBERS: Keys = Keys { table: "t_task_array", columns: &["number"] };
 static EVENTS_OF: Keys = Keys { table: "t_task_event", columns: &["task"] };
 static LINES_OF: Keys = Keys { table: "t_task_log", columns: &["task"] };
+static OUTPUTS_OF: Keys = Keys { table: "t_task_output", columns: &["task"] };
 
 impl Connection {
     /// All tasks, without their logs.
@@ -175,7 +186,7 @@ impl Connection {
         self.write("storing tasks", |backend| {
             advance(backend, claim, group.highest)?;
             let deleted: Vec<Value<'_>> = group.deleted.iter().map(|number| Value::Int(*number)).collect();
-            for keys in [&NUMBERS, &EVENTS_OF, &LINES_OF] {
+            for keys in [&NUMBERS, &EVENTS_OF, &LINES_OF, &OUTPUTS_OF] {
                 keys.delete(backend, &deleted)?;
             }
             let arrays: Vec<Value<'_>> =
@@ -193,6 +204,9 @@ impl Connection {
                 values.push(Value::Text(&row.transition));
             })?;
             write_all(backend, &LINES, &group.lines, |row, values| values.extend(row.values()))?;
+            write_all(backend, &OUTPUTS, &group.outputs, |row, values| {
+                values.extend([Value::Int(row.task), Value::Text(&row.outputs)]);
+            })?;
             promise::write(backend, &group.promises)?;
             Ok(task_feed::write(backend, &group.feed)?)
         })
@@ -205,6 +219,17 @@ impl Connection {
                 .filter(t_task_event::task.eq(task))
                 .order(t_task_event::place)
                 .load(connection))
+        })
+    }
+
+    /// The outputs of a task, as JSON.
+    pub fn task_outputs(&mut self, task: i64) -> Result<Option<String>, Error> {
+        self.read("reading the outputs of a task", |backend| {
+            on!(backend, connection => t_task_output::table
+                .filter(t_task_output::task.eq(task))
+                .select(t_task_output::outputs)
+                .first(connection)
+                .optional())
         })
     }
 

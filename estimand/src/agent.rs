@@ -28,6 +28,8 @@ pub const KEEPER: &str = "task-keeper";
 
 /// How much undeliverable data is kept on disk, unless said otherwise.
 const SPOOL_BYTES: u64 = 256 << 20;
+/// The most that the inputs of a task may have, and so its outputs, unless said otherwise.
+const TASK_FILE_BYTES: u64 = 16 << 30;
 /// How long the renewal of a certificate may take to end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -117,6 +119,7 @@ pub fn options(
         data_dir: options.data_dir.clone(),
         slots_dir: options.slots_dir.clone(),
         reserve: options.reserve_mib.map_or(Reserve::Standard, |mib| Reserve::Bytes(mib << 20)),
+        max_task_file_bytes: options.task_files_mib.map_or(TASK_FILE_BYTES, |mib| mib << 20),
         turns: options.max_runs.map(|runs| runs as usize),
         max_spool_bytes: options.max_spool_bytes.unwrap_or(SPOOL_BYTES),
         cgroups: options.cgroups,

@@ -81,6 +81,9 @@ pub enum Parts {
         managers: Vec<String>,
         data_service: String,
         published_images_only: bool,
+        /// The file service, and its address as agents reach it, if that is another.
+        file_service: Option<String>,
+        file_server: Option<String>,
     },
     /// The reservation service alone; the task service has the ledger.
     Reservations {
@@ -223,6 +226,8 @@ pub struct AgentOptions {
     pub slots_dir: Option<PathBuf>,
     /// The space without which no run begins.
     pub reserve_mib: Option<u64>,
+    /// The most that the inputs of a task may have, and so its outputs.
+    pub task_files_mib: Option<u64>,
     pub max_runs: Option<u32>,
     pub max_spool_bytes: Option<u64>,
     pub cgroups: bool,

@@ -294,7 +294,8 @@ impl Services {
         }
         if let (Some(service), Some(data_service)) = (&self.task_service, &data_service) {
             let manager = any_manager(&managers, guard)?;
-            service.set_peers(estimand_tasks::Peers { manager, data_service: data_service.clone() });
+            let files = file_peer(parts, own_address, guard)?;
+            service.set_peers(estimand_tasks::Peers { manager, data_service: data_service.clone(), files });
         }
         if let Some(reservations) = &self.reservations {
             let task_service = match parts {
@@ -333,6 +334,25 @@ fn lines(options: &Options) -> anyhow::Result<Option<TcpListener>> {
     }
     let failed = || format!("cannot take reservations at {address}");
     TcpListener::bind(address).map(Some).with_context(failed)
+}
+
+/// The file service with the inputs and outputs of tasks, if there is one.
+fn file_peer(
+    parts: &Parts,
+    own_address: &str,
+    guard: &Guard,
+) -> anyhow::Result<Option<estimand_tasks::FilePeer>> {
+    let (service, address) = match parts {
+        // It is where the task service is, under whatever address agents reach that.
+        Parts::All { .. } => (own_address, None),
+        Parts::Tasks { file_service: Some(service), file_server, .. } => {
+            (service.as_str(), Some(file_server.clone().unwrap_or_else(|| service.clone())))
+        }
+        _ => return Ok(None),
+    };
+    let client = guard.client(service, client::Options::default());
+    let client = client.context("the address of the file service")?;
+    Ok(Some(estimand_tasks::FilePeer { client, address }))
 }
 
 /// A client of whichever manager leads.

@@ -1,10 +1,14 @@
-//! The folder in which a caller's paths begin: a user's own one, or for operators that of the service.
+//! The folder in which a caller's paths begin: a user's own one, or for operators that of the service. With a grant it is
+//! that of the user for whom it was given, and only what it says can be named.
 //!
 //! A user cannot name anything outside of it: a path has no `..`, and no link is followed.
 
+use estimand_api::access::forbidden;
 use estimand_api::file::FilePath;
 use estimand_api::problem::Problem;
 use estimand_web::Principal;
+
+use crate::grants::{Grant, Right};
 
 /// The folder of users' folders.
 const USERS: &str = "users";
@@ -13,20 +17,43 @@ const USERS: &str = "users";
 pub struct Home {
     /// `users/NAME`; none: the folder of the service.
     folder: Option<String>,
+    /// None: everything in it.
+    right: Option<Right>,
 }
 
 impl Home {
     pub fn of(caller: &Principal) -> Self {
-        Home { folder: caller.user().map(|user| format!("{USERS}/{user}")) }
+        Home { folder: caller.user().map(folder_of), right: None }
+    }
+
+    /// The part that a grant gives.
+    pub fn granted(grant: Grant) -> Self {
+        Home { folder: grant.home, right: Some(grant.right) }
     }
 
     /// The place of a caller's path below the folder of the service.
     pub fn place(&self, path: &FilePath) -> Result<FilePath, Problem> {
+        let is_granted = match &self.right {
+            None => true,
+            Some(Right::Read(file)) => file == path,
+            Some(Right::Write(folder)) => is_beneath(path, folder),
+        };
+        if !is_granted {
+            return Err(forbidden(format!("the grant is not for `{path}`")));
+        }
         let Some(folder) = &self.folder else { return Ok(path.clone()) };
         // An operator can name whatever a user can, so neither is longer nor deeper than a path may be.
         format!("{folder}/{path}")
             .parse()
             .map_err(|error: estimand_api::file::FilePathError| Problem::invalid_field(error.at("path")))
+    }
+
+    /// The same for a file that is to be put there.
+    pub fn place_to_write(&self, path: &FilePath) -> Result<FilePath, Problem> {
+        match self.right {
+            Some(Right::Read(_)) => Err(forbidden("the grant is for reading")),
+            _ => self.place(path),
+        }
     }
 
     /// The place of a folder below that of the service; none is that itself.
@@ -44,6 +71,15 @@ impl Home {
     }
 }
 
+/// The folder of a user.
+pub fn folder_of(user: &str) -> String {
+    format!("{USERS}/{user}")
+}
+
+fn is_beneath(path: &FilePath, folder: &FilePath) -> bool {
+    path.as_str().strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -57,6 +93,7 @@ mod tests {
     fn a_users_paths_begin_in_their_folder() {
         let home = Home::of(&Principal::named("laptop").of_user(Some("alice".into())));
         assert_eq!(home.place(&path("a/b")).unwrap(), path("users/alice/a/b"));
+        assert_eq!(home.place_to_write(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/alice/users/bob/b"));
         assert_eq!(home.folder(None).unwrap(), Some(path("users/alice")));
         assert_eq!(home.folder(Some(&path("a"))).unwrap(), Some(path("users/alice/a")));
@@ -69,5 +106,21 @@ mod tests {
         let home = Home::of(&Principal::named("operator"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/bob/b"));
         assert_eq!(home.folder(None).unwrap(), None);
+    }
+
+    #[test]
+    fn a_grant_gives_one_file_or_one_folder() {
+        let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right) };
+        let reads = home(Right::Read(path("data/x")));
+        assert_eq!(reads.place(&path("data/x")).unwrap(), path("users/alice/data/x"));
+        for other in ["data/x/y", "data", "data/y"] {
+            assert_eq!(reads.place(&path(other)).unwrap_err().status, 403, "{other}");
+        }
+        assert_eq!(reads.place_to_write(&path("data/x")).unwrap_err().status, 403);
+        let writes = home(Right::Write(path("tasks/t1")));
+        assert_eq!(writes.place_to_write(&path("tasks/t1/a/b")).unwrap(), path("users/alice/tasks/t1/a/b"));
+        for other in ["tasks/t1", "tasks/t11/a", "tasks/t2/a", "data/x"] {
+            assert_eq!(writes.place_to_write(&path(other)).unwrap_err().status, 403, "{other}");
+        }
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
 //! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `home`
-//! is a user's part of it, `uploads` takes pieces, `listing` finds, `digests` remembers, and `http` has the handlers.
+//! is a user's part of it, `uploads` takes pieces, `listing` finds, `digests` remembers, `grants` are the rights of
+//! nodes to the files of their tasks, and `http` has the handlers.
 //!
 //! Invariants: a file has its name only when all of it is on disk, and then replaces the one before as a whole; a piece
 //! that was acknowledged is on disk; a file whose digest was given has that digest.
 
 mod digests;
+mod grants;
 mod home;
 mod http;
 mod listing;
@@ -27,7 +29,8 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use digests::Digests;
-use http::{content, entries, socket, upload};
+use grants::Grants;
+use http::{content, entries, granted, socket, upload};
 use root::Root;
 use uploads::Uploads;
 
@@ -53,6 +56,7 @@ struct Inner {
     uploads: Arc<Uploads>,
     digests: Digests,
     digesting: Arc<Semaphore>,
+    grants: Grants,
     figures: Figures,
     stop: Stop,
 }
@@ -78,11 +82,16 @@ impl FileService {
         });
         let digesting = Arc::new(Semaphore::new(MAX_DIGESTED));
         let (digests, figures) = (Digests::default(), Figures::default());
-        Ok(FileService(Arc::new(Inner { root, uploads, digests, digesting, figures, stop })))
+        let grants = Grants::new().ok_or_else(|| io::Error::other("the system gives no random numbers"))?;
+        Ok(FileService(Arc::new(Inner { root, uploads, digests, digesting, grants, figures, stop })))
     }
 
     fn figures(&self) -> &Figures {
         &self.0.figures
+    }
+
+    fn grants(&self) -> &Grants {
+        &self.0.grants
     }
 
     fn digesting(&self) -> &Arc<Semaphore> {
@@ -123,6 +132,11 @@ impl ServedPart for FileService {
             .add(Role::User, entries::get, entries::__path_get)
             .add(Role::User, entries::delete, entries::__path_delete)
             .add(Role::User, socket::open, socket::__path_open)
+            .add(Role::Service, granted::grant, granted::__path_grant)
+            .add(Role::Node, granted::read, granted::__path_read)
+            .add(Role::Node, granted::write, granted::__path_write)
+            .add(Role::Node, granted::entry, granted::__path_entry)
+            .add(Role::Node, granted::progress, granted::__path_progress)
             .share(self.clone())
     }
 

@@ -78,6 +78,8 @@ pub struct AgentOptions {
     pub slots_dir: Option<PathBuf>,
     /// The space without which no run begins.
     pub reserve: Reserve,
+    /// The most that the inputs of a task may have, and so its outputs.
+    pub max_task_file_bytes: u64,
     /// How many runs at the same time; by default by the number of cores.
     pub turns: Option<usize>,
     pub max_spool_bytes: u64,
@@ -179,6 +181,7 @@ impl Agent {
                     .map(|docker| ContainerTerms::new(docker, &home.agent, privileges.run_as.as_ref())),
             },
             reserve: options.reserve,
+            max_file_bytes: options.max_task_file_bytes,
             privileges: privileges.clone(),
             cgroups,
             launcher: options.launcher,
@@ -248,6 +251,7 @@ impl Agent {
         agent.spawn_derive(deriving);
         agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
         agent.spawn_tasks(&tasks, &client_options(&options.credentials));
+        agent.spawn_carrying(&tasks, &tasks::file_client_options(&options.credentials));
         agent.spawn_talk(revision, reported);
         agent.spawn_uploads(uploads);
         Ok(agent)
@@ -309,6 +313,20 @@ impl Agent {
         self.talk.spawn("agent-keepers", move |stop| {
             let running = Arc::clone(&running);
             async move { running.listen(&stop).await }
+        });
+    }
+
+    fn spawn_carrying(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
+        let (running, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
+        self.talk.spawn("agent-task-files", move |stop| {
+            let driver = tasks.driver("agent-task-files", "carrying the files of the tasks here");
+            let running = Arc::clone(&running);
+            let service = |options: &client::Options| -> tasks::ClientAt {
+                let service = ServiceClient::new(options.clone());
+                Arc::new(move |address| service.at(address))
+            };
+            let (task_service, file_service) = (service(&options), service(&options));
+            async move { running.carry(task_service, file_service, driver, &stop).await }
         });
     }
 

@@ -31,6 +31,7 @@ mod writer;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
+use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
 use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
@@ -41,14 +42,15 @@ use estimand_web::{Role, Routes, ServedPart};
 use tokio::sync::watch;
 
 use http::{
-    capacity, changes, events, images as published, logs, news, promises, read, timeline, watch as watching,
+    capacity, changes, events, files, images as published, logs, news, promises, read, timeline,
+    watch as watching,
 };
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
 use writer::TasksState;
 
-pub use shared::Peers;
+pub use shared::{FilePeer, Peers};
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
@@ -136,6 +138,18 @@ impl TaskService {
         Ok(read.map_err(|error| unread(&error))?.iter().filter_map(rows::transition).collect())
     }
 
+    /// The outputs of a task, if it is to have any and an attempt has ended.
+    async fn outputs(&self, task: &Task) -> Result<Option<TaskOutputs>, Problem> {
+        if task.document.outputs.is_empty() {
+            return Ok(None);
+        }
+        let number = rows::column(task.number.0);
+        let read = self.0.reads.run(move |connection| connection.task_outputs(number)).await;
+        let wrong = |cause: &String| tracing::error!(task = task.id, cause, "stored outputs cannot be read");
+        let text = read.map_err(|error| unread(&error))?;
+        Ok(text.and_then(|text| rows::value(&text).inspect_err(wrong).ok()))
+    }
+
     /// Lines of a log in their order, or from the last one back.
     async fn lines(&self, range: TaskLogRange, limit: u64, back: bool) -> Result<Vec<TaskLogEntry>, Problem> {
         let limit = rows::column(limit);
@@ -162,6 +176,7 @@ impl ServedPart for TaskService {
     fn routes(&self) -> Routes {
         Routes::new("tasks")
             .add(Role::Node, news::news, news::__path_news)
+            .add(Role::Node, files::files, files::__path_files)
             .add(Role::User, read::list, read::__path_list)
             .add(Role::User, changes::submit, changes::__path_submit)
             .add(Role::User, logs::logs, logs::__path_logs)

@@ -27,6 +27,16 @@ use crate::task::{Array, Edit, Task};
 pub struct Peers {
     pub manager: Client,
     pub data_service: Client,
+    /// None: tasks have no files.
+    pub files: Option<FilePeer>,
+}
+
+/// The file service.
+#[derive(Debug, Clone)]
+pub struct FilePeer {
+    pub client: Client,
+    /// As agents reach it; none: at the address of this service.
+    pub address: Option<String>,
 }
 
 pub struct Shared {

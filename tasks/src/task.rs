@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use estimand_api::image::TaskImage;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
+use estimand_api::task_files::TaskOutputs;
 use estimand_capacity::{Amounts, Ledger, Resource};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,8 @@ pub struct Edit {
     pub after: Task,
     pub transitions: Vec<Transition>,
     pub lines: Vec<LogRow>,
+    /// The outputs of the attempt that has just ended, which are kept.
+    pub outputs: Option<TaskOutputs>,
     /// It was just submitted.
     pub is_new: bool,
 }
@@ -107,7 +110,7 @@ impl Edit {
 
     /// A task that is new.
     pub fn new(after: Task) -> Edit {
-        Edit { after, transitions: Vec::new(), lines: Vec::new(), is_new: true }
+        Edit { after, transitions: Vec::new(), lines: Vec::new(), outputs: None, is_new: true }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -233,6 +236,8 @@ fn work(document: &Document) -> TaskWork {
         cpu: amount(CPU),
         memory: amount(MEMORY),
         gpu: amount(GPU),
+        inputs: document.inputs.clone(),
+        outputs: document.outputs.clone(),
     }
 }
 

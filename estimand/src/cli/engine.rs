@@ -101,6 +101,9 @@ pub struct NodeOptions {
     /// hundredth of the disk]
     #[arg(long = "reserve", id = "reserve", value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     reserve: Option<u64>,
+    /// The most that the inputs of a task may have, and so its outputs, in MiB [default: 16384]
+    #[arg(long = "task-files", id = "task_files", value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_073_741_824))]
+    task_files: Option<u64>,
     /// How many runs may go on at the same time [default: four a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
@@ -173,7 +176,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "keep", "slots_dir", "reserve", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
     no_agent: bool,
     /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -268,6 +271,7 @@ impl NodeOptions {
             data_dir,
             slots_dir: self.slots_dir,
             reserve_mib: self.reserve,
+            task_files_mib: self.task_files,
             max_runs: self.max_runs,
             max_spool_bytes: None,
             cgroups: true,

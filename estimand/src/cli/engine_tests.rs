@@ -63,6 +63,7 @@ fn an_agent_is_what_its_options_say() {
         data_dir: PathBuf::from("/d"),
         slots_dir: Some(PathBuf::from("/s")),
         reserve_mib: Some(8),
+        task_files_mib: None,
         max_runs: Some(3),
         max_spool_bytes: Some(2 << 20),
         cgroups: false,

@@ -75,6 +75,12 @@ pub struct TaskServiceArgs {
     /// The data service, whose facts say how busy each node is
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
     data_service: String,
+    /// The file service, which has the inputs and outputs of tasks [default: tasks have none]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    file_service: Option<String>,
+    /// The file service as the agents reach it [default: as --file-service says]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address, requires = "file_service")]
+    file_server: Option<String>,
     #[command(flatten)]
     images: ImagesOptions,
     #[command(flatten, next_help_heading = "Platform")]
@@ -113,9 +119,10 @@ impl FileServiceArgs {
 
 impl TaskServiceArgs {
     pub fn options(self) -> Options {
-        let TaskServiceArgs { service, managers, data_service, images, platform } = self;
+        let TaskServiceArgs { service, managers, data_service, file_service, file_server, images, platform } =
+            self;
         let published_images_only = images.published_images_only;
-        let parts = Parts::Tasks { managers, data_service, published_images_only };
+        let parts = Parts::Tasks { managers, data_service, published_images_only, file_service, file_server };
         Options { platform: platform.options(), ..service.options(parts) }
     }
 }

@@ -5,6 +5,7 @@
 mod arrays;
 mod containers;
 mod deaths;
+mod files;
 mod images;
 mod plane;
 mod precedence;

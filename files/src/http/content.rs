@@ -34,9 +34,14 @@ pub async fn get(
     caller: Principal,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
+    sent(&req, &Home::of(&caller), &service).await
+}
+
+/// The file that is asked for.
+pub async fn sent(req: &HttpRequest, home: &Home, service: &FileService) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
-    let of = Home::of(&caller).place(&path)?;
+    let of = home.place(&path)?;
     let opened = service.blocking(move |inner| {
         let file = inner.root.file(&of)?;
         NamedFile::from_file(file, of.name())
@@ -49,5 +54,5 @@ pub async fn get(
         disposition: DispositionType::Attachment,
         parameters: vec![DispositionParam::Filename(path.name().to_owned())],
     };
-    Ok(file.set_content_type(binary).set_content_disposition(saved).into_response(&req))
+    Ok(file.set_content_type(binary).set_content_disposition(saved).into_response(req))
 }

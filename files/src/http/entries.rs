@@ -93,9 +93,18 @@ pub async fn get(
     caller: Principal,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
+    described(&req, &Home::of(&caller), &service).await
+}
+
+/// The file that is asked for, with its digest.
+pub async fn described(
+    req: &HttpRequest,
+    home: &Home,
+    service: &FileService,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
-    let place = Home::of(&caller).place(&path)?;
+    let place = home.place(&path)?;
     // Reading a large file takes long, and goes on if the caller goes away.
     let permit = Arc::clone(service.digesting()).acquire_owned().await.map_err(|_| Problem::internal())?;
     let of = path.clone();

@@ -3,6 +3,7 @@
 mod arriving;
 pub mod content;
 pub mod entries;
+pub mod granted;
 mod parameters;
 mod problems;
 pub mod socket;

@@ -40,7 +40,7 @@ pub fn upload(
 ) -> Result<Upload, Problem> {
     let path = self::path(path)?;
     Ok(Upload {
-        place: home.place(&path)?,
+        place: home.place_to_write(&path)?,
         path,
         size: size.map(|_| whole("size", size, 0, u64::MAX)).transpose()?,
         sha256: parsed::<Sha256>("sha256", sha256, "64 hexadecimal digits")?,

@@ -52,12 +52,21 @@ pub async fn put(
     body: Payload,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
+    taken(&req, &Home::of(&caller), body, &service).await
+}
+
+/// The piece in a request.
+pub async fn taken(
+    req: &HttpRequest,
+    home: &Home,
+    body: Payload,
+    service: &FileService,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path", "offset", "size", "sha256"])?;
-    let home = Home::of(&caller);
-    let mut upload = parameters::upload(&home, query.get("path"), query.get("size"), query.get("sha256"))?;
+    let mut upload = parameters::upload(home, query.get("path"), query.get("size"), query.get("sha256"))?;
     let offset = whole("offset", query.get("offset"), 0, u64::MAX)?;
     match (upload.size, offset) {
-        (None, 0) => upload.size = length(&req),
+        (None, 0) => upload.size = length(req),
         (None, _) => {
             let error = FieldError::new("size", "is missing");
             return Err(Problem::invalid_field(
@@ -67,7 +76,7 @@ pub async fn put(
         }
         (Some(_), _) => {}
     }
-    let piece = ArrivingPiece::begin(&service, upload, offset).await?;
+    let piece = ArrivingPiece::begin(service, upload, offset).await?;
     Ok(match receive(piece, body).await? {
         Arrived::Piece(progress) => HttpResponse::Accepted().json(progress),
         Arrived::File(file) => HttpResponse::Ok().json(file),
@@ -94,9 +103,17 @@ pub async fn progress(
     caller: Principal,
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
+    received(&req, &Home::of(&caller), &service).await
+}
+
+/// How much has come of the file that is asked for.
+pub async fn received(
+    req: &HttpRequest,
+    home: &Home,
+    service: &FileService,
+) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path", "size", "sha256"])?;
-    let home = Home::of(&caller);
-    let upload = parameters::upload(&home, query.get("path"), query.get("size"), query.get("sha256"))?;
+    let upload = parameters::upload(home, query.get("path"), query.get("size"), query.get("sha256"))?;
     let Some(size) = upload.size else {
         let error = FieldError::new("size", "is missing");
         return Err(Problem::invalid_field(error.expected("the size of the whole file")).into());

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::image::ImageDigest;
 use crate::is_zero;
 use crate::names::NodeName;
+use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
 pub const CONTAINERS_LABEL: &str = "docker";
@@ -133,6 +134,19 @@ pub struct TaskWork {
     pub memory: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u64>,
+    /// The files that lie in its folder when it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<TaskInput>,
+    /// Those that are kept when it has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub outputs: Vec<OutputPattern>,
+}
+
+impl TaskWork {
+    pub fn has_files(&self) -> bool {
+        !self.inputs.is_empty() || !self.outputs.is_empty()
+    }
 }
 
 /// Without its environment, which may have secrets.
@@ -179,6 +193,9 @@ pub struct TaskReport {
     /// Microseconds since 1970, by the node's clock.
     pub at: i64,
     pub stage: TaskStage,
+    /// With its end: its outputs, which were stored before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<TaskOutputs>,
 }
 
 /// How far an attempt is. Each includes those before it.
@@ -210,6 +227,8 @@ pub enum TaskEnding {
     /// The lease of its node was over, or the node was started anew under it.
     NodeLost,
     ImageMissing,
+    /// There is no such file among those of its user.
+    InputMissing(String),
     /// The node does not allow it, or has not what it needs.
     NotStarted(String),
     /// It never ran: this task, after whose success it was to run, did not succeed.
@@ -223,6 +242,23 @@ impl TaskEnding {
         *self == TaskEnding::Exit(0)
     }
 
+    /// It began, and something of it may be there to be kept.
+    pub fn leaves_outputs(&self) -> bool {
+        match self {
+            TaskEnding::Exit(_)
+            | TaskEnding::Signal(_)
+            | TaskEnding::OutOfMemory
+            | TaskEnding::TimedOut
+            | TaskEnding::Cancelled => true,
+            TaskEnding::NodeLost
+            | TaskEnding::ImageMissing
+            | TaskEnding::InputMissing(_)
+            | TaskEnding::NotStarted(_)
+            | TaskEnding::Dependency(_)
+            | TaskEnding::Promise(_) => false,
+        }
+    }
+
     /// Another run may end otherwise. An image that is missing, or a command that is not allowed, stays so.
     pub fn may_pass(&self) -> bool {
         match self {
@@ -232,6 +268,7 @@ impl TaskEnding {
             }
             TaskEnding::Cancelled
             | TaskEnding::ImageMissing
+            | TaskEnding::InputMissing(_)
             | TaskEnding::NotStarted(_)
             | TaskEnding::Dependency(_)
             | TaskEnding::Promise(_) => false,
@@ -249,6 +286,7 @@ impl TaskEnding {
             TaskEnding::Cancelled => "cancelled",
             TaskEnding::NodeLost => "node-lost",
             TaskEnding::ImageMissing => "image-missing",
+            TaskEnding::InputMissing(_) => "input-missing",
             TaskEnding::NotStarted(_) => "not-started",
             TaskEnding::Dependency(_) => "dependency",
             TaskEnding::Promise(_) => "promise",
@@ -267,6 +305,7 @@ impl fmt::Display for TaskEnding {
             TaskEnding::Cancelled => f.write_str("cancelled"),
             TaskEnding::NodeLost => f.write_str("its node was lost"),
             TaskEnding::ImageMissing => f.write_str("its image is missing"),
+            TaskEnding::InputMissing(file) => write!(f, "its input `{file}` is missing"),
             TaskEnding::NotStarted(reason) => write!(f, "not started: {reason}"),
             TaskEnding::Dependency(task) => write!(f, "`{task}`, after which it was to run, did not succeed"),
             TaskEnding::Promise(reason) => f.write_str(reason),

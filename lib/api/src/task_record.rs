@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::image::TaskImage;
 use crate::is_zero;
 use crate::task::{TaskEnding, TaskStream};
+use crate::task_files::TaskOutputs;
 
 /// The longest that a request for a task or its log waits.
 pub const MAX_TASK_WAIT_MS: u64 = 60_000;
@@ -70,6 +71,9 @@ pub struct TaskRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub why: Option<Value>,
+    /// The outputs of the last attempt that ended and had any to keep; for a single task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<TaskOutputs>,
     /// Everything that happened to it; for a single task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<TaskTransition>,

@@ -22,6 +22,9 @@ pub const AGENT_LABEL: &str = "estimand.agent";
 /// The labels of its task and attempt.
 pub const TASK_LABEL: &str = "estimand.task";
 pub const ATTEMPT_LABEL: &str = "estimand.attempt";
+/// The variable that names the folder of a task's inputs and outputs, and that folder in a container.
+pub const FOLDER_VARIABLE: &str = "ESTIMAND_TASK_FOLDER";
+pub const TASK_FOLDER: &str = "/task";
 
 /// The engine of this node, and what its operator lets it run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_exec::Identity;
 use serde::{Deserialize, Serialize};
 
-use super::{AGENT_LABEL, ATTEMPT_LABEL, Docker, TASK_LABEL};
+use super::{AGENT_LABEL, ATTEMPT_LABEL, Docker, FOLDER_VARIABLE, TASK_FOLDER, TASK_LABEL};
 
 /// The place of a container: whoever has it can end and remove that one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,40 @@ pub struct ContainerOrder {
     pub gpu: Option<u64>,
     pub processes: u64,
     pub timeout_ms: Option<u64>,
+}
+
+impl ContainerOrder {
+    /// Gives it the folder of its inputs and outputs, in which it runs unless the task says otherwise.
+    pub fn give_task_folder(&mut self, folder: &Path) -> Result<(), String> {
+        // What an image's own user leaves in it only root removes.
+        if self.user.is_none() && !rustix::process::geteuid().is_root() {
+            return Err(
+                "it has files and runs in a container, which needs an agent that is root, or `--run-as`"
+                    .to_owned(),
+            );
+        }
+        if let Some(volume) =
+            self.volumes.iter().find(|volume| Path::new(&volume.target).starts_with(TASK_FOLDER))
+        {
+            return Err(format!(
+                "its volume at `{}` is where its inputs and outputs are; give it another target",
+                volume.target
+            ));
+        }
+        let source = folder.to_str().ok_or("the folder of the agent has a path that is no text")?;
+        self.volumes.push(TaskVolume {
+            source: source.to_owned(),
+            target: TASK_FOLDER.to_owned(),
+            read_only: false,
+        });
+        self.dir.get_or_insert_with(|| TASK_FOLDER.to_owned());
+        self.env.push((FOLDER_VARIABLE.to_owned(), TASK_FOLDER.to_owned()));
+        Ok(())
+    }
+
+    pub fn has_task_folder(&self) -> bool {
+        self.env.iter().any(|(name, _)| name == FOLDER_VARIABLE)
+    }
 }
 
 /// The rights and means that an agent gives containers.
@@ -230,5 +264,24 @@ mod tests {
         }
         assert!(check(&data.join("none")).unwrap_err().contains("cannot be found"));
         assert!(check(Path::new("data")).unwrap_err().contains("absolute"));
+    }
+
+    #[test]
+    fn a_container_runs_in_the_folder_of_its_files() {
+        let user = Identity { uid: 7, gid: 8, groups: vec![] };
+        let given = |work: &TaskWork| {
+            let mut order = order(&terms(&[PathBuf::from("/")]), work).unwrap();
+            order.user = Some(user.clone());
+            order.give_task_folder(Path::new("/data/tasks/t.2/work")).map(|()| order)
+        };
+        let order = given(&image("python")).unwrap();
+        assert_eq!((order.dir.as_deref(), order.has_task_folder()), (Some("/task"), true));
+        let volume = order.volumes.last().unwrap();
+        assert_eq!((volume.source.as_str(), volume.target.as_str()), ("/data/tasks/t.2/work", "/task"));
+        let elsewhere = TaskWork { directory: Some("/app".into()), ..image("python") };
+        assert_eq!(given(&elsewhere).unwrap().dir.as_deref(), Some("/app"));
+        let volume = TaskVolume { source: "/".into(), target: "/task/in".into(), read_only: true };
+        let reason = given(&TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
+        assert!(reason.contains("`/task/in`"), "{reason}");
     }
 }

@@ -5,10 +5,13 @@
 //! | `accepted.json` | agent | the assignment and the machine's start in which it came |
 //! | `order.json` | agent | what its keeper is to do, in full |
 //! | `begun` | keeper | its name: no other keeper begins this attempt |
-//! | `preparing` | keeper | since when its image is fetched |
+//! | `preparing` | agent, keeper | since when its inputs or its image are fetched |
 //! | `running` | keeper | when its program was executed |
 //! | `log.N` | keeper | its lines from number N on |
 //! | `end.json` | keeper | how it ended; nothing of it runs any more |
+//! | `input.N.DIGEST` | agent | what has come of its input number N |
+//! | `inputs` | agent | all its inputs lie in `work/` |
+//! | `outputs.json` | agent | its outputs, which the file service has; only then its end is told |
 //! | `stop` | agent | it is to end |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
 //! | `delivered` | agent | the first line that the task service has not taken |
@@ -20,7 +23,8 @@
 //!
 //! That there is such a folder is on disk before the attempt begins, so it begins once even if the machine is started
 //! anew. The rest is of use only until then: an attempt whose end the task service has not stored by that time is lost with
-//! its node, and what the service has stored it knows. An end that it does not take at once is brought to the disk. Blocking.
+//! its node, and what the service has stored it knows. An end that it does not take at once is brought to the disk, as
+//! its outputs are. Blocking.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -29,8 +33,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use estimand_api::task::{TaskAssignment, TaskEnding};
+use estimand_api::task_files::TaskOutputs;
 use estimand_exec::Identity;
-use estimand_runtime::files::write_whole;
+use estimand_runtime::files::{write_atomically, write_whole};
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
@@ -160,6 +165,20 @@ impl AttemptFolder {
             }
         }
         File::open(&self.0)?.sync_all()
+    }
+
+    pub fn outputs(&self) -> io::Result<Option<TaskOutputs>> {
+        self.read("outputs.json")
+    }
+
+    pub fn write_outputs(&self, outputs: &TaskOutputs) -> io::Result<()> {
+        write_atomically(&self.file("outputs.json"), &serde_json::to_vec(outputs)?, PRIVATE)
+    }
+
+    /// Lets every user into the folder where it runs: the one in a container is known to its image alone. Nobody else gets
+    /// there, since the folder around it is closed.
+    pub fn open_work(&self) -> io::Result<()> {
+        fs::set_permissions(self.work(), fs::Permissions::from_mode(0o777))
     }
 
     pub fn order<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {

@@ -2,14 +2,15 @@
 //!
 //! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt that runs, does, and outlives the
 //! agent; all that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds
-//! everything there, and two loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is assigned,
-//! [`telling`] brings stages and logs to the task service. Both look at everything each second, and at an attempt as soon
-//! as its keeper has news of it.
+//! everything there, and three loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is
+//! assigned, [`telling`] brings stages and logs to the task service, [`carrying`] fetches inputs and stores outputs. They
+//! look at everything each second, and at an attempt as soon as its keeper has news of it.
 //!
 //! Invariants: an attempt is begun at most once; that it was accepted is on disk before it is begun; an end is told after its
-//! log, and never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the
+//! log and its outputs, and never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the
 //! lease has, whether or not this agent lives.
 
+mod carrying;
 mod folder;
 mod keeper;
 mod keeping;
@@ -19,6 +20,7 @@ mod log;
 mod order;
 mod pool;
 mod telling;
+mod work_folder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -41,6 +43,7 @@ use folder::{Accepted, AttemptFolder};
 use keeper::{Heard, Hearing};
 use lease::LeaseFile;
 
+pub use carrying::{ClientAt, client_options as file_client_options};
 pub use keeper::keep_tasks;
 pub use lease::boot_clock;
 pub use order::Terms;
@@ -57,6 +60,8 @@ pub struct TaskOptions {
     pub terms: Terms,
     /// The space without which no task begins.
     pub reserve: Reserve,
+    /// The most that the inputs of a task may have, and so its outputs.
+    pub max_file_bytes: u64,
     pub privileges: Privileges,
     pub cgroups: CgroupMode,
     /// How a launcher is started,
@@ -86,6 +91,7 @@ pub struct Tasks {
     task_server: watch::Sender<Option<String>>,
     keeping: Rounds,
     telling: Rounds,
+    carrying: Rounds,
     /// The attempts of which keepers had news since they were looked at last,
     to_keep: Mutex<BTreeSet<String>>,
     /// and since they were told of.
@@ -159,6 +165,7 @@ impl Tasks {
             task_server: watch::Sender::new(None),
             keeping: Rounds::new(),
             telling: Rounds::new(),
+            carrying: Rounds::new(),
             to_keep: Mutex::default(),
             to_tell: Mutex::default(),
             soon: Notify::new(),
@@ -178,6 +185,9 @@ impl Tasks {
         });
         *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, under }));
         self.keeping.ask();
+        if self.has_files() {
+            self.carrying.ask();
+        }
     }
 
     /// The lease holds until then, by [`boot_clock`]. Blocking, though not for long.
@@ -245,6 +255,9 @@ impl Tasks {
             let of_stages = words.iter().filter(|(heard, _)| *heard != Heard::Lines);
             lock(&self.to_keep).extend(of_stages.map(|(_, name)| name.clone()));
             self.keeping.ask();
+            if self.has_files() {
+                self.carrying.ask();
+            }
         }
         lock(&self.to_tell).extend(words.into_iter().map(|(_, name)| name));
         at_once
@@ -260,6 +273,11 @@ impl Tasks {
     fn tell_now(&self, name: &str) {
         lock(&self.to_tell).insert(name.to_owned());
         self.telling.ask();
+    }
+
+    /// True if a task here has inputs or outputs.
+    fn has_files(&self) -> bool {
+        lock(&self.attempts).values().any(|attempt| attempt.has_files())
     }
 
     /// True if no task is on this node, also none that has ended.

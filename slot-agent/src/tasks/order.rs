@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::AttemptFolder;
 use crate::allow::{Allow, SEARCH_PATH};
 use crate::allow_env::AllowEnv;
-use crate::containers::{ContainerOrder, ContainerTerms, Place};
+use crate::containers::{ContainerOrder, ContainerTerms, FOLDER_VARIABLE, Place};
 
 /// Variables of this beginning tell a task about itself, and nothing else reads them.
 const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
@@ -105,7 +105,11 @@ impl Terms {
         }
         match (&work.image, &self.containers) {
             (Some(image), Some(containers)) => {
-                let order = containers.order(assignment, work, image, (&self.node, server), MAX_PROCESSES)?;
+                let mut order =
+                    containers.order(assignment, work, image, (&self.node, server), MAX_PROCESSES)?;
+                if work.has_files() {
+                    order.give_task_folder(&folder.work())?;
+                }
                 Ok(RunOrder::Container(Box::new(order)))
             }
             (Some(image), None) => Err(format!(
@@ -132,10 +136,14 @@ impl Terms {
             .check(word, given.filter(|name| !name.starts_with(OWN_VARIABLES)))
             .map_err(|error| error.to_string())?;
         let program = self.allow.resolve(word).map_err(|error| error.to_string())?;
+        let mut env = self.variables(assignment, &work.environment, folder, server);
+        if work.has_files() {
+            env.push((FOLDER_VARIABLE.to_owned(), folder.work().display().to_string()));
+        }
         Ok(ProcessOrder {
             program,
             argv: work.command.clone(),
-            env: self.variables(assignment, &work.environment, folder, server),
+            env,
             dir: work.directory.as_ref().map_or_else(|| folder.work(), PathBuf::from),
             timeout_ms: work.timeout_ms,
             limits: Limits {

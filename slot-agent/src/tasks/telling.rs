@@ -1,8 +1,9 @@
 //! Brings the stages and logs of the attempts on this node to the task service.
 //!
 //! Everything on disk is told, in the order in which it was written, and again until it is taken: the service knows by the
-//! numbers of attempts and lines what it has already. An end is told with the last of its log or after it. While the
-//! service does not take them, ends are brought to the disk, so that a power cut does not undo them.
+//! numbers of attempts and lines what it has already. An end is told with the last of its log or after it, and when its
+//! outputs are stored. While the service does not take them, ends are brought to the disk, so
+//! that a power cut does not undo them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -258,20 +259,25 @@ impl Teller {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             piece => piece?,
         };
-        let stages = self.stages(end.filter(|_| piece.is_all));
+        // Nor before its outputs are stored.
+        let end = end.filter(|end| piece.is_all && !self.attempt.awaits_outputs(end));
+        let outputs = if end.is_some() { folder.outputs()? } else { None };
+        let stages = self.stages(end);
         let told = stages.last().map_or(self.told, |(told, _, _)| *told);
         if stages.is_empty() && piece.logs.is_empty() {
             return Ok(());
         }
         batch.is_all &= piece.is_all;
-        batch.bytes += piece.bytes + stages.len() * REPORT;
+        let files = outputs.as_ref().map_or(0, |outputs| outputs.files.len() + outputs.left_out.len());
+        batch.bytes += piece.bytes + (stages.len() + files) * REPORT;
         batch.news.logs.extend(piece.logs);
         let assignment = &self.attempt.accepted.assignment;
-        batch.news.reports.extend(stages.into_iter().map(|(_, at, stage)| TaskReport {
+        batch.news.reports.extend(stages.into_iter().map(|(told, at, stage)| TaskReport {
             id: assignment.id.clone(),
             attempt: assignment.attempt,
             at,
             stage,
+            outputs: outputs.clone().filter(|_| told == ToldStage::Ended),
         }));
         batch.parts.push((folder.name(), piece.end, told));
         Ok(())
@@ -299,13 +305,18 @@ mod tests {
     use std::path::Path;
 
     use estimand_api::task::{TaskAssignment, TaskEnding, TaskLogLine, TaskStream, TaskWork};
+    use estimand_api::task_files::TaskOutputs;
 
     use super::super::folder::{Accepted, AttemptFolder};
     use super::super::log::LogWriter;
     use super::*;
 
     fn attempt(tasks: &Path) -> Arc<Attempt> {
-        let work = TaskWork::default().into();
+        attempt_at(tasks, TaskWork::default())
+    }
+
+    fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
+        let work = work.into();
         let assignment = TaskAssignment {
             id: "t".into(),
             attempt: 3,
@@ -367,5 +378,35 @@ mod tests {
             assert_eq!(told.len(), 1_000);
             assert!(gather(&tellers.by_name["t.3"]).parts.is_empty());
         }
+    }
+
+    #[test]
+    fn an_end_is_told_when_its_outputs_are_stored() {
+        let place = tempfile::tempdir().unwrap();
+        let outputs = vec!["x".parse().unwrap()];
+        let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
+        let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
+        let mut tellers = Tellers { by_name, ..Tellers::default() };
+        attempt.folder.mark("begun").unwrap();
+        attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Exit(0) }).unwrap();
+        assert_eq!(tell(&mut tellers).1, [TaskStage::Accepted]);
+        assert!(tell(&mut tellers).1.is_empty());
+        let mut stored = TaskOutputs { attempt: 3, ..TaskOutputs::default() };
+        stored.leave_out("x", "there is no such file");
+        attempt.folder.write_outputs(&stored).unwrap();
+        let reports = gather(&tellers.by_name["t.3"]).news.reports;
+        assert_eq!((reports.len(), reports[0].outputs.as_ref()), (1, Some(&stored)));
+        assert_eq!(tell(&mut tellers).1, [TaskStage::Ended { ending: TaskEnding::Exit(0) }]);
+    }
+
+    /// Nothing is waited for that never comes.
+    #[test]
+    fn an_attempt_that_never_began_has_no_outputs() {
+        let place = tempfile::tempdir().unwrap();
+        let outputs = vec!["x".parse().unwrap()];
+        let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
+        attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Cancelled }).unwrap();
+        let reports = gather(&Teller::new(attempt)).news.reports;
+        assert_eq!(reports.last().unwrap().stage, TaskStage::Ended { ending: TaskEnding::Cancelled });
     }
 }

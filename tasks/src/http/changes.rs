@@ -11,7 +11,7 @@ use estimand_api::task_record::TaskRecord;
 use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, segment};
 
-use super::views;
+use super::{files, views};
 use crate::TaskService;
 use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
 use crate::requests::{Cancel, Delete, Submission};
@@ -35,7 +35,7 @@ static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
         (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
         (status = 400, description = "The document is not valid; every error is listed", body = Problem),
         (status = 403, description = "The document has the name of another user", body = Problem),
-        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, or there are too many tasks", body = Problem),
+        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, it has files and there is no file service, or there are too many tasks", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
@@ -50,6 +50,9 @@ pub async fn submit(
     let key = parameters::idempotency_key(&req, scope.longest_key())?.map(|key| scope.key(key));
     let mut document = body.parse(Document::parse).await?;
     scope.claim(&mut document)?;
+    if document.has_files() {
+        files::check(service.shared())?;
+    }
     let (by, published_only) = (caller.to_string(), service.published_only());
     let (named, is_new) = service.change(Submission { document, key, by, published_only, scope }).await?;
     let mut response = match is_new {

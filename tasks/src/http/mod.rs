@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod changes;
 pub mod events;
+pub mod files;
 pub mod images;
 pub mod logs;
 pub mod news;

@@ -141,8 +141,9 @@ pub async fn get(
         }
     };
     let transitions = service.transitions(&task).await?;
+    let outputs = service.outputs(&task).await?;
     let plan = shared.plan.load_full();
-    let record = TaskRecord { transitions, ..views::whole_record(&task, plan.as_deref(), shared) };
+    let record = TaskRecord { transitions, outputs, ..views::whole_record(&task, plan.as_deref(), shared) };
     Ok(HttpResponse::Ok().json(record))
 }
 

@@ -43,6 +43,7 @@ pub fn record(task: &Task) -> TaskRecord {
         image: task.image.as_deref().cloned(),
         document: task.document.redacted().to_map(),
         why: None,
+        outputs: None,
         transitions: Vec::new(),
     }
 }

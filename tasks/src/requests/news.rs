@@ -2,6 +2,7 @@
 //! an attempt that is over, changes nothing.
 
 use estimand_api::task::{TaskLog, TaskLogLine, TaskNews, TaskReport, TaskStage};
+use estimand_api::task_files::TaskOutputs;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
@@ -55,7 +56,8 @@ fn edit_of<'e>(edits: &'e mut Edits<'_>, node: Option<&str>, id: &str, attempt: 
 }
 
 fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
-    let attempt = report.attempt;
+    let TaskReport { attempt, outputs, .. } = report;
+    let is_end = matches!(report.stage, TaskStage::Ended { .. });
     let cause = match report.stage {
         TaskStage::Accepted => Event::Accept { attempt },
         TaskStage::Preparing => Event::Prepare { attempt },
@@ -63,8 +65,11 @@ fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
         TaskStage::Ended { ending } => Event::End { attempt, ending },
     };
     let agent = Actor::Agent(edit.after.progress.node.clone().unwrap_or_default());
-    if let Err(refused) = edit.apply(at, cause, agent) {
-        tracing::debug!(task = edit.after.id, %refused, "a report changes nothing");
+    match edit.apply(at, cause, agent) {
+        // They go with the end, in one transaction.
+        Ok(true) if is_end => edit.outputs = outputs.map(|outputs| TaskOutputs { attempt, ..outputs }),
+        Ok(_) => {}
+        Err(refused) => tracing::debug!(task = edit.after.id, %refused, "a report changes nothing"),
     }
 }
 

@@ -12,7 +12,7 @@ use estimand_api::task_event::TaskEvent;
 use estimand_api::task_record::{TaskLogEntry, TaskTransition};
 use estimand_store::{
     GoneTaskRow, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow,
-    TaskGroup, TaskLogRow, TaskRow,
+    TaskGroup, TaskLogRow, TaskOutputRow, TaskRow,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,11 +36,13 @@ pub fn group(changes: &[Change]) -> TaskGroup {
     };
     // A row may be written by several of the changes, and no statement takes it twice.
     let (mut lines, mut gone, mut arrays) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut outputs = BTreeMap::new();
     for change in changes {
         group.highest = group.highest.max(column(change.highest));
         for edit in change.edits.iter().filter(|edit| is_kept(&edit.after)) {
             group.events.extend(event_rows(edit));
             let number = column(edit.after.number.0);
+            outputs.extend(edit.outputs.as_ref().map(|outputs| (number, text(outputs))));
             lines.extend(edit.lines.iter().map(|line| ((number, line.line), log_row(number, line))));
         }
         for task in &change.deleted {
@@ -59,6 +61,7 @@ pub fn group(changes: &[Change]) -> TaskGroup {
     }
     group.promises = super::promises::group(changes);
     group.lines = lines.into_values().collect();
+    group.outputs = outputs.into_iter().map(|(task, outputs)| TaskOutputRow { task, outputs }).collect();
     group.gone = gone.into_values().collect();
     group.arrays = arrays.into_values().collect();
     group

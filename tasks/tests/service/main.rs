@@ -9,6 +9,7 @@ mod images;
 mod logs;
 mod losses;
 mod outages;
+mod outputs;
 mod promises;
 mod support;
 

@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::Problem;
 use estimand_runtime::SystemClock;
 use estimand_serving::{ANY_PORT, Serving, client};
-use estimand_tasks::{Peers, TaskService, TaskServiceOptions};
+use estimand_tasks::{FilePeer, Peers, TaskService, TaskServiceOptions};
 use estimand_testkit::http::Response;
 use estimand_testkit::wait;
 use estimand_web::{Body, Failure, Role, Routes, ServedPart, segment};
@@ -52,7 +52,8 @@ impl Running {
         });
         let service = started.unwrap();
         let peer = client(world.serving.address);
-        service.set_peers(Peers { manager: peer.clone(), data_service: peer });
+        let files = Some(FilePeer { client: peer.clone(), address: None });
+        service.set_peers(Peers { manager: peer.clone(), data_service: peer, files });
         let running = Running { serving, service, fatal };
         running.serving.wait_ready();
         running
@@ -103,6 +104,12 @@ impl Running {
             .request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"")
             .expect_status(200)
             .json()
+    }
+
+    /// From now on it knows no file service.
+    pub fn forget_files(&self, world: &World) {
+        let peer = client(world.serving.address);
+        self.service.set_peers(Peers { manager: peer.clone(), data_service: peer, files: None });
     }
 
     /// An agent's report.

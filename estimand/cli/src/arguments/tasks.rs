@@ -17,6 +17,7 @@ Examples:
   estimand tasks logs t17 --follow
   estimand tasks logs t17 --since 10m --grep error --tail 20
   estimand tasks wait t17
+  estimand tasks outputs t17
   estimand tasks watch --state FAILED,LOST
   estimand tasks events --json > trace.jsonl
   estimand tasks cancel t17";
@@ -29,6 +30,7 @@ Examples:
   estimand tasks submit --id train-1 --cpu 2 --nodes 'zone=a' --retries 3 -- /opt/train --epochs 10
   estimand tasks submit --id sweep --count 100 -- /bin/sh -c 'echo $ESTIMAND_TASK_INDEX'
   estimand tasks submit --after sweep -- /opt/summary
+  estimand tasks submit --input data/train.csv --output model.bin -- /opt/train
   estimand tasks submit --file task.json";
 
 const RUN_TASK_EXAMPLES: &str = "\
@@ -57,6 +59,8 @@ pub enum TasksAction {
     Show(Remotely<TaskArgs>),
     /// Show what a task wrote
     Logs(Remotely<TaskLogsArgs>),
+    /// Show which files were kept of a task that has ended
+    Outputs(Remotely<TaskArgs>),
     /// Cancel tasks: those that wait do not begin, those that run end
     Cancel(Remotely<SomeTasksArgs>),
     /// Wait until tasks are over; the exit code is 1 unless all succeeded
@@ -149,6 +153,12 @@ pub struct DocumentOptions {
     /// The image of its container; without, it is a process
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
+    /// A file of its user's that lies in its folder when it starts, there under its own path or this one; may be repeated
+    #[arg(long = "input", id = "inputs", value_name = "FILE[:AS]")]
+    pub inputs: Vec<String>,
+    /// A file or folder there that is kept when it has ended, such as 'logs/*'; may be repeated
+    #[arg(long = "output", id = "outputs", value_name = "PATH")]
+    pub outputs: Vec<String>,
     /// A label of its own, to find it by; may be repeated
     #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
     pub labels: Vec<(String, String)>,
@@ -252,7 +262,7 @@ impl TasksArgs {
         Some(match self.action.as_ref()? {
             TasksAction::Submit(args) => &args.remote,
             TasksAction::List(args) => &args.remote,
-            TasksAction::Show(args) => &args.remote,
+            TasksAction::Show(args) | TasksAction::Outputs(args) => &args.remote,
             TasksAction::Logs(args) => &args.remote,
             TasksAction::Events(args) => &args.remote,
             TasksAction::Watch(args) => &args.remote,

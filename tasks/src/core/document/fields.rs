@@ -7,6 +7,7 @@ use estimand_api::fields;
 use estimand_api::labels::{MAX_LABELS, read_labels};
 use estimand_api::schema::{of, optional};
 use estimand_api::selector::Selector;
+use estimand_api::task_files::MAX_TASK_FILES;
 use serde_json::{Value, json};
 
 use super::values::*;
@@ -219,6 +220,31 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
         read: |it, document| document.promise = it.optional(id),
         write: |document| document.promise.as_ref().map(|promise| json!(promise)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "inputs",
+        expected: INPUTS_EXPECTED,
+        description: "Files of its user that lie in its folder when it starts, under their own path or another one",
+        schema: || {
+            json!({ "type": ["array", "string", "null"], "maxItems": MAX_TASK_FILES, "items": { "oneOf": [
+            { "type": "string" },
+            { "type": "object", "required": ["file"], "additionalProperties": false,
+              "properties": { "file": { "type": "string" }, "as": { "type": ["string", "null"] } } },
+        ] } })
+        },
+        read: |it, document| document.inputs = it.part(inputs).unwrap_or_default(),
+        write: |document| inputs_to_json(&document.inputs),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "outputs",
+        expected: OUTPUTS_EXPECTED,
+        description: "Files and folders in its folder that are kept when it has ended, in `tasks/ID` of its user's files; `*` \
+                      stands for any text in a name",
+        schema: || json!({ "type": ["array", "string", "null"], "maxItems": MAX_TASK_FILES, "items": { "type": "string" } }),
+        read: |it, document| document.outputs = it.optional(outputs).unwrap_or_default(),
+        write: |document| (!document.outputs.is_empty()).then(|| json!(document.outputs)),
         ..Field::PLAIN
     },
 ];

@@ -13,8 +13,10 @@ use estimand_api::duration::Span;
 use estimand_api::fields::{Fields, MAX_ID_BYTES};
 use estimand_api::json::parse_object;
 use estimand_api::labels::LabelMap;
+use estimand_api::names::UserName;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
+use estimand_api::task_files::{OutputPattern, TaskInput};
 use estimand_capacity::Amounts;
 use serde_json::{Map, Value, json};
 
@@ -67,6 +69,10 @@ pub struct Document {
     pub after: Vec<After>,
     /// The promise on whose capacity it runs.
     pub promise: Option<String>,
+    /// Files of its user that lie in its folder when it starts.
+    pub inputs: Vec<TaskInput>,
+    /// Files in its folder that are kept when it has ended.
+    pub outputs: Vec<OutputPattern>,
 }
 
 /// The schema of a [`Document`].
@@ -90,6 +96,7 @@ fn described() -> Value {
             { "id": "sweep", "count": 100, "command": ["/bin/sh", "-c", "echo $ESTIMAND_TASK_INDEX"] },
             { "command": "/opt/summary", "after": ["sweep"] },
             { "image": "python:3.12", "command": "python train.py", "retries": 2, "labels": { "study": "mnist" } },
+            { "command": "/opt/train", "inputs": ["data/train.csv"], "outputs": ["model.bin", "logs/*"] },
         ],
     })
 }
@@ -120,9 +127,19 @@ impl Document {
                 fields.error("secrets", message);
             }
         }
+        if let Some(user) = document.user.as_deref().filter(|_| document.has_files())
+            && !UserName::is_valid(user)
+        {
+            let message = format!("is no name of a user who has files: {}", UserName::EXPECTED);
+            fields.error("user", message);
+        }
         document.check_names(&mut fields);
         fields.end_body()?;
         Ok(document)
+    }
+
+    pub fn has_files(&self) -> bool {
+        !self.inputs.is_empty() || !self.outputs.is_empty()
     }
 
     /// The names of an array's tasks are ids, too, and nothing comes after itself.

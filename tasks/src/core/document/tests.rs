@@ -41,6 +41,7 @@ fn what_is_written_is_read_again() {
         "nodes": "zone=a,gpu", "policy": "pack", "timeout": "2h",
         "retries": { "count": 3, "backOff": 0.5, "maxBackOff": 60.0 }, "onLoss": "wait",
         "labels": { "study": "mnist" }, "user": "kim", "count": 20, "after": ["a", { "id": "b", "on": "end" }],
+        "inputs": ["data/a", { "file": "data/b", "as": "b" }], "outputs": ["model.bin", "logs/*"],
     });
     let read = parse(&document).unwrap();
     assert_eq!((amount(&read, "cpu"), amount(&read, "licence/matlab")), (1500, 1));
@@ -109,4 +110,33 @@ fn what_must_go_together_does() {
     has(json!({ "command": "x", "id": long, "count": 2 }), "too long for an array");
     has(json!({ "command": "x", "count": 0 }), "from 1 to 10000");
     has(json!({ "command": "x", "id": "a", "after": "a" }), "no task comes after itself");
+}
+
+#[test]
+fn files_have_places_in_the_tasks_folder() {
+    let files = |inputs: Value, outputs: Value| {
+        parse(&json!({ "command": "x", "inputs": inputs, "outputs": outputs }))
+    };
+    let document = files(json!(["a/b", { "file": "c", "as": "d" }]), json!("logs/*")).unwrap();
+    let places: Vec<(&str, &str)> =
+        document.inputs.iter().map(|input| (input.file.as_str(), input.place.as_str())).collect();
+    assert_eq!(places, [("a/b", "a/b"), ("c", "d")]);
+    assert_eq!(document.outputs[0].as_str(), "logs/*");
+    let has = |inputs: Value, outputs: Value, part: &str| {
+        let said = serde_json::to_string(&files(inputs, outputs).unwrap_err()).unwrap();
+        assert!(said.contains(part), "{said}");
+    };
+    has(json!(["a", { "file": "b", "as": "a" }]), json!([]), "two files at one place");
+    has(json!(["a", { "file": "b", "as": "a/c/d" }]), json!([]), "`a` is a file already");
+    has(json!(["/etc/shadow"]), json!([]), "is not the path of a file");
+    has(json!([{ "file": "a", "as": "../a" }]), json!([]), "is not the path of a file");
+    has(json!(["a/"]), json!([]), "is a folder");
+    has(json!([{ "as": "a" }]), json!([]), "inputs.file");
+    has(json!([{ "file": "a", "at": "a" }]), json!([]), "at");
+    has(json!([]), json!(["../x"]), "is not the path of a file");
+    has(json!([]), json!(["/x"]), "is not the path of a file");
+    has(json!([]), json!(vec!["x"; 101]), "more than 100");
+    let odd = json!({ "command": "x", "inputs": ["a"], "user": "Kim/.." });
+    let said = serde_json::to_string(&parse(&odd).unwrap_err()).unwrap();
+    assert!(said.contains("is no name of a user"), "{said}");
 }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::fields::{self, Fields};
+use estimand_api::file::FilePath;
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::resources;
+use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern, TaskInput};
 use estimand_capacity::{Amounts, Resource};
 use serde_json::{Value, json};
 
@@ -28,6 +30,11 @@ pub(super) const RETRIES_EXPECTED: &str =
 pub(super) const COUNT_EXPECTED: &str = "a whole number from 1 to 10000";
 pub(super) const AFTER_EXPECTED: &str =
     "ids of tasks or arrays, each as a text or as {\"id\": \"a\", \"on\": \"end\"}";
+
+pub(super) const INPUTS_EXPECTED: &str =
+    "paths of files, each as a text or as {\"file\": \"data/train.csv\", \"as\": \"train.csv\"}";
+pub(super) const OUTPUTS_EXPECTED: &str =
+    "paths in its folder, such as \"model.bin\" or \"logs/*\", as an array or one alone";
 
 pub(super) fn id(value: &Value) -> Result<String, String> {
     match fields::id(value)? {
@@ -264,4 +271,81 @@ pub(super) fn after_to_json(after: &[After]) -> Option<Value> {
         On::End => json!({ "id": id, "on": on }),
     };
     (!after.is_empty()).then(|| after.iter().map(one).collect())
+}
+
+/// An array of inputs, or one alone. No two of them have one place, or one lies in another.
+pub(super) fn inputs(value: &Value) -> Result<Vec<TaskInput>, Vec<FieldError>> {
+    let error = |message: String| vec![FieldError::new("inputs", message).expected(INPUTS_EXPECTED)];
+    let all: Vec<TaskInput> = some(value).map_err(error)?.iter().map(input).collect::<Result<_, _>>()?;
+    let places: BTreeSet<&str> = all.iter().map(|input| input.place.as_str()).collect();
+    if places.len() < all.len() {
+        return Err(error("has two files at one place".to_owned()));
+    }
+    let within = all.iter().find_map(|input| {
+        let place = input.place.as_str();
+        let folders = place.match_indices('/').map(|(at, _)| &place[..at]);
+        folders.into_iter().find(|folder| places.contains(folder)).map(|folder| (place, folder))
+    });
+    match within {
+        Some((place, folder)) => {
+            Err(error(format!("has a file at `{place}`, and `{folder}` is a file already")))
+        }
+        None => Ok(all),
+    }
+}
+
+fn input(value: &Value) -> Result<TaskInput, Vec<FieldError>> {
+    let Value::Object(map) = value else {
+        let wrong = |message| vec![FieldError::new("inputs", message).given(value).expected(INPUTS_EXPECTED)];
+        return file_path(value).map(|file| TaskInput { place: file.clone(), file }).map_err(wrong);
+    };
+    let mut inner = Fields::nested("inputs", map.clone());
+    let file = inner.required("file", "the path of a file", file_path);
+    let place = inner.optional("as", "a path in the task's folder", file_path);
+    match (inner.end(), file) {
+        (errors, Some(file)) if errors.is_empty() => {
+            Ok(TaskInput { place: place.unwrap_or_else(|| file.clone()), file })
+        }
+        (errors, _) => Err(errors),
+    }
+}
+
+fn file_path(value: &Value) -> Result<FilePath, String> {
+    let text = fields::string(value)?;
+    match text.ends_with('/') {
+        true => Err("is a folder".to_owned()),
+        false => text.parse().map_err(|error: estimand_api::file::FilePathError| error.to_string()),
+    }
+}
+
+pub(super) fn inputs_to_json(inputs: &[TaskInput]) -> Option<Value> {
+    let one = |input: &TaskInput| match input.place == input.file {
+        true => json!(input.file),
+        false => json!(input),
+    };
+    (!inputs.is_empty()).then(|| inputs.iter().map(one).collect())
+}
+
+/// An array of patterns, or one alone.
+pub(super) fn outputs(value: &Value) -> Result<Vec<OutputPattern>, String> {
+    let mut all: Vec<OutputPattern> = Vec::new();
+    for item in some(value)? {
+        let pattern: OutputPattern =
+            fields::string(item)?.parse().map_err(|error: estimand_api::file::FilePathError| {
+                format!("has a path that is none: {error}")
+            })?;
+        if !all.contains(&pattern) {
+            all.push(pattern);
+        }
+    }
+    Ok(all)
+}
+
+/// The items of an array that is not too long, or one value alone.
+fn some(value: &Value) -> Result<&[Value], String> {
+    match value {
+        Value::Array(items) if items.len() > MAX_TASK_FILES => Err(format!("has more than {MAX_TASK_FILES}")),
+        Value::Array(items) => Ok(items),
+        one => Ok(std::slice::from_ref(one)),
+    }
 }

@@ -53,6 +53,8 @@ pub fn of_options(
         ("priority", options.priority.map(|priority| json!(priority))),
         ("retries", options.retries.map(|retries| json!(retries))),
         ("volumes", (!options.volumes.is_empty()).then(|| json!(options.volumes))),
+        ("inputs", inputs(options)),
+        ("outputs", (!options.outputs.is_empty()).then(|| json!(options.outputs))),
         ("after", after(options)),
         ("command", command(cmd)),
     ];
@@ -85,6 +87,15 @@ fn command(cmd: &[String]) -> Option<Value> {
         [line] => Some(json!(line)),
         words => Some(json!(words)),
     }
+}
+
+/// A path that has a `:` itself is given in a file.
+fn inputs(options: &DocumentOptions) -> Option<Value> {
+    let one = |text: &String| match text.split_once(':') {
+        Some((file, place)) => json!({ "file": file, "as": place }),
+        None => json!(text),
+    };
+    (!options.inputs.is_empty()).then(|| options.inputs.iter().map(one).collect())
 }
 
 fn after(options: &DocumentOptions) -> Option<Value> {
@@ -136,6 +147,8 @@ mod tests {
             memory: Some("64MiB".to_owned()),
             env: vec![("A".to_owned(), "1".to_owned())],
             resources: vec![("licence".to_owned(), "2".to_owned())],
+            inputs: vec!["data/a".to_owned(), "data/b:b".to_owned()],
+            outputs: vec!["logs/*".to_owned()],
             ..DocumentOptions::default()
         };
         let file =
@@ -147,6 +160,7 @@ mod tests {
             json!({
                 "command": ["echo", "a b"], "user": "u", "environment": { "A": "1", "B": "2" },
                 "resources": { "cpu": 0.5, "memory": "64MiB", "licence": 2 },
+                "inputs": ["data/a", { "file": "data/b", "as": "b" }], "outputs": ["logs/*"],
             })
         );
     }

@@ -3,6 +3,7 @@
 mod document;
 mod events;
 mod logs;
+mod outputs;
 mod run;
 mod show;
 
@@ -25,6 +26,7 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::Submit(args)) => submit(session, &args.own).await,
         Some(TasksAction::List(args)) => show::list(session, &args.own).await,
         Some(TasksAction::Show(args)) => show::show(session, &args.own.id).await,
+        Some(TasksAction::Outputs(args)) => outputs::outputs(session, &args.own.id).await,
         Some(TasksAction::Logs(args)) => logs::logs(session, &args.own).await,
         Some(TasksAction::Events(args)) => events::events(session, &args.own).await,
         Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,

@@ -81,6 +81,7 @@ fn exit_code(task: &TaskRecord, cancelled: bool) -> u8 {
         Some(
             TaskEnding::NodeLost
             | TaskEnding::ImageMissing
+            | TaskEnding::InputMissing(_)
             | TaskEnding::NotStarted(_)
             | TaskEnding::Dependency(_)
             | TaskEnding::Promise(_),

@@ -127,6 +127,8 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts.push(("by", Cell::from(&task.submitted_by)));
     facts.extend(task.ended_at.map(|at| ("over", when(at))));
     facts.push(("log", Cell::from(words::count_u64(task.lines, "line"))));
+    let kept = task.outputs.as_ref().map(|outputs| words::count_u64(outputs.files.len() as u64, "file"));
+    facts.extend(kept.map(|kept| ("outputs", Cell::from(kept))));
     facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
 }
 

@@ -105,6 +105,7 @@ struct Look {
     leased: bool,
     lease_holds: bool,
     was_leased: bool,
+    awaits_inputs: bool,
 }
 
 /// The step that is due. Pure.
@@ -117,7 +118,7 @@ fn step(look: &Look) -> Step {
         Look { gone: true, .. } => Step::Remove,
         Look { stop: true, .. } => Step::Settle(Unbegun::Cancelled),
         Look { leased: true, lease_holds: false, was_leased: true, .. } => Step::Settle(Unbegun::LeaseOver),
-        Look { leased: true, lease_holds: false, .. } => Step::Nothing,
+        Look { leased: true, lease_holds: false, .. } | Look { awaits_inputs: true, .. } => Step::Nothing,
         Look { .. } => Step::Start,
     }
 }
@@ -246,7 +247,12 @@ impl Round<'_> {
         for (name, attempt) in accepted {
             self.state.keepers.insert(name.clone(), Keeper::new(None));
             self.tasks.tell_soon(&name);
+            let awaits_inputs = attempt.awaits_inputs();
             lock(&self.tasks.attempts).insert(name.clone(), attempt);
+            // Not before it can be found there.
+            if awaits_inputs {
+                self.tasks.carrying.ask();
+            }
             new.push(name);
         }
         failed.map_or(Ok(()), Err)
@@ -319,28 +325,18 @@ impl Round<'_> {
             leased,
             lease_holds: lease.is_some() && lease == keeper.lease,
             was_leased: keeper.lease.is_some(),
+            awaits_inputs: attempt.awaits_inputs(),
         };
         match step(&look) {
             Step::Nothing => Ok(()),
-            Step::Settle(Unbegun::Cancelled) => self.settle(folder, TaskEnding::Cancelled),
-            Step::Settle(Unbegun::LeaseOver) => self.settle(folder, TaskEnding::NodeLost),
+            Step::Settle(Unbegun::Cancelled) => self.tasks.settle(folder, TaskEnding::Cancelled),
+            Step::Settle(Unbegun::LeaseOver) => self.tasks.settle(folder, TaskEnding::NodeLost),
             Step::Start => self.start(attempt, look.begun),
             Step::Remove => {
                 attempt.is_over.store(true, Ordering::Relaxed);
                 self.remove(folder)
             }
         }
-    }
-
-    /// Ends an attempt that no keeper has begun.
-    fn settle(&self, folder: &AttemptFolder, ending: TaskEnding) -> io::Result<()> {
-        // Nobody begins while this is held.
-        let Some(_lock) = folder.lock()? else { return Ok(()) };
-        if !folder.has("begun") && !folder.has("end.json") {
-            folder.write_end(&End { at: self.tasks.now_micros(), ending })?;
-            self.tasks.tell_now(&folder.name());
-        }
-        Ok(())
     }
 
     fn start(&mut self, attempt: &Attempt, begun: bool) -> io::Result<()> {
@@ -365,7 +361,7 @@ impl Round<'_> {
             true => None,
             false => match tasks.run_order(attempt) {
                 Ok(run) => Some(run),
-                Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
+                Err(reason) => return tasks.settle(folder, TaskEnding::NotStarted(reason)),
             },
         };
         let Some(mut process) = self.keeper()? else {
@@ -379,6 +375,12 @@ impl Round<'_> {
             // As the keeper was told that began it.
             None => folder.order::<Order>().ok().flatten().and_then(|order| order.container),
         };
+        if let Some(RunOrder::Container(order)) = &run
+            && order.has_task_folder()
+            && order.user.is_none()
+        {
+            folder.open_work()?;
+        }
         let Some(keeper) = self.state.keepers.get_mut(&name) else { return Ok(()) };
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
         let order = Order {
@@ -439,6 +441,17 @@ fn at_once() -> usize {
 }
 
 impl Tasks {
+    /// Ends an attempt that no keeper has begun.
+    pub(super) fn settle(&self, folder: &AttemptFolder, ending: TaskEnding) -> io::Result<()> {
+        // Nobody begins while this is held.
+        let Some(_lock) = folder.lock()? else { return Ok(()) };
+        if !folder.has("begun") && !folder.has("end.json") {
+            folder.write_end(&End { at: self.now_micros(), ending })?;
+            self.tell_now(&folder.name());
+        }
+        Ok(())
+    }
+
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
         let server = self.options.server.borrow().clone();
         self.options.terms.run_order(&attempt.accepted.assignment, &attempt.folder, &server)
@@ -472,6 +485,7 @@ mod tests {
         leased: false,
         lease_holds: false,
         was_leased: false,
+        awaits_inputs: false,
     };
 
     #[test]
@@ -488,6 +502,17 @@ mod tests {
         ] {
             assert_eq!(step(&look), expected, "{look:?}");
         }
+    }
+
+    #[test]
+    fn what_has_inputs_begins_when_they_are_here() {
+        let look = Look { awaits_inputs: true, ..NEW };
+        assert_eq!(step(&look), Step::Nothing);
+        assert_eq!(step(&Look { stop: true, ..look }), Step::Settle(Unbegun::Cancelled));
+        assert_eq!(step(&Look { gone: true, ..look }), Step::Remove);
+        let lease_over = Look { leased: true, was_leased: true, ..look };
+        assert_eq!(step(&lease_over), Step::Settle(Unbegun::LeaseOver));
+        assert_eq!(step(&Look { begun: true, ..look }), Step::Start, "there is something to be cleared away");
     }
 
     /// Its keeper was killed: another one clears away what is left, also of what is to go.

@@ -213,7 +213,8 @@ impl Work for Carrying {
         let errands = spawn_blocking(move || tasks.errands()).await.unwrap_or_default();
         self.transfers.retain(|name, transfer| errands.contains_key(name) || transfer.is_under_way());
         let mut running = self.transfers.values().filter(|transfer| transfer.is_under_way()).count();
-        let is_over = errands.is_empty() && running == 0;
+        // One that begins or ends meanwhile is looked at without being heard of.
+        let is_over = running == 0 && !self.tasks.has_files();
         for (name, (attempt, errand)) in errands {
             if running >= MAX_TRANSFERS {
                 break;

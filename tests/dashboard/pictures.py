@@ -58,7 +58,9 @@ class Scene(DashboardCase):
         self.api("POST", "/api/tasks", {"id": "training", "command": ["/bin/sh", "-c", work], "resources": {"cpu": 0.5, "memory": "64MiB"}})
         self.api("POST", "/api/tasks", {"id": "large", "command": "/bin/true", "resources": {"gpu": 2}})
         self.api("POST", "/api/credits/grants", {"user": "ada", "amount": "100"})
-        self.api("POST", "/api/reservations", {"resources": {"cpu": 1}, "duration": "5m", "from": "3m", "by": "20m", "user": "ada", "value": 30})
+        wanted = {"resources": {"cpu": 1}, "duration": "5m", "from": "3m", "by": "20m", "user": "ada", "value": 30}
+        # The service may have its prices a little later than everything else.
+        self.page.wait("a reservation", lambda: self.api("POST", "/api/reservations", wanted))
         time.sleep(20)
 
     @staticmethod

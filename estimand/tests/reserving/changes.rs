@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::plane::{Plane, credits, seconds};
 
-fn with(asked: &Value, more: Value) -> Value {
+fn with(asked: &Value, more: &Value) -> Value {
     let mut asked = asked.clone();
     asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     asked
@@ -23,7 +23,7 @@ fn a_change_is_quoted_anew_and_swapped_in_one_step() {
 
     // Twice as long costs twice as much.
     let longer = json!({ "duration": 20 });
-    let quote = plane.change(id, &with(&longer, json!({ "dryRun": true }))).expect_status(200).json();
+    let quote = plane.change(id, &with(&longer, &json!({ "dryRun": true }))).expect_status(200).json();
     assert_eq!((credits(&quote["price"]), credits(&quote["more"])), (2 * price, price), "{quote}");
     assert_eq!(plane.reservation(id), made, "nothing has changed");
     let changed = plane.change(id, &longer).expect_status(200).json();
@@ -60,14 +60,14 @@ fn a_refused_change_leaves_everything_as_it_was() {
     let asked = json!({ "resources": { "cpu": cpu }, "duration": 10, "from": "20m", "by": "30m", "value": 0.5,
         "user": "ada" });
     let made = plane.reserve(&asked).expect_status(201).json();
-    let next = with(&asked, json!({ "from": made["end"], "by": "31m" }));
+    let next = with(&asked, &json!({ "from": made["end"], "by": "31m" }));
     let other = plane.reserve(&next).expect_status(201).json();
     assert_eq!(other["start"], made["end"]);
     let (id, balance) = (made["id"].as_str().unwrap(), plane.balance("ada"));
     let window = json!({ "from": made["start"], "by": made["end"] });
     for (change, status, kind) in [
         (json!({ "width": 2 }), 409, "infeasible"),
-        (with(&window, json!({ "duration": 11 })), 409, "infeasible"),
+        (with(&window, &json!({ "duration": 11 })), 409, "infeasible"),
         (json!({ "from": other["start"], "by": other["end"] }), 409, "infeasible"),
         (json!({ "value": 0 }), 409, "price-above-value"),
         (json!({ "duration": "20m", "value": 1000, "by": "55m" }), 409, "too-few-credits"),
@@ -81,7 +81,7 @@ fn a_refused_change_leaves_everything_as_it_was() {
         (json!({}), 400, "invalid-input"),
     ] {
         for dry in [true, false] {
-            let asked = with(&change, json!({ "dryRun": dry }));
+            let asked = with(&change, &json!({ "dryRun": dry }));
             let answer = plane.change(id, &asked);
             // A price is no secret to those who cannot pay it.
             if dry && ["price-above-value", "too-few-credits"].contains(&kind) {

@@ -78,6 +78,7 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         reserve: Reserve::Standard,
         turns: Some(args.max_runs),
         max_spool_bytes: SPOOL_BYTES,
+        max_task_file_bytes: 0,
         cgroups: true,
         launcher: (PathBuf::from("/proc/self/exe"), vec![LAUNCHER.into()]),
         keeper: (PathBuf::from("/proc/self/exe"), vec![KEEPER.into()]),

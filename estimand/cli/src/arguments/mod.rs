@@ -127,8 +127,7 @@ pub struct Remotely<A: Args> {
 // The service, the credentials and the form of the answer; they may stand before the command or after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Remote {
-    /// The address of the service; repeated for services that run apart [default: $ESTIMAND_SERVER, else
-    /// http://127.0.0.1:7070]
+    /// The services [default: $ESTIMAND_SERVER, else http://127.0.0.1:7070]
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 900, value_hint = clap::ValueHint::Url)]
     pub server: Vec<String>,
     /// Trust these authorities [default: $ESTIMAND_AUTHORITY or the system's]

@@ -59,13 +59,9 @@ impl Beside {
             let at = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() % SLOT;
             (1..SLOT / 2).contains(&at).then_some(())
         });
-        // The prices are those of this slot.
-        wait::pass(Duration::from_secs(1));
-        self.plane.reserve(&self.dry_run()).expect_status(200);
-    }
-
-    fn dry_run(&self) -> Value {
-        json!({ "resources": { "cpu": 0.001 }, "duration": SLOT, "dryRun": true })
+        // What is really asked for has the prices of this slot read, also if it is refused.
+        let worthless = json!({ "resources": { "cpu": 0.001 }, "duration": SLOT, "value": 0, "user": "ada" });
+        assert_eq!(self.plane.reserve(&worthless).expect_problem(409)["type"], "price-above-value");
     }
 
     /// The whole node at one certain time, in so many minutes.

@@ -50,12 +50,17 @@ fn pass_until(reservation: &Value, after: f64) {
 /// The one note that a run began.
 #[track_caller]
 fn begun(worker: &CeleryWorker, name: &str) -> Value {
-    let noted = wait::until(PATIENCE, &format!("{name} to begin"), || {
-        let noted = worker.noted(name, "begins");
-        (!noted.is_empty()).then_some(noted)
-    });
+    let noted = all_begun(worker, name);
     assert_eq!(noted.len(), 1, "{noted:?}");
     noted[0].clone()
+}
+
+/// The notes that runs began, of which there is one at least.
+fn all_begun(worker: &CeleryWorker, name: &str) -> Vec<Value> {
+    wait::until(PATIENCE, &format!("{name} to begin"), || {
+        let noted = worker.noted(name, "begins");
+        (!noted.is_empty()).then_some(noted)
+    })
 }
 
 fn at(note: &Value) -> f64 {
@@ -193,17 +198,17 @@ fn it_runs_once_when_the_confirmation_is_lost_over_redis() {
 }
 
 #[test]
-fn it_runs_once_when_rabbitmq_is_restarted_at_its_time() {
+fn it_runs_when_rabbitmq_is_restarted_at_its_time() {
     let mq = RabbitMq::start();
     let worker = CeleryWorker::start(&mq.url(), QUEUE, 2);
     let plane = plane(&mq.url());
-    for (round, after) in [-0.5, 0.0].into_iter().enumerate() {
+    for (round, after) in [-0.5, 0.0, 1.0].into_iter().enumerate() {
         let name = format!("round{round}");
         let made = reserve(&plane, &asked(&name, "5s", 120, &json!({})));
         pass_until(&made, after);
         mq.kill9();
         mq.start_again();
-        let note = begun(&worker, &name);
+        let note = all_begun(&worker, &name).remove(0);
         assert!(at(&note) >= seconds(&made["start"]) as f64, "{note} {made}");
         let id = made["id"].as_str().unwrap();
         let told = wait::until_ok(PATIENCE, "it to be told", || {
@@ -220,7 +225,10 @@ fn it_runs_once_when_rabbitmq_is_restarted_at_its_time() {
     }
     wait::pass(Duration::from_secs(2));
     begun(&worker, "round0");
-    begun(&worker, "round1");
+    begun(&worker, "round2");
+    // Killed in the very moment of the publication, RabbitMQ may have given a worker what it has not stored: decision 93.
+    let noted = all_begun(&worker, "round1");
+    assert!(noted.len() <= 2 && noted.iter().all(|note| note["id"] == noted[0]["id"]), "{noted:?}");
 }
 
 #[test]

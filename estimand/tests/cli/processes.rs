@@ -24,6 +24,7 @@ fn up_says_where_it_listens_and_what_it_runs() {
     let programs = session.programs().display();
     let expected = format!(
         "listening on {address}\n\
+         the dashboard is at {address}/\n\
          storing in sqlite://{}/estimand.db\n\
          running as node {NODE}\n\
          runs what lies in {programs}\n\

@@ -24,8 +24,9 @@ use crate::served::program;
 /// The goal of p99 over TCP.
 const SOON: Duration = Duration::from_millis(5);
 const CLIENTS: usize = 64;
-/// A resource of which there is always enough.
+/// A resource of which there is always enough, and of tasks at the same time, of which a node takes 256 otherwise.
 const SEATS: &str = "seats=1000000000";
+const TASKS: &str = "tasks=1000000000";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
@@ -37,7 +38,8 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let services =
         services.data_dir(bench.place.path("reservations")).try_start().map_err(anyhow::Error::msg)?;
     let base = services.base_url();
-    let args = ["agent", "--allow-all", "--server", base, "--node", "bench", "--label", SEATS];
+    let args =
+        ["agent", "--allow-all", "--server", base, "--node", "bench", "--label", SEATS, "--label", TASKS];
     let _agent = Agent::start(Estimand::builder(program()?).args(args), "bench")?;
     let http = services.http();
     until_priced(&http)?;

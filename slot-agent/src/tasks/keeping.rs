@@ -345,6 +345,10 @@ impl Round<'_> {
         if !self.state.keepers.get(&name).is_some_and(is_due) {
             return Ok(());
         }
+        // It may have begun, and nothing of it outlived that.
+        if !begun && attempt.accepted.boot != boot_id() {
+            return self.settle(folder, TaskEnding::NodeLost);
+        }
         if self.no_keeper {
             self.state.waiting.insert((attempt.accepted.at, name));
             return Ok(());

@@ -92,7 +92,9 @@ class Browser:
 
     def darken(self, dark: bool) -> None:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        # Colours that change slowly would be looked at in between.
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.devtools("Emulation.setEmulatedMedia", {"features": [scheme, still]})
 
     def devtools(self, command: str, parameters: dict[str, Any]) -> Any:
         return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})

@@ -347,7 +347,7 @@ impl Round<'_> {
         }
         // It may have begun, and nothing of it outlived that.
         if !begun && attempt.accepted.boot != boot_id() {
-            return self.settle(folder, TaskEnding::NodeLost);
+            return tasks.settle(folder, TaskEnding::NodeLost);
         }
         if self.no_keeper {
             self.state.waiting.insert((attempt.accepted.at, name));

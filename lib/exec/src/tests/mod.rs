@@ -100,7 +100,7 @@ impl World {
     }
 
     fn shell<'a>(&self, script: &str, cell: &'a Cell) -> RunSpec<'a> {
-        let argv = ["sh", "-I", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
+        let argv = ["sh", "-c", script, self.mark.as_str()].map(str::to_owned).to_vec();
         self.spec("/bin/sh", argv, cell)
     }
 

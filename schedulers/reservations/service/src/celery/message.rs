@@ -109,7 +109,7 @@ impl Message {
 /// The hard limit and the soft one, in seconds. Celery's documents say them the other way round; its code has them so.
 fn limits(left: i64) -> [f64; 2] {
     let left = left.max(1_000);
-    let seconds = |micros: i64| (micros / 1_000) as f64 / 1_000.0;
+    let seconds = |micros: i64| (micros / 1_000).max(1) as f64 / 1_000.0;
     [seconds(left), seconds(left - GRACE.min(left / GRACE_PART))]
 }
 
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!((header("task"), header("eta")), (json!("app.train"), Value::Null));
         assert_eq!((header("id"), header("root_id")), (json!(message.id), json!(message.id)));
         assert_eq!(header("timelimit"), json!([59.75, 53.775]), "hard, then soft");
-        assert_eq!(header("expires"), "2027-01-15T08:01:00+00:00");
+        assert_eq!(header("expires"), "2027-01-15T08:01:00.000000+00:00");
         assert_eq!(header(PUBLISHED_AT), at);
         let body: Value = serde_json::from_slice(&message.body).unwrap();
         assert_eq!((&body[0], &body[1]), (&json!([1, "é"]), &json!({ "epochs": 2.5 })));

@@ -43,7 +43,7 @@ pub(crate) use on;
 
 const OPENING: &str = "opening the store";
 /// How long SQLite waits for another process's transaction.
-const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const SQLITE_WAL_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Durable at each commit. The log may grow to 4,000 pages (16 MiB) before it is copied into the

@@ -14,7 +14,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, SQLITE_BUSY_TIMEOUT};
 use crate::driver::{MysqlWrapper, PgWrapper, STATEMENT_TIMEOUT};
 use crate::error::is_full;
 use crate::{Connection, Error};
@@ -27,6 +27,8 @@ const DOING: &str = "preparing the tables";
 /// A migration may rewrite a large table, and another process's migration is waited for.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 const LOCK_WAIT_S: u32 = 300;
+/// Shorter on SQLite, whose file any program may hold, which is to be told soon.
+const SQLITE_MIGRATION_WAIT: Duration = Duration::from_secs(30);
 /// Any number, as long as all processes use the same one.
 const POSTGRES_LOCK: i64 = 0x0e57_1a4d;
 
@@ -64,7 +66,14 @@ impl Connection {
 }
 
 fn sqlite(connection: &mut SqliteConnection) -> Outcome {
-    connection.immediate_transaction(|connection| bring_up_to_date(connection, SQLITE))
+    wait_for_others(connection, SQLITE_MIGRATION_WAIT)?;
+    let outcome = connection.immediate_transaction(|connection| bring_up_to_date(connection, SQLITE));
+    wait_for_others(connection, SQLITE_BUSY_TIMEOUT)?;
+    outcome
+}
+
+fn wait_for_others(connection: &mut SqliteConnection, time: Duration) -> QueryResult<()> {
+    connection.batch_execute(&format!("PRAGMA busy_timeout = {}", time.as_millis()))
 }
 
 /// Applies the missing migrations. A store with a migration that this program does not know is another program's: the

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(there, listed);
     }
 
-    /// What a browser fetches for any one page is less than all of it.
+    /// A browser fetches less than all of it for any one page.
     #[test]
     fn all_of_it_is_small() {
         let bytes: usize = ALL.iter().map(|asset| asset.content.len()).sum();

@@ -37,10 +37,10 @@ static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resou
 
 /// The pages, ready to be served.
 #[derive(Debug, Clone)]
-pub struct Dashboard(Arc<Served>);
+pub struct Dashboard(Arc<Content>);
 
 #[derive(Debug)]
-struct Served {
+struct Content {
     /// By name, each with its entity tag.
     assets: HashMap<&'static str, (Asset, HeaderValue)>,
     /// Where they are read from instead, while somebody works at them.
@@ -57,7 +57,7 @@ impl Dashboard {
     pub fn new() -> Self {
         let assets = ALL.iter().map(|asset| (asset.name, (*asset, tag(asset.content)))).collect();
         let folder = std::env::var_os("ESTIMAND_DASHBOARD").filter(|_| cfg!(debug_assertions));
-        Dashboard(Arc::new(Served { assets, folder: folder.map(PathBuf::from) }))
+        Dashboard(Arc::new(Content { assets, folder: folder.map(PathBuf::from) }))
     }
 
     fn answer(&self, req: &HttpRequest, name: &str) -> Result<HttpResponse, Failure> {

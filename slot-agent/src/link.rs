@@ -241,7 +241,7 @@ impl Work for DesiredStates<'_> {
         };
         let answer = tokio::select! {
             answer = client.desired(query) => answer,
-            // What is here waits for being said again.
+            // The news kept here wait for being said again.
             Ok(()) = leases.changed(), if !link.tasks.is_empty() => return Ok(Next::At(Instant::now())),
         };
         match answer {

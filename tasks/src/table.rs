@@ -44,7 +44,7 @@ struct KeptArray {
     open: u32,
 }
 
-/// Whatever has an id.
+/// A task or an array: both have an id.
 #[derive(Debug, Clone)]
 pub enum Named {
     Task(Arc<Task>),

@@ -261,7 +261,7 @@ proptest! {
                 end(&mut cluster, &ended, now);
             }
             running.extend(place_waiting(&mut cluster, &mut queue, now, 1));
-            // Whatever still waits has no room anywhere.
+            // Each task that still waits has no room anywhere.
             for size in 0..4 {
                 for policy in Policy::ALL {
                     let request = request(&mut cluster, 1000 * size, policy);

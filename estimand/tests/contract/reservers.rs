@@ -116,7 +116,7 @@ impl<'t> Reservers<'t> {
     }
 }
 
-/// What is not theirs to name, with the field that the answer names.
+/// Requests that name something not theirs, with the field that the answer names.
 fn forged(bob: &str) -> [(Value, &'static str); 4] {
     [
         (json!({ "user": bob }), "user"),

@@ -59,7 +59,7 @@ impl Beside {
             let at = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() % SLOT;
             (1..SLOT / 2).contains(&at).then_some(())
         });
-        // What is really asked for has the prices of this slot read, also if it is refused.
+        // A real request has the prices of this slot read, also if it is refused.
         let worthless = json!({ "resources": { "cpu": 0.001 }, "duration": SLOT, "value": 0, "user": "ada" });
         assert_eq!(self.plane.reserve(&worthless).expect_problem(409)["type"], "price-above-value");
     }
@@ -97,7 +97,7 @@ impl Beside {
         promises.map(|promise| promise["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What is promised is what is reserved, and the credits add up.
+    /// The promises are those of the reservations, and the credits add up.
     fn check(&self) {
         let promised: BTreeSet<String> = self
             .plane

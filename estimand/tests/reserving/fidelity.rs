@@ -53,7 +53,7 @@ fn demand() -> Vec<(usize, Job)> {
     jobs
 }
 
-/// What each job gets, and the slots of units that all have.
+/// The grant of each job, and the slots of units that all have.
 fn simulate(jobs: &[(usize, Job)]) -> (Vec<Option<Grant>>, u64) {
     let (floor, ceiling) = (Money::microcredits(FLOOR), Money::microcredits(1_000 * FLOOR));
     let terms = Terms { capacity: UNITS, floor, ceiling };

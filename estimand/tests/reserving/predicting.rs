@@ -49,7 +49,7 @@ impl Sale {
             "value": value, "user": "ada" })
     }
 
-    /// What that costs now, as a multiple of the least price; none: there are no prices yet.
+    /// The cost of that now, as a multiple of the least price; none: there are no prices yet.
     fn price(&self, from: u64) -> Option<f64> {
         let mut document = self.document(from, 1.0);
         document["dryRun"] = json!(true);

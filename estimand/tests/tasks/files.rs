@@ -102,7 +102,7 @@ fn the_command_line_names_inputs_and_outputs() {
         (Some(4), "hello\n"),
         "{ran:?}"
     );
-    // What failed has outputs, too.
+    // A failed task has outputs, too.
     assert_eq!(content(&plane.http, "tasks/copy/out"), b"hello\n");
 }
 

@@ -26,7 +26,7 @@ use crate::task::TaskAssignment;
 /// The longest that a request for the desired state waits.
 pub const MAX_WAIT_MS: u64 = 60_000;
 
-/// What a machine is, as its agent found it.
+/// A description of the machine, as its agent found it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Facts {
@@ -51,7 +51,7 @@ pub struct Facts {
 pub struct Node {
     pub node_name: NodeName,
     pub state: NodeState,
-    /// Whether it gets no further instances of registrations that run on a number of nodes.
+    /// If true, it gets no further instances of registrations that run on a number of nodes.
     pub cordoned: bool,
     /// All of its labels; of the same key that which counts.
     pub labels: BTreeMap<String, String>,
@@ -152,7 +152,7 @@ pub struct Heartbeat {
     /// Slots whose processes are not gone yet.
     #[serde(default)]
     pub stopping: Vec<DataName>,
-    /// Whether `statuses` are all there are; else those that have changed since the last answered heartbeat.
+    /// If true, `statuses` are all there are; else those that have changed since the last answered heartbeat.
     #[serde(default)]
     pub full: bool,
     #[serde(default)]
@@ -174,7 +174,7 @@ pub struct HeartbeatAnswer {
     pub resend: bool,
 }
 
-/// What an agent should run.
+/// The desired state of an agent: everything that it should run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DesiredState {
@@ -200,7 +200,7 @@ pub struct DesiredState {
 pub struct Assignment {
     /// The epoch of the values that it writes.
     pub epoch: u64,
-    /// Whether it may run only while heartbeats are answered, because it must not run twice in the cluster.
+    /// If true, it may run only while heartbeats are answered, because it must not run twice in the cluster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leased: bool,
     /// The registration as the registry gives it.

@@ -23,7 +23,7 @@ pub struct ReservationRecord {
     pub width: u64,
     /// In credits.
     pub price: String,
-    /// What changes of it have cost beside the price.
+    /// The cost of its changes beside the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fees: Option<String>,
     /// The first reservation of the list that it was made with.
@@ -85,7 +85,7 @@ pub struct CeleryRecord {
     /// How much later than its start that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_milliseconds: Option<u64>,
-    /// What keeps or kept it from being published in its time.
+    /// The reason that it is or was not published in its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for: Option<String>,
 }

@@ -36,7 +36,7 @@ pub struct TaskEvent {
     /// How the last attempt that ended did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<TaskEnding>,
-    /// What caused it. That of a submission has the task's `resources` (`cpu` in thousandths, `memory` in bytes) and
+    /// Its cause. That of a submission has the task's `resources` (`cpu` in thousandths, `memory` in bytes) and
     /// `priority`.
     #[schema(value_type = Object)]
     pub cause: Value,

@@ -44,7 +44,7 @@ pub struct OutputPattern(FilePath);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternMatch {
     None,
-    /// What it means may be in this folder.
+    /// The files it means may be in this folder.
     Above,
     /// It means this, and if it is a folder all in it.
     Whole,
@@ -130,7 +130,7 @@ pub struct TaskOutputs {
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<TaskOutput>,
-    /// What was to be kept and is not, and why; at most 100.
+    /// The files that were to be kept and are not, and why; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
     /// How many more are not kept.

@@ -161,7 +161,7 @@ pub struct NodeCapacity {
     pub capacity: BTreeMap<String, u64>,
     /// The part of it that no task has.
     pub free: BTreeMap<String, u64>,
-    /// What is promised now and tasks without a promise still have; they leave it.
+    /// The part that is promised now and that tasks without a promise still have; they leave it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub awaited: BTreeMap<String, u64>,
     /// How many tasks are placed there.

@@ -84,7 +84,7 @@ impl Connection {
         opened.map(Connection).map_err(|source| RedisError::Connect { url: url.to_string(), source })
     }
 
-    /// What a mark says, if it is there.
+    /// The text of a mark, if it is there.
     pub async fn mark(&self, mark: &str) -> Result<Option<String>, RedisError> {
         let mut connection = self.0.clone();
         Ok(redis::cmd("GET").arg(mark).query_async(&mut connection).await?)

@@ -1,4 +1,4 @@
-//! What background work asks of another service, each under a deadline of its own, and why it was not done.
+//! Requests of background work to another service, each under a deadline of its own, and why one was not done.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -69,7 +69,7 @@ pub async fn heartbeat(
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// What the node's agent should run: waits until that is something else than it has.
+/// The desired state of the node's agent: waits until that is something else than it has.
 #[utoipa::path(
     get,
     path = "/api/nodes/{node}/slots",

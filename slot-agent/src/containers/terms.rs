@@ -49,7 +49,7 @@ pub struct ContainerOrder {
 impl ContainerOrder {
     /// Gives it the folder of its inputs and outputs, in which it runs unless the task says otherwise.
     pub fn give_task_folder(&mut self, folder: &Path) -> Result<(), String> {
-        // What an image's own user leaves in it only root removes.
+        // Only root removes the files that an image's own user leaves in it.
         if self.user.is_none() && !rustix::process::geteuid().is_root() {
             return Err(
                 "it has files and runs in a container, which needs an agent that is root, or `--run-as`"

@@ -64,7 +64,7 @@ pub struct Accepted {
 
 /// The moment at which an attempt began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum Beginning {
     Now,
     /// By the keeper of this name, if it came to write it.
     Before(Option<String>),
@@ -217,13 +217,13 @@ impl AttemptFolder {
     }
 
     /// Has this keeper begin it, if it is the first.
-    pub fn begin(&self, keeper: &str) -> io::Result<Begun> {
+    pub fn begin(&self, keeper: &str) -> io::Result<Beginning> {
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(PRIVATE).open(self.file("begun")) {
-            Ok(mut file) => file.write_all(keeper.as_bytes()).map(|()| Begun::Now),
+            Ok(mut file) => file.write_all(keeper.as_bytes()).map(|()| Beginning::Now),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let keeper = fs::read_to_string(self.file("begun"))?;
-                Ok(Begun::Before(Some(keeper).filter(|keeper| !keeper.is_empty())))
+                Ok(Beginning::Before(Some(keeper).filter(|keeper| !keeper.is_empty())))
             }
             Err(error) => Err(error),
         }
@@ -352,8 +352,8 @@ mod tests {
             (found[0].end().unwrap(), found[0].delivered(), found[0].instant("running")),
             (None, 0, None)
         );
-        assert_eq!(folder.begin("k1").unwrap(), Begun::Now);
-        assert_eq!(found[0].begin("k2").unwrap(), Begun::Before(Some("k1".into())));
+        assert_eq!(folder.begin("k1").unwrap(), Beginning::Now);
+        assert_eq!(found[0].begin("k2").unwrap(), Beginning::Before(Some("k1".into())));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
         let end = End { at: 9, ending: TaskEnding::Exit(3) };

@@ -40,7 +40,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::reserve::Reserve;
 use folder::{Accepted, AttemptFolder};
-use keeper::{Heard, Hearing};
+use keeper::{Hearing, NewsKind};
 use lease::LeaseFile;
 
 pub use carrying::{ClientAt, client_options as file_client_options};
@@ -249,10 +249,10 @@ impl Tasks {
     }
 
     /// Notes what is to be looked at; true if it is to be told at once.
-    fn hear(&self, words: Vec<(Heard, String)>) -> bool {
-        let at_once = words.iter().any(|(heard, _)| *heard != Heard::Stage);
-        if words.iter().any(|(heard, _)| *heard != Heard::Lines) {
-            let of_stages = words.iter().filter(|(heard, _)| *heard != Heard::Lines);
+    fn hear(&self, words: Vec<(NewsKind, String)>) -> bool {
+        let at_once = words.iter().any(|(heard, _)| *heard != NewsKind::Stage);
+        if words.iter().any(|(heard, _)| *heard != NewsKind::Lines) {
+            let of_stages = words.iter().filter(|(heard, _)| *heard != NewsKind::Lines);
             lock(&self.to_keep).extend(of_stages.map(|(_, name)| name.clone()));
             self.keeping.ask();
             if self.has_files() {

@@ -27,7 +27,7 @@ const MAX_IDLE: usize = 32;
 const STARTS_WITHIN: Duration = Duration::from_secs(5);
 /// Keepers' names begin with it.
 const PREFIX: &str = "keeper-";
-/// What they and their launchers say while they keep nothing.
+/// The file for messages of keepers and their launchers while they keep nothing.
 const LOG: &str = "keepers.log";
 const MAX_LOG: u64 = 1 << 20;
 

@@ -148,7 +148,7 @@ fn begun(table: &TaskTable, mut task: Task, unmet: Option<&Event>, at: i64) -> E
     edit
 }
 
-/// What a task waits for, and what of it has come out otherwise than it wants, if anything has.
+/// The tasks that a task waits for, and the one among them that has come out otherwise than it wants, if there is one.
 fn awaits(
     table: &TaskTable,
     scope: &Scope,

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bid {
-    /// What is asked for again with the same key is the same bid. Without one it is another bid each time.
+    /// A request repeated with the same key is the same bid. Without one it is another bid each time.
     pub key: Option<String>,
     pub class: String,
     /// Of each unit.

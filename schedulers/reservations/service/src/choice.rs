@@ -50,7 +50,7 @@ impl Choice {
         Ok(Choice { method, period, since: 0 })
     }
 
-    /// Whether the same is chosen, since whenever.
+    /// True if the same is chosen, whenever that was.
     pub fn is_same(&self, other: &Choice) -> bool {
         (self.method, self.period) == (other.method, other.period)
     }

@@ -29,7 +29,7 @@ pub struct Good {
 /// All that is sold, and under which terms.
 pub type Goods = BTreeMap<Good, Terms>;
 
-/// What was trained, when, and on how much.
+/// The method that was trained, when, and on how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Training {
     /// Microseconds since 1970.

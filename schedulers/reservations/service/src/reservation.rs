@@ -93,7 +93,7 @@ pub struct PendingChange {
     pub offer: Offer,
     /// The revision of the ledger for which it was priced.
     pub revision: u64,
-    /// What is held beyond the present price.
+    /// The credits held beyond the present price.
     pub held: Money,
 }
 
@@ -163,7 +163,7 @@ pub struct Progress {
     /// How often its task was made another one by a change.
     #[serde(default)]
     pub task_changes: u32,
-    /// What changes of it have cost.
+    /// The cost of its changes.
     #[serde(default)]
     pub fees: Money,
 }

@@ -29,7 +29,7 @@ pub struct Shared {
     pub facts: watch::Sender<Option<Client>>,
     /// The choice as it was heard last; none: nothing was heard yet.
     pub heard_choice: watch::Sender<Option<Choice>>,
-    /// What is sold, as it was when the ledger was read last.
+    /// The capacity that is sold, as it was when the ledger was read last.
     pub goods: watch::Sender<Arc<Goods>>,
     /// None until the first were trained.
     pub predictions: watch::Sender<Option<Arc<Predictions>>>,

@@ -83,7 +83,7 @@ impl Table {
         self.open.iter().filter_map(|number| self.get(*number))
     }
 
-    /// What is held for the reservations of a user.
+    /// The credits held for the reservations of a user.
     pub fn held(&self, user: &str) -> Money {
         let own = self.open().filter(|one| one.account == user && !one.state().is_final());
         let extra =

@@ -22,7 +22,7 @@ pub use optimum::{Allocation, optimum};
 pub use profile::Profile;
 pub use spread::Spread;
 
-/// Whether training may go on. Once it may not, it never may again, and what was trained is of no use.
+/// Says if training may go on. Once it may not, it never may again, and its result so far is of no use.
 pub type GoesOn<'g> = &'g dyn Fn() -> bool;
 
 /// The demand for a resource, tick by tick.

@@ -73,7 +73,7 @@ impl Tasks {
         driver.run(&mut work, &self.carrying, stop.requested()).await;
     }
 
-    /// What is to be carried, by attempt. Blocking.
+    /// The files that are to be carried, by attempt. Blocking.
     fn errands(&self) -> BTreeMap<String, (Arc<Attempt>, Errand)> {
         let with_files = self.attempts().into_iter().filter(|attempt| attempt.has_files());
         with_files

@@ -1,4 +1,4 @@
-//! What an agent tells a keeper on its standard input: who it is and how it launches, and then attempts, by their folders.
+//! The lines of an agent to a keeper on its standard input: who it is and how it launches, and then attempts, by their folders.
 
 use std::ffi::OsStr;
 use std::io;
@@ -38,7 +38,7 @@ impl Input {
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {
-        // What was read before the call was dropped is in `line` already.
+        // The bytes read before the call was dropped are in `line` already.
         self.pipe.read_until(b'\n', &mut self.line).await.ok()?;
         let mut line = std::mem::take(&mut self.line);
         // A line without an end was not said to its end.

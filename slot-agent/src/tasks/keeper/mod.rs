@@ -35,7 +35,7 @@ use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::folder::{AttemptFolder, Begun, End};
+use super::folder::{AttemptFolder, Beginning, End};
 use super::lease::{LeaseWatch, boot_id};
 use super::order::{KeeperOrder, ProcessOrder, RunOrder};
 use crate::containers::{ContainerOrder, Place};
@@ -47,7 +47,7 @@ use output::Outputs;
 use watch::Watch;
 use work::Work;
 
-pub use news::{Heard, Hearing};
+pub use news::{Hearing, NewsKind};
 pub use notes::Complaints;
 
 /// Between attempts to write the end, and to clear away what a former keeper left.
@@ -91,7 +91,7 @@ struct Keeper {
     cell: Option<(Limits, Cell)>,
 }
 
-/// What wakes a keeper beside its task.
+/// The events that wake a keeper beside its task.
 struct Wakes {
     control: Receiver,
     terminated: Signal,
@@ -159,8 +159,8 @@ impl Keeper {
             }
         }
         match attempt.folder.begin(&self.name) {
-            Ok(Begun::Now) => {}
-            Ok(Begun::Before(keeper)) => return self.clear_away(attempt, keeper).await,
+            Ok(Beginning::Now) => {}
+            Ok(Beginning::Before(keeper)) => return self.clear_away(attempt, keeper).await,
             Err(error) => return not_started(&error),
         }
         if attempt.accepted.boot != boot_id() || attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {

@@ -8,13 +8,13 @@ use super::super::folder::{AttemptFolder, poke};
 
 /// How an attempt has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum NewsKind {
     Lines,
     Stage,
     End,
 }
 
-const WORDS: [(u8, Heard); 3] = [(b'l', Heard::Lines), (b's', Heard::Stage), (b'e', Heard::End)];
+const WORDS: [(u8, NewsKind); 3] = [(b'l', NewsKind::Lines), (b's', NewsKind::Stage), (b'e', NewsKind::End)];
 
 /// Tells of one attempt.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ pub struct Hearing {
 
 impl Hearing {
     /// The words that end in these bytes. What makes no sense is passed over: everything is looked at now and then anyway.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<(Heard, String)> {
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<(NewsKind, String)> {
         self.rest.extend_from_slice(bytes);
         let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
         let whole: Vec<u8> = self.rest.drain(..end).collect();
@@ -71,7 +71,7 @@ impl Hearing {
 /// An attempt has a shorter name.
 const MAX_WORD: usize = 4096;
 
-fn word(line: &[u8]) -> Option<(Heard, String)> {
+fn word(line: &[u8]) -> Option<(NewsKind, String)> {
     let (first, name) = line.split_first()?;
     let (_, heard) = WORDS.iter().find(|(letter, _)| letter == first)?;
     Some((*heard, String::from_utf8(name.to_vec()).ok()?))
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn words_are_heard_however_they_are_cut() {
         let said = b"sa.1\nlb.2\n\n?c.1\nea.1\n";
-        let expected = [(Heard::Stage, "a.1"), (Heard::Lines, "b.2"), (Heard::End, "a.1")]
+        let expected = [(NewsKind::Stage, "a.1"), (NewsKind::Lines, "b.2"), (NewsKind::End, "a.1")]
             .map(|(heard, name)| (heard, name.to_owned()));
         for cut in 0..said.len() {
             let mut hearing = Hearing::default();

@@ -1,4 +1,4 @@
-//! What a keeper says for the operator: in `keeper.log` of the attempt that it keeps, else on standard error.
+//! Messages of a keeper for the operator: in `keeper.log` of the attempt that it keeps, else on standard error.
 
 use std::fmt;
 use std::fs::OpenOptions;

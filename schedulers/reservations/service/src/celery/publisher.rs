@@ -34,7 +34,7 @@ const AT_ONCE: usize = 64;
 const ROOM_WITHIN: Duration = Duration::from_secs(2);
 /// A start whose room is not known is published so long after its time, in microseconds: room is made before it.
 const BLIND_AFTER: i64 = 5_000_000;
-/// Whether capacity is free is asked this often.
+/// The ledger is asked for free capacity this often.
 const LOOK_FOR_ROOM: Duration = Duration::from_millis(250);
 /// After the end of a reservation the broker is asked for so long whether it was published, in microseconds.
 const LOOK_BACK: i64 = 600_000_000;

@@ -10,7 +10,7 @@ pub enum Standing {
     None,
     /// It is to be published when its time has come.
     Due {
-        /// What keeps it from that, if its time has come.
+        /// The reason that it is not published, if its time has come.
         waits_for: Option<String>,
         /// Its promise is over, and it is not known yet whether it was published.
         is_past: bool,
@@ -18,7 +18,7 @@ pub enum Standing {
     Published {
         /// Microseconds since 1970.
         at: i64,
-        /// What kept it waiting, if anything did.
+        /// The reason that it had to wait, if it had to.
         waited_for: Option<String>,
     },
     /// Its time was over before it could be published.

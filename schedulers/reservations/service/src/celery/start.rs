@@ -1,4 +1,4 @@
-//! What a document says of the task that Celery runs.
+//! The part of a document about the task that Celery runs.
 
 use estimand_api::fields::{self, Fields};
 use estimand_api::json::kind_of;

@@ -18,7 +18,7 @@ pub struct PlanChange {
     pub number: u64,
     /// The document that it was made of.
     pub before: Arc<Document>,
-    /// What is held for it is found here.
+    /// The credits held for it are in here.
     pub change: PendingChange,
     pub by: String,
 }
@@ -91,7 +91,7 @@ impl Request<ReservationsState> for ChangeAnswered {
 
 fn made(edit: &mut Edit<'_>, before: &Reservation, change: PendingChange, record: PromiseRecord) {
     let old_price = before.progress.offer.price;
-    // What it costs less is given back as if so much was cancelled.
+    // The difference, if it costs less, is given back as if so much was cancelled.
     let less = old_price.checked_sub(change.offer.price).unwrap_or_default();
     let kept = fee(less);
     edit.pay(HELD, INCOME, kept, Reason::Fee);

@@ -53,7 +53,7 @@ fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord,
     match record.state {
         PromiseState::Promised => {}
         PromiseState::Active => progress.state = State::Active,
-        // Whether the broker has its start decides how it ends, and is not known yet.
+        // It ends one way if the broker has its start and another way if not, and that is not known yet.
         PromiseState::Over if progress.celery.is_due() => {
             progress.state = State::Active;
             if let Standing::Due { is_past, .. } = &mut progress.celery {

@@ -1,4 +1,4 @@
-//! What became of the start of a reservation that goes to Celery.
+//! The outcome of the start of a reservation that goes to Celery.
 
 use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};

@@ -4,6 +4,8 @@
 //! delivered or on disk; the conversations with the manager, the last word of which says that nothing runs here;
 //! the launcher.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,12 +14,12 @@ use std::time::Duration;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
-use estimand_client::{self as client, Credentials};
+use estimand_client::Credentials;
 use estimand_collectors::Bounds;
 use estimand_runtime::open_files::raise_open_files;
-use estimand_runtime::{Clock, Stop, Tasks};
+use estimand_runtime::{Clock, Tasks};
 use rustix::process::{Resource, getrlimit};
-use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::allow::Allow;
 use crate::allow_env::AllowEnv;
@@ -28,12 +30,11 @@ use crate::derive;
 use crate::errors::AgentError;
 use crate::facts::{facts, labels};
 use crate::home::Home;
-use crate::link::{Link, Servers, SlotCommand};
+use crate::link::{Link, Servers};
 use crate::power;
 use crate::program::Programs;
 use crate::reserve::Reserve;
-use crate::service_client::ServiceClient;
-use crate::slots::{Context, HandReport, Slots};
+use crate::slots::{Context, Slots};
 use crate::tasks::{self, TaskOptions};
 use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::RunAs;
@@ -63,7 +64,7 @@ pub struct AgentOptions {
     pub allow: Allow,
     /// The variables that registrations may set.
     pub allow_env: AllowEnv,
-    /// What built-in collectors may read and reach when a registration names it.
+    /// The files and addresses that built-in collectors may read and reach when a registration names them.
     pub bounds: Bounds,
     /// The uploaded files that may run.
     pub uploads: UploadPolicy,
@@ -257,108 +258,6 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The locks below say that one run of a task at a time owns what is in them; nobody else takes them.
-    fn spawn_slots(&self, slots: Slots, inbox: mpsc::Receiver<SlotCommand>) {
-        let owned = Arc::new(AsyncMutex::new((slots, inbox)));
-        self.slots.spawn("agent-slots", move |stop| {
-            let owned = Arc::clone(&owned);
-            async move {
-                let (slots, inbox) = &mut *owned.lock().await;
-                slots.run(inbox, &stop).await;
-            }
-        });
-    }
-
-    /// It ends after the slots, which wait until nothing of theirs is computed any more.
-    fn spawn_derive(&self, task: derive::Task) {
-        let owned = Arc::new(AsyncMutex::new(task));
-        self.derive.spawn("agent-derive", move |stop| {
-            let owned = Arc::clone(&owned);
-            async move { owned.lock().await.run(&stop).await }
-        });
-    }
-
-    fn spawn_outbox(&self, outbox: Arc<Outbox>, server: watch::Receiver<String>, options: client::Options) {
-        let service = Arc::new(ServiceClient::new(options));
-        self.outbox.spawn("agent-outbox", move |stop| {
-            let (outbox, server, service) = (Arc::clone(&outbox), server.clone(), Arc::clone(&service));
-            let client = move || service.at(&server.borrow().clone());
-            async move { outbox.run(client, &stop).await }
-        });
-    }
-
-    /// The tasks of the node go on when these end.
-    fn spawn_tasks(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
-        let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
-        self.talk.spawn("agent-tasks", move |stop| {
-            let driver = tasks.driver("agent-tasks", "looking after the tasks here");
-            let running = Arc::clone(&running_here);
-            async move { running.keep(driver, &stop).await }
-        });
-        let (running_here, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
-        self.talk.spawn("agent-task-news", move |stop| {
-            let driver = tasks.driver("agent-task-news", "telling the task service of the tasks here");
-            let (running, service) = (Arc::clone(&running_here), ServiceClient::new(options.clone()));
-            async move { running.tell(|address| service.at(address), driver, &stop).await }
-        });
-        if running.runs_containers() {
-            let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
-            self.talk.spawn("agent-leftovers", move |stop| {
-                let driver = tasks.driver("agent-leftovers", "removing containers that are left over");
-                let running = Arc::clone(&running_here);
-                async move { running.clear_leftovers(driver, &stop).await }
-            });
-        }
-        let running = Arc::clone(running);
-        self.talk.spawn("agent-keepers", move |stop| {
-            let running = Arc::clone(&running);
-            async move { running.listen(&stop).await }
-        });
-    }
-
-    fn spawn_carrying(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
-        let (running, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
-        self.talk.spawn("agent-task-files", move |stop| {
-            let driver = tasks.driver("agent-task-files", "carrying the files of the tasks here");
-            let running = Arc::clone(&running);
-            let service = |options: &client::Options| -> tasks::ClientAt {
-                let service = ServiceClient::new(options.clone());
-                Arc::new(move |address| service.at(address))
-            };
-            let (task_service, file_service) = (service(&options), service(&options));
-            async move { running.carry(task_service, file_service, driver, &stop).await }
-        });
-    }
-
-    fn spawn_talk(&self, revision: u64, reported: mpsc::Receiver<HandReport>) {
-        let (link, tasks) = (Arc::clone(&self.link), self.talk.clone());
-        self.talk.spawn("agent-follow", move |stop| {
-            let driver = tasks.driver("agent-follow", "asking the manager for the desired state");
-            let link = Arc::clone(&link);
-            async move { link.follow(revision, driver, &stop).await }
-        });
-        let (link, tasks) = (Arc::clone(&self.link), self.talk.clone());
-        self.talk.spawn("agent-heartbeat", move |stop| {
-            let driver = tasks.driver("agent-heartbeat", "sending heartbeats to the manager");
-            let link = Arc::clone(&link);
-            async move { link.beat(driver, &stop).await }
-        });
-        let (link, reported) = (Arc::clone(&self.link), Arc::new(AsyncMutex::new(reported)));
-        self.talk.spawn("agent-reports", move |stop| {
-            let (link, reported) = (Arc::clone(&link), Arc::clone(&reported));
-            async move { report(&link, &mut *reported.lock().await, &stop).await }
-        });
-    }
-
-    fn spawn_uploads(&self, uploads: Arc<Uploads>) {
-        let tasks = self.talk.clone();
-        self.talk.spawn("agent-uploads", move |stop| {
-            let driver = tasks.driver("agent-uploads", "fetching uploaded files");
-            let uploads = Arc::clone(&uploads);
-            async move { uploads.run(driver, &stop).await }
-        });
-    }
-
     /// Ends it; nothing of it runs when this returns.
     pub async fn stop(self) {
         let in_order = [
@@ -380,22 +279,6 @@ impl Agent {
             self.link.leave().await;
         }
         self.launcher.stop().await;
-    }
-}
-
-/// Tells the manager what runs by hand came to. Who waits there gives up after a while, so one attempt is enough.
-async fn report(link: &Link, reported: &mut mpsc::Receiver<HandReport>, stop: &Stop) {
-    loop {
-        let (id, outcome) = tokio::select! {
-            () = stop.requested() => return,
-            next = reported.recv() => match next {
-                Some(report) => report,
-                None => return,
-            },
-        };
-        if let Err(error) = link.servers.current().report_run(&link.node, id, &outcome).await {
-            tracing::warn!(%error, id, "what a run by hand came to was not taken");
-        }
     }
 }
 

@@ -3,28 +3,28 @@
 //! A round looks at every attempt and takes the step that is due, whatever was done before, so that it does not matter at
 //! which step an agent died.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod assignment;
+mod keeper;
+mod step;
+
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use estimand_api::task::{TaskAssignment, TaskEnding};
-use estimand_runtime::{BackOff, Driver, Next, Stop, Work};
+use estimand_api::task::TaskEnding;
+use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::folder::{Accepted, AttemptFolder, End};
+use super::folder::{AttemptFolder, End};
 use super::lease::boot_id;
 use super::order::{LOG_BYTES, Order, RunOrder};
 use super::pool::{KeeperProcess, Pool};
 use super::{Assigned, Attempt, LOOK_EVERY, Tasks, lock};
-
-/// Between keepers of one attempt, should they not live.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use keeper::Keeper;
+use step::{Look, Step, Unbegun, step};
 
 impl Tasks {
     /// Follows what is assigned. What runs goes on when this ends.
@@ -51,76 +51,6 @@ struct State {
     followed: Option<Arc<Assigned>>,
     /// When all attempts were looked at last.
     looked_at: Option<Instant>,
-}
-
-/// An attempt's keeper as this agent knows it, beside what is on disk.
-struct Keeper {
-    /// None if the agent before this one started it, or if it has none.
-    process: Option<KeeperProcess>,
-    starts: BackOff,
-    not_before: Option<Instant>,
-    /// The lease under which it could have begun: when that is over, it may have been begun elsewhere.
-    lease: Option<u64>,
-    has_ended: bool,
-    /// It is assigned no more.
-    is_gone: bool,
-}
-
-impl Keeper {
-    fn new(lease: Option<u64>) -> Self {
-        let starts = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Keeper { process: None, starts, not_before: None, lease, has_ended: false, is_gone: false }
-    }
-
-    fn is_running(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| !process.has_ended())
-    }
-}
-
-/// The next thing to do with an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    /// It ends without having begun.
-    Settle(Unbegun),
-    /// A keeper is to run it, or to clear away what a former one left.
-    Start,
-    Remove,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unbegun {
-    Cancelled,
-    LeaseOver,
-}
-
-/// An attempt as it is found.
-#[derive(Debug, Clone, Copy)]
-struct Look {
-    gone: bool,
-    stop: bool,
-    begun: bool,
-    ended: bool,
-    kept: bool,
-    leased: bool,
-    lease_holds: bool,
-    was_leased: bool,
-    awaits_inputs: bool,
-}
-
-/// The step that is due. Pure.
-fn step(look: &Look) -> Step {
-    match look {
-        Look { ended: true, gone: true, .. } => Step::Remove,
-        Look { ended: true, .. } | Look { kept: true, .. } => Step::Nothing,
-        // An attempt that has begun and has neither end nor keeper was left by one that was killed.
-        Look { begun: true, .. } => Step::Start,
-        Look { gone: true, .. } => Step::Remove,
-        Look { stop: true, .. } => Step::Settle(Unbegun::Cancelled),
-        Look { leased: true, lease_holds: false, was_leased: true, .. } => Step::Settle(Unbegun::LeaseOver),
-        Look { leased: true, lease_holds: false, .. } | Look { awaits_inputs: true, .. } => Step::Nothing,
-        Look { .. } => Step::Start,
-    }
 }
 
 impl Work for Keeping {
@@ -185,94 +115,6 @@ impl Round<'_> {
             self.state.waiting.append(&mut waiting);
         }
         self.state.pool.look();
-    }
-
-    /// Accepts what is new, and marks what is to end or is no longer here. Returns what is to be looked at for that.
-    fn follow(&mut self, assigned: &Arc<Assigned>) -> Vec<String> {
-        let mut changed = Vec::new();
-        let mut tasks: BTreeMap<String, &TaskAssignment> =
-            assigned.tasks.iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
-        let mut is_whole = true;
-        for attempt in self.tasks.attempts() {
-            let name = attempt.folder.name();
-            let told = match tasks.remove(&name) {
-                None => self.take_away(&name, &attempt),
-                Some(one) if one.stop => tell_to_end(&attempt.folder, "stop", one.checkpoint),
-                Some(_) => Ok(false),
-            };
-            match told {
-                Ok(false) => {}
-                Ok(true) => changed.push(name),
-                Err(error) => {
-                    is_whole = false;
-                    tracing::warn!(task = name, %error, "a task cannot be told to end");
-                }
-            }
-        }
-        tasks.retain(|name, _| !self.tasks.is_former(name));
-        if let Err(error) = self.accept(tasks, &mut changed) {
-            is_whole = false;
-            tracing::warn!(%error, "not all tasks can be accepted yet");
-        }
-        self.state.followed = is_whole.then(|| Arc::clone(assigned));
-        changed
-    }
-
-    /// It belongs here no more; true if there is something to do for that.
-    fn take_away(&mut self, name: &str, attempt: &Attempt) -> io::Result<bool> {
-        let keeper = self.state.keepers.get_mut(name).filter(|keeper| keeper.has_ended);
-        match keeper {
-            Some(keeper) => {
-                keeper.is_gone = true;
-                Ok(true)
-            }
-            None => tell_to_end(&attempt.folder, "gone", false),
-        }
-    }
-
-    /// Makes folders for all of them, and brings these to the disk together. Those that are accepted are among `new`.
-    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>, new: &mut Vec<String>) -> io::Result<()> {
-        let options = &self.tasks.options;
-        let mut accepted = Vec::with_capacity(tasks.len());
-        let mut failed = None;
-        for (name, assignment) in tasks {
-            match self.make_folder(assignment) {
-                Ok(attempt) => accepted.push((name, attempt)),
-                Err(error) => failed = Some(io::Error::new(error.kind(), format!("{name}: {error}"))),
-            }
-        }
-        if !accepted.is_empty() {
-            File::open(&options.folder)?.sync_all()?;
-        }
-        for (name, attempt) in accepted {
-            self.state.keepers.insert(name.clone(), Keeper::new(None));
-            self.tasks.tell_soon(&name);
-            let awaits_inputs = attempt.awaits_inputs();
-            lock(&self.tasks.attempts).insert(name.clone(), attempt);
-            // Not before it can be found there.
-            if awaits_inputs {
-                self.tasks.carrying.ask();
-            }
-            new.push(name);
-        }
-        failed.map_or(Ok(()), Err)
-    }
-
-    fn make_folder(&self, assignment: &TaskAssignment) -> io::Result<Arc<Attempt>> {
-        let options = &self.tasks.options;
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        let id = &assignment.id;
-        if id.is_empty() || id.starts_with('.') || id.len() > 64 || !id.bytes().all(is_name) {
-            return Err(io::Error::other(format!("`{id}` is no id of a task")));
-        }
-        let folder = AttemptFolder::new(&options.folder, id, assignment.attempt);
-        let (assignment, stop) = (assignment.clone(), assignment.stop);
-        let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id() };
-        folder.accept(&accepted, options.privileges.run_as.as_ref())?;
-        if stop {
-            folder.mark("stop")?;
-        }
-        Ok(Attempt::new(folder, accepted))
     }
 
     fn look_at_named(&mut self, name: &str) {
@@ -459,82 +301,5 @@ impl Tasks {
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
         let server = self.options.server.borrow().clone();
         self.options.terms.run_order(&attempt.accepted.assignment, &attempt.folder, &server)
-    }
-}
-
-/// Marks it, and wakes its keeper, the first time, which this was if it is true.
-fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<bool> {
-    if folder.has(mark) {
-        return Ok(false);
-    }
-    // Before the other, so that the keeper does not end it without one.
-    if checkpoint {
-        folder.mark("checkpoint")?;
-    }
-    folder.mark(mark)?;
-    folder.wake();
-    Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NEW: Look = Look {
-        gone: false,
-        stop: false,
-        begun: false,
-        ended: false,
-        kept: false,
-        leased: false,
-        lease_holds: false,
-        was_leased: false,
-        awaits_inputs: false,
-    };
-
-    #[test]
-    fn each_attempt_takes_the_step_that_is_due() {
-        let cancelled = Step::Settle(Unbegun::Cancelled);
-        for (look, expected) in [
-            (NEW, Step::Start),
-            (Look { kept: true, ..NEW }, Step::Nothing),
-            (Look { begun: true, kept: true, stop: true, gone: true, ..NEW }, Step::Nothing),
-            (Look { stop: true, ..NEW }, cancelled),
-            (Look { gone: true, ..NEW }, Step::Remove),
-            (Look { gone: true, ended: true, begun: true, ..NEW }, Step::Remove),
-            (Look { ended: true, begun: true, ..NEW }, Step::Nothing),
-        ] {
-            assert_eq!(step(&look), expected, "{look:?}");
-        }
-    }
-
-    #[test]
-    fn what_has_inputs_begins_when_they_are_here() {
-        let look = Look { awaits_inputs: true, ..NEW };
-        assert_eq!(step(&look), Step::Nothing);
-        assert_eq!(step(&Look { stop: true, ..look }), Step::Settle(Unbegun::Cancelled));
-        assert_eq!(step(&Look { gone: true, ..look }), Step::Remove);
-        let lease_over = Look { leased: true, was_leased: true, ..look };
-        assert_eq!(step(&lease_over), Step::Settle(Unbegun::LeaseOver));
-        assert_eq!(step(&Look { begun: true, ..look }), Step::Start, "there is something to be cleared away");
-    }
-
-    /// Its keeper was killed: another one clears away what is left, also of what is to go.
-    #[test]
-    fn what_has_begun_without_an_end_is_cleared_away_first() {
-        for look in
-            [NEW, Look { gone: true, ..NEW }, Look { stop: true, ..NEW }, Look { leased: true, ..NEW }]
-        {
-            assert_eq!(step(&Look { begun: true, ..look }), Step::Start, "{look:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_leased_begins_under_a_lease_and_never_after_one() {
-        let leased = Look { leased: true, ..NEW };
-        assert_eq!(step(&leased), Step::Nothing);
-        assert_eq!(step(&Look { lease_holds: true, was_leased: true, ..leased }), Step::Start);
-        assert_eq!(step(&Look { was_leased: true, ..leased }), Step::Settle(Unbegun::LeaseOver));
-        assert_eq!(step(&Look { was_leased: true, ..NEW }), Step::Start, "not leased");
     }
 }

@@ -5,6 +5,9 @@
 //! outputs are stored. While the service does not take them, ends are brought to the disk, so
 //! that a power cut does not undo them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -296,117 +299,5 @@ impl Teller {
             .flatten()
             .filter(|(stage, _, _)| *stage > self.told)
             .collect()
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::path::Path;
-
-    use estimand_api::task::{TaskAssignment, TaskEnding, TaskLogLine, TaskStream, TaskWork};
-    use estimand_api::task_files::TaskOutputs;
-
-    use super::super::folder::{Accepted, AttemptFolder};
-    use super::super::log::LogWriter;
-    use super::*;
-
-    fn attempt(tasks: &Path) -> Arc<Attempt> {
-        attempt_at(tasks, TaskWork::default())
-    }
-
-    fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
-        let work = work.into();
-        let assignment = TaskAssignment {
-            id: "t".into(),
-            attempt: 3,
-            leased: false,
-            stop: false,
-            checkpoint: false,
-            work,
-        };
-        let accepted = Accepted { assignment, at: 7, boot: String::new() };
-        let folder = AttemptFolder::new(tasks, "t", 3);
-        folder.accept(&accepted, None).unwrap();
-        Attempt::new(folder, accepted)
-    }
-
-    fn gather(teller: &Teller) -> Batch {
-        let mut batch = Batch { is_all: true, ..Batch::default() };
-        teller.add_to(&mut batch).unwrap();
-        batch
-    }
-
-    fn tell(tellers: &mut Tellers) -> (Vec<String>, Vec<TaskStage>) {
-        let batch = gather(&tellers.by_name["t.3"]);
-        tellers.taken(&batch.parts).unwrap();
-        let lines = batch.news.logs.into_iter().flat_map(|log| log.lines);
-        let stages = batch.news.reports.into_iter().map(|report| report.stage);
-        (lines.map(|line| line.text).collect(), stages.collect())
-    }
-
-    /// Also by an agent that is started anew after each step.
-    #[test]
-    fn an_end_is_told_after_its_log_and_nothing_after_it() {
-        for restarts in [false, true] {
-            let place = tempfile::tempdir().unwrap();
-            let attempt = attempt(place.path());
-            let new = || {
-                let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
-                Tellers { by_name, ..Tellers::default() }
-            };
-            let mut tellers = new();
-            let mut told = Vec::new();
-            let mut tell_now = |tellers: &mut Tellers| {
-                if restarts {
-                    *tellers = new();
-                }
-                let (lines, stages) = tell(tellers);
-                told.extend(lines);
-                stages
-            };
-            assert_eq!(tell_now(&mut tellers), [TaskStage::Accepted]);
-            let mut writer = LogWriter::new(attempt.folder.path().to_owned(), 8 << 20);
-            let text = "x".repeat(1_000);
-            let line = TaskLogLine { at: 1, stream: TaskStream::Stdout, text, partial: false, dropped: 0 };
-            writer.append(vec![line; 1_000]);
-            attempt.folder.write_instant("running", 8).unwrap();
-            assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
-            let ending = TaskEnding::Exit(0);
-            attempt.folder.write_end(&End { at: 9, ending: ending.clone() }).unwrap();
-            while !tell_now(&mut tellers).contains(&TaskStage::Ended { ending: ending.clone() }) {}
-            assert_eq!(told.len(), 1_000);
-            assert!(gather(&tellers.by_name["t.3"]).parts.is_empty());
-        }
-    }
-
-    #[test]
-    fn an_end_is_told_when_its_outputs_are_stored() {
-        let place = tempfile::tempdir().unwrap();
-        let outputs = vec!["x".parse().unwrap()];
-        let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
-        let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
-        let mut tellers = Tellers { by_name, ..Tellers::default() };
-        attempt.folder.mark("begun").unwrap();
-        attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Exit(0) }).unwrap();
-        assert_eq!(tell(&mut tellers).1, [TaskStage::Accepted]);
-        assert!(tell(&mut tellers).1.is_empty());
-        let mut stored = TaskOutputs { attempt: 3, ..TaskOutputs::default() };
-        stored.leave_out("x", "there is no such file");
-        attempt.folder.write_outputs(&stored).unwrap();
-        let reports = gather(&tellers.by_name["t.3"]).news.reports;
-        assert_eq!((reports.len(), reports[0].outputs.as_ref()), (1, Some(&stored)));
-        assert_eq!(tell(&mut tellers).1, [TaskStage::Ended { ending: TaskEnding::Exit(0) }]);
-    }
-
-    /// Nothing is waited for that never comes.
-    #[test]
-    fn an_attempt_that_never_began_has_no_outputs() {
-        let place = tempfile::tempdir().unwrap();
-        let outputs = vec!["x".parse().unwrap()];
-        let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
-        attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Cancelled }).unwrap();
-        let reports = gather(&Teller::new(attempt)).news.reports;
-        assert_eq!(reports.last().unwrap().stage, TaskStage::Ended { ending: TaskEnding::Cancelled });
     }
 }

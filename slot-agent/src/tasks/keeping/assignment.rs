@@ -1,0 +1,119 @@
+//! The assignment of the node: new attempts are accepted, others are marked for their end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use estimand_api::task::TaskAssignment;
+
+use super::super::folder::{Accepted, AttemptFolder};
+use super::super::lease::boot_id;
+use super::super::{Assigned, Attempt, lock};
+use super::Round;
+use super::keeper::Keeper;
+
+impl Round<'_> {
+    /// Accepts new attempts, and marks those that are to end or are no longer here. Returns the names of the attempts that
+    /// are to be looked at for that.
+    pub(super) fn follow(&mut self, assigned: &Arc<Assigned>) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut tasks: BTreeMap<String, &TaskAssignment> =
+            assigned.tasks.iter().map(|one| (format!("{}.{}", one.id, one.attempt), one)).collect();
+        let mut is_whole = true;
+        for attempt in self.tasks.attempts() {
+            let name = attempt.folder.name();
+            let told = match tasks.remove(&name) {
+                None => self.take_away(&name, &attempt),
+                Some(one) if one.stop => tell_to_end(&attempt.folder, "stop", one.checkpoint),
+                Some(_) => Ok(false),
+            };
+            match told {
+                Ok(false) => {}
+                Ok(true) => changed.push(name),
+                Err(error) => {
+                    is_whole = false;
+                    tracing::warn!(task = name, %error, "a task cannot be told to end");
+                }
+            }
+        }
+        tasks.retain(|name, _| !self.tasks.is_former(name));
+        if let Err(error) = self.accept(tasks, &mut changed) {
+            is_whole = false;
+            tracing::warn!(%error, "not all tasks can be accepted yet");
+        }
+        self.state.followed = is_whole.then(|| Arc::clone(assigned));
+        changed
+    }
+
+    /// It belongs here no more; true if there is something to do for that.
+    fn take_away(&mut self, name: &str, attempt: &Attempt) -> io::Result<bool> {
+        let keeper = self.state.keepers.get_mut(name).filter(|keeper| keeper.has_ended);
+        match keeper {
+            Some(keeper) => {
+                keeper.is_gone = true;
+                Ok(true)
+            }
+            None => tell_to_end(&attempt.folder, "gone", false),
+        }
+    }
+
+    /// Makes folders for all of them, and brings these to the disk together. Those that are accepted are among `new`.
+    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>, new: &mut Vec<String>) -> io::Result<()> {
+        let options = &self.tasks.options;
+        let mut accepted = Vec::with_capacity(tasks.len());
+        let mut failed = None;
+        for (name, assignment) in tasks {
+            match self.make_folder(assignment) {
+                Ok(attempt) => accepted.push((name, attempt)),
+                Err(error) => failed = Some(io::Error::new(error.kind(), format!("{name}: {error}"))),
+            }
+        }
+        if !accepted.is_empty() {
+            File::open(&options.folder)?.sync_all()?;
+        }
+        for (name, attempt) in accepted {
+            self.state.keepers.insert(name.clone(), Keeper::new(None));
+            self.tasks.tell_soon(&name);
+            let awaits_inputs = attempt.awaits_inputs();
+            lock(&self.tasks.attempts).insert(name.clone(), attempt);
+            // Not before it can be found there.
+            if awaits_inputs {
+                self.tasks.carrying.ask();
+            }
+            new.push(name);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn make_folder(&self, assignment: &TaskAssignment) -> io::Result<Arc<Attempt>> {
+        let options = &self.tasks.options;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let id = &assignment.id;
+        if id.is_empty() || id.starts_with('.') || id.len() > 64 || !id.bytes().all(is_name) {
+            return Err(io::Error::other(format!("`{id}` is no id of a task")));
+        }
+        let folder = AttemptFolder::new(&options.folder, id, assignment.attempt);
+        let (assignment, stop) = (assignment.clone(), assignment.stop);
+        let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id() };
+        folder.accept(&accepted, options.privileges.run_as.as_ref())?;
+        if stop {
+            folder.mark("stop")?;
+        }
+        Ok(Attempt::new(folder, accepted))
+    }
+}
+
+/// Marks it, and wakes its keeper, the first time, which this was if it is true.
+fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<bool> {
+    if folder.has(mark) {
+        return Ok(false);
+    }
+    // Before the other, so that the keeper does not end it without one.
+    if checkpoint {
+        folder.mark("checkpoint")?;
+    }
+    folder.mark(mark)?;
+    folder.wake();
+    Ok(true)
+}

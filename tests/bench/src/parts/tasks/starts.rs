@@ -26,7 +26,7 @@ const MANY: usize = 320;
 pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let cores = bench.cores;
     let plane = Plane::start(cores, &bench.place.path("task-starts"))?;
-    let agent = plane.agent("bench", &["--label", &format!("tasks={AT_ONCE}")])?;
+    let agent = plane.agent("bench", &["--label", &format!("tasks={AT_ONCE}"), "--label", "side=bench"])?;
     let http = plane.http();
     let singles = cores.on_load_core(|| {
         // The first one waits for the node to be known.
@@ -49,7 +49,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     of_agent(bench, &plane, "bench", program, AT_ONCE)?;
     drop(agent);
     // As an agent has it by default: so a node does not wait for the way to the planner and back.
-    let _agent = plane.agent("many", &[])?;
+    let _agent = plane.agent("many", &["--label", "side=many"])?;
     cores.on_load_core(|| single(&http).map(drop))?;
     of_agent(bench, &plane, "many", program, BY_DEFAULT)
 }
@@ -63,7 +63,7 @@ fn of_agent(
     places: usize,
 ) -> anyhow::Result<()> {
     let (cores, plan, base) = (bench.cores, bench.plan, plane.services.base_url());
-    let document = json!({ "command": ["/bin/true"], "nodes": format!("node={node}") });
+    let document = json!({ "command": ["/bin/true"], "nodes": format!("side={node}") });
     let ours: Side<'_> = Box::new(move |_| cores.on_load_core(|| many(base, &document, MANY)));
     let bare: Side<'_> = Box::new(move |time| spawn::run(program, AT_ONCE, time));
     let [ours, bare] = contest(plan, [ours, bare])?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use estimand_api::labels::{LabelMap, LabelSource};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
+use estimand_api::resources::PLACES;
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE};
 use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standing};
 
@@ -24,7 +25,7 @@ use crate::core::queue::{Queue, TaskNumber};
 use crate::core::request::Request;
 use crate::core::state::State;
 use crate::plan_units::{Beginning, UnitKey, Units};
-use crate::task::{PLACES, Task, millis};
+use crate::task::{Task, millis};
 
 /// How many tasks a node takes at once, if its label `tasks` does not say otherwise.
 const PLACES_OF_NODE: u64 = 256;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use estimand_api::image::TaskImage;
+use estimand_api::resources::PLACES;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_files::TaskOutputs;
 use estimand_capacity::{Amounts, Ledger, Resource};
@@ -18,8 +19,6 @@ use crate::core::request::Request;
 use crate::core::retries::OnLoss;
 use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
 
-/// The resource of which each task takes one at least, so that tasks which ask for nothing do not all start at once.
-pub const PLACES: &str = "tasks";
 /// By these a task of an array knows which one it is, and of how many.
 const INDEX_VARIABLE: &str = "ESTIMAND_TASK_INDEX";
 const COUNT_VARIABLE: &str = "ESTIMAND_TASK_COUNT";

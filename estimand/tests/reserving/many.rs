@@ -85,3 +85,37 @@ fn the_same_request_again_is_the_same_reservation() {
     ask(&other).expect_problem(409);
     plane.check_money();
 }
+
+#[test]
+fn what_finds_no_place_on_a_node_is_not_offered() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "1000000");
+    let from = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 1_200;
+    let instant = |at: u64| chrono::DateTime::from_timestamp(at as i64, 0).unwrap().to_rfc3339();
+    let asked = |width: u64, slots: u64| {
+        json!({ "resources": { "cpu": 0.001 }, "width": width, "duration": 1, "from": instant(from),
+            "by": instant(from + slots), "value": 1000, "user": "ada" })
+    };
+    // A node has 256 places for tasks, and processors for more of these.
+    let too_wide = plane.reserve(&asked(257, 1)).expect_problem(409);
+    assert!(too_wide["detail"].as_str().unwrap().contains("`tasks`"), "{too_wide}");
+    plane.reserve(&asked(256, 1)).expect_status(201);
+    let mut dry = asked(1, 1);
+    dry["dryRun"] = json!(true);
+    let full = plane.http.send_json("POST", "/api/reservations", &dry).expect_problem(409);
+    assert_eq!(full["type"], "infeasible", "{full}");
+
+    // Whoever may come later comes later, also if many ask at once.
+    let begin = Barrier::new(CLIENTS);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                begin.wait();
+                let made = plane.reserve(&asked(1, 2)).expect_status(201).json();
+                assert_eq!(seconds(&made["start"]), from + 1, "{made}");
+            });
+        }
+    });
+    plane.check_money();
+}

@@ -13,6 +13,9 @@ use crate::size;
 pub const CPU: &str = "cpu";
 /// Memory, counted in bytes.
 pub const MEMORY: &str = "memory";
+/// Places for tasks. Each task takes one at least, and so does each unit of a promise, so that work which asks for nothing
+/// does not all start at once.
+pub const PLACES: &str = "tasks";
 
 const MAX_RESOURCES: usize = 32;
 const MAX_PROCESSORS: f64 = 1_000_000.0;

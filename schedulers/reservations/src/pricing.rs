@@ -65,6 +65,11 @@ impl Pricing {
         Ok(())
     }
 
+    /// The resource has prices.
+    pub fn sells(&self, resource: &Resource) -> bool {
+        self.markets.contains_key(resource)
+    }
+
     pub fn now(&self) -> Tick {
         self.now
     }

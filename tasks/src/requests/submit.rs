@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use estimand_api::resources::PLACES;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::delete::deletion;
@@ -12,7 +13,7 @@ use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, Progress, State};
 use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
-use crate::task::{Array, Edit, LogEnd, PLACES, Task};
+use crate::task::{Array, Edit, LogEnd, Task};
 use crate::writer::TasksState;
 
 /// How many tasks are kept. Beyond that the oldest of those that are over make room.

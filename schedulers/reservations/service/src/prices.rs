@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use estimand_api::promise::{CapacityTimeline, ClassTimeline, DEFAULT_CLASS};
+use estimand_api::resources::PLACES;
 use estimand_capacity::{Amounts, Resource};
 use estimand_client::TimelineQuery;
 use estimand_reservations::{ElasticRequest, Money, Pricing, Quote, Refusal, Request, Terms, TermsError};
@@ -119,8 +120,8 @@ impl Prices {
     /// Counts what was promised as free again.
     pub fn give_back(&mut self, document: &Document, offer: &Offer, width: u64) {
         let (start, end) = (self.settings.slot_of(offer.start), self.settings.slot_of(offer.end));
-        let Ok(amounts) = amounts(document, width) else { return };
         if let Some(pricing) = self.classes.get_mut(class(document)) {
+            let Ok(amounts) = amounts(pricing, document, width) else { return };
             let request = Request { amounts, length: end - start, from: start, deadline: end };
             pricing.release(&Quote { request, start, cost: Money::ZERO });
         }
@@ -146,15 +147,15 @@ impl Prices {
         let (from, deadline) = (self.settings.slot_from(from).max(pricing.now()), by);
         let forms = match document.work {
             None => {
-                let (amounts, length) = (amounts(document, document.width)?, document.duration);
+                let (amounts, length) = (amounts(pricing, document, document.width)?, document.duration);
                 let length = self.settings.slot_from(length);
                 vec![(document.width, Request { amounts, length, from, deadline })]
             }
             Some(work) => {
                 let work = self.settings.slot_from(work);
                 let workers = document.width..=document.widest.unwrap_or(document.width);
-                let elastic =
-                    ElasticRequest { amounts: amounts(document, 1)?, workers, work, from, deadline };
+                let amounts = amounts(pricing, document, 1)?;
+                let elastic = ElasticRequest { amounts, workers, work, from, deadline };
                 elastic.requests().collect()
             }
         };
@@ -162,12 +163,17 @@ impl Prices {
     }
 }
 
-/// The amounts of so many units.
-fn amounts(document: &Document, width: u64) -> Result<Amounts, NoPrice> {
+/// The amounts of so many units. Each has a place for a task, as the ledger counts it, where nodes have places.
+fn amounts(pricing: &Pricing, document: &Document, width: u64) -> Result<Amounts, NoPrice> {
+    let parse = |name: &str| Resource::parse(name).map_err(|error| NoPrice::Resource(error.to_string()));
     let mut amounts = BTreeMap::new();
     for (name, amount) in &document.resources {
-        let resource = Resource::parse(name).map_err(|error| NoPrice::Resource(error.to_string()))?;
-        amounts.insert(resource, amount.div_ceil(Settings::unit(name)).saturating_mul(width));
+        amounts.insert(parse(name)?, amount.div_ceil(Settings::unit(name)).saturating_mul(width));
+    }
+    let places = parse(PLACES)?;
+    if pricing.sells(&places) {
+        let all: &mut u64 = amounts.entry(places).or_default();
+        *all = width.max(*all);
     }
     Ok(Amounts::from(amounts))
 }
@@ -244,14 +250,23 @@ mod tests {
     const NOW: u64 = 6_000;
 
     fn prices(free: &[u64]) -> Prices {
+        with_places(free, &[])
+    }
+
+    /// With so many places for tasks free in each slot, where any are given.
+    fn with_places(free: &[u64], places: &[u64]) -> Prices {
         let settings = Settings { horizon: free.len() as u64, ..Settings::default() };
-        let class = ClassTimeline {
+        let mut class = ClassTimeline {
             class: DEFAULT_CLASS.to_owned(),
             nodes: 1,
             capacity: [("cpu".to_owned(), 4_000)].into(),
             free: [("cpu".to_owned(), free.to_vec())].into(),
             promised: BTreeMap::new(),
         };
+        if let Some(all) = places.iter().max() {
+            class.capacity.insert(PLACES.to_owned(), *all);
+            class.free.insert(PLACES.to_owned(), places.to_vec());
+        }
         let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
         Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap()
     }
@@ -314,6 +329,32 @@ mod tests {
         assert!(prices.offer(&asked, NOW, &BTreeSet::new()).is_err());
         prices.give_back(&asked, &first.offer, 2);
         assert_eq!(prices.offer(&asked, NOW, &BTreeSet::new()).unwrap(), first);
+    }
+
+    #[test]
+    fn a_start_without_a_place_for_each_unit_is_not_offered_and_a_place_costs_nothing() {
+        let asked = document(&json!({ "resources": { "cpu": 1 }, "width": 2, "duration": 60 }));
+        let mut scarce = with_places(&[4_000; 4], &[1, 0, 4, 3]);
+        let offer = |prices: &Prices| prices.offer(&asked, NOW, &BTreeSet::new());
+        let first = offer(&scarce).unwrap();
+        assert_eq!(first.offer.start, NOW + 120);
+        assert_eq!(first.offer.price, offer(&prices(&[4_000; 4])).unwrap().offer.price);
+        assert!(scarce.take(&asked, &first));
+        let second = offer(&scarce).unwrap();
+        assert_eq!(second.offer.start, NOW + 120, "two of four places are left");
+        assert!(scarce.take(&asked, &second));
+        let third = offer(&scarce).unwrap();
+        assert!(third.offer.start == NOW + 180 && scarce.take(&asked, &third));
+        assert!(matches!(offer(&scarce), Err(NoPrice::Refused(Refusal::Full { .. }))));
+        scarce.give_back(&asked, &first.offer, 2);
+        assert_eq!(offer(&scarce).unwrap(), first);
+        // More units than there are places, although there are processors enough.
+        let wide = document(&json!({ "resources": { "cpu": 0.1 }, "width": 5, "duration": 60 }));
+        let refused = scarce.offer(&wide, NOW, &BTreeSet::new());
+        assert!(matches!(refused, Err(NoPrice::Refused(Refusal::TooWide { .. }))), "{refused:?}");
+        let two = document(&json!({ "resources": { "cpu": 1, "tasks": 2 }, "width": 2, "duration": 60 }));
+        let twice = with_places(&[4_000; 4], &[3, 4, 4, 4]).offer(&two, NOW, &BTreeSet::new()).unwrap();
+        assert_eq!(twice.offer.start, NOW + 60, "units that ask for places have as many as they ask for");
     }
 
     #[test]

@@ -50,6 +50,25 @@ impl Ledger {
         self.names.iter().map(|(name, id)| (*id, name.as_str()))
     }
 
+    pub fn name(&self, node: NodeId) -> Option<&str> {
+        self.nodes.get(node.index()).map(|node| node.name.as_str())
+    }
+
+    /// The nodes as they are from now until the end of the notice, for those who look on: without promises and loans, and
+    /// with nothing of the time after that. So it is as small as what is near.
+    pub fn outline(&self) -> Ledger {
+        let Some(near) = self.near() else { return self.clone() };
+        Ledger {
+            now: self.now,
+            nodes: self.nodes.iter().map(|node| node.within(near)).collect(),
+            names: self.names.clone(),
+            resources: self.resources.clone(),
+            numbers: self.numbers.clone(),
+            notice: self.notice,
+            ..Ledger::default()
+        }
+    }
+
     pub fn standing(&self, node: NodeId) -> Standing {
         self.nodes.get(node.index()).map_or(Standing::Lost, |node| node.standing)
     }
@@ -229,18 +248,7 @@ impl Ledger {
         if node.standing != Standing::Up {
             return Err(LedgerError::Closed { node: node.name.clone(), standing: node.standing });
         }
-        self.check_room(claim)
-    }
-
-    fn check_room(&self, claim: &Claim) -> Result<(), LedgerError> {
-        let node = &self.nodes[claim.node.index()];
-        if node.has_room(&claim.shape, claim.window) {
-            return Ok(());
-        }
-        let short = claim.shape.parts().find(|(number, asked)| node.free(*number, claim.window) < *asked);
-        let (number, asked) = short.unwrap_or_default();
-        let (node_name, free) = (node.name.clone(), node.free(number, claim.window));
-        Err(LedgerError::NoRoom { node: node_name, resource: self.resources[number].clone(), asked, free })
+        if node.has_room(&claim.shape, claim.window) { Ok(()) } else { self.trial().check_room(claim) }
     }
 
     /// A promise whose time has come is in use from now on.
@@ -251,6 +259,9 @@ impl Ledger {
             return Err(LedgerError::NotDue { promise: id, start: promise.start(), now });
         }
         promise.stage = Stage::Running;
+        for claim in &promise.claims {
+            self.nodes[claim.node.index()].running.insert(id);
+        }
         Ok(())
     }
 
@@ -267,6 +278,7 @@ impl Ledger {
             let node = &mut self.nodes[claim.node.index()];
             node.subtract(&claim.shape, claim.window, self.now);
             node.promises.remove(&id);
+            node.running.remove(&id);
             self.freed.insert(claim.node);
         }
         Some(promise)
@@ -279,51 +291,48 @@ impl Ledger {
             let node = &mut self.nodes[claim.node.index()];
             node.add(&claim.shape, claim.window, self.now);
             node.promises.insert(id);
+            if promise.stage == Stage::Running {
+                node.running.insert(id);
+            }
         }
         self.promises.insert(id, promise);
     }
 
     /// Gives a promise another end: the claims that end last are extended, if there is room, or shortened.
     pub fn resize(&mut self, id: PromiseId, end: Tick) -> Result<(), LedgerError> {
-        let promise = self.promises.get(&id).ok_or(LedgerError::UnknownPromise(id))?;
-        let was = promise.end();
-        if end <= self.now {
-            return Err(LedgerError::Past { at: end, now: self.now });
+        let resized = self.check_resize(id, end)?;
+        let Some(before) = self.promises.remove(&id) else { return Err(LedgerError::UnknownPromise(id)) };
+        for (was, claim) in before.claims.iter().zip(&resized.claims) {
+            let node = &mut self.nodes[claim.node.index()];
+            node.subtract(&was.shape, was.window, self.now);
+            node.add(&claim.shape, claim.window, self.now);
         }
-        let mut resized = promise.clone();
-        for claim in resized.claims.iter_mut().filter(|claim| claim.window.end() == was) {
-            claim.window = Window::new(claim.window.start(), end)?;
-        }
-        let old = promise.claims.clone();
-        self.replace_claims(&old, &resized.claims)?;
-        self.ends.remove(&(was, id));
+        self.ends.remove(&(before.end(), id));
         self.ends.insert((resized.end(), id));
-        if end < was {
-            self.freed.extend(old.iter().map(|claim| claim.node));
+        if end < before.end() {
+            self.freed.extend(before.claims.iter().map(|claim| claim.node));
         }
         self.promises.insert(id, resized);
         Ok(())
     }
 
-    /// Exchanges claims one for one; all are as before if one finds no room. What runs on a cordoned node may go on.
-    fn replace_claims(&mut self, old: &[Claim], new: &[Claim]) -> Result<(), LedgerError> {
-        let now = self.now;
-        for claim in old {
-            self.nodes[claim.node.index()].subtract(&claim.shape, claim.window, now);
+    /// The promise with another end, if there is room for that. What runs on a cordoned node may go on.
+    pub fn check_resize(&self, id: PromiseId, end: Tick) -> Result<Promise, LedgerError> {
+        let mut resized = self.promises.get(&id).ok_or(LedgerError::UnknownPromise(id))?.clone();
+        let was = resized.end();
+        if end <= self.now {
+            return Err(LedgerError::Past { at: end, now: self.now });
         }
-        for (done, claim) in new.iter().enumerate() {
-            if let Err(error) = self.check_room(claim) {
-                for claim in &new[..done] {
-                    self.nodes[claim.node.index()].subtract(&claim.shape, claim.window, now);
-                }
-                for claim in old {
-                    self.nodes[claim.node.index()].add(&claim.shape, claim.window, now);
-                }
-                return Err(error);
-            }
-            self.nodes[claim.node.index()].add(&claim.shape, claim.window, now);
+        for claim in resized.claims.iter_mut().filter(|claim| claim.window.end() == was) {
+            claim.window = Window::new(claim.window.start(), end)?;
         }
-        Ok(())
+        let mut trial = self.trial();
+        trial.release(id)?;
+        for claim in &resized.claims {
+            trial.check_room(claim)?;
+            trial.claim(claim.node, &claim.shape, claim.window);
+        }
+        Ok(resized)
     }
 
     /// Time has passed. Promises that never ran and are over expire; what runs on past its end keeps what it has.

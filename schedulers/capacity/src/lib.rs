@@ -11,7 +11,7 @@
 //!
 //! Cost: a resource of a node is a step function of time, kept as a sorted map of its changes. With `n` changes, of which
 //! `k` lie in the window asked for, a check or a change of one claim takes O(log n + k), whatever the length of the
-//! horizon. A release may look at all `n` once, if what it frees was the peak.
+//! horizon. Of `n` releases one at most looks at all `n`, to find the peak again.
 
 mod amounts;
 mod error;
@@ -25,6 +25,7 @@ mod record;
 mod replan;
 mod search;
 mod steps;
+mod trial;
 mod usage;
 mod window;
 
@@ -36,5 +37,6 @@ pub use loan::Loan;
 pub use node::Standing;
 pub use outcome::{Move, Passed, Replan};
 pub use promise::{Claim, Promise, Stage};
+pub use trial::Trial;
 pub use usage::Usage;
 pub use window::{EmptyWindow, OPEN_END, Tick, Window};

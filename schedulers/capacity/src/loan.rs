@@ -10,7 +10,7 @@ use crate::amounts::{Amounts, Shape};
 use crate::ids::{LoanId, NodeId};
 use crate::ledger::Ledger;
 use crate::node::{Node, Standing};
-use crate::promise::{Claim, Stage};
+use crate::promise::Claim;
 use crate::window::{Tick, Window};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,8 +157,7 @@ impl Ledger {
         else {
             return false;
         };
-        let promises = place.promises.iter().filter_map(|id| self.promises.get(id));
-        let running = promises.filter(|promise| promise.stage == Stage::Running);
+        let running = place.running.iter().filter_map(|id| self.promises.get(id));
         let is_here = |claim: &&Claim| claim.node == node && claim.window.has(self.now);
         let used: Vec<(usize, u64)> = running
             .flat_map(|promise| &promise.claims)

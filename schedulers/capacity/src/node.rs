@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub capacity: Vec<u64>,
     pub used: Vec<Steps>,
     pub promises: BTreeSet<PromiseId>,
+    /// Those of them that run.
+    pub running: BTreeSet<PromiseId>,
     /// How much is lent of each resource, and by which loans.
     pub lent: Vec<u128>,
     pub loans: BTreeSet<LoanId>,
@@ -96,6 +98,20 @@ impl Node {
             used * 1_000_000 / u128::from(self.capacity(resource).max(1))
         });
         full.max().map_or(0, |millionths| u64::try_from(millionths).unwrap_or(u64::MAX))
+    }
+
+    /// The same without promises and loans, and with the use of a window alone.
+    pub fn within(&self, window: Window) -> Node {
+        let Node { name, class, standing, capacity, used, lent, .. } = self;
+        Node {
+            name: name.clone(),
+            class: class.clone(),
+            standing: *standing,
+            capacity: capacity.clone(),
+            used: used.iter().map(|steps| steps.within(window)).collect(),
+            lent: lent.clone(),
+            ..Node::default()
+        }
     }
 
     pub fn add(&mut self, shape: &Shape, window: Window, now: Tick) {

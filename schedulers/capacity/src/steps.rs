@@ -10,12 +10,19 @@ use crate::window::{Tick, Window};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Steps {
     levels: BTreeMap<Tick, u128>,
-    /// The highest level from `since` on, so that most checks need no look at the map.
+    /// No level from `since` on is higher, so that most checks need no look at the map.
     peak: u128,
+    /// How often levels have fallen since the peak may be too high. It is found again when that was as often as there are
+    /// levels, so that a fall costs one look on average.
+    falls: usize,
     since: Tick,
 }
 
+/// Changes of a level that are tried: by how much more it is from each tick on.
+pub(crate) type Changes = BTreeMap<Tick, i128>;
+
 impl Steps {
+    /// As high as the highest level, or a little higher.
     pub fn peak(&self) -> u128 {
         self.peak
     }
@@ -28,6 +35,30 @@ impl Steps {
     pub fn most(&self, window: Window) -> u128 {
         let later = self.levels.range(window.start()..window.end()).map(|(_, level)| *level);
         later.fold(self.level(window.start()), u128::max)
+    }
+
+    /// The same after some changes. Between two of them the levels stay as they are to each other.
+    pub fn most_after(&self, changes: &Changes, window: Window) -> u128 {
+        let mut by: i128 = changes.range(..=window.start()).map(|(_, change)| *change).sum();
+        let (mut from, mut most) = (window.start(), 0);
+        let later = changes.range(window.start()..window.end()).filter(|(at, _)| **at > window.start());
+        let ends = later.map(|(at, change)| (*at, *change)).chain([(window.end(), 0)]);
+        for (at, change) in ends {
+            let highest = Window::new(from, at).map_or(0, |part| self.most(part));
+            most = highest.saturating_add_signed(by).max(most);
+            (from, by) = (at, by + change);
+        }
+        most
+    }
+
+    /// The same within a window, and nothing beside it.
+    pub fn within(&self, window: Window) -> Steps {
+        let first = Some((window.start(), self.level(window.start()))).filter(|(_, level)| *level > 0);
+        let later = self.levels.range(window.start()..window.end()).map(|(at, level)| (*at, *level));
+        let levels: BTreeMap<Tick, u128> = first.into_iter().chain(later).collect();
+        let mut part = Steps { levels, since: window.start(), ..Steps::default() };
+        part.find_peak();
+        part
     }
 
     /// The ticks at which the level changes, with the level from there on.
@@ -61,9 +92,7 @@ impl Steps {
         if let Some(level) = current.filter(|level| *level > 0) {
             self.levels.insert(now, level);
         }
-        if forgotten == self.peak {
-            self.find_peak();
-        }
+        self.fall(forgotten == self.peak);
     }
 
     /// Raises the level in a window. Levels are wide enough for any sum, also of more than there is.
@@ -78,7 +107,13 @@ impl Steps {
         let Some(window) = window.from(self.since) else { return };
         let was_peak = self.most(window) == self.peak;
         self.change(window, |level| level.saturating_sub(u128::from(amount)));
-        if was_peak {
+        self.fall(was_peak);
+    }
+
+    /// Levels have fallen, the highest among them or not.
+    fn fall(&mut self, was_peak: bool) {
+        self.falls += usize::from(was_peak || self.falls > 0);
+        if self.falls > 0 && self.falls >= self.levels.len() {
             self.find_peak();
         }
     }
@@ -102,6 +137,7 @@ impl Steps {
 
     fn find_peak(&mut self) {
         self.peak = self.levels.values().copied().max().unwrap_or(0);
+        self.falls = 0;
     }
 }
 
@@ -122,7 +158,7 @@ mod tests {
         #[test]
         fn steps_are_an_array_of_ticks(
             added in proptest::collection::vec((0..TICKS, 1..=TICKS, 1..9_u64), 0..20),
-            removed in 0..20_usize, now in 0..TICKS, asked in (0..TICKS, 1..=TICKS),
+            removed in 0..20_usize, now in 0..TICKS, asked in (0..TICKS, 1..=TICKS), tried in 0..20_usize,
         ) {
             let (mut steps, mut array) = (Steps::default(), vec![0_u128; TICKS as usize]);
             let windows: Vec<(Window, u64)> = added
@@ -144,10 +180,24 @@ mod tests {
                 change(&mut array, *window, -(i128::from(*amount)));
             }
             prop_assert_eq!(&naive(&steps)[now as usize..], &array[now as usize..]);
-            prop_assert_eq!(steps.peak(), array[now as usize..].iter().copied().max().unwrap_or(0));
+            prop_assert!(steps.peak() >= array[now as usize..].iter().copied().max().unwrap_or(0));
             if let Ok(window) = Window::new(asked.0.max(now), asked.1) {
-                let most = array[window.start() as usize..window.end() as usize].iter().max().unwrap();
-                prop_assert_eq!(steps.most(window), *most);
+                let range = window.start() as usize..window.end() as usize;
+                prop_assert_eq!(steps.most(window), *array[range.clone()].iter().max().unwrap());
+                let part = steps.within(window);
+                prop_assert_eq!(part.most(window), steps.most(window));
+                prop_assert_eq!(part.level(window.start()), steps.level(window.start()));
+                // The first of those that are left go, and come a second time.
+                let (mut changes, mut after) = (Changes::new(), array.clone());
+                for (place, (tried, amount)) in windows.iter().skip(removed).take(tried).enumerate() {
+                    let by = if place % 2 == 0 { i128::from(*amount) } else { -i128::from(*amount) };
+                    *changes.entry(tried.start()).or_default() += by;
+                    *changes.entry(tried.end()).or_default() -= by;
+                    if let Some(tried) = tried.from(now) {
+                        change(&mut after, tried, by);
+                    }
+                }
+                prop_assert_eq!(steps.most_after(&changes, window), *after[range].iter().max().unwrap());
             }
             let levels: Vec<u128> = steps.changes().map(|(_, level)| level).collect();
             prop_assert!(levels.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", steps);

@@ -40,6 +40,8 @@ pub struct Plan {
     pub placed: HashMap<TaskNumber, Placed>,
     /// The tasks that have the loans.
     pub loans: HashMap<LoanId, TaskNumber>,
+    /// Tasks on a promise that have a loan in place of a unit of it.
+    pub guests: BTreeSet<TaskNumber>,
     /// Tasks that wait for the end of a pause.
     pausing: BTreeSet<(Millis, TaskNumber)>,
     /// Placed tasks that the ledger could not count, because their node was not known.
@@ -82,6 +84,7 @@ impl Default for Plan {
             units: Units::default(),
             placed: HashMap::new(),
             loans: HashMap::new(),
+            guests: BTreeSet::new(),
             pausing: BTreeSet::new(),
             uncounted: BTreeMap::new(),
         }
@@ -231,6 +234,9 @@ impl Plan {
                     self.cluster.ledger.set_recalled(loan, true);
                 }
                 self.loans.insert(loan, task.number);
+                if promise.is_some() {
+                    self.guests.insert(task.number);
+                }
                 Hold::Loan(loan)
             }
         };
@@ -255,8 +261,9 @@ impl Plan {
                 self.cluster.ledger.take_back(loan);
                 self.loans.remove(&loan);
             }
-            Hold::Unit(unit) => self.units.vacate(&mut self.cluster, &unit),
+            Hold::Unit(unit) => self.units.vacate(&mut self.cluster, unit),
         }
+        self.guests.remove(&number);
         if let Some(view) = self.cluster.node_mut(node) {
             view.leave(now, weight, started);
         }
@@ -353,3 +360,8 @@ pub fn capacity(node: &Node) -> Amounts {
 pub fn request_of(task: &Task) -> Request {
     task.request(&mut Ledger::default())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "plan_tests.rs"]
+mod tests;

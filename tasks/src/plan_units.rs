@@ -3,7 +3,8 @@
 //! The plan follows the promises as they are stored and never plans them anew. A unit has one task at a time. A task that is
 //! still there when its unit is not any more has a loan instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Claim, NodeId, PromiseId, Shape, Stage, Tick, Window};
@@ -13,6 +14,7 @@ use crate::core::cluster::Cluster;
 use crate::core::decision::{Alternative, Why};
 use crate::core::planner::value;
 use crate::core::policy::{POLICY_VERSION, Policy, Score};
+use crate::core::promise::Promise;
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::request::Request;
@@ -20,24 +22,38 @@ use crate::plan::{Hold, Plan};
 use crate::requests::Displacement;
 use crate::task::Task;
 
-/// A promise's id, and the place of a unit in it.
-pub type UnitKey = (String, usize);
+/// A promise's number, and the place of a unit in it.
+pub type UnitKey = (u64, usize);
 
 #[derive(Debug, Default)]
 pub struct Units {
-    all: BTreeMap<UnitKey, Unit>,
+    /// By the number of their promise.
+    all: BTreeMap<u64, Promised>,
+    by_id: HashMap<Arc<str>, u64>,
+    /// When each promise begins, and when it ends.
+    begins: BTreeSet<(Tick, u64)>,
+    ends: BTreeSet<(Tick, u64)>,
     /// The revision of the promises that they are of; none: they are to be made anew.
     revision: Option<u64>,
-    /// The tasks that wait for a unit.
-    waiting: BTreeMap<TaskNumber, Waiting>,
+    /// The tasks that wait for a unit, and those that wait for each promise.
+    waiting: HashMap<TaskNumber, Waiting>,
+    waiting_for: HashMap<String, BTreeSet<TaskNumber>>,
+}
+
+/// The units of one promise on nodes that are known.
+#[derive(Debug)]
+struct Promised {
+    id: Arc<str>,
+    shape: Shape,
+    window: Window,
+    units: Vec<Unit>,
 }
 
 #[derive(Debug)]
 struct Unit {
+    place: usize,
     claim: PromiseId,
     node: NodeId,
-    shape: Shape,
-    window: Window,
     task: Option<TaskNumber>,
 }
 
@@ -58,11 +74,19 @@ pub struct Beginning {
 
 impl Units {
     pub fn wait(&mut self, task: &Task, promise: &str, request: Request) {
+        self.remove(task.number);
         self.waiting.insert(task.number, Waiting { promise: promise.to_owned(), request });
+        self.waiting_for.entry(promise.to_owned()).or_default().insert(task.number);
     }
 
     pub fn remove(&mut self, task: TaskNumber) {
-        self.waiting.remove(&task);
+        let Some(waiting) = self.waiting.remove(&task) else { return };
+        if let Some(tasks) = self.waiting_for.get_mut(&waiting.promise) {
+            tasks.remove(&task);
+            if tasks.is_empty() {
+                self.waiting_for.remove(&waiting.promise);
+            }
+        }
     }
 
     /// Gives a task a unit of its promise on a node, if one has none.
@@ -73,107 +97,152 @@ impl Units {
         node: NodeId,
         task: TaskNumber,
     ) -> Option<UnitKey> {
-        let now = cluster.ledger.now();
-        let units = self.all.range_mut((promise.to_owned(), 0)..=(promise.to_owned(), usize::MAX));
-        let mut free =
-            units.filter(|(_, unit)| unit.node == node && unit.task.is_none() && unit.window.has(now));
-        let (key, unit) = free.next()?;
+        let number = *self.by_id.get(promise)?;
+        let promised = self.all.get_mut(&number).filter(|all| all.window.has(cluster.ledger.now()))?;
+        let mut free = promised.units.iter_mut().filter(|unit| unit.node == node && unit.task.is_none());
+        let unit = free.next()?;
         cluster.ledger.commit(unit.claim).ok()?;
         unit.task = Some(task);
-        Some(key.clone())
+        Some((number, unit.place))
     }
 
     /// A task has left its unit, which another one may have.
-    pub fn vacate(&mut self, cluster: &mut Cluster, key: &UnitKey) {
-        let Some(unit) = self.all.get_mut(key) else { return };
+    pub fn vacate(&mut self, cluster: &mut Cluster, (number, place): UnitKey) {
+        let Some(Promised { shape, window, units, .. }) = self.all.get_mut(&number) else { return };
+        let Some(unit) = units.iter_mut().find(|unit| unit.place == place) else { return };
         unit.task = None;
         let _ = cluster.ledger.release(unit.claim);
-        let claim = Claim { node: unit.node, shape: unit.shape.clone(), window: unit.window };
-        unit.claim = cluster.ledger.adopt(vec![claim], 0, Stage::Promised);
+        unit.claim = adopt(cluster, unit.node, shape, *window);
     }
 
     /// Takes all out of the ledger; returns the tasks that were on them.
     fn clear(&mut self, cluster: &mut Cluster) -> Vec<TaskNumber> {
         self.revision = None;
-        let units = std::mem::take(&mut self.all).into_values();
-        units.filter_map(|unit| remove(cluster, &unit)).collect()
+        let numbers: Vec<u64> = self.all.keys().copied().collect();
+        numbers.into_iter().flat_map(|number| self.take_out(cluster, number)).collect()
     }
 
     /// Takes those out whose window is over; returns the tasks that are on them still.
     fn end(&mut self, cluster: &mut Cluster, now: Tick) -> Vec<TaskNumber> {
-        let is_over = |unit: &Unit| unit.window.end() <= now;
-        let over: Vec<UnitKey> =
-            self.all.iter().filter(|(_, unit)| is_over(unit)).map(|(key, _)| key.clone()).collect();
-        let units: Vec<Unit> = over.iter().filter_map(|key| self.all.remove(key)).collect();
-        units.iter().filter_map(|unit| remove(cluster, unit)).collect()
+        let mut tasks = Vec::new();
+        while let Some((_, number)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
+            tasks.extend(self.take_out(cluster, number));
+        }
+        tasks
     }
 
-    fn fill(&mut self, cluster: &mut Cluster, promises: &Promises, now: Tick) {
-        self.revision = Some(promises.revision);
-        for promise in promises.live() {
-            let Some(window) = promise.window().filter(|window| window.end() > now) else { continue };
-            let shape = cluster.ledger.shape(&promise.amounts());
-            for (place, node) in promise.units.iter().enumerate() {
-                let Some(node) = cluster.ledger.node(node) else { continue };
-                let claim = Claim { node, shape: shape.clone(), window };
-                let claim = cluster.ledger.adopt(vec![claim], 0, Stage::Promised);
-                let unit = Unit { claim, node, shape: shape.clone(), window, task: None };
-                self.all.insert((promise.id.clone(), place), unit);
+    /// Follows the promises to their revision: those that changed since, or all. Returns the tasks whose units are not as they
+    /// were.
+    fn follow(&mut self, cluster: &mut Cluster, promises: &Promises, now: Tick) -> Vec<TaskNumber> {
+        let known = self.revision.replace(promises.revision);
+        // Promises that ended later than the base are kept.
+        let Some(known) = known.filter(|known| *known >= promises.base) else {
+            let tasks = self.clear(cluster);
+            self.revision = Some(promises.revision);
+            promises.live().for_each(|promise| self.put_in(cluster, promise, now));
+            return tasks;
+        };
+        let mut tasks = Vec::new();
+        for promise in promises.after(known) {
+            if !self.has_all(cluster, promise) {
+                tasks.extend(self.take_out(cluster, promise.number));
+                self.put_in(cluster, promise, now);
             }
         }
+        tasks
+    }
+
+    /// The units of a promise are as they are here already.
+    fn has_all(&self, cluster: &Cluster, promise: &Promise) -> bool {
+        let Some(known) = self.all.get(&promise.number).filter(|_| promise.is_live()) else { return false };
+        let nodes = promise.units.iter().map(|name| cluster.ledger.node(name));
+        let places = known.units.iter().map(|unit| (unit.place, Some(unit.node)));
+        promise.window() == Some(known.window) && places.eq(nodes.enumerate())
+    }
+
+    fn put_in(&mut self, cluster: &mut Cluster, promise: &Promise, now: Tick) {
+        let live = promise.window().filter(|window| promise.is_live() && window.end() > now);
+        let Some(window) = live else { return };
+        let (shape, number) = (cluster.ledger.shape(&promise.amounts()), promise.number);
+        let mut units = Vec::new();
+        for (place, name) in promise.units.iter().enumerate() {
+            let Some(node) = cluster.ledger.node(name) else { continue };
+            let claim = adopt(cluster, node, &shape, window);
+            units.push(Unit { place, claim, node, task: None });
+        }
+        let id: Arc<str> = promise.id.as_str().into();
+        self.by_id.insert(Arc::clone(&id), number);
+        self.begins.insert((window.start(), number));
+        self.ends.insert((window.end(), number));
+        self.all.insert(number, Promised { id, shape, window, units });
+    }
+
+    /// Takes the units of a promise out of the ledger; returns the tasks that were on them.
+    fn take_out(&mut self, cluster: &mut Cluster, number: u64) -> Vec<TaskNumber> {
+        let Some(Promised { id, window, units, .. }) = self.all.remove(&number) else { return Vec::new() };
+        // Another one may have the id by now.
+        if self.by_id.get(&id) == Some(&number) {
+            self.by_id.remove(&id);
+        }
+        self.begins.remove(&(window.start(), number));
+        self.ends.remove(&(window.end(), number));
+        for unit in &units {
+            let _ = cluster.ledger.release(unit.claim);
+        }
+        units.into_iter().filter_map(|unit| unit.task).collect()
     }
 
     /// The promises that need a node now or within the notice, the first one to begin before the others.
-    fn near(&self, cluster: &Cluster) -> BTreeMap<NodeId, (Tick, String)> {
-        let mut near: BTreeMap<NodeId, (Tick, String)> = BTreeMap::new();
+    fn near(&self, cluster: &Cluster) -> BTreeMap<NodeId, Arc<str>> {
+        let mut near = BTreeMap::new();
         let Some(window) = cluster.ledger.near() else { return near };
-        for ((promise, _), unit) in self.all.iter().filter(|(_, unit)| unit.window.overlaps(window)) {
-            let first = (unit.window.start(), promise.clone());
-            let known = near.entry(unit.node).or_insert_with(|| first.clone());
-            if first < *known {
-                *known = first;
+        for promised in self.begun(window.end()) {
+            for unit in &promised.units {
+                near.entry(unit.node).or_insert_with(|| Arc::clone(&promised.id));
             }
         }
         near
     }
 
+    /// The promises that begin before a tick, in that order. Those that are over are not here any more.
+    fn begun(&self, before: Tick) -> impl Iterator<Item = &Promised> {
+        self.begins.range(..(before, 0)).filter_map(|(_, number)| self.all.get(number))
+    }
+
     /// The tasks for which a unit has room at this moment.
     fn begin(&mut self, cluster: &mut Cluster) -> Vec<Beginning> {
-        let waiting = std::mem::take(&mut self.waiting);
-        let mut begun = Vec::new();
-        for (task, waiting) in waiting {
-            let Some(node) = self.room(cluster, &waiting) else {
-                self.waiting.insert(task, waiting);
-                continue;
-            };
-            let Some(unit) = self.occupy(cluster, &waiting.promise, node, task) else {
-                self.waiting.insert(task, waiting);
-                continue;
-            };
-            let why = why(cluster, &waiting, node, unit.1);
-            begun.push(Beginning { task, node, weight: waiting.request.weight, unit, why });
-        }
-        begun
+        let open = self.begun(cluster.ledger.now().saturating_add(1));
+        let tasks = open.filter_map(|promised| self.waiting_for.get(&*promised.id)).flatten();
+        let tasks: BTreeSet<TaskNumber> = tasks.copied().collect();
+        tasks.into_iter().filter_map(|task| self.begin_one(cluster, task)).collect()
+    }
+
+    fn begin_one(&mut self, cluster: &mut Cluster, task: TaskNumber) -> Option<Beginning> {
+        let waiting = self.waiting.get(&task)?;
+        let (node, promise) = (self.room(cluster, waiting)?, waiting.promise.clone());
+        let unit = self.occupy(cluster, &promise, node, task)?;
+        let waiting = self.waiting.get(&task)?;
+        let (why, weight) = (why(cluster, waiting, node, unit.1), waiting.request.weight);
+        self.remove(task);
+        Some(Beginning { task, node, weight, unit, why })
     }
 
     fn room(&self, cluster: &Cluster, waiting: &Waiting) -> Option<NodeId> {
-        let now = cluster.ledger.now();
-        let range = (waiting.promise.clone(), 0)..=(waiting.promise.clone(), usize::MAX);
-        let free = self.all.range(range).map(|(_, unit)| unit);
-        let mut free = free.filter(|unit| unit.task.is_none() && unit.window.has(now));
+        let promised = self.all.get(self.by_id.get(&*waiting.promise)?)?;
         let runs_containers = |node: NodeId| {
             !waiting.request.has_image
                 || cluster.node(node).is_some_and(|node| node.labels.contains_key(CONTAINERS_LABEL))
         };
-        let has_room =
-            |unit: &&Unit| runs_containers(unit.node) && cluster.ledger.has_room_now(unit.node, &unit.shape);
-        free.find(has_room).map(|unit| unit.node)
+        let has_room = |unit: &&Unit| {
+            runs_containers(unit.node) && cluster.ledger.has_room_now(unit.node, &promised.shape)
+        };
+        let mut free = promised.units.iter().filter(|unit| unit.task.is_none());
+        free.find(has_room).filter(|_| promised.window.has(cluster.ledger.now())).map(|unit| unit.node)
     }
 }
 
-fn remove(cluster: &mut Cluster, unit: &Unit) -> Option<TaskNumber> {
-    let _ = cluster.ledger.release(unit.claim);
-    unit.task
+fn adopt(cluster: &mut Cluster, node: NodeId, shape: &Shape, window: Window) -> PromiseId {
+    cluster.ledger.adopt(vec![Claim { node, shape: shape.clone(), window }], 0, Stage::Promised)
 }
 
 /// There was nothing to choose: the unit is where it was promised.
@@ -200,12 +269,10 @@ impl Plan {
         self.keep_by_loan(ended);
         // A promise is out of the ledger when it is over, so nothing there overruns.
         let _ = self.cluster.ledger.advance(now);
-        if self.units.revision == Some(promises.revision) {
-            return;
+        if self.units.revision != Some(promises.revision) {
+            let moved = self.units.follow(&mut self.cluster, promises, now);
+            self.keep_by_unit(moved);
         }
-        let moved = self.units.clear(&mut self.cluster);
-        self.units.fill(&mut self.cluster, promises, now);
-        self.keep_by_unit(moved);
     }
 
     /// Takes what is promised out of the ledger, before the nodes under it change.
@@ -223,25 +290,21 @@ impl Plan {
             self.cluster.ledger.set_recalled(loan, true);
             placed.hold = Hold::Loan(loan);
             self.loans.insert(loan, number);
+            self.guests.insert(number);
         }
     }
 
     /// Gives tasks that are on their node a unit of their promise again, where there is one.
     fn keep_by_unit(&mut self, moved: Vec<TaskNumber>) {
         self.keep_by_loan(moved);
-        let reserved: Vec<TaskNumber> = self
-            .placed
-            .iter()
-            .filter(|(_, placed)| placed.promise.is_some() && matches!(placed.hold, Hold::Loan(_)))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in reserved {
+        for number in self.guests.clone() {
             let Some(placed) = self.placed.get_mut(&number) else { continue };
             let (Some(promise), Hold::Loan(loan)) = (placed.promise.clone(), &placed.hold) else { continue };
             if let Some(unit) = self.units.occupy(&mut self.cluster, &promise, placed.node, number) {
                 self.cluster.ledger.take_back(*loan);
                 self.loans.remove(loan);
                 placed.hold = Hold::Unit(unit);
+                self.guests.remove(&number);
             }
         }
     }
@@ -249,11 +312,11 @@ impl Plan {
     /// The tasks that have to make room for what is promised, each told once.
     pub fn displace(&mut self) -> Vec<Displacement> {
         let mut displaced = Vec::new();
-        for (node, (_, promise)) in self.units.near(&self.cluster) {
+        for (node, promise) in self.units.near(&self.cluster) {
             for loan in self.cluster.ledger.recall(node) {
                 let Some(task) = self.loans.get(&loan).copied() else { continue };
                 let Some(placed) = self.placed.get(&task) else { continue };
-                let (attempt, promise) = (placed.attempt, promise.clone());
+                let (attempt, promise) = (placed.attempt, promise.to_string());
                 displaced.push(Displacement { task, attempt, promise });
             }
         }

@@ -60,9 +60,9 @@ impl PlannerLoop {
     /// Has promises begin and end that are due.
     async fn pass_time(&self) -> Result<(), PeerError> {
         let now = tick(self.shared.clock.now_micros());
-        match self.shared.table(|table| table.promises.due(now).is_empty()) {
-            true => Ok(()),
-            false => self.writer.submit(PassTime).await.map_err(PeerError::of_write),
+        match self.shared.table(|table| table.promises.is_due(now)) {
+            false => Ok(()),
+            true => self.writer.submit(PassTime).await.map_err(PeerError::of_write),
         }
     }
 
@@ -103,7 +103,7 @@ impl Work for PlannerLoop {
         let displaced = self.plan.displace();
         let shared = Arc::clone(&self.shared);
         let placings = self.plan.decide(now, |number| shared.table(|table| table.get(number).cloned()));
-        self.shared.plan.store(Some(Arc::new(self.plan.cluster.clone())));
+        self.shared.plan.store(Some(Arc::new(self.plan.cluster.outline())));
         if !displaced.is_empty() {
             // Should it fail, whoever has to leave is found again.
             self.fresh = true;

@@ -81,6 +81,11 @@ impl Cluster {
         Cluster { ledger, nodes: Vec::new() }
     }
 
+    /// The same for those who look on, with as much of the ledger as is near.
+    pub fn outline(&self) -> Cluster {
+        Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone() }
+    }
+
     /// Adds a node, or changes what it has. Nodes with the same labels and capacity count as alike.
     pub fn set_node(&mut self, name: &str, labels: LabelMap, capacity: &Amounts) -> (NodeId, Replan) {
         let class = serde_json::to_string(&(&labels, capacity)).unwrap_or_default();

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use estimand_api::promise::{PromiseRequest, PromiseState, Room};
-use estimand_capacity::{Amounts, Claim, Ledger, LedgerError, PromiseId, Stage, Standing, Tick, Window};
+use estimand_capacity::{
+    Amounts, Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
+};
 
 use super::promise::{Offer, Promise, PromiseChange, amounts, class};
 
@@ -19,6 +21,9 @@ pub struct Promises {
     /// In the order in which they changed last.
     by_revision: BTreeSet<(u64, u64)>,
     live: BTreeSet<u64>,
+    /// When those of them begin that have not begun, and when all of them end.
+    begins: BTreeSet<(Tick, u64)>,
+    ends: BTreeSet<(Tick, u64)>,
     /// None until the manager has said them.
     nodes: Option<Arc<Vec<Offer>>>,
     ledger: Ledger,
@@ -85,28 +90,41 @@ impl Promises {
 
     /// The nodes of the units of promises that are asked for, if there is room for all; else where there would be.
     pub fn place(&self, asked: &[(PromiseRequest, Window)]) -> Result<Vec<Vec<String>>, Room> {
-        let mut several = (asked.len() > 1).then(|| self.ledger.clone());
+        let mut trial = self.ledger.trial();
         let mut places = Vec::new();
         for (place, (asked, window)) in asked.iter().enumerate() {
-            let ledger = several.as_ref().unwrap_or(&self.ledger);
-            let nodes = units(ledger, asked, *window)
-                .ok_or_else(|| self.room(ledger, asked, *window, Some(place as u64)))?;
-            places.push(nodes.clone());
-            if let Some(ledger) = several.as_mut() {
-                adopt(ledger, &nodes, asked, *window, Stage::Promised);
-            }
+            let room = |trial: &Trial<'_>| self.room(trial, asked, *window, Some(place as u64));
+            let Some((shape, nodes)) = self.units(&trial, asked, *window) else { return Err(room(&trial)) };
+            nodes.iter().for_each(|node| trial.claim(*node, &shape, *window));
+            places.push(self.names(&nodes));
         }
         Ok(places)
     }
 
-    fn room(&self, ledger: &Ledger, asked: &PromiseRequest, window: Window, promise: Option<u64>) -> Room {
+    /// The node of each unit, and a unit's shape.
+    fn units(
+        &self,
+        trial: &Trial<'_>,
+        asked: &PromiseRequest,
+        window: Window,
+    ) -> Option<(Shape, Vec<NodeId>)> {
+        let shape = self.ledger.known_shape(&amounts(asked))?;
+        let nodes = trial.place_units(class(asked), &shape, window, asked.width.max(1))?;
+        Some((shape, nodes))
+    }
+
+    fn names(&self, nodes: &[NodeId]) -> Vec<String> {
+        nodes.iter().filter_map(|node| self.ledger.name(*node)).map(str::to_owned).collect()
+    }
+
+    fn room(&self, trial: &Trial<'_>, asked: &PromiseRequest, window: Window, promise: Option<u64>) -> Room {
         let room = Room { revision: self.revision, promise, ..Room::default() };
-        let Some(shape) = ledger.known_shape(&amounts(asked)) else { return room };
+        let Some(shape) = self.ledger.known_shape(&amounts(asked)) else { return room };
         let ticks = window.end() - window.start();
         Room {
-            units: ledger.room(class(asked), &shape, window),
-            most_units: ledger.most_room(class(asked), &shape),
-            first_fit: ledger.first_fit(class(asked), &shape, asked.width.max(1), window.start(), ticks),
+            units: trial.room(class(asked), &shape, window),
+            most_units: self.ledger.most_room(class(asked), &shape),
+            first_fit: trial.first_fit(class(asked), &shape, asked.width.max(1), window.start(), ticks),
             ..room
         }
     }
@@ -114,7 +132,7 @@ impl Promises {
     /// A live promise with another end, if there is room for that.
     pub fn resized(&self, promise: &Promise, until: Tick) -> Result<Promise, LedgerError> {
         if let Some(given) = self.given.get(&promise.number) {
-            self.ledger.clone().resize(*given, until)?;
+            self.ledger.check_resize(*given, until)?;
         }
         Ok(Promise { until, ..promise.clone() })
     }
@@ -127,11 +145,12 @@ impl Promises {
         asked: &PromiseRequest,
         window: Window,
     ) -> Result<Vec<String>, Room> {
-        let mut ledger = self.ledger.clone();
+        let mut trial = self.ledger.trial();
         if let Some(given) = self.given.get(&promise.number) {
-            let _ = ledger.release(*given);
+            let _ = trial.release(*given);
         }
-        units(&ledger, asked, window).ok_or_else(|| self.room(&ledger, asked, window, Some(0)))
+        let units = self.units(&trial, asked, window).map(|(_, nodes)| self.names(&nodes));
+        units.ok_or_else(|| self.room(&trial, asked, window, Some(0)))
     }
 
     /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
@@ -191,20 +210,27 @@ impl Promises {
 
     /// The promises whose time has come, or is over.
     pub fn due(&self, now: Tick) -> Vec<Promise> {
-        let due = |promise: &Arc<Promise>| match promise.state {
-            _ if promise.until <= now => Some(promise.then(PromiseState::Over, "its time is over")),
-            PromiseState::Promised if promise.from <= now => {
-                Some(promise.then(PromiseState::Active, "its time has come"))
-            }
-            _ => None,
+        let due = |promise: &Arc<Promise>| match promise.until <= now {
+            true => promise.then(PromiseState::Over, "its time is over"),
+            false => promise.then(PromiseState::Active, "its time has come"),
         };
-        self.live().filter_map(due).collect()
+        let numbers = [&self.begins, &self.ends].into_iter().flat_map(|all| all.range(..=(now, u64::MAX)));
+        let numbers: BTreeSet<u64> = numbers.map(|(_, number)| *number).collect();
+        numbers.iter().filter_map(|number| self.all.get(number)).map(due).collect()
+    }
+
+    /// Some promise is due.
+    pub fn is_due(&self, now: Tick) -> bool {
+        [&self.begins, &self.ends].into_iter().any(|all| all.first().is_some_and(|(at, _)| *at <= now))
     }
 
     /// The next tick after `now` at which one is due, or its room is to be made.
     pub fn next_due(&self, now: Tick, notice: u64) -> Option<Tick> {
-        let of = |promise: &Arc<Promise>| [promise.from.saturating_sub(notice), promise.from, promise.until];
-        self.live().flat_map(of).filter(|at| *at > now).min()
+        let after = |all: &BTreeSet<(Tick, u64)>, at: Tick| {
+            all.range((at.saturating_add(1), 0)..).next().map(|(at, _)| *at)
+        };
+        let room = after(&self.begins, now.saturating_add(notice)).map(|from| from - notice);
+        [room, after(&self.begins, now), after(&self.ends, now)].into_iter().flatten().min()
     }
 
     /// Shows what a change makes of it.
@@ -253,8 +279,9 @@ impl Promises {
 
     fn list(&mut self, promise: Arc<Promise>) {
         let number = promise.number;
-        if let Some(before) = self.all.get(&number) {
+        if let Some(before) = self.all.get(&number).cloned() {
             self.by_revision.remove(&(before.revision, number));
+            self.forget_times(&before);
         }
         self.by_id.insert(promise.id.clone(), number);
         if let Some(key) = &promise.key {
@@ -262,15 +289,27 @@ impl Promises {
         }
         self.by_revision.insert((promise.revision, number));
         match promise.is_live() {
-            true => self.live.insert(number),
-            false => self.live.remove(&number),
-        };
+            true => {
+                self.live.insert(number);
+                self.ends.insert((promise.until, number));
+            }
+            false => drop(self.live.remove(&number)),
+        }
+        if promise.state == PromiseState::Promised {
+            self.begins.insert((promise.from, number));
+        }
         self.highest = self.highest.max(number);
         self.all.insert(number, promise);
     }
 
+    fn forget_times(&mut self, promise: &Promise) {
+        self.begins.remove(&(promise.from, promise.number));
+        self.ends.remove(&(promise.until, promise.number));
+    }
+
     fn unlist(&mut self, number: u64) {
         let Some(promise) = self.all.remove(&number) else { return };
+        self.forget_times(&promise);
         self.by_revision.remove(&(promise.revision, number));
         self.live.remove(&number);
         // Another one may have the id by now.
@@ -319,13 +358,6 @@ fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
         };
     }
     ledger
-}
-
-fn units(ledger: &Ledger, asked: &PromiseRequest, window: Window) -> Option<Vec<String>> {
-    let shape = ledger.known_shape(&amounts(asked))?;
-    let places = ledger.place_units(class(asked), &shape, window, asked.width.max(1))?;
-    let names: HashMap<_, _> = ledger.nodes().collect();
-    places.iter().map(|node| names.get(node).map(|name| (*name).to_owned())).collect()
 }
 
 /// Counts a promise with its units on these nodes; those that the ledger does not know count nowhere.

@@ -1,0 +1,248 @@
+//! The plan follows promises by what changed of them, at a cost that does not grow with those that stay as they are.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use estimand_api::promise::{PromiseRequest, PromiseState};
+use estimand_capacity::{Standing, Tick, Window};
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::promise::{Promise, PromiseChange};
+use crate::core::promises::Promises;
+
+const NODES: [&str; 3] = ["n0", "n1", "n2"];
+const NOW: Tick = 1_000;
+
+/// The allocator of these tests, which counts the bytes that each thread asks for.
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: each call is that of the system's allocator, with what was given.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+fn amounts(cpu: u64) -> Amounts {
+    Amounts::from_iter([(Resource::parse(CPU).unwrap(), cpu), (Resource::parse(PLACES).unwrap(), 1_000_000)])
+}
+
+fn promises() -> Promises {
+    let offer = |name: &&str| Offer {
+        name: (*name).to_owned(),
+        class: DEFAULT_CLASS.to_owned(),
+        capacity: amounts(1_000_000),
+        standing: Standing::Up,
+    };
+    let nodes = Some(Arc::new(NODES.iter().map(offer).collect()));
+    let mut promises = Promises::default();
+    promises.apply(&PromiseChange { nodes, revision: 1, ..PromiseChange::default() });
+    promises
+}
+
+fn plan() -> Plan {
+    let mut plan = Plan::default();
+    for name in NODES {
+        plan.cluster.set_node(name, LabelMap::new(), &amounts(1_000_000));
+    }
+    plan
+}
+
+fn asked(width: u64, from: Tick, until: Tick) -> PromiseRequest {
+    PromiseRequest {
+        resources: [(CPU.to_owned(), 1)].into(),
+        width,
+        from: Some(from),
+        until,
+        ..Default::default()
+    }
+}
+
+fn promise(number: u64, asked: PromiseRequest, units: Vec<String>, revision: u64) -> Promise {
+    Promise {
+        number,
+        id: format!("p{number}"),
+        key: Some(format!("order {number}")),
+        state: PromiseState::Promised,
+        from: asked.from.unwrap(),
+        until: asked.until,
+        asked,
+        units,
+        cause: String::new(),
+        revision,
+        made_at: NOW,
+        made_by: String::new(),
+    }
+}
+
+fn change(promises: Vec<Promise>, revision: u64) -> PromiseChange {
+    let promises = promises.into_iter().map(Arc::new).collect();
+    PromiseChange { promises, revision, ..PromiseChange::default() }
+}
+
+fn numbers(change: &PromiseChange) -> BTreeSet<u64> {
+    change.promises.iter().map(|promise| promise.number).chain(change.removed.iter().copied()).collect()
+}
+
+/// The bytes that are allocated for eight promises beside so many live ones: placed, staged, shown, and planned for.
+fn bytes_of_a_batch(live: u64) -> usize {
+    let (mut staged, mut shown, mut plan) = (promises(), promises(), plan());
+    let before = (1..=live).map(|number| {
+        let (from, node) = (NOW + 1_000 + number * 7, NODES[number as usize % NODES.len()]);
+        promise(number, asked(1, from, from + 10), vec![node.to_owned()], 2)
+    });
+    let before = change(before.collect(), 2);
+    staged.apply(&before);
+    shown.follow(&staged, &numbers(&before));
+    plan.follow_promises(&shown, NOW);
+
+    let counted = BYTES.with(Cell::get);
+    let windows: Vec<(PromiseRequest, Window)> = (0..8)
+        .map(|place| {
+            let from = NOW + 2_000 + place;
+            (asked(2, from, from + 10), Window::new(from, from + 10).unwrap())
+        })
+        .collect();
+    let units = staged.place(&windows).unwrap();
+    let made = windows.into_iter().zip(units).zip(live + 1..);
+    let made =
+        change(made.map(|(((asked, _), units), number)| promise(number, asked, units, 3)).collect(), 3);
+    staged.apply(&made);
+    shown.follow(&staged, &numbers(&made));
+    assert!(!shown.is_due(NOW) && shown.due(NOW).is_empty());
+    plan.follow_promises(&shown, NOW);
+    assert!(plan.displace().is_empty() && plan.begin().is_empty());
+    assert!(plan.next_promise(&shown, NOW * 1_000).is_some());
+    assert_eq!(plan.cluster.outline().nodes().count(), NODES.len());
+    BYTES.with(Cell::get) - counted
+}
+
+#[test]
+fn a_promise_costs_the_same_beside_ten_thousand_as_beside_a_hundred() {
+    let (few, many) = (bytes_of_a_batch(100), bytes_of_a_batch(10_000));
+    println!("{few} bytes for eight promises beside 100, {many} beside 10,000");
+    assert!(many < few * 2, "{few} bytes beside 100, {many} beside 10,000");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Make {
+        width: usize,
+        node: usize,
+        from: Tick,
+        length: Tick,
+    },
+    Move(usize, usize),
+    Extend(usize, Tick),
+    End(usize, PromiseState),
+    /// One that is over is kept no more.
+    Remove(usize),
+    /// The plan does not look before the next step.
+    Skip,
+    Pass(Tick),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ends =
+        prop_oneof![Just(PromiseState::Released), Just(PromiseState::Over), Just(PromiseState::Active)];
+    prop_oneof![
+        4 => (1..4_usize, 0..3_usize, 0..40_u64, 1..20_u64)
+            .prop_map(|(width, node, from, length)| Step::Make { width, node, from, length }),
+        2 => (0..8_usize, 0..3_usize).prop_map(|(which, node)| Step::Move(which, node)),
+        1 => (0..8_usize, 1..20_u64).prop_map(|(which, by)| Step::Extend(which, by)),
+        2 => (0..8_usize, ends).prop_map(|(which, state)| Step::End(which, state)),
+        1 => (0..8_usize).prop_map(Step::Remove),
+        2 => Just(Step::Skip),
+        1 => (1..5_u64).prop_map(Step::Pass),
+    ]
+}
+
+/// The promises that a step changes or takes away.
+fn stepped(promises: &Promises, step: &Step, now: Tick) -> Option<PromiseChange> {
+    let revision = promises.revision + 1;
+    let nth = |which: usize| promises.live().nth(which).map(|promise| Promise::clone(promise));
+    let one = match *step {
+        Step::Make { width, node, from, length } => {
+            let from = now + from;
+            let units = (0..width).map(|place| NODES[(node + place) % NODES.len()].to_owned()).collect();
+            promise(promises.highest + 1, asked(width as u64, from, from + length), units, revision)
+        }
+        Step::Move(which, node) => {
+            let units = vec![NODES[node].to_owned()];
+            Promise { units, revision, ..nth(which)? }
+        }
+        Step::Extend(which, by) => {
+            let promise = nth(which)?;
+            Promise { until: promise.until + by, revision, ..promise }
+        }
+        Step::End(which, state) => Promise { state, revision, ..nth(which)? },
+        Step::Remove(which) => {
+            let over = promises.oldest_over(which + 1).pop()?;
+            let (removed, base) = (vec![over.number], over.revision);
+            return Some(PromiseChange { removed, base, revision, ..PromiseChange::default() });
+        }
+        Step::Skip | Step::Pass(_) => return None,
+    };
+    Some(change(vec![one], revision))
+}
+
+proptest! {
+    #[test]
+    fn a_plan_that_follows_is_as_a_new_one(steps in proptest::collection::vec(step(), 0..40)) {
+        let (mut promises, mut followed, mut now) = (promises(), plan(), NOW);
+        for (place, step) in steps.iter().enumerate() {
+            if let Some(change) = stepped(&promises, step, now) {
+                promises.apply(&change);
+            }
+            if let Step::Pass(ticks) = step {
+                now += ticks;
+            }
+            let is_skipped = matches!(step, Step::Skip) || matches!(steps.get(place + 1), Some(Step::Skip));
+            if is_skipped {
+                continue;
+            }
+            followed.follow_promises(&promises, now);
+            let mut new = plan();
+            new.follow_promises(&promises, now);
+            let window = Window::new(now, now + 100).unwrap();
+            for name in NODES {
+                let node = new.cluster.ledger.node(name).unwrap();
+                prop_assert_eq!(followed.cluster.ledger.free(node, window), new.cluster.ledger.free(node, window));
+            }
+            for class in new.cluster.ledger.classes() {
+                let cpu = Resource::parse(CPU).unwrap();
+                let used = |plan: &Plan| plan.cluster.ledger.used_over(class, &cpu, window);
+                prop_assert_eq!(used(&followed), used(&new));
+            }
+            let ids = |plan: &Plan| plan.cluster.ledger.promises().count();
+            prop_assert_eq!(ids(&followed), ids(&new));
+            prop_assert_eq!(promises.is_due(now), !promises.due(now).is_empty());
+            prop_assert_eq!(promises.next_due(now, 3), next_due(&promises, now, 3));
+        }
+    }
+}
+
+/// The next instant as a look at all of them finds it.
+fn next_due(promises: &Promises, now: Tick, notice: u64) -> Option<Tick> {
+    let all = promises.live().flat_map(|promise| {
+        let begins = (promise.state == PromiseState::Promised).then_some(promise.from);
+        [begins.map(|from| from.saturating_sub(notice)), begins, Some(promise.until)]
+    });
+    all.flatten().filter(|at| *at > now).min()
+}

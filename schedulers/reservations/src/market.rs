@@ -22,7 +22,7 @@ pub(crate) struct Market {
     run: Vec<u64>,
     /// The place of this price among those of the demand.
     step: Vec<u32>,
-    demand: Vec<Arc<Demand>>,
+    demand: Arc<Vec<Arc<Demand>>>,
 }
 
 impl Market {
@@ -35,7 +35,7 @@ impl Market {
             price: vec![0; horizon],
             run: vec![0; horizon],
             step: vec![0; horizon],
-            demand: vec![none; horizon],
+            demand: Arc::new(vec![none; horizon]),
         };
         market.predict(now);
         market
@@ -70,9 +70,8 @@ impl Market {
     }
 
     fn predict(&mut self, now: Tick) {
-        for (place, demand) in self.demand.iter_mut().enumerate() {
-            *demand = self.predictor.demand(now, now.saturating_add(place as u64));
-        }
+        let at = |place: usize| self.predictor.demand(now, now.saturating_add(place as u64));
+        self.demand = Arc::new((0..self.demand.len()).map(at).collect());
         self.price_all();
     }
 

@@ -28,7 +28,8 @@ use crate::terms::{MAX_HORIZON, Terms, TermsError};
 pub struct Pricing {
     now: Tick,
     horizon: usize,
-    markets: BTreeMap<Resource, Market>,
+    /// Copies of the prices share those that are the same in all of them.
+    markets: BTreeMap<Resource, Arc<Market>>,
     /// The money that all resources could cost together.
     worst: u128,
 }
@@ -61,7 +62,8 @@ impl Pricing {
             return Err(TermsError::TooMuchMoney { resource, most });
         }
         self.worst += worst;
-        self.markets.insert(resource, Market::new(self.now, self.horizon, terms, predictor));
+        let market = Market::new(self.now, self.horizon, terms, predictor);
+        self.markets.insert(resource, Arc::new(market));
         Ok(())
     }
 
@@ -82,7 +84,7 @@ impl Pricing {
     /// Swaps the predictor of a resource. Promises stay.
     pub fn set_predictor(&mut self, resource: &Resource, predictor: Arc<dyn Predictor>) {
         let now = self.now;
-        if let Some(market) = self.markets.get_mut(resource) {
+        if let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) {
             market.set_predictor(now, predictor);
         }
     }
@@ -92,7 +94,8 @@ impl Pricing {
         let passed = usize::try_from(now.saturating_sub(self.now)).unwrap_or(usize::MAX);
         if passed > 0 {
             self.now = now;
-            self.markets.values_mut().for_each(|market| market.advance(now, passed));
+            let markets = self.markets.values_mut().map(Arc::make_mut);
+            markets.for_each(|market| market.advance(now, passed));
         }
     }
 
@@ -173,7 +176,7 @@ impl Pricing {
         }
         let (first, length) = (self.offset(quote.start), size(request.length));
         for (resource, units) in request.amounts.iter() {
-            if let Some(market) = self.markets.get_mut(resource) {
+            if let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) {
                 market.take(first, length, units);
             }
         }
@@ -188,7 +191,7 @@ impl Pricing {
         }
         let (first, length) = (self.offset(start), size(end - start));
         for (resource, units) in quote.request.amounts.iter() {
-            if let Some(market) = self.markets.get_mut(resource) {
+            if let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) {
                 market.give_back(first, length, units);
             }
         }
@@ -196,7 +199,7 @@ impl Pricing {
 
     /// Another capacity. Promises stay, and nothing is free where they are more than that.
     pub fn set_capacity(&mut self, resource: &Resource, capacity: u64) -> Result<(), TermsError> {
-        let Some(market) = self.markets.get_mut(resource) else { return Ok(()) };
+        let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) else { return Ok(()) };
         let (was, horizon) = (market.terms(), self.horizon as u64);
         let worst = self.worst - was.worst(horizon) + Terms { capacity, ..was }.worst(horizon);
         if worst > u128::from(u64::MAX) {

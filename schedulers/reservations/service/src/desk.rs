@@ -5,11 +5,15 @@
 //! priced for. If it has moved on, all are priced and ordered again. So nothing is promised at a price that was not right at
 //! that moment, and nothing twice, however many ask.
 //!
+//! An answer of the ledger is stored while the next requests are opened.
+//!
 //! An order is stored before it is sent. Where its outcome stayed unknown, because this process or the task service ended, it
 //! is sent again as it was: the ledger knows its key, and gives the same promises or refuses them for good.
 
+mod answering;
 mod change;
 mod order;
+mod pricing;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,15 +33,17 @@ use tokio::time::{Duration, sleep};
 use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{self, Priced, Prices};
-use crate::refusals;
 use crate::requests::{Open, Opened, known, sum};
 use crate::reservation::{Order, Reservation, State};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::writer::ReservationsState;
 
+use answering::Answering;
 pub use change::quote as quote_change;
 use order::Party;
+pub use pricing::quote_all;
+use pricing::{Asked, Parts, give_back, price_all, with_values};
 
 /// How many wait at most, and are served at once.
 const MAX_WAITING: usize = 1_024;
@@ -139,9 +145,14 @@ impl DeskDoor {
 pub struct Desk {
     pub shared: Arc<Shared>,
     pub writer: Writer<ReservationsState>,
+    answering: Answering,
 }
 
 impl Desk {
+    pub fn new(shared: Arc<Shared>, writer: Writer<ReservationsState>) -> Desk {
+        Desk { shared, writer, answering: Answering::new() }
+    }
+
     /// Serves until the stop.
     pub async fn run(&self, queue: &mut Queue, stop: &Stop) {
         let mut news = self.shared.revision.subscribe();
@@ -172,8 +183,7 @@ impl Desk {
 
     fn pause(&self) -> Duration {
         let is_known = self.shared.prices.load().is_some();
-        let has_orders = |table: &Table| !table.orders().is_empty() || table.changing().next().is_some();
-        let has_orders = self.shared.table(has_orders);
+        let has_orders = self.shared.table(Table::has_orders);
         if is_known && !has_orders { LOOK_EVERY } else { LOOK_AGAIN }
     }
 
@@ -208,7 +218,8 @@ impl Desk {
     /// Sends orders again whose outcome is unknown.
     async fn finish_orders(&self, client: &Client) {
         let orders: Vec<Vec<Arc<Reservation>>> = self.shared.table(|table| {
-            table.orders().into_values().map(|members| members.into_iter().cloned().collect()).collect()
+            let orders = table.orders().into_iter().filter(|(key, _)| !self.answering.has(key));
+            orders.map(|(_, members)| members.into_iter().cloned().collect()).collect()
         });
         for members in orders {
             self.complete(client, Party::of_all(members)).await;
@@ -255,6 +266,16 @@ impl Desk {
 
     /// Prices requests and opens reservations for them, and completes those.
     async fn open(&self, client: &Client, prices: Arc<Prices>, wishes: Vec<(Wish, Reply<Opened>)>) {
+        // A request that is sent again is answered with the first one.
+        let is_pending = |wish: &Wish| {
+            let key = wish.key.as_deref();
+            self.shared.table(|table| {
+                key.and_then(|key| table.of_key(key)).is_some_and(|known| known.state() == State::Pending)
+            })
+        };
+        if wishes.iter().any(|(wish, _)| is_pending(wish)) {
+            self.answering.end().await;
+        }
         let mut scratch = (*prices).clone();
         let order = Order { key: new_key(), revision: prices.revision };
         let mut opening = Vec::new();
@@ -317,81 +338,6 @@ impl Desk {
         let documents = with_values(&wish.documents, &priced, wish.list);
         Ok(Ok(documents.into_iter().zip(priced).collect()))
     }
-}
-
-/// The requests of a wish, each with its price.
-type Parts = Vec<(Arc<Document>, Priced)>;
-
-/// A request, and the starts that are left out for it.
-type Asked<'a> = (&'a Document, &'a BTreeSet<(u64, u64)>);
-
-/// The prices of requests of which all are granted or none, each with those before it taken, if the value covers their sum. They
-/// are counted as taken then, and else nothing is.
-fn price_all(
-    shared: &Shared,
-    prices: &mut Prices,
-    asked: &[Asked<'_>],
-    is_list: bool,
-    value: Option<Money>,
-) -> Result<Vec<Priced>, Problem> {
-    let mut all: Vec<Priced> = Vec::new();
-    for (document, without) in asked {
-        shared.figures.quotes.increment();
-        match prices.offer(document, shared.now(), without) {
-            Ok(priced) => {
-                prices.take(document, &priced);
-                all.push(priced);
-            }
-            Err(why) => {
-                give_back(prices, asked, &all);
-                let problem = refusals::no_price(&why, document, &shared.settings);
-                return Err(if is_list { refusals::in_list(all.len(), problem) } else { problem });
-            }
-        }
-    }
-    let price = sum(all.iter().map(|priced| priced.offer.price));
-    match value {
-        Some(value) if value < price => {
-            give_back(prices, asked, &all);
-            Err(match is_list {
-                true => refusals::list_too_dear(price, value),
-                false => refusals::too_dear(&all[0].offer, value),
-            })
-        }
-        _ => Ok(all),
-    }
-}
-
-/// The prices of a list of requests, of which nothing is promised.
-pub fn quote_all(shared: &Shared, documents: &[Document]) -> Result<(Vec<Priced>, u64), Problem> {
-    let prices = shared.known_prices()?;
-    let nowhere = BTreeSet::new();
-    let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, &nowhere)).collect();
-    let all = price_all(shared, &mut (*prices).clone(), &asked, true, None)?;
-    Ok((all, prices.revision))
-}
-
-/// Counts nothing of these as taken any more.
-fn give_back(prices: &mut Prices, asked: &[Asked<'_>], taken: &[Priced]) {
-    for ((document, _), priced) in asked.iter().zip(taken) {
-        prices.give_back(document, &priced.offer, priced.offer.width);
-    }
-}
-
-/// The documents of a list, among which its value is divided as the price is: so each is worth its part of the price, or more.
-/// One that is in no list stays as it is.
-fn with_values(documents: &[Arc<Document>], priced: &[Priced], list: Option<Money>) -> Vec<Arc<Document>> {
-    let Some(value) = list else { return documents.to_vec() };
-    let price = sum(priced.iter().map(|priced| priced.offer.price));
-    let part = |priced: &Priced| value.part(priced.offer.price.as_microcredits(), price.as_microcredits());
-    let mut parts: Vec<Money> = priced.iter().map(part).collect();
-    let rest = value.checked_sub(sum(parts.iter().copied())).unwrap_or_default();
-    // The parts are rounded down.
-    if let Some(first) = parts.first_mut() {
-        *first = first.checked_add(rest).unwrap_or(*first);
-    }
-    let valued = documents.iter().zip(parts);
-    valued.map(|(document, part)| Arc::new(document.worth(part))).collect()
 }
 
 /// A key that no other order has.

@@ -99,7 +99,7 @@ impl ReservationService {
         let reads = Arc::new(Worker::start(store, "reservations-reads"));
         background::start(&shared, &writer, &reads, tasks);
         let (door, queue) = desk::queue();
-        let desk = Arc::new(Desk { shared: Arc::clone(&shared), writer: writer.clone() });
+        let desk = Arc::new(Desk::new(Arc::clone(&shared), writer.clone()));
         // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
         let queue = Arc::new(Mutex::new(queue));
         tasks.spawn("reservations-desk", move |stop| {

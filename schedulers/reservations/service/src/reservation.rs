@@ -250,10 +250,18 @@ impl Reservation {
 
     /// Somebody still has to do something about it.
     pub fn is_open(&self) -> bool {
-        let Progress { state, is_to_release, task, .. } = &self.progress;
-        let is_to_do = matches!(task, TaskStanding::Due | TaskStanding::Stale(_));
-        let task_is_due = is_to_do && matches!(state, State::Promised | State::Active);
-        !state.is_final() || *is_to_release || task_is_due
+        !self.state().is_final() || self.is_untold()
+    }
+
+    /// The task service has to be told to release its promise, or of its task.
+    pub fn is_untold(&self) -> bool {
+        let Progress { is_to_release, task, .. } = &self.progress;
+        *is_to_release || self.is_live() && matches!(task, TaskStanding::Due | TaskStanding::Stale(_))
+    }
+
+    /// It has its promise.
+    pub fn is_live(&self) -> bool {
+        matches!(self.state(), State::Promised | State::Active)
     }
 
     /// The part of its price that is kept if it is cancelled now, in seconds since 1970: a fee before its start, all after it.

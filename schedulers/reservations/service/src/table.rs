@@ -20,6 +20,12 @@ pub struct Table {
     promises: HashMap<String, u64>,
     /// Those about which something is still to be done.
     open: BTreeSet<u64>,
+    /// Those of them whose promise is asked for, that are being changed, whose task or promise the task service is to be
+    /// told of, and whose start is to be published. So none of them is looked for among all that are open.
+    pending: BTreeSet<u64>,
+    changing: BTreeSet<u64>,
+    untold: BTreeSet<u64>,
+    unpublished: BTreeSet<u64>,
     pub credits: Credits,
     /// The highest number that a reservation ever had.
     pub highest: u64,
@@ -58,7 +64,17 @@ impl Table {
 
     /// Those of which a change is being made.
     pub fn changing(&self) -> impl Iterator<Item = &Arc<Reservation>> {
-        self.open().filter(|reservation| reservation.progress.change.is_some())
+        self.these(&self.changing)
+    }
+
+    /// Those whose task or promise the task service is to be told of.
+    pub fn untold(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.these(&self.untold)
+    }
+
+    /// Those that are promised and whose start is to be published.
+    pub fn unpublished(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.these(&self.unpublished)
     }
 
     pub fn of_key(&self, key: &str) -> Option<&Arc<Reservation>> {
@@ -80,7 +96,16 @@ impl Table {
     }
 
     pub fn open(&self) -> impl Iterator<Item = &Arc<Reservation>> {
-        self.open.iter().filter_map(|number| self.get(*number))
+        self.these(&self.open)
+    }
+
+    fn these<'t>(&'t self, numbers: &'t BTreeSet<u64>) -> impl Iterator<Item = &'t Arc<Reservation>> {
+        numbers.iter().filter_map(|number| self.get(*number))
+    }
+
+    /// Some promise is asked for, or some change is being made.
+    pub fn has_orders(&self) -> bool {
+        !self.pending.is_empty() || !self.changing.is_empty()
     }
 
     /// The credits held for the reservations of a user.
@@ -94,7 +119,7 @@ impl Table {
     /// Those whose promise is asked for, by the key of their order.
     pub fn orders(&self) -> BTreeMap<&str, Vec<&Arc<Reservation>>> {
         let mut orders: BTreeMap<&str, Vec<&Arc<Reservation>>> = BTreeMap::new();
-        for reservation in self.open().filter(|reservation| reservation.state() == State::Pending) {
+        for reservation in self.these(&self.pending) {
             if let Some(order) = &reservation.progress.order {
                 orders.entry(&order.key).or_default().push(reservation);
             }
@@ -122,10 +147,20 @@ impl Table {
         if let Some(key) = &reservation.key {
             self.keys.insert(key.clone(), number);
         }
-        match reservation.is_open() {
-            true => self.open.insert(number),
-            false => self.open.remove(&number),
-        };
+        let is_in = [
+            (&mut self.open, reservation.is_open()),
+            (&mut self.pending, reservation.state() == State::Pending),
+            (&mut self.changing, reservation.progress.change.is_some()),
+            (&mut self.untold, reservation.is_untold()),
+            (&mut self.unpublished, reservation.is_live() && reservation.progress.celery.is_due()),
+        ];
+        for (numbers, is_in) in is_in {
+            if is_in {
+                numbers.insert(number)
+            } else {
+                numbers.remove(&number)
+            };
+        }
         self.highest = self.highest.max(number);
         self.reservations.insert(number, reservation);
     }
@@ -134,7 +169,11 @@ impl Table {
         let Some(reservation) = self.reservations.remove(&number) else { return };
         self.ids.remove(&reservation.id);
         self.promises.remove(&reservation.promise_id());
-        self.open.remove(&number);
+        for numbers in
+            [&mut self.open, &mut self.pending, &mut self.changing, &mut self.untold, &mut self.unpublished]
+        {
+            numbers.remove(&number);
+        }
         if let Some(key) = &reservation.key {
             self.keys.remove(key);
         }

@@ -10,7 +10,6 @@ use futures_util::future::try_join_all;
 
 use super::ANSWER_WITHIN;
 use crate::requests::Hear;
-use crate::reservation::State;
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
@@ -32,7 +31,7 @@ impl Follower {
     /// The revision after which something may be new: the least that a live reservation knows of its promise.
     fn begin(&self) -> u64 {
         self.shared.table(|table| {
-            let live = table.open().filter(|one| matches!(one.state(), State::Promised | State::Active));
+            let live = table.open().filter(|one| one.is_live());
             live.map(|one| one.progress.revision.saturating_sub(1)).min().unwrap_or(0)
         })
     }

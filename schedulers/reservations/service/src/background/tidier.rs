@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::ANSWER_WITHIN;
 use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn};
-use crate::reservation::{Reservation, State, TaskStanding};
+use crate::reservation::{Reservation, TaskStanding};
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
@@ -25,9 +25,9 @@ impl Work for Tidier {
 
     async fn round(&mut self) -> Result<Next, PeerError> {
         let client = self.shared.task_service().await;
-        let open: Vec<Arc<Reservation>> = self.shared.table(|table| table.open().cloned().collect());
-        for reservation in open {
-            let is_live = matches!(reservation.state(), State::Promised | State::Active);
+        let untold: Vec<Arc<Reservation>> = self.shared.table(|table| table.untold().cloned().collect());
+        for reservation in untold {
+            let is_live = reservation.is_live();
             if reservation.progress.is_to_release {
                 self.release(&client, &reservation).await?;
             } else if is_live && reservation.progress.task == TaskStanding::Due {

@@ -20,7 +20,7 @@ use super::broker::{BrokerError, CeleryBroker, Link};
 use super::message::{Message, micros};
 use super::standing::Standing;
 use crate::requests::StartKnown;
-use crate::reservation::{Reservation, State};
+use crate::reservation::Reservation;
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
@@ -82,14 +82,8 @@ impl Publisher {
     /// Those that are to be published, the first to begin first.
     fn due(&self) -> Vec<Arc<Reservation>> {
         let mut due: Vec<Arc<Reservation>> = self.shared.table(|table| {
-            let due = table.open().filter(|one| {
-                // With a change that is being made it may begin at another time.
-                let is_settled = one.progress.change.is_none();
-                matches!(one.state(), State::Promised | State::Active)
-                    && one.progress.celery.is_due()
-                    && is_settled
-            });
-            due.cloned().collect()
+            // With a change that is being made it may begin at another time.
+            table.unpublished().filter(|one| one.progress.change.is_none()).cloned().collect()
         });
         due.sort_by_key(|one| (one.progress.offer.start, one.number));
         due

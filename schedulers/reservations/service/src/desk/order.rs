@@ -9,7 +9,8 @@ use estimand_client::{Client, Error};
 use estimand_reservations::Money;
 use futures_util::future::join_all;
 
-use super::{Asked, Desk, Reply, new_key, price_all, with_values};
+use super::pricing::{Asked, price_all, with_values};
+use super::{Desk, Reply, new_key};
 use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{Priced, Prices};
@@ -107,7 +108,7 @@ impl Desk {
             parties.sort_by_key(|party| party.reservation().number);
             let Some(order) = order_of(&parties) else { return };
             parties = match self.ask(client, &order, &parties).await {
-                Word::Made(made) => return self.made(parties, &order, made).await,
+                Word::Made(made) => return self.made(parties, &order, made),
                 Word::Again(room) => {
                     self.shared.figures.repeated.increment();
                     note_full(&mut parties, &room, &self.shared.settings);
@@ -157,8 +158,9 @@ impl Desk {
         members(parties).any(|member| member.reservation.progress.offer.start < now)
     }
 
-    /// All are promised. They are stored as that in one step: an order that is sent again has all that it had.
-    async fn made(&self, parties: Vec<Party>, order: &Order, made: PromisesMade) {
+    /// All are promised. They are stored as that in one step, an order that is sent again has all that it had, and meanwhile the
+    /// next order is opened: the ledger and the prices have these already.
+    fn made(&self, parties: Vec<Party>, order: &Order, made: PromisesMade) {
         self.count_as_taken(&parties, order, made.revision);
         let mut records = made.promises;
         let units = members(&parties).map(|member| {
@@ -166,21 +168,20 @@ impl Desk {
             let record = records.iter().position(|record| record.id == id).map(|at| records.swap_remove(at));
             record.map_or_else(Default::default, |record| (record.revision, record.units))
         });
-        let units = units.collect();
+        let answer = Answer::Promised(units.collect());
         let numbers = parties.iter().flat_map(Party::numbers).collect();
-        let outcome = self.answer(numbers, order, Answer::Promised(units)).await;
-        let has_task = members(&parties).any(|member| member.reservation.document.task.is_some());
-        let mut promised = outcome.map(Vec::into_iter);
-        for mut party in parties {
-            let outcome = match &mut promised {
-                Ok(promised) => Ok(Opened::New(promised.by_ref().take(party.members.len()).collect())),
-                Err(problem) => Err(problem.clone()),
-            };
-            party.tell(outcome);
-        }
-        if has_task {
-            self.shared.tidying.ask();
-        }
+        let answered = Answered { numbers, order: order.key.clone(), answer };
+        let (shared, writer) = (Arc::clone(&self.shared), self.writer.clone());
+        let turn = self.answering.begin(&order.key);
+        tokio::spawn(async move {
+            let outcome = writer.submit(answered).await.map_err(problems::of_write);
+            drop(turn);
+            let has_task = members(&parties).any(|member| member.reservation.document.task.is_some());
+            tell_all(parties, outcome);
+            if has_task {
+                shared.tidying.ask();
+            }
+        });
     }
 
     /// Prices go on from the revision of the ledger with these promises, without reading it anew.
@@ -303,6 +304,18 @@ impl Desk {
     ) -> Result<Vec<Arc<Reservation>>, Problem> {
         let answered = Answered { numbers, order: order.key.clone(), answer };
         self.writer.submit(answered).await.map_err(problems::of_write)
+    }
+}
+
+/// Tells each party its reservations, which are in the order of the parties.
+fn tell_all(parties: Vec<Party>, outcome: Result<Vec<Arc<Reservation>>, Problem>) {
+    let mut promised = outcome.map(Vec::into_iter);
+    for mut party in parties {
+        let outcome = match &mut promised {
+            Ok(promised) => Ok(Opened::New(promised.by_ref().take(party.members.len()).collect())),
+            Err(problem) => Err(problem.clone()),
+        };
+        party.tell(outcome);
     }
 }
 

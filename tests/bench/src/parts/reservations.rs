@@ -24,6 +24,8 @@ use crate::served::program;
 /// The goal of p99 over TCP.
 const SOON: Duration = Duration::from_millis(5);
 const CLIENTS: usize = 64;
+/// How often each client reserves when it does not do so as fast as it is answered: together 256 times a second.
+const PACE: Duration = Duration::from_millis(250);
 /// A resource of which there is always enough, and of tasks at the same time, of which a node takes 256 otherwise.
 const SEATS: &str = "seats=1000000000";
 const TASKS: &str = "tasks=1000000000";
@@ -48,21 +50,28 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 
     let (mut over_lines, mut over_http) = (Histogram::default(), Histogram::default());
     let of_lines: Side<'_> = Box::new(|time| {
-        let sample = cores.on_load_core(|| load(time, |_| Line::open(lines)))?;
+        let sample = cores.on_load_core(|| load(time, None, |_| Line::open(lines)))?;
         over_lines.add(&sample.latencies);
         Ok(sample)
     });
     let of_http: Side<'_> = Box::new(|time| {
-        let sample = cores.on_load_core(|| load(time, |_| Ok(Http::new(base))))?;
+        let sample = cores.on_load_core(|| load(time, None, |_| Ok(Http::new(base))))?;
         over_http.add(&sample.latencies);
         Ok(sample)
     });
-    let [lines, https] = contest(bench.plan, [of_lines, of_http])?;
+    let [by_line, by_request] = contest(bench.plan, [of_lines, of_http])?;
+    let mut paced = Histogram::default();
+    for _ in 0..bench.plan.rounds {
+        let sample = cores.on_load_core(|| load(bench.plan.time, Some(PACE), |_| Line::open(lines)))?;
+        paced.add(&sample.latencies);
+    }
     let report = &mut bench.report;
     report.part(&format!("durable reservations, {CLIENTS} clients, each waits for its answer"));
-    report.ratio("over plain TCP, a line each", "over HTTP", None, &lines, &https);
-    report.timing(&format!("over plain TCP (p99 to stay under {SOON:?})"), &over_lines);
-    report.timing("over HTTP", &over_http);
+    report.ratio("over plain TCP, a line each", "over HTTP", None, &by_line, &by_request);
+    let rate = CLIENTS as f64 / PACE.as_secs_f64();
+    report.timing(&format!("over plain TCP, {rate} a second (p99 to stay under {SOON:?})"), &paced);
+    report.timing("over plain TCP, as fast as answered", &over_lines);
+    report.timing("over HTTP, as fast as answered", &over_http);
     Ok(())
 }
 
@@ -121,9 +130,11 @@ impl Client for Http {
     }
 }
 
-/// All clients reserve for so long, each one reservation after the other.
+/// All clients reserve for so long, each one reservation after the other, at once or at its pace. A reservation that is due
+/// while the one before it is not answered is late, and that counts.
 fn load<C: Client + Send>(
     time: Duration,
+    pace: Option<Duration>,
     open: impl Fn(usize) -> anyhow::Result<C> + Sync,
 ) -> anyhow::Result<Sample> {
     static KEYS: AtomicU64 = AtomicU64::new(0);
@@ -131,11 +142,20 @@ fn load<C: Client + Send>(
         json!({ "resources": { "seats": 1 }, "duration": 1, "from": "20m", "value": 9, "user": "bench" });
     let clients: Vec<C> = (0..CLIENTS).map(&open).collect::<anyhow::Result<_>>()?;
     let began = Instant::now();
-    let reserve = |mut client: C| -> anyhow::Result<Histogram> {
+    let reserve = |(place, mut client): (u32, C)| -> anyhow::Result<Histogram> {
         let mut latencies = Histogram::default();
+        // They begin one after the other.
+        let mut due = began + pace.unwrap_or_default() * place / CLIENTS as u32;
         while began.elapsed() < time {
             let key = format!("bench {}", KEYS.fetch_add(1, Ordering::Relaxed));
-            let asked = Instant::now();
+            let asked = match pace {
+                None => Instant::now(),
+                Some(pace) => {
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    due += pace;
+                    due - pace
+                }
+            };
             client.reserve(&document, &key)?;
             latencies.record(asked.elapsed());
         }
@@ -143,8 +163,7 @@ fn load<C: Client + Send>(
     };
     let latencies: anyhow::Result<Vec<Histogram>> = thread::scope(|scope| {
         let reserve = &reserve;
-        let running: Vec<_> =
-            clients.into_iter().map(|client| scope.spawn(move || reserve(client))).collect();
+        let running: Vec<_> = (0..).zip(clients).map(|client| scope.spawn(move || reserve(client))).collect();
         let end = |one: thread::ScopedJoinHandle<'_, _>| {
             one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

@@ -106,7 +106,7 @@ fn what_finds_no_place_on_a_node_is_not_offered() {
     let full = plane.http.send_json("POST", "/api/reservations", &dry).expect_problem(409);
     assert_eq!(full["type"], "infeasible", "{full}");
 
-    // Whoever may come later comes later, also if many ask at once.
+    // A request that may begin later begins later, also if many ask at once.
     let begin = Barrier::new(CLIENTS);
     thread::scope(|scope| {
         for _ in 0..CLIENTS {

@@ -1,4 +1,4 @@
-//! Which step is due for an attempt.
+//! The step that is due for an attempt.
 
 /// The next thing to do with an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

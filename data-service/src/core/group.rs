@@ -125,7 +125,11 @@ impl Group {
             Change::Removed { name, node, .. } => Some((name, node)),
             _ => None,
         });
-        removed.filter(|(name, node)| self.next.cell(name.as_str(), node.as_str()).is_none()).collect()
+        // A name that is bound by now shows cells of another one, and has none of its own.
+        let is_gone = |name: &DataName, node: &NodeName| {
+            self.next.bindings().contains_key(name) || self.next.cell(name.as_str(), node.as_str()).is_none()
+        };
+        removed.filter(|(name, node)| is_gone(name, node)).collect()
     }
 
     /// Rejects a name that serves another one's values.

@@ -304,3 +304,7 @@ fn retention_rows(retention: &Retention) -> Vec<RetentionRef<'_>> {
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -37,9 +37,9 @@ fn a_task_goes_on_while_its_agent_is_killed_again_and_again() {
         node.assign("c", node.shell(COUNTS));
         for round in 1..5 {
             node.until_said("c.1", &(round * 20).to_string());
-            let before = node.running();
+            let shell = node.services.heard("c.1").lines[&0]["text"].as_str().unwrap().parse().unwrap();
             node.agent.kill9();
-            assert!(!before.is_empty() && before.iter().all(|one| processes::is_alive(one.pid)));
+            assert!(processes::is_alive(shell));
             node.agent.restart_on_same_port();
         }
         check_count(&node, "c.1");

@@ -166,7 +166,8 @@ impl Node {
         processes::none_with(&self.mark, Duration::ZERO);
         let status = self.agent.terminate();
         assert!(status.success(), "{status}: {}", self.agent.stderr_tail());
-        assert!(self.services.has_left());
+        // The agent waits for the answer for half a second only.
+        wait::until(PATIENCE, "the agent's last word", || self.services.has_left().then_some(()));
         let folder = self.tasks_folder().display().to_string();
         processes::none_with(&folder, PATIENCE);
     }

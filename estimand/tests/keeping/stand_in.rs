@@ -39,8 +39,8 @@ struct State {
     beats: bool,
     /// False: news are not taken.
     takes: bool,
-    /// The agent has said that it leaves.
-    left: bool,
+    /// The start of the agent that has said that it leaves.
+    left: Option<Value>,
     heard: BTreeMap<String, AttemptNews>,
 }
 
@@ -54,7 +54,7 @@ impl StandIn {
             lease_ms: 60_000,
             beats: true,
             takes: true,
-            left: false,
+            left: None,
             heard: BTreeMap::new(),
         }));
         let shared = Arc::clone(&state);
@@ -94,7 +94,7 @@ impl StandIn {
 
     /// True if its agent's last word was that the node has nothing any more.
     pub fn has_left(&self) -> bool {
-        self.state().left
+        self.state().left.is_some()
     }
 
     pub fn take_news(&self, takes: bool) {
@@ -162,7 +162,12 @@ fn answer(state: &Mutex<State>, method: &str, target: &str, body: &[u8]) -> (u16
         ("POST", path) if path.ends_with("/heartbeat") => {
             let mut state = lock();
             let beat: Value = serde_json::from_slice(body).unwrap();
-            state.left = beat["leaving"] == json!(true);
+            // A beat that was on its way when the agent left says nothing any more.
+            if beat["leaving"] == json!(true) {
+                state.left = Some(beat["boot"].clone());
+            } else if state.left.as_ref() != Some(&beat["boot"]) {
+                state.left = None;
+            }
             match state.beats {
                 true => (200, Some(json!({"intervalMs": 100, "leaseMs": state.lease_ms, "resend": false}))),
                 false => (503, None),

@@ -280,9 +280,10 @@ impl Tasks {
         lock(&self.attempts).values().any(|attempt| attempt.has_files())
     }
 
-    /// True if no task is on this node, also none that has ended.
+    /// True if no task is on this node, also none that has ended. One whose folder is gone is not, though the round that
+    /// removed it may have yet to forget it.
     pub fn is_empty(&self) -> bool {
-        lock(&self.attempts).is_empty()
+        lock(&self.attempts).values().all(|attempt| !attempt.folder.has("accepted.json"))
     }
 
     fn attempts(&self) -> Vec<Arc<Attempt>> {

@@ -213,7 +213,6 @@ impl DataService {
 }
 
 impl ServedPart for DataService {
-    /// Hot paths first.
     fn routes(&self) -> Routes {
         Routes::new("data")
             .add(Role::Read, read::read_one, read::__path_read_one)

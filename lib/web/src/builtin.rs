@@ -1,6 +1,4 @@
 //! The routes that every service has: liveness, readiness, figures, and the description of the interface.
-//!
-//! They come after the service's own routes, so that they never stand in the way of a hot one.
 
 use actix_web::http::header::ContentType;
 use actix_web::web::{self, ThinData};

@@ -10,13 +10,13 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::dev::{Handler, Payload, ServiceRequest, ServiceResponse, fn_service};
-use actix_web::http::Method;
+use actix_web::dev::{Handler, Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::HeaderValue;
-use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder, Route};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder};
 use estimand_api::problem::Problem;
 use estimand_runtime::panic_text;
 use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 
 use crate::access_log;
 use crate::admission::Admission;
@@ -100,25 +100,24 @@ impl Gate {
     }
 }
 
-/// A route of the HTTP library whose handler stands behind the gate.
+/// The way to one handler in one worker.
+pub(crate) type Door = Rc<dyn Fn(ServiceRequest) -> LocalBoxFuture<'static, ServiceResponse>>;
+
+/// Puts a handler behind the gate.
 ///
 /// Gate and handler are one service rather than a middleware around another one: that spares a boxed future
 /// a request, and the handler need not be cloned for each.
-pub(crate) fn route<F, Args>(method: Option<Method>, gate: Rc<Gate>, handler: F) -> Route
+pub(crate) fn door<F, Args>(gate: Rc<Gate>, handler: F) -> Door
 where
     F: Handler<Args>,
     Args: FromRequest + 'static,
     F::Output: Responder + 'static,
 {
-    let door = Rc::new((gate, handler));
-    let route = match method {
-        Some(method) => Route::new().method(method),
-        None => Route::new(),
-    };
-    route.service(fn_service(move |request: ServiceRequest| {
-        let door = Rc::clone(&door);
-        async move { Ok::<_, Error>(door.0.pass(&door.1, request).await) }
-    }))
+    let behind = Rc::new((gate, handler));
+    Rc::new(move |request| {
+        let behind = Rc::clone(&behind);
+        async move { behind.0.pass(&behind.1, request).await }.boxed_local()
+    })
 }
 
 /// Runs the handler. There is a response in any case.

@@ -35,6 +35,7 @@ mod revocation;
 pub mod role;
 mod route_description;
 mod route_figures;
+mod router;
 pub mod routes;
 mod scope;
 mod served_part;

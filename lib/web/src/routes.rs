@@ -1,8 +1,8 @@
 //! The routes of a service: each has its role, its handler and its documentation.
 //!
 //! Method and path come from the documentation (`#[utoipa::path]`), so the description cannot differ from the routes.
-//! The order in which routes are added is the order in which paths are tried: hot ones go first. Nothing is
-//! served from here; a [`Site`](crate::Site) does that.
+//! Of several routes that a path leads to, the one that was added first is taken. Nothing is served from here; a
+//! [`Site`](crate::Site) does that.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use actix_web::dev::Handler;
 use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
-use actix_web::{FromRequest, Responder, Route};
+use actix_web::{FromRequest, Responder};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
 
-use crate::gate::{self, Gate};
+use crate::gate::{self, Door, Gate};
 use crate::role::Role;
 use crate::route_description::{RouteDescription, annotate, extend};
 
-/// Makes the route of one worker: its handler behind the gate that is given.
-type Door = Arc<dyn Fn(Method, Rc<Gate>) -> Route + Send + Sync>;
+/// Makes the door of one worker: its handler behind the gate that is given.
+type DoorMaker = Arc<dyn Fn(Rc<Gate>) -> Door + Send + Sync>;
 
 /// Gives a worker a value that handlers can ask for.
 pub(crate) type Share = Box<dyn Fn(&mut ServiceConfig) + Send + Sync>;
 
-/// The routes of a service, in the order in which they are tried.
+/// The routes of a service, in the order in which they were added.
 pub struct Routes {
     service: &'static str,
     pub(crate) entries: Vec<Entry>,
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
     pub(crate) method: Method,
     pub(crate) documented_method: HttpMethod,
     pub(crate) operation: Operation,
-    pub(crate) door: Door,
+    pub(crate) door: DoorMaker,
 }
 
 impl Entry {
@@ -79,7 +79,7 @@ impl Routes {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        let door: Door = Arc::new(move |method, gate| gate::route(Some(method), gate, handler.clone()));
+        let door: DoorMaker = Arc::new(move |gate| gate::door(gate, handler.clone()));
         let mut operation = D::operation();
         annotate(&mut operation, role, <D as utoipa::__dev::Tags<'_>>::tags());
         for documented_method in D::methods() {

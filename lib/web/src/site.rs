@@ -1,29 +1,36 @@
 //! The content of one address: a service's routes, those that every service has, and the answers to everything
 //! else, wired to one admission, one set of figures and one readiness.
 //!
-//! A path is tried as documented first and with a slash at its end after all of those, so that accepting the
-//! slash costs the ordinary spelling nothing. An unknown path is a 404, a known path with another method a
+//! A path is taken as documented or with a slash at its end. An unknown path is a 404, a known path with another method a
 //! 405 that says which are allowed.
+//!
+//! The HTTP library knows none of the routes: it would match a path against one regular expression after the other. It
+//! hands everything to one service, which asks the [`Router`].
 
 use std::fmt;
+use std::future::ready;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
+use actix_web::dev::{ServiceRequest, fn_service};
+use actix_web::http::Method;
 use actix_web::http::header::{ALLOW, HeaderValue};
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::ServiceConfig;
+use actix_web::{Error, HttpRequest};
 use bytes::Bytes;
 use estimand_api::problem::{Problem, kind};
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Metrics, Readiness};
+use futures_util::FutureExt;
 
 use crate::admission::Admission;
 use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
 use crate::failure::Failure;
-use crate::gate::{self, Gate};
+use crate::gate::{self, Door, Gate};
 use crate::response_budget::ResponseBudget;
 use crate::route_figures::{self, RouteFigures};
+use crate::router::Router;
 use crate::routes::{Entry, Routes, Share};
 
 /// Everything that answers under one address. Shared by all workers.
@@ -33,6 +40,8 @@ pub struct Site {
     readiness: Readiness,
     shares: Vec<Share>,
     paths: Vec<SitePath>,
+    /// Knows each path by its number.
+    router: Arc<Router>,
     /// Requests that no route answered.
     unrouted: Arc<RouteFigures>,
 }
@@ -68,10 +77,11 @@ impl Site {
             .share(ResponseBudget::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
+        let router = Arc::new(Router::new(paths.iter().map(|served| &*served.path)));
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);
         let figures: Vec<_> = routed.chain([&unrouted]).map(Arc::clone).collect();
         metrics.source(Box::new(move |text| route_figures::write(&mut Exposition::new(text), &figures)));
-        Arc::new(Site { admission, metrics, readiness, shares: routes.shares, paths, unrouted })
+        Arc::new(Site { admission, metrics, readiness, shares: routes.shares, paths, router, unrouted })
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -87,41 +97,54 @@ impl Site {
         for share in &self.shares {
             share(config);
         }
-        let unrouted = Rc::new(Gate::unrouted(self.unrouted.for_worker()));
-        let gated: Vec<_> = self.paths.iter().map(|served| (served, self.gates(served))).collect();
-        for (served, gates) in &gated {
-            config.service(served.resource(&served.path, gates, &unrouted));
-        }
-        for (served, gates) in &gated {
-            if let Some(path) = with_slash(&served.path) {
-                config.service(served.resource(&path, gates, &unrouted));
-            }
-        }
-        config.default_service(gate::route(None, unrouted, unknown_path));
+        let doors = Rc::new(self.doors());
+        let router = Arc::clone(&self.router);
+        config.default_service(fn_service(move |mut request: ServiceRequest| {
+            let route = router.route(&mut request);
+            doors.of(route, request.method())(request).map(Ok::<_, Error>)
+        }));
     }
 
-    fn gates(&self, served: &SitePath) -> Vec<Rc<Gate>> {
-        let gate = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
-            Rc::new(Gate::new(
-                entry.role,
-                entry.takes_query(),
-                Arc::clone(&self.admission),
-                figures.for_worker(),
-            ))
-        };
-        served.methods.iter().map(gate).collect()
+    fn doors(&self) -> Doors {
+        let unrouted = Rc::new(Gate::unrouted(self.unrouted.for_worker()));
+        let paths = self.paths.iter().map(|served| {
+            let door = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
+                let gate = self.gate(entry, figures);
+                (entry.method.clone(), (entry.door)(Rc::new(gate)))
+            };
+            let allow = served.allow.clone();
+            let refuse = move |req: HttpRequest| ready(unknown_method(&req, allow.clone()));
+            let refusal = gate::door(Rc::clone(&unrouted), refuse);
+            PathDoors { methods: served.methods.iter().map(door).collect(), refusal }
+        });
+        let paths = paths.collect();
+        Doors { paths, unknown: gate::door(unrouted, unknown_path) }
+    }
+
+    fn gate(&self, entry: &Entry, figures: &RouteFigures) -> Gate {
+        Gate::new(entry.role, entry.takes_query(), Arc::clone(&self.admission), figures.for_worker())
     }
 }
 
-impl SitePath {
-    fn resource(&self, path: &str, gates: &[Rc<Gate>], unrouted: &Rc<Gate>) -> actix_web::Resource {
-        let mut resource = web::resource(path);
-        for ((entry, _), gate) in self.methods.iter().zip(gates) {
-            resource = resource.route((entry.door)(entry.method.clone(), Rc::clone(gate)));
-        }
-        let allow = self.allow.clone();
-        let refuse = move |req: HttpRequest| std::future::ready(unknown_method(&req, allow.clone()));
-        resource.default_service(gate::route(None, Rc::clone(unrouted), refuse))
+/// The ways to all handlers in one worker.
+struct Doors {
+    /// In the order of the site's paths.
+    paths: Vec<PathDoors>,
+    unknown: Door,
+}
+
+/// The ways to the handlers of one path.
+struct PathDoors {
+    methods: Vec<(Method, Door)>,
+    /// Answers all other methods.
+    refusal: Door,
+}
+
+impl Doors {
+    fn of(&self, route: Option<usize>, method: &Method) -> &Door {
+        let Some(path) = route.map(|route| &self.paths[route]) else { return &self.unknown };
+        let offered = path.methods.iter().find(|(offered, _)| offered == method);
+        offered.map_or(&path.refusal, |(_, door)| door)
     }
 }
 
@@ -147,12 +170,6 @@ fn by_path(entries: Vec<Entry>) -> Vec<SitePath> {
     paths
 }
 
-/// The other spelling of a path; none if it ends in a slash or takes any rest (`{rest:.*}`).
-fn with_slash(path: &str) -> Option<String> {
-    let ends_open = path.ends_with('/') || path.rsplit('/').next().is_some_and(|last| last.contains(":"));
-    (!ends_open).then(|| format!("{path}/"))
-}
-
 async fn unknown_path(req: HttpRequest) -> Result<&'static str, Failure> {
     let path = estimand_api::problem::shorten(req.path());
     let detail = format!("nothing answers at {path}; {OPENAPI_PATH} says what does");
@@ -165,17 +182,4 @@ fn unknown_method(req: &HttpRequest, allow: HeaderValue) -> Result<&'static str,
     let detail = format!("{method} is not offered here; expected {allowed}");
     let problem = Problem::new(405, kind::METHOD_NOT_ALLOWED, "This method is not offered here", detail);
     Err(Failure::from(problem).with_header(ALLOW, allow))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn which_paths_have_a_second_spelling() {
-        assert_eq!(with_slash("/api/data").as_deref(), Some("/api/data/"));
-        assert_eq!(with_slash("/api/data/{dataName}").as_deref(), Some("/api/data/{dataName}/"));
-        assert_eq!(with_slash("/"), None);
-        assert_eq!(with_slash("/files/{rest:.*}"), None);
-    }
 }

@@ -10,14 +10,16 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 use estimand_runtime::tcp_sockets::{TcpSocket, listening_at};
+use nix::unistd::{Uid, User};
 use tower_layer::Layer;
 use tower_service::Service;
 use url::Url;
 
-/// Names a further user, by number, whose services are trusted with tokens on this machine.
+/// Names a further user whose services are trusted with tokens on this machine, by name or by number.
 pub const SERVER_USER_VARIABLE: &str = "ESTIMAND_SERVER_USER";
 
 /// A token must not be shown to what listens there.
@@ -41,11 +43,14 @@ impl Stranger {
 impl fmt::Display for Stranger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stranger::User(user) => write!(
-                f,
-                "what listens there belongs to the user {user}, neither root nor this one, so the token is not shown to it; \
-                 if that is the user of the services, say so with {SERVER_USER_VARIABLE}={user}, or use https"
-            ),
+            Stranger::User(user) => {
+                let user = name_of(*user);
+                write!(
+                    f,
+                    "what listens there belongs to the user {user}, neither root nor this one, so the token is not shown to it; \
+                     if that is the user of the services, say so with {SERVER_USER_VARIABLE}={user}, or use https"
+                )
+            }
             Stranger::Changed => {
                 f.write_str("another socket listens there than a moment ago, as after a restart")
             }
@@ -92,8 +97,21 @@ fn listening(sockets: &[TcpSocket], address: SocketAddr) -> BTreeSet<Listener> {
 /// The users whose services are trusted: root, this process's, and the one that the environment names.
 fn trusted() -> Vec<u32> {
     let own = rustix::process::geteuid().as_raw();
-    let named = std::env::var(SERVER_USER_VARIABLE).ok().and_then(|user| user.trim().parse().ok());
-    [0, own].into_iter().chain(named).collect()
+    static NAMED: LazyLock<Option<u32>> =
+        LazyLock::new(|| std::env::var(SERVER_USER_VARIABLE).ok().and_then(|user| number_of(user.trim())));
+    [0, own].into_iter().chain(*NAMED).collect()
+}
+
+/// A user's number; none if this machine knows nobody of that name.
+fn number_of(user: &str) -> Option<u32> {
+    let known = || User::from_name(user).ok().flatten().map(|user| user.uid.as_raw());
+    user.parse().ok().or_else(known)
+}
+
+/// A user's name, or the number of one that this machine does not know.
+fn name_of(user: u32) -> String {
+    let known = User::from_uid(Uid::from_raw(user)).ok().flatten();
+    known.map_or_else(|| user.to_string(), |user| user.name)
 }
 
 /// Looks at the listener around each connection that is made.

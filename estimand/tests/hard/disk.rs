@@ -192,7 +192,7 @@ fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
         // Blocks before the first refused one are written; then others are refused.
         wait::poll(REFUSED_AT_ONCE, || has_broken_commits(up).then_some(()).ok_or(()))
             .map(|()| refusing)
-            .map_err(|()| up.stderr_tail())
+            .map_err(|()| format!("{}; {}", disk.mounted(), up.stderr_tail()))
     })
 }
 

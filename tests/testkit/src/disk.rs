@@ -94,6 +94,13 @@ impl Disk {
         Refusing(self)
     }
 
+    /// How it is mounted: `ro` says that its file system has given up.
+    pub fn mounted(&self) -> String {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let path = self.path().display().to_string();
+        mounts.lines().find(|line| line.contains(&path)).unwrap_or("not mounted").to_owned()
+    }
+
     /// Its present content is what a power cut will leave. Its writers should stand still meanwhile.
     #[track_caller]
     pub fn note(&self) {
@@ -184,9 +191,10 @@ impl Filler {
 
 impl Drop for Refusing<'_> {
     fn drop(&mut self) {
-        if let Some(device) = device::of(self.0.image()) {
-            let _ = device::limit(&device, 0);
-        }
+        let Some(device) = device::of(self.0.image()) else { return };
+        let lifted = wait::poll(RELEASE_DEADLINE, || device::limit(&device, 0));
+        // A disk that goes on refusing would be taken for a service that does not recover.
+        assert!(lifted.is_ok() || std::thread::panicking(), "{}: {lifted:?}", device.display());
     }
 }
 
@@ -206,7 +214,7 @@ fn first_block(file: &Path) -> Option<u64> {
 }
 
 #[track_caller]
-fn mount(arguments: &[&str], at: &Path) {
+pub(crate) fn mount(arguments: &[&str], at: &Path) {
     let arguments: Vec<&Path> = arguments.iter().map(Path::new).chain([at]).collect();
     run("mount", &arguments);
 }
@@ -246,6 +254,7 @@ mod tests {
         drop(full);
         fs::write(&path, b"more").unwrap();
         let mounted = disk.path().display().to_string();
+        assert!(disk.mounted().contains("tmpfs rw"), "{}", disk.mounted());
         drop(disk);
         assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(&mounted));
     }

@@ -2,13 +2,13 @@
 //!
 //! A port below the range from which the kernel takes the local ends of connections: a server that is
 //! killed and started again on its port would otherwise now and then find a client's socket there.
-//! No port is given twice in one process. Another process may still take one between the check and
-//! its use, so whoever starts a server on it has to notice that.
+//! No port is given twice while the process that got it lives, whose claim is the UDP port of the same number: the kernel
+//! keeps it, and no test uses it otherwise. A program that claims nothing may still take one between the check and its
+//! use, so whoever starts a server on it has to notice that.
 
-use std::collections::HashSet;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::{Mutex, PoisonError};
 
 const LOWEST: u16 = 10_000;
 /// Where the kernel's range begins unless it says otherwise.
@@ -17,13 +17,13 @@ const MAX_TRIES: usize = 1_000;
 
 /// A port of 127.0.0.1 on which nothing listens.
 pub fn free_port() -> u16 {
-    static GIVEN: OnceLock<Mutex<HashSet<u16>>> = OnceLock::new();
-    let mut given = GIVEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let end = first_ephemeral_port();
     for _ in 0..MAX_TRIES {
         let port = fastrand::u16(LOWEST..end);
-        if !given.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            given.insert(port);
+        let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            CLAIMS.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
             return port;
         }
     }

@@ -138,7 +138,7 @@ fn node_of(row: NodeRow) -> Option<StoredNode> {
     let given = row.given_labels.as_deref().map(|given| read_json(&node_name, "given labels", given));
     let claimed = read_json(&node_name, "labels", &row.labels);
     Some(StoredNode {
-        labels: NodeLabels::new(claimed, given.unwrap_or_default()),
+        labels: NodeLabels::new(node_name.clone(), claimed, given.unwrap_or_default()),
         facts: read_json(&node_name, "facts", &row.facts),
         agent: row.agent,
         boot: row.boot.unsigned_abs(),

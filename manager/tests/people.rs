@@ -63,7 +63,8 @@ fn nodes_are_targets_for_prometheus() {
         |query: &str| manager.get(&format!("/api/prometheus-targets{query}")).expect_status(200).json();
     let labels = json!({
         "__meta_estimand_node": "n1", "__meta_estimand_hostname": "", "__meta_estimand_state": "ready",
-        "__meta_estimand_cordoned": "false", "__meta_estimand_label_zone": "a", "__meta_estimand_label_x_y_z_1": "",
+        "__meta_estimand_cordoned": "false", "__meta_estimand_label_node": "n1",
+        "__meta_estimand_label_zone": "a", "__meta_estimand_label_x_y_z_1": "",
     });
     assert_eq!(targets(""), json!([{ "targets": ["n1"], "labels": labels }]));
     assert_eq!(targets("?port=9100")[0]["targets"], json!(["n1:9100"]));

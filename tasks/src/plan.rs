@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::labels::{LabelMap, LabelSource};
+use estimand_api::labels::{LabelMap, LabelSource, NODE_LABEL};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
 use estimand_api::resources::PLACES;
@@ -346,9 +346,10 @@ pub fn offers(nodes: &[Node]) -> Vec<Offer> {
     nodes.iter().map(offer).collect()
 }
 
-/// The resources of a node: processors, memory, places for tasks, and each label that is a number.
+/// The resources of a node: processors, memory, places for tasks, and each label that is a number but for its name.
 pub fn capacity(node: &Node) -> Amounts {
-    let counts = node.labels.iter().filter_map(|(key, value)| Some((key.as_str(), value.parse().ok()?)));
+    let labels = node.labels.iter().filter(|(key, _)| *key != NODE_LABEL);
+    let counts = labels.filter_map(|(key, value)| Some((key.as_str(), value.parse().ok()?)));
     let own =
         [(PLACES, PLACES_OF_NODE), (CPU, u64::from(node.facts.cores) * 1000), (MEMORY, node.facts.memory)];
     // The machine says more than somebody who labels it.

@@ -55,7 +55,7 @@ pub struct NodeOptions {
     #[arg(long)]
     renamed: bool,
     /// A label of this node, by which registrations choose it; may be repeated
-    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
+    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label_of_node)]
     labels: Vec<(String, String)>,
     /// A folder whose executables may run; may be repeated
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

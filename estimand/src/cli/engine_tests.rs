@@ -85,7 +85,8 @@ fn what_is_wrong_with_an_agent_is_said() {
     wrong(agent("agent --allow-image a"), "--docker");
     wrong(agent("agent --label zone"), "expected KEY=VALUE, such as zone=a");
     wrong(agent("agent --label .z=a"), "`.z` is not a label key: a letter or digit");
-    wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 63");
+    wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 253");
+    wrong(agent("agent --label node=n2"), "`node` is the label that every node has with its name");
     wrong(agent("agent --node n --label z=a --label z=b"), "the label `z` is given twice: `a` and `b`");
     wrong(agent("agent --server localhost:7070"), "expected http://HOST:PORT");
     wrong(agent("agent --upload-key /k"), "--allow-uploads");

@@ -181,7 +181,7 @@ fn json_is_what_the_manager_answered() {
     assert_eq!(fields_of(&node), fields);
     assert_eq!(fields_of(&node["facts"]), "allow arch containment cores hostname kernel memory version");
     assert_eq!(fields_of(&node["delivery"]), "delivered dropped refused spooledBytes waiting");
-    assert_eq!((&node["labels"], &node["instances"]), (&json!({"zone": "a"}), &json!(4)));
+    assert_eq!((&node["labels"], &node["instances"]), (&json!({"node": NODE, "zone": "a"}), &json!(4)));
     let listed = json(&["nodes"]);
     assert_eq!((listed.as_array().unwrap().len(), fields_of(&listed[0])), (1, fields_of(&node)));
     assert_eq!(json(&["nodes", "cordon", NODE])["cordoned"], true);

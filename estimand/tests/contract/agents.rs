@@ -49,8 +49,8 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     let instances = node["instances"].take();
     assert!(instances.is_u64(), "{instances}");
     let expected = json!({
-        "nodeName": fake.node, "state": "ready", "cordoned": false, "labels": {"fake": fake.node},
-        "labelSources": {"fake": "credential"},
+        "nodeName": fake.node, "state": "ready", "cordoned": false, "labels": {"fake": fake.node, "node": fake.node},
+        "labelSources": {"fake": "credential", "node": "credential"},
         "facts": {"hostname": "host", "cores": 4, "memory": 1024, "arch": "", "kernel": "", "version": "",
             "containment": "", "allow": ["/opt"]},
         "delivery": {"delivered": 0, "waiting": 0, "spooledBytes": 0, "dropped": 0, "refused": 0},
@@ -60,7 +60,10 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     let delivery = json!({"delivered": 7, "waiting": 2, "failing": "nobody answers"});
     fake.beat_with(&json!({"delivery": delivery, "labels": {}})).expect_status(200);
     let node = target.manager.get(&fake.path("")).json();
-    assert_eq!((&node["delivery"]["failing"], &node["labels"]), (&delivery["failing"], &json!({})));
+    assert_eq!(
+        (&node["delivery"]["failing"], &node["labels"]),
+        (&delivery["failing"], &json!({ "node": fake.node }))
+    );
 }
 
 fn the_desired_state_is_told_by_revision(target: &Target) {

@@ -5,7 +5,7 @@ use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use crate::access::token_with;
-use crate::answers::{problem, wrong_input};
+use crate::answers::{problem, wrong_field, wrong_input};
 use crate::fake::Fake;
 use crate::target::Target;
 
@@ -16,6 +16,7 @@ on_every_target!(
     labels_that_are_only_claimed_get_no_secrets,
     labels_that_are_only_claimed_give_no_say_for_other_nodes,
     labels_of_a_token_are_bound_to_its_node,
+    a_node_is_chosen_by_its_name_which_no_other_can_claim,
 );
 
 fn label(target: &Target, fake: &Fake<'_>, changes: &Value) -> Response {
@@ -49,13 +50,19 @@ fn labels_that_an_operator_sets_outlast_and_outweigh_the_agents_own(target: &Tar
     let fake = Fake::known(target);
     let changes = json!({ "zone": "a", "fake": "operators", "ssd": "" });
     let node = label(target, &fake, &changes).expect_status(200).json();
-    assert_eq!(node["labels"], changes);
-    assert_eq!(node["labelSources"], json!({ "zone": "operator", "fake": "operator", "ssd": "operator" }));
+    let has = |labels: Value| {
+        let mut all = labels;
+        all["node"] = json!(fake.node);
+        all
+    };
+    assert_eq!(node["labels"], has(changes));
+    let sources = json!({ "node": "credential", "zone": "operator", "fake": "operator", "ssd": "operator" });
+    assert_eq!(node["labelSources"], sources);
     fake.beat().expect_status(200);
     let again = fake.booted(2);
     again.beat_with(&json!({ "labels": { "zone": "b", "own": "x" } })).expect_status(200);
     let node = target.manager.get(&fake.path("")).json();
-    assert_eq!(node["labels"], json!({ "zone": "a", "fake": "operators", "ssd": "", "own": "x" }));
+    assert_eq!(node["labels"], has(json!({ "zone": "a", "fake": "operators", "ssd": "", "own": "x" })));
     let name = target.name("zoned");
     target.register(
         &json!({ "dataName": name, "cmd": "true", "max-Time": 5, "nodes": "zone=a,fake=operators,ssd" }),
@@ -65,7 +72,7 @@ fn labels_that_an_operator_sets_outlast_and_outweigh_the_agents_own(target: &Tar
     let node = label(target, &again, &json!({ "zone": null, "fake": null, "never": null }))
         .expect_status(200)
         .json();
-    assert_eq!(node["labels"], json!({ "zone": "b", "ssd": "", "own": "x" }));
+    assert_eq!(node["labels"], has(json!({ "zone": "b", "ssd": "", "own": "x" })));
     wait_for(&again, &name, false);
 }
 
@@ -88,6 +95,8 @@ fn wrong_labels_are_rejected(target: &Target) {
     ] {
         wrong_input(&label(target, &fake, &body), field, given, expected);
     }
+    let error = wrong_field(&label(target, &fake, &json!({ "node": "n2" })), "node");
+    assert!(error["message"].as_str().unwrap().contains("every node has with its name"), "{error}");
     problem(&label(target, &fake, &json!({})), 400);
     let many = |from: usize| Value::from_iter((from..from + 64).map(|at| (format!("k{at}"), json!("v"))));
     label(target, &fake, &many(0)).expect_status(200);
@@ -146,10 +155,45 @@ fn labels_of_a_token_are_bound_to_its_node(target: &Target) {
     fake.set_labels(json!({ "role": "web" }));
     fake.beat().expect_status(200);
     let node = target.manager.get(&fake.path("")).json();
-    assert_eq!((&node["labels"], &node["labelSources"]["role"]), (&labels, &json!("credential")));
+    let all = json!({ "node": fake.node, "role": value });
+    assert_eq!((&node["labels"], &node["labelSources"]["role"]), (&all, &json!("credential")));
     let name = target.name("secret");
     let nodes = format!("role={value}");
     target.register(&json!({ "dataName": name, "cmd": "true", "max-Time": 5, "nodes": nodes,
         "env": { "KEY": "hush" }, "secrets": ["KEY"] }));
     wait_for(&fake, &name, true);
+}
+
+fn a_node_is_chosen_by_its_name_which_no_other_can_claim(target: &Target) {
+    let (meant, other) = (Fake::known(target), Fake::new(target));
+    // A heartbeat of an agent that does not know better is taken, but not believed in this.
+    other.set_labels(json!({ "node": meant.node }));
+    other.beat().expect_status(200);
+    let node = target.manager.get(&other.path("")).json();
+    assert_eq!(
+        (&node["labels"]["node"], &node["labelSources"]["node"]),
+        (&json!(other.node), &json!("credential"))
+    );
+    let (plain, secret) = (target.name("plain"), target.name("secret"));
+    let nodes = format!("node={}", meant.node);
+    let registration = |name: &str| json!({ "dataName": name, "cmd": "true", "max-Time": 5, "nodes": nodes });
+    target.register(&registration(&plain));
+    let mut with_secret = registration(&secret);
+    with_secret["env"] = json!({ "KEY": "hush" });
+    with_secret["secrets"] = json!(["KEY"]);
+    target.register(&with_secret);
+    wait_for(&meant, &plain, true);
+    wait_for(&meant, &secret, true);
+    let others = names(&other);
+    assert!(!others.contains(&plain) && !others.contains(&secret), "{others:?}");
+    for fake in [&meant, &other] {
+        target.write(&plain, &fake.node, 1);
+    }
+    let read = format!("/api/data?dataName={plain}&nodes={nodes}");
+    wait::until_ok(PATIENCE, "the value of the node that is named", || {
+        let values = target.data.get(&read).json();
+        let found =
+            values.as_array().filter(|all| all.len() == 1 && all[0]["nodeName"] == meant.node.as_str());
+        found.map(drop).ok_or(values.clone())
+    });
 }

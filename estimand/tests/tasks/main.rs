@@ -48,6 +48,31 @@ fn a_log_is_read_while_the_task_runs_and_ctrl_c_cancels_it() {
 }
 
 #[test]
+fn a_task_runs_on_the_node_that_it_names() {
+    let plane = Plane::start(&["n1", "n2", "n3"]);
+    for node in ["n3", "n1", "n2"] {
+        let (nodes, id) = (format!("node={node}"), format!("on-{node}"));
+        let script = ["/bin/sh", "-c", "echo $ESTIMAND_NODE"];
+        let args = ["run-task", "--id", &id, "--nodes", &nodes, "--"];
+        let ran = plane.cli(&args).args(script).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), format!("{node}\n"), "{ran:?}");
+        assert_eq!(plane.task(&id)["node"], node);
+    }
+    let all: Vec<String> = (0..8)
+        .map(|_| plane.submit(&json!({ "command": ["/bin/true"], "nodes": "node in (n1,n3)" })))
+        .collect();
+    for id in all {
+        let task = plane.over(&id);
+        assert!(task["state"] == "SUCCEEDED" && (task["node"] == "n1" || task["node"] == "n3"), "{task}");
+    }
+    let nobody = plane.submit(&json!({ "command": ["/bin/true"], "nodes": "node=n4" }));
+    let waits = wait::until(PATIENCE, "the reason that it waits", || {
+        plane.task(&nobody)["waits"].as_str().map(str::to_owned)
+    });
+    assert!(waits.contains("`node=n4`"), "{waits}");
+}
+
+#[test]
 fn a_task_that_takes_too_long_is_ended() {
     let plane = Plane::start(&["n1"]);
     let id = plane.submit(&json!({ "command": ["/bin/sleep", "1000"], "timeout": "300ms" }));

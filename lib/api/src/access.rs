@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::duration::{self, Span};
 use crate::fields::{self, Fields};
-use crate::labels::{LabelMap, MAX_LABELS, read_labels};
+use crate::labels::{LabelMap, MAX_LABELS, read_labels_of_node};
 use crate::names::{DataName, NodeName, UserName};
 use crate::node::Labels;
 use crate::problem::{FieldError, Problem, kind};
@@ -203,8 +203,9 @@ impl NewToken {
         let node = fields.optional("node", NodeName::EXPECTED, fields::node_name);
         let user = fields.optional("user", UserName::EXPECTED, fields::user_name);
         let valid_for = fields.optional("validFor", "a duration such as 30d", fields::parsed::<Span>);
-        let labels =
-            fields.part("labels", |value| read_labels("labels", value, MAX_LABELS)).unwrap_or_default();
+        let labels = fields
+            .part("labels", |value| read_labels_of_node("labels", value, MAX_LABELS))
+            .unwrap_or_default();
         if let Some(role) = role
             && !labels.is_empty()
             && !matches!(role, Grant::Node | Grant::Join)

@@ -87,6 +87,10 @@ fn fields_that_do_not_go_together_are_rejected() {
             json!({ "name": "a", "role": "join", "labels": { "x": "y z" } }),
             "labels.x: is not a label's value",
         ),
+        (
+            json!({ "name": "a", "role": "join", "labels": { "node": "n2" } }),
+            "labels.node: is the label that every node has with its name",
+        ),
         (json!({ "name": "a", "role": "read", "expires": 3 }), "expires: is not a known field"),
     ] {
         let problem = read(&body).unwrap_err();

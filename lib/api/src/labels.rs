@@ -1,7 +1,8 @@
 //! Labels of nodes: their sources, and changes to those that operators set.
 //!
 //! A node has labels from four sources; of the same key the one that is listed last in [`LabelSource`] counts. The
-//! labels of operators and credentials are *bound*: the node cannot say otherwise. Others are only claimed.
+//! labels of operators and credentials are *bound*: the node cannot say otherwise. Others are only claimed. Each node has
+//! the bound label `node` with its name, which nobody else gives it.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,9 @@ pub type LabelMap = BTreeMap<String, String>;
 
 /// The beginning of data names whose values are labels: the value of `label:gpu` on a node is its label `gpu`.
 pub const LABEL_NAMES: &str = "label:";
+
+/// The label of each node whose value is its name: `node=n1` chooses the node `n1`.
+pub const NODE_LABEL: &str = "node";
 
 /// The most labels of a node.
 pub const MAX_LABELS: usize = 64;
@@ -83,6 +87,7 @@ impl LabelChanges {
                     let error = FieldError::new(key, format!("is {}, not a text", kind_of(&value)));
                     errors.push(error.given(&value).expected("the label's value, or null to take it away"));
                 }
+                Some(Some(_)) if key == NODE_LABEL => errors.push(FieldError::new(key, NODE_LABEL_IS_GIVEN)),
                 Some(change) => {
                     errors.extend(label_error(&key, change.as_deref().unwrap_or_default(), &key, &key));
                     changes.insert(key, change);
@@ -128,6 +133,18 @@ fn label_error(key: &str, value: &str, place_of_key: &str, place_of_value: &str)
     }
     let error = || FieldError::new(place_of_value, "is not a label's value");
     (!is_label_value(value)).then(|| error().given(value).expected(VALUE_EXPECTED))
+}
+
+/// Nobody sets [`NODE_LABEL`].
+pub const NODE_LABEL_IS_GIVEN: &str = "is the label that every node has with its name; nobody sets it";
+
+/// Reads labels that are to be those of a node.
+pub fn read_labels_of_node(field: &str, value: &Value, most: usize) -> Result<LabelMap, Vec<FieldError>> {
+    let labels = read_labels(field, value, most)?;
+    match labels.contains_key(NODE_LABEL) {
+        true => Err(vec![FieldError::new(format!("{field}.{NODE_LABEL}"), NODE_LABEL_IS_GIVEN)]),
+        false => Ok(labels),
+    }
 }
 
 /// Reads labels of a field of a body.
@@ -178,11 +195,13 @@ mod tests {
         assert!(!changes.apply(&mut labels));
         assert_eq!(json!(labels), json!({ "gpu": "a100", "bare": "" }));
         assert_eq!(read(changes.to_json()).unwrap(), changes);
+        assert!(read(json!({ "node": null })).is_ok(), "one from before it had a meaning goes");
         for (body, field) in [
             (json!({}), "body"),
             (json!({ "a b": "c" }), "a b"),
             (json!({ "a": "b c" }), "a"),
             (json!({ "a": 1 }), "a"),
+            (json!({ "node": "n2" }), "node"),
         ] {
             assert_eq!(read(body.clone()).unwrap_err().errors[0].field, field, "{body}");
         }

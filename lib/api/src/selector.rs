@@ -11,12 +11,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::names::MAX_NODE_NAME;
 use crate::problem::shorten;
 use crate::schema;
 
 macro_rules! requirement_pattern {
     () => {
-        "(!?[A-Za-z0-9][A-Za-z0-9._/-]{0,62}|[A-Za-z0-9][A-Za-z0-9._/-]{0,62}((==?|!=)[A-Za-z0-9._-]{0,63}| (not)?in \\(([A-Za-z0-9._-]{1,63}|[A-Za-z0-9._-]{0,63}(, ?[A-Za-z0-9._-]{0,63})+)\\)))"
+        "(!?[A-Za-z0-9][A-Za-z0-9._/-]{0,62}|[A-Za-z0-9][A-Za-z0-9._/-]{0,62}((==?|!=)[A-Za-z0-9._-]{0,253}| (not)?in \\(([A-Za-z0-9._-]{1,253}|[A-Za-z0-9._-]{0,253}(, ?[A-Za-z0-9._-]{0,253})+)\\)))"
     };
 }
 
@@ -24,19 +25,21 @@ macro_rules! requirement_pattern {
 pub const MAX_SELECTOR_BYTES: usize = 1024;
 /// The most requirements of a selector.
 pub const MAX_REQUIREMENTS: usize = 32;
-/// The longest key, and the longest value, of a label.
-pub const MAX_LABEL_BYTES: usize = 63;
+/// The longest key of a label.
+pub const MAX_KEY_BYTES: usize = 63;
+/// The longest value of a label: a node's name is one.
+pub const MAX_VALUE_BYTES: usize = MAX_NODE_NAME;
 
 /// The form of a label's key, for messages.
 pub const KEY_EXPECTED: &str =
     "a label key: a letter or digit, then at most 62 of letters, digits and `._/-`";
 /// The form of a label's value, for messages.
-pub const VALUE_EXPECTED: &str = "a label value: at most 63 of letters, digits and `._-`";
+pub const VALUE_EXPECTED: &str = "a label value: at most 253 of letters, digits and `._-`";
 
 /// The form of a label's key as a regular expression.
 pub const KEY_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$";
 /// The form of a label's value as a regular expression.
-pub const VALUE_PATTERN: &str = "^[A-Za-z0-9._-]{0,63}$";
+pub const VALUE_PATTERN: &str = "^[A-Za-z0-9._-]{0,253}$";
 /// The same of a selector, with white space only where it has to be and after commas.
 const PATTERN: &str = concat!("^(", requirement_pattern!(), "(, ?", requirement_pattern!(), "){0,31})?$");
 
@@ -96,14 +99,14 @@ pub enum SelectorError {
 
 /// A label may have this key.
 pub fn is_label_key(text: &str) -> bool {
-    text.len() <= MAX_LABEL_BYTES
+    text.len() <= MAX_KEY_BYTES
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(is_key_byte)
 }
 
 /// A label may have this value; the empty text is one.
 pub fn is_label_value(text: &str) -> bool {
-    text.len() <= MAX_LABEL_BYTES && text.bytes().all(is_value_byte)
+    text.len() <= MAX_VALUE_BYTES && text.bytes().all(is_value_byte)
 }
 
 fn is_key_byte(byte: u8) -> bool {

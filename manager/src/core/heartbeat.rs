@@ -80,7 +80,7 @@ impl Cluster {
         let Some(entry) = self.nodes.get_mut(node) else {
             if !beat.leaving {
                 let revision = self.draw();
-                let mut entry = NodeEntry::new(beat.agent.clone(), beat.boot, wall_us);
+                let mut entry = NodeEntry::new(node, beat.agent.clone(), beat.boot, wall_us);
                 entry.start_over(revision);
                 entry.change(node, &mut self.changed);
                 self.nodes.insert(node.clone(), entry);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimand_api::labels::LabelMap;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::{Delivery, Facts};
 use estimand_api::registration::RegistrationRecord;
 use estimand_api::slot::Status;
 
 use super::model::{AssignmentRef, Millis, StoredNode};
-use super::node_labels::NodeLabels;
+use super::node_labels::{GivenLabels, NodeLabels};
 
 /// An instance that was dropped from the node's desired state, and may run there still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +64,9 @@ pub(super) struct NodeEntry {
 
 impl NodeEntry {
     /// A node of which nothing is known but that its agent speaks.
-    pub fn new(agent: String, boot: u64, wall_us: i64) -> Self {
+    pub fn new(node: &NodeName, agent: String, boot: u64, wall_us: i64) -> Self {
         NodeEntry {
-            labels: NodeLabels::default(),
+            labels: NodeLabels::new(node.clone(), LabelMap::new(), GivenLabels::default()),
             facts: Facts::default(),
             agent,
             boot,
@@ -94,9 +95,9 @@ impl NodeEntry {
     }
 
     pub fn from_stored(stored: StoredNode) -> Self {
-        let StoredNode { node_name: _, labels, facts, agent, boot, cordoned, lost, seen_us, created_us } =
+        let StoredNode { node_name, labels, facts, agent, boot, cordoned, lost, seen_us, created_us } =
             stored;
-        let known = NodeEntry::new(agent, boot, seen_us);
+        let known = NodeEntry::new(&node_name, agent, boot, seen_us);
         let (stored, marked, began_here) = (true, None, false);
         NodeEntry { began_here, labels, facts, cordoned, lost, created_us, stored, marked, ..known }
     }

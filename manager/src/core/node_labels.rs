@@ -1,11 +1,13 @@
 //! The labels of one node, by their sources, and which of them a registration may choose it by.
 //!
 //! Invariant: what an agent says of itself, and what follows from values, chooses the node only for registrations that
-//! give it neither secrets nor a say for other nodes. For those the bound labels must match as well.
+//! give it neither secrets nor a say for other nodes. For those the bound labels must match as well. The label `node` is the
+//! node's name, whatever any source says.
 
 use std::collections::BTreeMap;
 
-use estimand_api::labels::{LabelChanges, LabelMap, LabelSource};
+use estimand_api::labels::{LabelChanges, LabelMap, LabelSource, NODE_LABEL};
+use estimand_api::names::NodeName;
 use estimand_api::registration::Registration;
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +23,14 @@ pub struct GivenLabels {
     pub value: LabelMap,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeLabels {
+    node: NodeName,
     claimed: LabelMap,
     given: GivenLabels,
     /// Those that count, of all sources.
     all: LabelMap,
-    /// Those of operators and of the credential.
+    /// Those of operators and of the credential, and the node's name.
     bound: LabelMap,
 }
 
@@ -41,8 +44,9 @@ pub enum LabelMatch {
 }
 
 impl NodeLabels {
-    pub fn new(claimed: LabelMap, given: GivenLabels) -> Self {
-        let mut labels = NodeLabels { claimed, given, ..NodeLabels::default() };
+    pub fn new(node: NodeName, claimed: LabelMap, given: GivenLabels) -> Self {
+        let (all, bound) = (LabelMap::new(), LabelMap::new());
+        let mut labels = NodeLabels { node, claimed, given, all, bound };
         labels.combine();
         labels
     }
@@ -59,9 +63,10 @@ impl NodeLabels {
         &self.all
     }
 
-    /// The source of each label.
+    /// The source of each label; the credential lets the agent speak for that name.
     pub fn sources(&self) -> BTreeMap<String, LabelSource> {
         let source = |key: &String| match () {
+            () if key == NODE_LABEL => LabelSource::Credential,
             () if self.given.operator.contains_key(key) => LabelSource::Operator,
             () if self.given.credential.contains_key(key) => LabelSource::Credential,
             () if self.claimed.contains_key(key) => LabelSource::Agent,
@@ -150,6 +155,7 @@ impl NodeLabels {
             labels.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         self.bound = over([&given.credential, &given.operator]);
+        self.bound.insert(NODE_LABEL.to_owned(), self.node.to_string());
         self.all = over([&given.value, &self.claimed]);
         self.all.extend(self.bound.clone());
     }
@@ -178,6 +184,10 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
+    fn of(node: &str, claimed: LabelMap) -> NodeLabels {
+        NodeLabels::new(node.parse().unwrap(), claimed, GivenLabels::default())
+    }
+
     fn registration(changes: &Value) -> Registration {
         let mut body = json!({ "dataName": "a", "cmd": "x", "max-Time": 1 });
         body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -186,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_label_of_the_stronger_source_counts() {
-        let mut labels = NodeLabels::default();
+        let mut labels = of("n1", map(&[]));
         assert!(labels.set_of_values(&map(&[
             ("a", "value"),
             ("b", "value"),
@@ -199,10 +209,38 @@ mod tests {
         assert!(labels.change(&set) && !labels.change(&set));
         assert_eq!(
             *labels.all(),
-            map(&[("a", "operator"), ("b", "credential"), ("c", "agent"), ("d", "value")])
+            map(&[("a", "operator"), ("b", "credential"), ("c", "agent"), ("d", "value"), ("node", "n1")])
         );
-        assert_eq!(json!(labels.sources()), json!(labels.all()));
-        assert_eq!(NodeLabels::new(labels.claimed().clone(), labels.given().clone()), labels);
+        let mut sources = json!(labels.sources());
+        assert_eq!(sources["node"].take(), "credential");
+        sources["node"] = json!("n1");
+        assert_eq!(sources, json!(labels.all()));
+        let name = "n1".parse().unwrap();
+        assert_eq!(NodeLabels::new(name, labels.claimed().clone(), labels.given().clone()), labels);
+    }
+
+    #[test]
+    fn a_node_has_its_name_as_a_label_whatever_anybody_says() {
+        let other = map(&[("node", "n2")]);
+        let mut labels = of("n1", other.clone());
+        labels.set_credential(&other);
+        labels.set_of_values(&other);
+        labels.change(&LabelChanges(BTreeMap::from([("node".to_owned(), Some("n2".to_owned()))])));
+        assert_eq!(*labels.all(), map(&[("node", "n1")]));
+        let secret = json!({ "env": { "PASSWORD": "x" }, "secrets": ["PASSWORD"] });
+        let with = |nodes: &str| {
+            let mut changes = secret.clone();
+            changes["nodes"] = nodes.into();
+            registration(&changes)
+        };
+        for (asked, expected) in [
+            ("node=n1", LabelMatch::Yes),
+            ("node in (n0,n1)", LabelMatch::Yes),
+            ("node=n2", LabelMatch::No),
+            ("node!=n1", LabelMatch::No),
+        ] {
+            assert_eq!(labels.matches(&with(asked)), expected, "{asked}");
+        }
     }
 
     #[test]
@@ -214,7 +252,7 @@ mod tests {
             registration(&changes)
         };
         let many = json!({ "format": "nodes", "replicas": "all" });
-        let mut labels = NodeLabels::default();
+        let mut labels = of("n1", map(&[]));
         labels.claim(&map(&[("role", "db"), ("gpu", "")]));
         labels.set_of_values(&map(&[("big", "")]));
         for asked in ["role=db", "gpu", "big", "role=db,!old"] {

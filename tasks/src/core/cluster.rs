@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_api::labels::LabelMap;
+use estimand_api::labels::{LabelMap, NODE_LABEL};
 use estimand_capacity::{Amounts, Ledger, NodeId, Replan, Resource};
 
 use super::Millis;
@@ -86,9 +86,10 @@ impl Cluster {
         Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone() }
     }
 
-    /// Adds a node, or changes what it has. Nodes with the same labels and capacity count as alike.
+    /// Adds a node, or changes what it has. Nodes with the same labels and capacity count as alike, whatever their names.
     pub fn set_node(&mut self, name: &str, labels: LabelMap, capacity: &Amounts) -> (NodeId, Replan) {
-        let class = serde_json::to_string(&(&labels, capacity)).unwrap_or_default();
+        let kind: Vec<_> = labels.iter().filter(|(key, _)| *key != NODE_LABEL).collect();
+        let class = serde_json::to_string(&(kind, capacity)).unwrap_or_default();
         let (id, replan) = self.ledger.set_node(name, &class, capacity);
         let declared = Resource::parse(CPU).map_or(0, |cpu| capacity.get(&cpu));
         let cpu = if declared == 0 { ONE_PROCESSOR } else { declared };

@@ -68,7 +68,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "NAME")]
     pub user: Option<UserName>,
     /// A label that the node has by it, whatever its agent says, with the roles join and node; may be repeated
-    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
+    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label_of_node)]
     pub labels: Vec<(String, String)>,
     /// Its lifetime, e.g. 30d [default: until it is revoked; 1h with the role join]
     #[arg(long, value_name = "DURATION")]

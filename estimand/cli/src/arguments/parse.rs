@@ -6,6 +6,7 @@ use chrono::{DateTime, Local, NaiveTime, SecondsFormat, Utc};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use estimand_api::duration::Span;
 use estimand_api::instant;
+use estimand_api::labels::{NODE_LABEL, NODE_LABEL_IS_GIVEN};
 use estimand_api::problem::shorten;
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::value::State;
@@ -27,6 +28,14 @@ pub fn label(text: &str) -> Result<(String, String), String> {
         (false, _) => Err(format!("`{}` is not {KEY_EXPECTED}", shorten(key))),
         (true, false) => Err(format!("`{}` is not {VALUE_EXPECTED}", shorten(value))),
         (true, true) => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+/// A label of a node, `KEY=VALUE`.
+pub fn label_of_node(text: &str) -> Result<(String, String), String> {
+    match label(text)? {
+        (key, _) if key == NODE_LABEL => Err(format!("`{key}` {NODE_LABEL_IS_GIVEN}")),
+        label => Ok(label),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `nodes`: which there are, how each is, and what an operator does with one.
 
 use chrono::{DateTime, Utc};
-use estimand_api::labels::{LabelChanges, LabelSource};
+use estimand_api::labels::{LabelChanges, LabelSource, NODE_LABEL};
 use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, Node, NodeState};
 
@@ -127,7 +127,9 @@ fn labels(node: &Node) -> String {
 }
 
 fn labels_where(node: &Node, wanted: impl Fn(Option<LabelSource>) -> bool) -> String {
-    let shown = node.labels.iter().filter(|(key, _)| wanted(node.label_sources.get(*key).copied()));
+    // Its name stands beside them.
+    let shown = node.labels.iter().filter(|(key, _)| *key != NODE_LABEL);
+    let shown = shown.filter(|(key, _)| wanted(node.label_sources.get(*key).copied()));
     let shown =
         shown.map(|(key, value)| if value.is_empty() { key.clone() } else { format!("{key}={value}") });
     shown.collect::<Vec<_>>().join(",")

@@ -221,7 +221,7 @@ pub const FIELDS: &[Field<Registration>] = &[
     },
     Field {
         name: "nodes",
-        expected: "a label selector such as \"zone=a,gpu\"",
+        expected: "a label selector such as \"zone=a,gpu\" or \"node=n1\"",
         description: "The nodes on which it runs, by their labels; by default all",
         schema: || optional::<Selector>(""),
         read: |it, r| set(&mut r.nodes, it.optional(fields::parsed)),

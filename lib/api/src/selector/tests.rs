@@ -68,7 +68,7 @@ fn errors_point_at_the_place() {
     check("!!a", "at character 2: found `!`; expected a label key");
     check("a===b", "at character 4: found `=`; expected a label value");
     check("-a", "at character 1: found `-a`; expected a label key");
-    check(&format!("a={}", "v".repeat(64)), "at character 3: found `vvvv");
+    check(&format!("a={}", "v".repeat(254)), "at character 3: found `vvvv");
     check(&"k".repeat(64), "at character 1: found `kkkk");
     check(&"a,".repeat(33), "the selector has more than 32");
     // Displayed with a space before each parenthesis, this would be too long to be read again.

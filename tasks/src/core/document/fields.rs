@@ -123,7 +123,7 @@ pub const FIELDS: &[Field<Document>] = &[
     },
     Field {
         name: "nodes",
-        expected: "a label selector such as \"zone=a,gpu\"",
+        expected: "a label selector such as \"zone=a,gpu\" or \"node=n1\"",
         description: "The nodes on which it may run, by their labels; by default all",
         schema: || optional::<Selector>(""),
         read: |it, document| document.nodes = it.optional(fields::parsed).unwrap_or_default(),

@@ -81,7 +81,7 @@ fn everything_that_is_wrong_is_said_at_once() {
             "environment: has `1A`, which is not a variable's name: letters, digits and `_`; expected an object of name to text, or NAME=VALUE as an array or as lines",
             "resources.cpu: is a string, not a number, given \"many\"; expected a number of processors, such as 2 or 0.5",
             "resources.memory: has the unknown unit `parsec` (KiB, MiB, GiB, TiB, KB, MB, GB), given \"1 parsec\"; expected bytes, or a text such as \"256MiB\"",
-            "nodes: at character 4: found `=`; expected `,` and the next requirement, or the end, given a=b=c; expected a label selector such as \"zone=a,gpu\"",
+            "nodes: at character 4: found `=`; expected `,` and the next requirement, or the end, given a=b=c; expected a label selector such as \"zone=a,gpu\" or \"node=n1\"",
             "policy: is not known, given best; expected queue, random, least-pressure, estimated, two-choices, pack or spread",
             "retries.count: is missing; expected 0 to 1000",
             "command: or `image` is missing: a task has a command, an image, or both",

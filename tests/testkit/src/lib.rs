@@ -1,7 +1,7 @@
 //! The tools of all tests: real database servers, a real HDFS, a real Docker engine and a real registry of images to throw away, workers of Celery, the binary under test as a real process,
 //! its services together or apart with agents and load, a client for HTTP that sends exactly the bytes it is told to,
 //! and waiting for conditions. For failures of a cluster: executables that misbehave as they are told, a look at the
-//! process table, hosts with a network that can be cut, a proxy that holds, closes or delays connections, and disks that
+//! process table, hosts with a network that can be cut, whole machines with systemd, a proxy that holds, closes or delays connections, and disks that
 //! are full or fail.
 //!
 //! This crate knows no other crate of the workspace, so that each of them may use it in its tests.
@@ -18,6 +18,7 @@ pub mod hdfs;
 pub mod http;
 pub mod image_registry;
 pub mod load;
+pub mod machine;
 pub mod mock;
 pub mod netns;
 pub mod place;

@@ -1,0 +1,147 @@
+//! The package is installed, upgraded, removed and purged as an operator does it, and its units run under a real systemd with
+//! all that they forbid themselves.
+
+use std::time::Duration;
+
+use estimand_testkit::machine::Machine;
+use estimand_testkit::process::binary;
+use estimand_testkit::wait::{self, PATIENCE};
+
+use crate::build;
+
+/// As root on the machine of the services.
+const OPERATOR: &str = "export ESTIMAND_SERVER_USER=estimand ESTIMAND_TOKEN=$(cat /var/lib/estimand/token);";
+/// An old version that an upgrade follows.
+const OLD: &str = "0.0.1-1";
+/// What systemd counts against the services, of 100. Without any rule it would be 96.
+const MOST_EXPOSED: u32 = 20;
+
+struct Node(Machine);
+
+impl Node {
+    fn install(&self, package: &str) -> String {
+        self.0.shell(&format!("DEBIAN_FRONTEND=noninteractive dpkg --install /packages/{package} 2>&1"))
+    }
+
+    fn version(&self) -> String {
+        self.0.shell("dpkg-query --show --showformat='${Version}' estimand")
+    }
+
+    fn is_active(&self, unit: &str) -> bool {
+        self.0.output(&format!("systemctl is-active --quiet {unit}")).status.success()
+    }
+
+    #[track_caller]
+    fn wait_ready(&self) {
+        wait::until_ok(PATIENCE, "the services to be ready", || {
+            let answer = self.0.output("curl --silent --fail --show-error http://127.0.0.1:7070/readyz");
+            if answer.status.success() { Ok(()) } else { Err(self.journal()) }
+        });
+    }
+
+    #[track_caller]
+    fn wait_for(&self, command: &str, wanted: &str) {
+        wait::until_ok(PATIENCE, wanted, || {
+            let output = self.0.output(&format!("{OPERATOR} {command} 2>&1"));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && said.contains(wanted) {
+                Ok(())
+            } else {
+                Err(said + &self.journal())
+            }
+        });
+    }
+
+    fn journal(&self) -> String {
+        self.0.shell("journalctl --no-pager --lines 15 --unit estimand --unit estimand-agent")
+    }
+
+    fn main_process(&self, unit: &str) -> String {
+        self.0.shell(&format!("systemctl show --property MainPID --value {unit}")).trim().to_owned()
+    }
+}
+
+#[test]
+fn a_debian_package_is_installed_upgraded_removed_and_purged() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::boot("1g");
+    for version in [Some(OLD), None] {
+        build("debian/build", version, &[&binary(), folder.path()]);
+    }
+    let packages = machine.path("/packages");
+    std::fs::create_dir(&packages).unwrap();
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), packages.join(entry.file_name())).unwrap();
+        names.push(entry.file_name().into_string().unwrap());
+    }
+    names.sort();
+    let [old, new] = names.try_into().unwrap();
+    let node = Node(machine);
+
+    let said = node.install(&old);
+    assert!(said.contains("systemctl enable --now estimand"), "{said}");
+    assert!(!node.is_active("estimand") && !node.is_active("estimand-agent"), "nobody has asked for them");
+    units_are_right(&node);
+
+    node.0.shell("echo 'log: debug' >> /etc/estimand/services.yaml && systemctl enable --now estimand 2>&1");
+    node.wait_ready();
+    assert_eq!(node.0.shell("stat --format '%U %a' /var/lib/estimand/token").trim(), "estimand 600");
+    node.0.shell(&format!("{OPERATOR} estimand put kept here 5"));
+    // An agent of the same machine, which does not speak TLS with its services, shows a token.
+    node.0.shell(&format!(
+        "{OPERATOR} name=$(uname -n); umask 077;
+         token=$(estimand token create agent --role node --node $name | tail -1);
+         echo ESTIMAND_TOKEN=$token > /etc/estimand/agent.env;
+         echo 'allow: [/bin, /usr/bin]' >> /etc/estimand/agent.yaml;
+         systemctl enable --now estimand-agent 2>&1"
+    ));
+    node.wait_for("estimand get load", "fresh");
+    let task = node.0.shell(&format!("{OPERATOR} estimand tasks submit -- sh -c 'sleep 15; echo whole'"));
+    let task = task.split('`').nth(1).unwrap_or_else(|| panic!("{task}")).to_owned();
+    node.wait_for(&format!("estimand tasks show {task}"), "RUNNING");
+    killed_services_come_again(&node);
+
+    let (services, agent) = (node.main_process("estimand"), node.main_process("estimand-agent"));
+    let said = node.install(&new);
+    assert!(!said.contains("systemctl enable"), "an upgrade needs no hint: {said}");
+    assert_ne!(node.version(), OLD);
+    assert_ne!(node.main_process("estimand"), services);
+    assert_ne!(node.main_process("estimand-agent"), agent);
+    node.wait_ready();
+    assert!(node.0.shell("cat /etc/estimand/services.yaml").ends_with("log: debug\n"));
+    node.wait_for("estimand get kept", "5");
+    // The task was begun once, by the old agent, and is ended by its keeper and told by the new one.
+    node.wait_for(&format!("estimand tasks wait {task}; estimand tasks logs {task}"), "whole");
+    node.wait_for(&format!("estimand tasks show {task}"), "SUCCEEDED");
+
+    node.0.shell("dpkg --remove estimand 2>&1");
+    assert!(!node.is_active("estimand") && !node.is_active("estimand-agent"));
+    node.0.shell(
+        "! command -v estimand; test -e /var/lib/estimand/estimand.db; test -e /etc/estimand/services.yaml",
+    );
+    node.0.shell("dpkg --purge estimand 2>&1");
+    node.0.shell("for left in /var/lib/estimand /var/lib/estimand-agent /etc/estimand; do ! test -e $left; done; ! getent passwd estimand");
+}
+
+/// systemd understands each line of them, and finds the services well closed in.
+fn units_are_right(node: &Node) {
+    let said = node.0.shell("systemd-analyze verify estimand.service estimand-agent.service 2>&1");
+    assert!(!said.contains("estimand"), "{said}");
+    let score = node
+        .0
+        .output(&format!("systemd-analyze security --threshold={MOST_EXPOSED} --no-pager estimand.service"));
+    assert!(score.status.success(), "{}", String::from_utf8_lossy(&score.stdout));
+}
+
+fn killed_services_come_again(node: &Node) {
+    let killed = node.main_process("estimand");
+    node.0.shell(&format!("kill -KILL {killed}"));
+    wait::until(Duration::from_secs(60), "systemd to start the services again", || {
+        let now = node.main_process("estimand");
+        (now != killed && now != "0").then_some(())
+    });
+    node.wait_ready();
+    node.wait_for("estimand get kept", "5");
+}

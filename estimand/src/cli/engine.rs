@@ -74,7 +74,7 @@ pub struct NodeOptions {
     /// Run files that came with a registration (`register --upload`), too
     #[arg(long)]
     allow_uploads: bool,
-    /// Run only those of them that the holder of this key signed: the public half that `estimand pki upload-key` makes
+    /// Run only uploaded files that the holder of this key signed: the public half that `estimand pki upload-key` makes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "allow_uploads")]
     upload_key: Option<PathBuf>,
     /// Run the containers of tasks, by the Docker engine with this socket [default socket: /var/run/docker.sock]

@@ -23,7 +23,7 @@ pub struct TlsArgs {
     /// Speak TLS with this certificate, those of its authorities behind it
     #[arg(long = "tls-certificate", id = "tls_certificate", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
     certificate: Option<PathBuf>,
-    /// The key of that certificate
+    /// The key of the certificate of --tls-certificate
     #[arg(long = "tls-key", id = "tls_key", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_certificate")]
     key: Option<PathBuf>,
     /// The authority whose certificates nodes, operators and the other services show

@@ -20,6 +20,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::Cli;
 use crate::telemetry;
 
+#[cfg(test)]
+mod page;
+
 /// The commands that take their settings from a file.
 const COMMANDS: [&str; 8] =
     ["up", "registry", "data", "manager", "task-service", "reservation-service", "file-service", "agent"];

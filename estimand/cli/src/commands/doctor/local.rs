@@ -84,10 +84,10 @@ fn disk(check: &'static str, subject: &str, folder: &Path) -> Finding {
     };
     let found = format!("{subject}; {} free in {shown}", words::bytes(free));
     let remedy = format!("make room on the disk of {shown}, or shorten histories");
-    match free {
-        ..HARDLY_ANY_BYTES => Finding::failure(check, found).remedy(remedy),
-        ..LITTLE_BYTES => Finding::warning(check, found).remedy(remedy),
-        _ => Finding::ok(check, found),
+    match () {
+        () if free < HARDLY_ANY_BYTES => Finding::failure(check, found).remedy(remedy),
+        () if free < LITTLE_BYTES => Finding::warning(check, found).remedy(remedy),
+        () => Finding::ok(check, found),
     }
 }
 

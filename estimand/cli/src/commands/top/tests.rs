@@ -13,7 +13,7 @@ fn now() -> DateTime<Utc> {
     "2026-01-31T12:00:05Z".parse().unwrap()
 }
 
-fn value(name: &str, node: &str, value: Json, state: State) -> Value {
+fn value(name: &str, node: &str, value: &Json, state: State) -> Value {
     let text = json!({
         "dataName": name, "nodeName": node, "dataValue": value, "collectedAt": "2026-01-31T12:00:00Z",
         "receivedAt": "2026-01-31T12:00:00Z", "validFor": null, "state": state, "revision": 1,
@@ -34,8 +34,8 @@ fn board(nodes: usize) -> Board {
     let mut board = Board::new(columns.into());
     for place in 0..nodes {
         let node = format!("n{place:02}");
-        board.show(&value("load", &node, json!({ "one": place as f64 / 10.0 }), State::Fresh));
-        board.show(&value("memory", &node, json!({ "usedFraction": 0.5 }), State::Stale));
+        board.show(&value("load", &node, &json!({ "one": place as f64 / 10.0 }), State::Fresh));
+        board.show(&value("memory", &node, &json!({ "usedFraction": 0.5 }), State::Stale));
     }
     board
 }
@@ -49,7 +49,7 @@ fn a_screen_is_never_larger_than_the_terminal() {
     let mut board = board(50);
     let tasks = (0..40).map(|id| serde_json::from_value(task(&format!("t{id}"), "RUNNING")).unwrap());
     let long = "x".repeat(200);
-    board.show(&value("load", &long, json!({ "one": 3 }), State::Fresh));
+    board.show(&value("load", &long, &json!({ "one": 3 }), State::Fresh));
     board.tasks = tasks.collect();
     for (width, height) in [(80, 24), (40, 10), (20, 6), (132, 60), (80, 3)] {
         let style = Style { width: Some(width), colours: false };
@@ -80,7 +80,7 @@ fn nodes_are_sorted_by_the_chosen_column() {
     board.sort = SortKey::Node;
     assert_eq!(first(&board), "n00");
     // One without a value is the last.
-    board.show(&value("memory", "a", json!({ "usedFraction": 0.1 }), State::Fresh));
+    board.show(&value("memory", "a", &json!({ "usedFraction": 0.1 }), State::Fresh));
     board.sort = board.key("load").unwrap();
     assert_eq!(board.rows().last().unwrap().0.as_str(), "a");
     assert!(board.key("lod").unwrap_err().contains("node, state, load, memory, tasks"));
@@ -99,12 +99,12 @@ fn events_of_the_watch_change_what_is_shown() {
     let shown = |board: &Board, node: &str| {
         board.nodes.iter().find(|(name, _)| name.as_str() == node).unwrap().1.clone()
     };
-    board.take(Event::Change(Box::new(value("load", "n00", json!({ "one": 9 }), State::NodeLost))));
+    board.take(Event::Change(Box::new(value("load", "n00", &json!({ "one": 9 }), State::NodeLost))));
     assert!(shown(&board, "n00").is_lost() && !shown(&board, "n01").is_lost());
-    let gone = value("load", "n00", json!(0), State::Fresh);
+    let gone = value("load", "n00", &json!(0), State::Fresh);
     board.take(Event::Delete { data_name: gone.data_name, node_name: gone.node_name, revision: 2 });
     assert!(shown(&board, "n00").values[0].is_none() && shown(&board, "n00").values[1].is_some());
-    let values = vec![value("load", "n01", json!({ "one": 1 }), State::Fresh)];
+    let values = vec![value("load", "n01", &json!({ "one": 1 }), State::Fresh)];
     board.take(Event::Snapshot { revision: 3, reason: "start".to_owned(), values });
     assert!(shown(&board, "n01").values[0].is_some() && shown(&board, "n01").values[1].is_none());
     board.refresh(Rest::default());

@@ -8,6 +8,7 @@
 mod access;
 mod events;
 mod files;
+mod health;
 mod images;
 mod listener;
 mod manager;
@@ -40,7 +41,9 @@ use estimand_runtime::BackOff;
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
+pub use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 pub use files::{FileQuery, FileToSend};
+pub use health::Health;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use options::{Credentials, Options};

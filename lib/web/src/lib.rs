@@ -42,6 +42,7 @@ mod served_part;
 pub mod server;
 pub mod site;
 mod submit_problem;
+mod websocket;
 
 pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
@@ -60,3 +61,4 @@ pub use served_part::{ServedPart, serve_parts};
 pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
 pub use site::Site;
 pub use submit_problem::submit_problem;
+pub use websocket::{Wire, is_upgrade, websocket, wire};

@@ -8,6 +8,7 @@ mod deaths;
 mod files;
 mod images;
 mod plane;
+mod ports;
 mod precedence;
 mod promises;
 

@@ -6,13 +6,13 @@
 //! has the lock of its attempt. Blocking, though not for long.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 
 use estimand_runtime::tcp_sockets::{TcpSocket, listening_at};
-use rustix::fs::{major, minor};
+use rustix::fs::{FlockOperation, flock};
 
 use super::super::folder::AttemptFolder;
 
@@ -22,6 +22,10 @@ pub enum ListenerError {
     Nobody(u16),
     #[error("what listens at port {0} of its node is not a process of the task")]
     Others(u16),
+    #[error(
+        "it cannot be told whose the listener at port {0} of its node is: its keeper is not in the table of locks"
+    )]
+    Unknown(u16),
     #[error("the processes of its node cannot be looked at: {0}")]
     Unreadable(#[from] io::Error),
 }
@@ -46,7 +50,7 @@ pub fn find(
     if let Some(known) = found_before.filter(|known| listeners.contains(known)) {
         return Ok(known);
     }
-    let keeper = keeper(folder)?.ok_or(ListenerError::Nobody(port))?;
+    let keeper = keeper(folder)?.ok_or(ListenerError::Unknown(port))?;
     let held = descendants(keeper, &parents()?).into_iter().flat_map(sockets);
     let held: Vec<u64> = held.collect();
     let own = listeners.into_iter().find(|listener| held.contains(&listener.inode));
@@ -73,20 +77,40 @@ fn listeners(sockets: &[TcpSocket]) -> Vec<Listener> {
 
 /// The process that has the lock of an attempt.
 fn keeper(folder: &AttemptFolder) -> io::Result<Option<u32>> {
-    let file = fs::metadata(folder.file("accepted.json"))?;
-    let place = format!("{:02x}:{:02x}:{}", major(file.dev()), minor(file.dev()), file.ino());
-    Ok(holder(&fs::read_to_string("/proc/locks")?, &place))
+    // The kernel's table names devices otherwise than `stat` on some file systems, but alike for files of one folder: so a
+    // lock of this process's own says how.
+    let own = File::open(folder.file("begun"))?;
+    flock(&own, FlockOperation::NonBlockingLockShared)?;
+    let locks = fs::read_to_string("/proc/locks")?;
+    let kept = fs::metadata(folder.file("accepted.json"))?;
+    let device = locks.lines().filter_map(Lock::parse).find_map(|lock| {
+        let is_own = lock.pid == std::process::id() && lock.mode == "READ";
+        lock.place.strip_suffix(&format!(":{}", own.metadata().ok()?.ino())).filter(|_| is_own)
+    });
+    Ok(device.and_then(|device| holder(&locks, &format!("{device}:{}", kept.ino()))))
 }
 
 /// The process that holds a lock on the file at this place, by the kernel's table.
 fn holder(locks: &str, place: &str) -> Option<u32> {
-    let held = |line: &str| -> Option<u32> {
+    let held = locks.lines().filter_map(Lock::parse);
+    held.filter(|lock| lock.mode == "WRITE" && lock.place == place).map(|lock| lock.pid).next()
+}
+
+/// A line of the kernel's table that is about the lock of a whole file.
+struct Lock<'l> {
+    mode: &'l str,
+    pid: u32,
+    /// Device and number of the file.
+    place: &'l str,
+}
+
+impl<'l> Lock<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
         let mut columns = line.split_ascii_whitespace().skip(1);
         let (kind, _, mode) = (columns.next()?, columns.next()?, columns.next()?);
-        let (pid, at) = (columns.next()?, columns.next()?);
-        pid.parse().ok().filter(|_| kind == "FLOCK" && mode == "WRITE" && at == place)
-    };
-    locks.lines().find_map(held)
+        let (pid, place) = (columns.next()?.parse().ok()?, columns.next()?);
+        (kind == "FLOCK").then_some(Lock { mode, pid, place })
+    }
 }
 
 /// The parent of each process.
@@ -160,6 +184,7 @@ mod tests {
         let folder = AttemptFolder::new(place.path(), "a", 1);
         fs::create_dir(folder.path()).unwrap();
         fs::write(folder.file("accepted.json"), "").unwrap();
+        fs::write(folder.file("begun"), "").unwrap();
         assert_eq!(keeper(&folder).unwrap(), None);
         let _lock = folder.lock().unwrap().unwrap();
         assert_eq!(keeper(&folder).unwrap(), Some(std::process::id()));
@@ -173,6 +198,7 @@ mod tests {
         let folder = AttemptFolder::new(place.path(), "a", 1);
         fs::create_dir(folder.path()).unwrap();
         fs::write(folder.file("accepted.json"), "").unwrap();
+        fs::write(folder.file("begun"), "").unwrap();
         let _lock = folder.lock().unwrap().unwrap();
         // The lock is this process's own, which is not below itself.
         assert!(matches!(find(&folder, port, None), Err(ListenerError::Others(_))));

@@ -44,7 +44,7 @@ use tokio::sync::watch;
 
 use http::{
     capacity, changes, events, files, images as published, logs, news, promises, read, timeline,
-    tunnels as tunneling, watch as watching,
+    tunnels as tunneling, watch as watching, web,
 };
 use shared::Shared;
 use storage::{Storage, rows};
@@ -189,6 +189,7 @@ impl ServedPart for TaskService {
             .add(Role::User, changes::cancel, changes::__path_cancel)
             .add(Role::User, read::get, read::__path_get)
             .add(Role::User, tunneling::open, tunneling::__path_open)
+            .add(Role::User, web::web, web::__path_web)
             .add(Role::User, changes::delete, changes::__path_delete)
             .add(Role::Read, published::list, published::__path_list)
             .add(Role::Operate, published::publish, published::__path_publish)

@@ -11,6 +11,7 @@ mod plane;
 mod ports;
 mod precedence;
 mod promises;
+mod web;
 
 use std::io::Read as _;
 use std::process::Stdio;

@@ -125,16 +125,17 @@ fn a_web_server_is_read_and_sees_no_credentials_of_ours() {
     let http = wait::until(PATIENCE, "the task to run", || {
         (plane.task(&id)["state"] == "RUNNING").then(|| Forward::start(&plane, &id))
     });
-    let page = Http::new(&format!("http://{}", http.address));
+    // This server closes each connection after its answer.
+    let page = || Http::new(&format!("http://{}", http.address));
     let variables = wait::until(PATIENCE, "the server to answer", || {
-        page.try_request("GET", "/env", &[], b"").ok().filter(|answer| answer.status == 200)
+        page().try_request("GET", "/env", &[], b"").ok().filter(|answer| answer.status == 200)
     });
     let variables = String::from_utf8(variables.body).unwrap();
     assert!(
         variables.contains("ESTIMAND_TASK_PORT=") && !variables.contains("ESTIMAND_TOKEN"),
         "{variables}"
     );
-    page.get("/none").expect_status(404);
+    page().get("/none").expect_status(404);
 }
 
 #[test]

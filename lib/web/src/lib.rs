@@ -50,7 +50,7 @@ pub use body::{Body, read_body};
 pub use browser::host_of;
 pub use builtin::exposition;
 pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, last_event_id, push_event, push_event_id};
-pub use failure::Failure;
+pub use failure::{Failure, Foreign};
 pub use path::{path_name, path_node, segment};
 pub use query::Query;
 pub use response_budget::{ResponseBudget, ResponseReservation, Slices};

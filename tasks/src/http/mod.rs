@@ -15,3 +15,4 @@ pub mod timeline;
 pub mod tunnels;
 mod views;
 pub mod watch;
+pub mod web;

@@ -22,6 +22,7 @@ mod task_events;
 mod task_files;
 mod tasks;
 pub mod tls;
+mod tunnels;
 mod uploads;
 mod values;
 mod watch;
@@ -55,6 +56,7 @@ pub use task_events::{TaskEventQuery, TaskWatch};
 pub use task_files::GrantedFiles;
 pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
+pub use tunnels::{Tunnel, TunnelQuery, is_of_this_user};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 

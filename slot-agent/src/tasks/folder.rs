@@ -12,6 +12,7 @@
 //! | `input.N.DIGEST` | agent | what has come of its input number N |
 //! | `inputs` | agent | all its inputs lie in `work/` |
 //! | `outputs.json` | agent | its outputs, which the file service has; only then its end is told |
+//! | `port` | agent | the port that it was given, if it asked for any |
 //! | `stop` | agent | it is to end |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
 //! | `delivered` | agent | the first line that the task service has not taken |

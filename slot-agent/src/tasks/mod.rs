@@ -2,8 +2,9 @@
 //!
 //! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt that runs, does, and outlives the
 //! agent; all that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds
-//! everything there, and three loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is
-//! assigned, [`telling`] brings stages and logs to the task service, [`carrying`] fetches inputs and stores outputs. They
+//! everything there, and loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is
+//! assigned, [`telling`] brings stages and logs to the task service, [`carrying`] fetches inputs and stores outputs,
+//! [`tunneling`] makes connections to their ports. They
 //! look at everything each second, and at an attempt as soon as its keeper has news of it.
 //!
 //! Invariants: an attempt is begun at most once; that it was accepted is on disk before it is begun; an end is told after its
@@ -20,6 +21,7 @@ mod log;
 mod order;
 mod pool;
 mod telling;
+mod tunneling;
 mod work_folder;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +94,7 @@ pub struct Tasks {
     keeping: Rounds,
     telling: Rounds,
     carrying: Rounds,
+    tunneling: Rounds,
     /// The attempts of which keepers had news since they were looked at last,
     to_keep: Mutex<BTreeSet<String>>,
     /// and since they were told of.
@@ -166,6 +169,7 @@ impl Tasks {
             keeping: Rounds::new(),
             telling: Rounds::new(),
             carrying: Rounds::new(),
+            tunneling: Rounds::new(),
             to_keep: Mutex::default(),
             to_tell: Mutex::default(),
             soon: Notify::new(),
@@ -180,6 +184,7 @@ impl Tasks {
             let is_new = std::mem::replace(known, new.clone()) != new;
             if is_new {
                 self.telling.ask();
+                self.tunneling.ask();
             }
             is_new
         });

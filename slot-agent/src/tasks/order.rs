@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use estimand_api::names::NodeName;
-use estimand_api::task::{TaskAssignment, TaskWork};
+use estimand_api::task::{PORT_VARIABLE, TaskAssignment, TaskWork};
 use estimand_exec::{CgroupMode, Limits, Privileges};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,17 @@ pub struct Order {
 pub enum RunOrder {
     Process(ProcessOrder),
     Container(Box<ContainerOrder>),
+}
+
+impl RunOrder {
+    /// Tells it at which port it is to listen.
+    pub fn give_port(&mut self, port: u16) {
+        let env = match self {
+            RunOrder::Process(order) => &mut order.env,
+            RunOrder::Container(order) => &mut order.env,
+        };
+        env.push((PORT_VARIABLE.to_owned(), port.to_string()));
+    }
 }
 
 /// How a keeper has a launcher of its own.

@@ -75,11 +75,14 @@ impl Round<'_> {
         for (name, attempt) in accepted {
             self.state.keepers.insert(name.clone(), Keeper::new(None));
             self.tasks.tell_soon(&name);
-            let awaits_inputs = attempt.awaits_inputs();
+            let (awaits_inputs, has_port) = (attempt.awaits_inputs(), attempt.has_port());
             lock(&self.tasks.attempts).insert(name.clone(), attempt);
             // Not before it can be found there.
             if awaits_inputs {
                 self.tasks.carrying.ask();
+            }
+            if has_port {
+                self.tasks.tunneling.ask();
             }
             new.push(name);
         }

@@ -22,6 +22,7 @@ use super::folder::{AttemptFolder, End};
 use super::lease::boot_id;
 use super::order::{LOG_BYTES, Order, RunOrder};
 use super::pool::{KeeperProcess, Pool};
+use super::tunneling::give_port;
 use super::{Assigned, Attempt, LOOK_EVERY, Tasks, lock};
 use keeper::Keeper;
 use step::{Look, Step, Unbegun, step};
@@ -300,6 +301,13 @@ impl Tasks {
 
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
         let server = self.options.server.borrow().clone();
-        self.options.terms.run_order(&attempt.accepted.assignment, &attempt.folder, &server)
+        let (assignment, folder) = (&attempt.accepted.assignment, &attempt.folder);
+        let mut order = self.options.terms.run_order(assignment, folder, &server)?;
+        if let Ok(work) = assignment.work.supported()
+            && let Some(port) = give_port(work, folder)?
+        {
+            order.give_port(port);
+        }
+        Ok(order)
     }
 }

@@ -1,4 +1,4 @@
-//! What a watch is about, and how it is told: the values of some names, of all nodes or of some, whole or in part.
+//! The subject of a watch, and how its changes are told: values of some names, of all nodes or of some, whole or in part.
 
 use bytes::Bytes;
 use estimand_api::json::push_string;

@@ -1,4 +1,4 @@
-//! When the task evaluates: it is told as by its watch, and the clock stands still.
+//! The times at which the task evaluates: it is told as by its watch, and the clock stands still.
 
 #![allow(clippy::unwrap_used)]
 

@@ -19,6 +19,7 @@ mod leftovers;
 mod log;
 mod order;
 mod pool;
+mod record;
 mod telling;
 mod work_folder;
 

@@ -26,7 +26,8 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::folder::{AttemptFolder, End};
+use super::folder::AttemptFolder;
+use super::record::End;
 use super::work_folder::Owner;
 use super::{Attempt, LOOK_EVERY, Tasks, lock};
 use way::Way;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::super::folder::{Accepted, AttemptFolder, End};
+use super::super::folder::{Accepted, AttemptFolder};
 use super::super::lease::LeaseWatch;
 use super::super::log::LogWriter;
 use super::super::order::Order;
+use super::super::record::{End, Record};
 use super::news::News;
 
 /// The agent looks at the lock now and then, for a moment.
@@ -24,6 +25,8 @@ pub struct Attempt {
     pub log: LogWriter,
     pub lease: Option<LeaseWatch>,
     pub news: News,
+    /// None before it has begun.
+    pub record: Option<Record>,
     lock: File,
 }
 
@@ -48,12 +51,20 @@ impl Attempt {
         };
         let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
         let news = News::new(news, &folder);
-        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, lock }))
+        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, record: None, lock }))
+    }
+
+    /// It runs.
+    pub fn write_running(&mut self, at: i64) -> io::Result<()> {
+        self.record.as_mut().map_or(Ok(()), |record| record.add_running(at))
     }
 
     pub fn write_end(&mut self, end: &End) -> io::Result<()> {
         self.log.finish()?;
-        self.folder.write_end(end)
+        match &mut self.record {
+            Some(record) => record.add_end(end),
+            None => self.folder.write_end(end),
+        }
     }
 
     /// Its end is written: it is the agent's now.

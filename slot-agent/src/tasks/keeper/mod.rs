@@ -35,9 +35,10 @@ use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::folder::{AttemptFolder, Beginning, End};
+use super::folder::AttemptFolder;
 use super::lease::{LeaseWatch, boot_id};
 use super::order::{KeeperOrder, ProcessOrder, RunOrder};
+use super::record::{Beginning, End};
 use crate::containers::{ContainerOrder, Place};
 use attempt::Attempt;
 use container::Container;
@@ -159,8 +160,11 @@ impl Keeper {
             }
         }
         match attempt.folder.begin(&self.name) {
-            Ok(Beginning::Now) => {}
-            Ok(Beginning::Before(keeper)) => return self.clear_away(attempt, keeper).await,
+            Ok(Beginning::Now(record)) => attempt.record = Some(record),
+            Ok(Beginning::Before(record, keeper)) => {
+                attempt.record = Some(record);
+                return self.clear_away(attempt, keeper).await;
+            }
             Err(error) => return not_started(&error),
         }
         if attempt.accepted.boot != boot_id() || attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {

@@ -137,7 +137,7 @@ impl<'a> Watch<'a> {
     /// It runs now, and its time with it.
     fn note_running(&mut self) {
         self.is_running = true;
-        if let Err(error) = self.attempt.folder.write_instant("running", now_micros()) {
+        if let Err(error) = self.attempt.write_running(now_micros()) {
             say(format_args!("that it runs cannot be written: {error}"));
         }
         self.attempt.news.of_stage();

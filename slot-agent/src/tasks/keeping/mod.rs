@@ -18,10 +18,11 @@ use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::folder::{AttemptFolder, End};
+use super::folder::AttemptFolder;
 use super::lease::boot_id;
 use super::order::{LOG_BYTES, Order, RunOrder};
 use super::pool::{KeeperProcess, Pool};
+use super::record::End;
 use super::{Assigned, Attempt, LOOK_EVERY, Tasks, lock};
 use keeper::Keeper;
 use step::{Look, Step, Unbegun, step};
@@ -143,7 +144,7 @@ impl Round<'_> {
         let running = keeper.is_running();
         // Looked for first: one that ends meanwhile has an end then.
         let kept = !keeper.has_ended && (running || folder.is_kept()?);
-        if !keeper.has_ended && folder.has("end.json") {
+        if !keeper.has_ended && folder.end()?.is_some() {
             (keeper.has_ended, keeper.is_gone) = (true, folder.has("gone"));
         }
         if let Some(process) = keeper.process.as_mut().filter(|process| !process.is_proven) {

@@ -20,8 +20,8 @@ use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::folder::End;
 use super::log::{LogReader, Position};
+use super::record::{End, Steps};
 use super::{Attempt, LOOK_EVERY, Tasks, lock};
 
 /// About the most of what is told at a time,
@@ -158,7 +158,7 @@ impl Tellers {
         let untold = self.by_name.values_mut();
         for teller in untold.filter(|teller| teller.told != ToldStage::Ended && !teller.is_synced) {
             let folder = &teller.attempt.folder;
-            if folder.has("end.json") {
+            if folder.end()?.is_some() {
                 folder.sync()?;
                 teller.is_synced = true;
             }
@@ -256,7 +256,8 @@ impl Teller {
             return Ok(());
         }
         // Before the log: it is whole once there is an end.
-        let end = folder.end()?;
+        let steps = folder.steps()?;
+        let end = folder.end_after(steps.as_ref())?;
         let piece = match self.reader.read(MAX_OF_ONE.min(MAX_NEWS - batch.bytes)) {
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -265,7 +266,7 @@ impl Teller {
         // Nor before its outputs are stored.
         let end = end.filter(|end| piece.is_all && !self.attempt.awaits_outputs(end));
         let outputs = if end.is_some() { folder.outputs()? } else { None };
-        let stages = self.stages(end);
+        let stages = self.stages(steps.as_ref(), end);
         let told = stages.last().map_or(self.told, |(told, _, _)| *told);
         if stages.is_empty() && piece.logs.is_empty() {
             return Ok(());
@@ -287,12 +288,13 @@ impl Teller {
     }
 
     /// The stages that are reached and not told yet, in order.
-    fn stages(&self, end: Option<End>) -> Vec<(ToldStage, i64, TaskStage)> {
+    fn stages(&self, steps: Option<&Steps>, end: Option<End>) -> Vec<(ToldStage, i64, TaskStage)> {
         let folder = &self.attempt.folder;
         let accepted = Some((ToldStage::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
         let preparing =
             folder.instant("preparing").map(|at| (ToldStage::Preparing, at, TaskStage::Preparing));
-        let running = folder.instant("running").map(|at| (ToldStage::Running, at, TaskStage::Running));
+        let running = steps.and_then(|steps| steps.running);
+        let running = running.map(|at| (ToldStage::Running, at, TaskStage::Running));
         let ended = end.map(|End { at, ending }| (ToldStage::Ended, at, TaskStage::Ended { ending }));
         [accepted, preparing, running, ended]
             .into_iter()

@@ -3,7 +3,7 @@
 //! | file | written by | says |
 //! | --- | --- | --- |
 //! | `accepted.json` | agent | the assignment and the machine's start in which it came |
-//! | `order.json` | agent | what its keeper is to do, in full |
+//! | `order.json` | agent | what its keeper is to do, if it is long or there is a container |
 //! | `begun` | keeper | its [`Record`]: its name, when its program was executed, how it ended |
 //! | `preparing` | agent, keeper | since when its inputs or its image are fetched |
 //! | `log.N` | keeper | its lines from number N on |
@@ -124,12 +124,21 @@ impl AttemptFolder {
         {
             rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
         }
-        write_whole(&self.file("accepted.json"), &serde_json::to_vec(accepted)?, PRIVATE)
+        let mut text = serde_json::to_vec(accepted)?;
+        text.push(b'\n');
+        self.write("accepted.json", &text)
     }
 
-    /// None of an attempt that was not accepted to the end.
+    /// None of an attempt that was not accepted to the end, which is that of the line.
     pub fn accepted(&self) -> io::Result<Option<Accepted>> {
-        self.read("accepted.json")
+        let text = match fs::read(self.file("accepted.json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        match serde_json::from_slice(&text) {
+            Err(_) if !text.ends_with(b"\n") => Ok(None),
+            accepted => Ok(Some(accepted?)),
+        }
     }
 
     /// The steps of its keeper; none if no keeper has begun it.
@@ -250,7 +259,7 @@ impl AttemptFolder {
 
     /// Removes that of a task which has left nothing; false if there is more.
     fn remove_plain(&self) -> bool {
-        for name in ["order.json", "begun", "accepted.json"] {
+        for name in ["begun", "accepted.json"] {
             match fs::remove_file(self.file(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
                 _ => {}
@@ -338,10 +347,15 @@ mod tests {
         let found = AttemptFolder::all(place.path()).unwrap();
         assert_eq!(found, std::slice::from_ref(&folder));
         assert_eq!(found[0].accepted().unwrap(), Some(accepted("a.b")));
-        assert_eq!(
-            (found[0].end().unwrap(), found[0].delivered(), found[0].steps().unwrap()),
-            (None, 0, None)
-        );
+        let whole = fs::read(folder.file("accepted.json")).unwrap();
+        for half in [&whole[..0], &whole[..whole.len() / 2], &whole[..whole.len() - 2]] {
+            fs::write(folder.file("accepted.json"), half).unwrap();
+            assert_eq!(folder.accepted().unwrap(), None, "its agent died while it wrote it");
+        }
+        fs::write(folder.file("accepted.json"), "{}\n").unwrap();
+        assert!(folder.accepted().is_err(), "nobody knows it");
+        folder.accept(&accepted("a.b"), None).unwrap();
+        assert_eq!((found[0].end().unwrap(), found[0].delivered()), (None, 0));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
         let end = End { at: 9, ending: TaskEnding::Exit(3) };

@@ -111,6 +111,11 @@ impl Attempt {
         self.work().is_some_and(TaskWork::has_files)
     }
 
+    /// Something is fetched for it before it runs.
+    pub fn is_prepared(&self) -> bool {
+        self.work().is_some_and(|work| work.image.is_some() || !work.inputs.is_empty())
+    }
+
     /// It is not to begin yet.
     pub fn awaits_inputs(&self) -> bool {
         self.work().is_some_and(|work| !work.inputs.is_empty()) && !self.folder.has(INPUTS_ARE_HERE)

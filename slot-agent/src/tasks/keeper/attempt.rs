@@ -32,7 +32,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// None if another keeper has it, or had it to its end.
-    pub async fn take(folder: AttemptFolder, news: &Path) -> io::Result<Option<Self>> {
+    pub async fn take(folder: AttemptFolder, order: Option<Order>, news: &Path) -> io::Result<Option<Self>> {
         let mut lock = match folder.lock() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             lock => lock?,
@@ -44,8 +44,9 @@ impl Attempt {
             sleep(LOCK_PAUSE).await;
             lock = folder.lock()?;
         }
+        let order = order.map_or_else(|| folder.order::<Order>(), |order| Ok(Some(order)))?;
         let (Some(lock), None, Some(accepted), Some(order)) =
-            (lock, folder.end()?, folder.accepted()?, folder.order::<Order>()?)
+            (lock, folder.end()?, folder.accepted()?, order)
         else {
             return Ok(None);
         };

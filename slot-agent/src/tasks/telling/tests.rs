@@ -23,7 +23,7 @@ fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
     let accepted = Accepted { assignment, at: 7, boot: String::new() };
     let folder = AttemptFolder::new(tasks, "t", 3);
     folder.accept(&accepted, None).unwrap();
-    Attempt::new(folder, accepted)
+    Arc::new(Attempt::new(folder, accepted))
 }
 
 fn gather(teller: &Teller) -> Batch {
@@ -61,11 +61,11 @@ fn an_end_is_told_after_its_log_and_nothing_after_it() {
             stages
         };
         assert_eq!(tell_now(&mut tellers), [TaskStage::Accepted]);
+        let Beginning::Now(mut record) = attempt.folder.begin("k").unwrap() else { panic!() };
         let mut writer = LogWriter::new(attempt.folder.path().to_owned(), 8 << 20);
         let text = "x".repeat(1_000);
         let line = TaskLogLine { at: 1, stream: TaskStream::Stdout, text, partial: false, dropped: 0 };
         writer.append(vec![line; 1_000]);
-        let Beginning::Now(mut record) = attempt.folder.begin("k").unwrap() else { panic!() };
         record.add_running(8).unwrap();
         assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
         let ending = TaskEnding::Exit(0);

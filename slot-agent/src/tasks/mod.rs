@@ -11,6 +11,7 @@
 //! log and its outputs, and never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the
 //! lease has, whether or not this agent lives.
 
+mod attempt;
 mod carrying;
 mod folder;
 mod keeper;
@@ -20,15 +21,16 @@ mod leftovers;
 mod log;
 mod order;
 mod pool;
+mod record;
 mod telling;
 mod tunneling;
 mod work_folder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::reserve::Reserve;
+use attempt::{Attempt, Mark, Progress};
 use folder::{Accepted, AttemptFolder};
 use keeper::{Hearing, NewsKind};
 use lease::LeaseFile;
@@ -113,21 +116,6 @@ struct Assigned {
     under: u64,
 }
 
-/// An attempt that is on this node.
-#[derive(Debug)]
-struct Attempt {
-    folder: AttemptFolder,
-    accepted: Accepted,
-    /// It has ended and is assigned no more: nothing of it is told any more.
-    is_over: AtomicBool,
-}
-
-impl Attempt {
-    fn new(folder: AttemptFolder, accepted: Accepted) -> Arc<Self> {
-        Arc::new(Attempt { folder, accepted, is_over: AtomicBool::new(false) })
-    }
-}
-
 impl Tasks {
     /// Finds the attempts that the agent before this one had. Blocking; within a runtime.
     pub fn open(options: TaskOptions) -> io::Result<Self> {
@@ -140,7 +128,7 @@ impl Tasks {
         for folder in AttemptFolder::all(&options.folder)? {
             match folder.accepted() {
                 Ok(Some(accepted)) => {
-                    attempts.insert(folder.name(), Attempt::new(folder, accepted));
+                    attempts.insert(folder.name(), Arc::new(Attempt::found(folder, accepted)));
                 }
                 // The agent died before it had accepted it.
                 Ok(None) => drop(folder.remove()?),
@@ -154,6 +142,8 @@ impl Tasks {
             write_atomically(&options.folder.join(BOOT_FILE), lease::boot_id().as_bytes(), 0o600)?;
         }
         if !attempts.is_empty() {
+            // The agent before this one may have died before it had brought them to the disk.
+            File::open(&options.folder)?.sync_all()?;
             tracing::info!(tasks = attempts.len(), "finds the tasks that were here before");
         }
         let lease = LeaseFile::open(options.folder.join(LEASE_FILE));

@@ -104,7 +104,7 @@ impl Tunnels {
         match made {
             Ok(Ok(Ok(half))) => {
                 self.opened.increment();
-                return Ok(Tunnel { half, permit });
+                Ok(Tunnel { half, permit })
             }
             made => {
                 self.failed.increment();

@@ -2,7 +2,6 @@
 //! thread or HTTP.
 
 pub mod alarms;
-pub mod backlog;
 pub mod binding_change;
 pub mod bindings;
 pub mod entry;

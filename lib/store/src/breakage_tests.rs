@@ -1,7 +1,6 @@
 //! The errors of a connection when its database breaks, hangs, fills up or is in use.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
@@ -9,7 +8,7 @@ use estimand_testkit::databases::{self, Kind, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::backend::on;
-use crate::{Change, Connection, DataRowRef, Error, Group, HistoryRowRef, Key, StoreUrl};
+use crate::{Connection, DataRowRef, Error, Group, HistoryRowRef, StoreUrl};
 
 fn open(url: &str) -> Connection {
     let mut connection = Connection::open(&StoreUrl::parse(url).unwrap()).unwrap();
@@ -72,13 +71,9 @@ fn a_log_that_somebody_left_is_emptied_before_anything_is_added() {
 }
 
 fn count(connection: &mut Connection) -> usize {
-    let mut keys = BTreeSet::new();
-    let each = &mut |change: Change<'_>| {
-        let Key { data_name, node_name } = change.key();
-        keys.insert(format!("{data_name}/{node_name}"));
-    };
-    connection.load_data(each).unwrap();
-    keys.len()
+    let mut rows = 0;
+    connection.load_data(&mut |_| rows += 1).unwrap();
+    rows
 }
 
 /// After `breaking`, a commit is of unknown outcome, the connection is closed, and another one works.

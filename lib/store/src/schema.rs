@@ -53,15 +53,6 @@ diesel::table! {
 }
 
 diesel::table! {
-    t_journal (sequence) {
-        sequence -> BigInt,
-        revision -> BigInt,
-        checksum -> BigInt,
-        content -> Binary,
-    }
-}
-
-diesel::table! {
     t_history (data_name, node_name, revision) {
         data_name -> Text,
         node_name -> Text,

@@ -2,8 +2,9 @@
 //!
 //! They say nothing of caches, of waiting or of the kernel, but they are the same on a busy machine: a path that has become
 //! longer is seen at once. A piece of memory of more than 2 KiB that is copied or cleared counts an instruction a byte, which
-//! it does not take: much of the reading of a name is that, and a quarter of the reading of one value (the HTTP library
-//! clears its list of headers twice). `instructions.txt` has those that are meant to be, of a debug build and of a release build:
+//! it does not take: much of the reading of a name is that, and a quarter of the reading of one value (two clearings of some
+//! 3 KiB; by that size they are of the HTTP library's list of headers). `instructions.txt` has those that are meant to be, of a
+//! debug build and of a release build:
 //!
 //! ```text
 //! cargo build --release -p estimand-data-service --example alone

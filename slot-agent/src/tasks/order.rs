@@ -297,7 +297,7 @@ mod tests {
         let folder = AttemptFolder::new(place.path(), "t", 2);
         std::fs::create_dir(folder.path()).unwrap();
         for (length, is_in_line) in [(10, true), (MAX_LINE, false)] {
-            let environment = [("X".to_owned(), "x".repeat(length))].into();
+            let environment = [("LANG".to_owned(), "x".repeat(length))].into();
             let run =
                 order(&terms(Allow::Everything), TaskWork { environment, ..command(&["/bin/sh"]) }).unwrap();
             let order =

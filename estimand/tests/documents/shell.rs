@@ -170,7 +170,16 @@ impl Shell {
         is_ready.map_err(|last| {
             let log = fs::read_to_string(&log).unwrap_or_default();
             format!("$ {program}&\nis not ready: {last}\n{log}")
-        })
+        })?;
+        // The service of tasks hears of the node of `up` a moment later; nobody types so fast.
+        let is_alone = format!("[ \"$(curl --insecure --silent {url}/api/capacity)\" = '[]' ]");
+        if program.split_whitespace().any(|word| word == "up") && !program.contains("--no-agent") {
+            let _ = wait::poll(SOON, || match self.type_in(&is_alone) {
+                Ok((_, 0)) => Err(()),
+                _ => Ok(()),
+            });
+        }
+        Ok(())
     }
 
     /// Runs it in the shell itself, so that it may change folders and variables.

@@ -1,7 +1,7 @@
 //! A machine of its own that systemd has booted: this one's files beneath, what changes in memory above, and a network that
 //! leads nowhere. Packages are installed there and units run as they do on a node, and nothing here notices.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -105,5 +105,20 @@ impl Drop for Machine {
             let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
         }
         let _ = self.nspawn.wait();
+        // nspawn has made them beside its own group, and leaves them when it is not registered.
+        for hierarchy in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"] {
+            for group in ["payload", "supervisor"] {
+                remove_group(&Path::new(hierarchy).join(group));
+            }
+        }
     }
+}
+
+/// Removes a control group and those below it, but for those that have processes.
+fn remove_group(group: &Path) {
+    let Ok(entries) = std::fs::read_dir(group) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove_group(&entry.path());
+    }
+    let _ = std::fs::remove_dir(group);
 }

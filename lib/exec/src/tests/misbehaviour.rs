@@ -37,7 +37,7 @@ def others(at):
 groups = [os.path.join(at, 'cgroup.procs') for at, _, files in os.walk('/sys/fs/cgroup')
           if 'cgroup.procs' in files and not others(at)]
 out = 0
-for group in groups[:200]:
+for group in groups[:64]:
     told, tell = os.pipe()
     if os.fork() == 0:
         os.setsid()

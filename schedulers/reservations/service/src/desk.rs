@@ -153,8 +153,13 @@ impl Desk {
         Desk { shared, writer, answering: Answering::new() }
     }
 
-    /// Serves until the stop.
+    /// Serves until the stop, and waits for the answers that are being stored then.
     pub async fn run(&self, queue: &mut Queue, stop: &Stop) {
+        self.serve_all(queue, stop).await;
+        self.answering.end().await;
+    }
+
+    async fn serve_all(&self, queue: &mut Queue, stop: &Stop) {
         let mut news = self.shared.revision.subscribe();
         let mut trained = self.shared.predictions.subscribe();
         loop {

@@ -20,7 +20,7 @@ use estimand_runtime::Stop;
 use estimand_runtime::back_off::jittered;
 use estimand_runtime::files::make_private_folder;
 
-use crate::options::AgentOptions;
+use crate::options::{AgentOptions, JoinToken};
 use estimand_cli::credentials::{self, TlsOptions};
 
 const CERTIFICATE: &str = "node.pem";
@@ -49,7 +49,15 @@ pub async fn shown(options: &AgentOptions, stop: &Stop) -> anyhow::Result<Shown>
     let place = Place { folder: options.data_dir.clone(), node: options.node.clone() };
     match (place.state()?, &options.join) {
         (State::Joined, _) => {}
-        (_, Some(join)) => place.join(&options.servers, join, stop).await?,
+        (_, Some(join)) => {
+            let token = join.read().with_context(|| match join {
+                JoinToken::Given(_) => "--join".to_owned(),
+                JoinToken::File(file) => {
+                    format!("this node has not joined yet, and --join-file {} cannot be read", file.display())
+                }
+            })?;
+            place.join(&options.servers, &token, stop).await?;
+        }
         (State::Never, None) => {
             let address = options.servers.first().map_or("", String::as_str);
             let tls = TlsOptions { authority: options.authority.clone(), certificate: None };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -188,13 +189,39 @@ pub enum AllowedPrograms {
     Folders(Vec<PathBuf>),
 }
 
+/// Where the token is with which a node joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JoinToken {
+    Given(String),
+    /// In this file, or `-` for standard input.
+    File(PathBuf),
+}
+
+impl JoinToken {
+    pub fn read(&self) -> std::io::Result<String> {
+        /// No join token is longer.
+        const MAX_BYTES: u64 = 4096;
+        let mut text = String::new();
+        match self {
+            JoinToken::Given(token) => text.clone_from(token),
+            JoinToken::File(file) if file.as_os_str() == "-" => {
+                std::io::stdin().take(MAX_BYTES).read_to_string(&mut text)?;
+            }
+            JoinToken::File(file) => {
+                std::fs::File::open(file)?.take(MAX_BYTES).read_to_string(&mut text)?;
+            }
+        }
+        Ok(text)
+    }
+}
+
 /// The settings of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOptions {
     /// The managers; none in `up`, whose own address is known only when it listens.
     pub servers: Vec<String>,
-    /// The token with which it joins, if it has not yet.
-    pub join: Option<String>,
+    /// The token with which it joins; it is not read once it has.
+    pub join: Option<JoinToken>,
     /// The authority that it trusts, if not the one that it was told when it joined.
     pub authority: Option<PathBuf>,
     pub node: NodeName,

@@ -10,15 +10,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::builder::ValueRange;
-use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _};
+use clap::{Arg, ArgAction, Command};
 use estimand_api::fields::nearest;
 use estimand_api::json::kind_of;
 use estimand_cli::yaml;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, groups};
 use crate::telemetry;
+
+#[cfg(test)]
+mod page;
 
 /// The commands that take their settings from a file.
 const COMMANDS: [&str; 8] =
@@ -85,7 +88,7 @@ impl Settings {
         let Some(file) = self.file.clone() else { return Ok(SettingsChange::default()) };
         let read = self.read()?;
         let before = std::mem::replace(&mut self.keys, read);
-        if let Err(error) = Cli::try_parse_from(self.words()) {
+        if let Err(error) = groups::parse(self.words()) {
             self.keys = before;
             let message = error.to_string();
             let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -108,7 +111,7 @@ impl Settings {
 
     /// Parses the whole command line; what is wrong ends the process as wrong usage does.
     pub fn parse(&self) -> Cli {
-        Cli::try_parse_from(self.words()).unwrap_or_else(|error| match &self.file {
+        groups::parse(self.words()).unwrap_or_else(|error| match &self.file {
             Some(file) if error.use_stderr() => {
                 eprint!("{error}");
                 eprintln!("hint: {} gives some of these options", file.display());
@@ -143,7 +146,7 @@ impl Settings {
         };
         let text = std::fs::read_to_string(file)
             .map_err(|source| SettingsError::Read { file: file.clone(), source })?;
-        let mut cli = Cli::command();
+        let mut cli = groups::command();
         cli.build();
         let Some(command) = cli.find_subcommand(name) else { return Ok(BTreeMap::new()) };
         let typed = &self.typed[self.command..];
@@ -305,7 +308,7 @@ mod tests {
         let (_folder, settings) = settings(line, text).unwrap();
         let added: Vec<OsString> = settings.words().split_off(settings.typed.len());
         assert_eq!(added, expected);
-        Cli::try_parse_from(settings.words()).unwrap();
+        groups::parse(settings.words()).unwrap();
     }
 
     #[test]

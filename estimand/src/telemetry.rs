@@ -69,6 +69,8 @@ pub fn filter(text: &str) -> Result<String, TelemetryError> {
 pub fn init(log: &Log) -> Result<(), TelemetryError> {
     let filter = read_filter(log.filter.as_deref())?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // They would be written to standard error, too, and panic if nobody reads that any more.
+    let builder = builder.log_internal_errors(false);
     // This fails only if there is a log already, which is all that was asked for.
     match log.format {
         Format::Pretty => {

@@ -79,16 +79,19 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The tests that SECURITY.md names: `contract/access::name` below the tests of the binary, other paths from the top.
+/// Pages that name tests, each with how many it has at least: `contract/access::name` below the tests of the binary, other
+/// paths from the top.
 #[test]
-fn every_test_that_the_page_on_security_names_is_there() {
-    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
-    let coded = page.split('`').skip(1).step_by(2);
-    let named: Vec<(&str, &str)> =
-        coded.filter(|code| code.contains('/')).filter_map(|code| code.split_once("::")).collect();
-    let missing: Vec<_> = named.iter().filter(|(file, name)| !has_test(file, name)).collect();
-    assert!(missing.is_empty(), "SECURITY.md names tests that are not there: {missing:#?}");
-    assert!(named.len() > 40, "only {} tests are found in it", named.len());
+fn every_test_that_a_page_names_is_there() {
+    for (name, least) in [("SECURITY.md", 40), ("docs/explanation/guarantees.md", 30)] {
+        let page = fs::read_to_string(root().join(name)).unwrap();
+        let coded = page.split('`').skip(1).step_by(2);
+        let named = coded.filter_map(|code| code.split_once("::"));
+        let named: Vec<_> = named.filter(|(file, _)| file.starts_with(char::is_alphabetic)).collect();
+        let missing: Vec<_> = named.iter().filter(|(file, test)| !has_test(file, test)).collect();
+        assert!(missing.is_empty(), "{name} names tests that are not there: {missing:#?}");
+        assert!(named.len() > least, "only {} tests are found in {name}", named.len());
+    }
 }
 
 fn has_test(file: &str, name: &str) -> bool {

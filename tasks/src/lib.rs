@@ -26,6 +26,7 @@ mod shared;
 mod storage;
 mod table;
 mod task;
+mod tunnels;
 mod writer;
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use tokio::sync::watch;
 
 use http::{
     capacity, changes, events, files, images as published, logs, news, promises, read, timeline,
-    watch as watching,
+    tunnels as tunneling, watch as watching, web,
 };
 use shared::Shared;
 use storage::{Storage, rows};
@@ -177,6 +178,9 @@ impl ServedPart for TaskService {
         Routes::new("tasks")
             .add(Role::Node, news::news, news::__path_news)
             .add(Role::Node, files::files, files::__path_files)
+            .add(Role::Node, tunneling::orders, tunneling::__path_orders)
+            .add(Role::Node, tunneling::make, tunneling::__path_make)
+            .add(Role::Node, tunneling::refuse, tunneling::__path_refuse)
             .add(Role::User, read::list, read::__path_list)
             .add(Role::User, changes::submit, changes::__path_submit)
             .add(Role::User, logs::logs, logs::__path_logs)
@@ -184,6 +188,8 @@ impl ServedPart for TaskService {
             .add(Role::User, watching::watch, watching::__path_watch)
             .add(Role::User, changes::cancel, changes::__path_cancel)
             .add(Role::User, read::get, read::__path_get)
+            .add(Role::User, tunneling::open, tunneling::__path_open)
+            .add(Role::User, web::web, web::__path_web)
             .add(Role::User, changes::delete, changes::__path_delete)
             .add(Role::Read, published::list, published::__path_list)
             .add(Role::Operate, published::publish, published::__path_publish)
@@ -204,6 +210,7 @@ impl ServedPart for TaskService {
         let shared = self.shared();
         let mut out = Exposition::new(text);
         shared.table(|table| shared.figures.write(&mut out, table, &shared.feed));
+        metrics::write_tunnels(&mut out, &shared.tunnels);
         if shared.publishes {
             shared.published.write(&mut out, shared.feed.newest());
         }

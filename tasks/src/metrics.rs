@@ -10,6 +10,7 @@ use crate::core::state::State;
 use crate::feed::Feed;
 use crate::table::TaskTable;
 use crate::task::Edit;
+use crate::tunnels::Tunnels;
 
 #[derive(Debug, Default)]
 pub struct Figures {
@@ -59,6 +60,18 @@ impl Figures {
         out.single(name, Kind::Gauge, help, feed.newest() as f64);
         let (name, help) = ("estimand_task_watchers", "Connections that watch tasks.");
         out.single(name, Kind::Gauge, help, feed.watching() as f64);
+    }
+}
+
+/// Writes how many connections to tasks there are and were.
+pub fn write_tunnels(out: &mut Exposition<'_>, tunnels: &Tunnels) {
+    let (name, help) =
+        ("estimand_task_tunnels", "Connections to ports of tasks, with those that are waited for.");
+    out.single(name, Kind::Gauge, help, tunnels.count() as f64);
+    let name = "estimand_task_tunnels_total";
+    out.family(name, Kind::Counter, "Connections to ports of tasks that were asked for, by what came of it.");
+    for (outcome, count) in [("opened", &tunnels.opened), ("failed", &tunnels.failed)] {
+        out.sample(name, &[("outcome", outcome)], count.get() as f64);
     }
 }
 

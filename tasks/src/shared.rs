@@ -21,6 +21,7 @@ use crate::metrics::{Figures, PublisherFigures};
 use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
+use crate::tunnels::Tunnels;
 
 /// The services that the task service speaks to.
 #[derive(Debug, Clone)]
@@ -59,6 +60,8 @@ pub struct Shared {
     pub bell: watch::Sender<u64>,
     pub figures: Figures,
     pub feed: Feed,
+    /// The connections to ports of tasks.
+    pub tunnels: Arc<Tunnels>,
     /// The reader of the feed that publishes it, if this process has one, and how it does.
     pub publishes: bool,
     pub publishing: Rounds,
@@ -75,8 +78,10 @@ pub struct Changed {
 
 impl Shared {
     pub fn new(clock: Arc<dyn Clock>, publishes: bool) -> Self {
+        let tunnels = Tunnels::new(clock.now_micros());
         Shared {
             clock,
+            tunnels,
             table: RwLock::default(),
             changed: Mutex::default(),
             peers: watch::Sender::new(None),

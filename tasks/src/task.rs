@@ -237,6 +237,7 @@ fn work(document: &Document) -> TaskWork {
         gpu: amount(GPU),
         inputs: document.inputs.clone(),
         outputs: document.outputs.clone(),
+        port: document.port,
     }
 }
 

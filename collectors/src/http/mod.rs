@@ -1,4 +1,4 @@
-//! A value behind a URL: the whole body, or what a JSON pointer leads to in it.
+//! A value behind a URL: the whole body, or what a JSON pointer leads to in it. A body may be in a format of executables.
 //!
 //! A collection is one GET over a fresh connection, with its redirects, within the time that it has; no more of a body
 //! is read than [`MOST_READ`], however long it goes on. An answer with another status than is accepted is a failure
@@ -18,11 +18,13 @@ use crate::{Collector, CollectorKind, Failure, Param, Params, Reading, Surroundi
 
 mod accept;
 mod addresses;
+mod page;
 #[cfg(test)]
 mod tests;
 
 use accept::Accept;
 use addresses::FoundAddresses;
+use page::Page;
 
 pub(crate) const KIND: CollectorKind = CollectorKind {
     name: "http",
@@ -30,6 +32,11 @@ pub(crate) const KIND: CollectorKind = CollectorKind {
     params: &[
         Param::required("url", "an address with http or https"),
         Param::optional("pointer", "where in the JSON body the value is, such as `/jobs/0/state`"),
+        Param::optional("format", "the body's format, if it is not JSON: prometheus, influx, csv or logfmt"),
+        Param::optional(
+            "prefix",
+            "with prometheus: only samples whose names begin so, such as `node_load,node_vmstat`",
+        ),
         Param::optional(
             "accept_status",
             "codes that are no failure, such as `200,404` or `2xx` (the default)",
@@ -59,6 +66,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
         return Err(format!("the parameter `pointer` is `{pointer}`; a JSON pointer begins with `/`"));
     }
     let accept = params.text("accept_status").map(|text| Accept::parse(&text)).transpose()?;
+    let page = Page::of(params)?;
     let addresses = FoundAddresses::default();
     Ok(Box::new(Http {
         client: client(addresses.clone())?,
@@ -66,6 +74,7 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
         bounds: around.bounds.clone(),
         url,
         pointer,
+        page,
         accept: accept.unwrap_or_default(),
         runtime: BlockingRuntime::new()?,
     }))
@@ -92,6 +101,7 @@ struct Http {
     bounds: Bounds,
     url: Url,
     pointer: Option<String>,
+    page: Option<Page>,
     accept: Accept,
     runtime: BlockingRuntime,
 }
@@ -103,13 +113,17 @@ impl Collector for Http {
         let took = begun.elapsed();
         let late = || format!("{}: no whole answer within {:.1} s", self.shown(), took.as_secs_f64());
         let (status, body) = body.unwrap_or_else(|| Err(Failure::Failed(late())))?;
-        let value = self.value(status, &body).map_err(Failure::Failed)?;
-        Ok(Reading::Here(json!({
+        let (value, left_out) = self.value(status, &body).map_err(Failure::Failed)?;
+        let mut reading = json!({
             "value": value,
             "status": status,
             "seconds": (took.as_secs_f64() * 1e6).round() / 1e6,
             "bytes": body.len(),
-        })))
+        });
+        if let Some(left_out) = left_out {
+            reading["leftOut"] = left_out.into();
+        }
+        Ok(Reading::Here(reading))
     }
 }
 
@@ -150,8 +164,18 @@ impl Http {
         Ok(sent.map_err(|error| format!("{}: {}", self.shown(), causes(&error.without_url())))?)
     }
 
-    fn value(&self, status: u16, body: &[u8]) -> Result<Value, String> {
-        let json: Result<Value, _> = serde_json::from_slice(body);
+    /// The value, and a sentence about the records of the body that are left out.
+    fn value(&self, status: u16, body: &[u8]) -> Result<(Value, Option<String>), String> {
+        let mut left_out = None;
+        let json: Result<Value, _> = match &self.page {
+            None => serde_json::from_slice(body),
+            Some(page) => {
+                let read = page.read(body);
+                let (value, sentence) = read.map_err(|why| format!("{}: {why}", self.shown()))?;
+                left_out = sentence;
+                Ok(value)
+            }
+        };
         let value = match (&self.pointer, json) {
             (Some(pointer), Ok(json)) => json.pointer(pointer).cloned().ok_or_else(|| {
                 format!("{}: nothing at `{pointer}` in the answer (status {status})", self.shown())
@@ -170,7 +194,7 @@ impl Http {
                 self.shown()
             ));
         }
-        Ok(value)
+        Ok((value, left_out))
     }
 
     /// The address without its user, password and query, which may be secrets.

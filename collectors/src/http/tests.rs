@@ -101,6 +101,53 @@ fn a_body_that_is_no_json_is_text() {
     assert!(asked("200 OK", deep, &[("pointer", "/0")]).unwrap_err().contains("no JSON"));
 }
 
+const PAGE: &str = "# HELP node_load1 1m load average.\n# TYPE node_load1 gauge\nnode_load1 0.5\n\
+    # TYPE node_cpu_seconds_total counter\nnode_cpu_seconds_total{cpu=\"0\"} 9007199254740993\nup 1\n";
+
+#[test]
+fn the_page_of_an_exporter_is_a_value() {
+    let value = asked("200 OK", PAGE, &[("format", "prometheus")]).unwrap();
+    let load = json!({"type": "gauge", "help": "1m load average.", "value": 0.5});
+    assert_eq!(value["value"]["node_load1"], load);
+    assert_eq!(
+        value["value"]["node_cpu_seconds_total"]["series"]["cpu=\"0\""],
+        json!(9_007_199_254_740_993_u64)
+    );
+    assert_eq!(value.get("leftOut"), None);
+    let more = [("format", "prometheus"), ("prefix", "up, node_load"), ("pointer", "/node_load1/value")];
+    assert_eq!(asked("200 OK", PAGE, &more).unwrap()["value"], 0.5);
+    let broken = format!("{PAGE}node_load5 much\n");
+    let value = asked("200 OK", broken, &[("format", "prometheus")]).unwrap();
+    assert!(value["leftOut"].as_str().unwrap().starts_with("1 record was left out"), "{value}");
+}
+
+/// What is taken of a page fits, however large the page is.
+#[test]
+fn a_prefix_takes_a_part_of_a_page_that_is_too_large_for_a_value() {
+    let mut page = PAGE.to_owned();
+    for number in 0..9_000 {
+        page.push_str(&format!("go_gc_duration_seconds{{quantile=\"{number}\"}} {number}\n"));
+    }
+    let why = asked("200 OK", page.clone(), &[("format", "prometheus")]).unwrap_err();
+    assert!(why.contains("64 KiB") || why.contains("bytes"), "{why}");
+    let value = asked("200 OK", page.clone(), &[("format", "prometheus"), ("prefix", "node_load")]).unwrap();
+    assert_eq!(value["value"].as_object().unwrap().keys().collect::<Vec<_>>(), ["node_load1"]);
+    assert_eq!(value["value"]["node_load1"]["help"], "1m load average.");
+    let why = asked("200 OK", page, &[("format", "prometheus"), ("prefix", "nope")]).unwrap_err();
+    assert!(why.ends_with("none of its samples begins with `prefix`"), "{why}");
+}
+
+#[test]
+fn other_formats_are_read_and_unknown_ones_refused() {
+    let value = asked("200 OK", "a,b\n1,2\n", &[("format", "csv")]).unwrap();
+    assert_eq!(value["value"]["rows"], json!([{"a": 1, "b": 2}]));
+    let url = ("url", "http://127.0.0.1:9/");
+    let why = ask(&[url, ("format", "nagios")], LONG).unwrap_err();
+    assert!(why.contains("`format` is `nagios`; expected one of prometheus, influx, csv, logfmt"), "{why}");
+    let why = ask(&[url, ("prefix", "a")], LONG).unwrap_err();
+    assert!(why.contains("`prefix` needs `format` to be `prometheus`"), "{why}");
+}
+
 #[test]
 fn another_status_is_a_failure_that_shows_the_first_words() {
     let why = asked("503 Busy", "come\nback  later", &[]).unwrap_err();

@@ -12,6 +12,7 @@ use estimand_api::names::{DataName, NodeName};
 use tokio::sync::Notify;
 
 use super::entry::Entry;
+use super::shared_pieces::SharedPieces;
 
 /// How many changes are kept at most.
 const MAX_CHANGES: usize = 65_536;
@@ -72,6 +73,8 @@ pub enum Since {
 /// The log and its watchers.
 #[derive(Debug)]
 pub struct Log {
+    /// Its changes as they were rendered last.
+    pub pieces: SharedPieces,
     ring: RwLock<Ring>,
     waiting: Mutex<Watchers>,
     watchers: AtomicUsize,
@@ -89,7 +92,8 @@ impl Log {
     /// An empty log, of which nothing up to `base` is known.
     pub fn new(base: u64) -> Self {
         let ring = Ring { changes: VecDeque::new(), bytes: 0, base };
-        Log { ring: RwLock::new(ring), waiting: Mutex::default(), watchers: AtomicUsize::new(0) }
+        let pieces = SharedPieces::default();
+        Log { pieces, ring: RwLock::new(ring), waiting: Mutex::default(), watchers: AtomicUsize::new(0) }
     }
 
     /// Appends changes. The snapshot that contains them is visible already.

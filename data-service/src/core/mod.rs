@@ -12,6 +12,7 @@ pub mod log;
 pub mod numbers;
 pub mod operations;
 mod rejection;
+pub mod shared_pieces;
 pub mod snapshot;
 pub mod value_cell;
 pub mod view;

@@ -15,4 +15,5 @@ pub mod read;
 mod rendered;
 pub mod speakers;
 pub mod watch;
+mod watched;
 pub mod write;

@@ -4,14 +4,15 @@
 //! when the log does not reach back that far, or a binding among its names leads elsewhere, it gets a fresh
 //! snapshot and is told why. So the changes after a snapshot are of the same target, even if names were bound
 //! again meanwhile. Bytes are made only when the connection takes them, so one that never reads costs a
-//! socket; a snapshot is of bytes that all readers share, or counts against the budget of large responses.
+//! socket; a snapshot is of bytes that all readers share, or counts against the budget of large responses. Changes are
+//! rendered once for all who watch the same and have seen as much.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
@@ -22,17 +23,18 @@ use estimand_web::{
     last_event_id, push_event_id,
 };
 use futures_util::stream::unfold;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::DataService;
 use crate::core::entry::push_number;
-use crate::core::log::{Change, Interest, MAX_WATCHERS, Seat, Since};
-use crate::core::snapshot::{Snapshot, Values};
-use crate::core::view::View;
+use crate::core::log::{Change, MAX_WATCHERS, Seat, Since};
+use crate::core::shared_pieces::Piece;
+use crate::core::snapshot::{Bound, Snapshot};
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
 use crate::http::read::{field_of, node_of, nodes_of};
 use crate::http::rendered::joined;
+use crate::http::watched::{Watched, push_settled};
 
 /// How many changes are taken from the log at once.
 const CHUNK: usize = 512;
@@ -86,13 +88,13 @@ pub async fn watch(
         budget: budget.0.clone(),
         stop: service.stop(),
         seat,
-        names,
-        node,
-        choice,
-        field,
+        shared_as: choice.is_none().then(|| req.query_string().into()),
+        watched: Watched { names, node, choice, field },
+        bindings: None,
         seen: resume,
         due: resume.is_none().then_some("start"),
         sent: Instant::now(),
+        alive: Box::pin(sleep(KEEP_ALIVE)),
         waiting: None,
     };
     // A snapshot for which there is no room is refused; a watch that is under way can only end.
@@ -117,13 +119,11 @@ struct Watcher {
     budget: ResponseBudget,
     stop: Stop,
     seat: Seat,
-    names: AskedNames,
-    /// None stands for all.
-    node: Option<NodeName>,
-    /// The nodes with the labels that are asked for; none stands for all.
-    choice: Option<NodeChoice>,
-    /// The part of each value that is watched; none stands for all of it.
-    field: Option<Pointer>,
+    watched: Watched,
+    /// Says what is watched, so that others who watch the same are told the same; none if it may change.
+    shared_as: Option<Arc<str>>,
+    /// The bindings by which the interest was declared; none if it was not.
+    bindings: Option<imbl::OrdMap<DataName, Bound>>,
     seen: Option<u64>,
     /// A snapshot is due, for this reason.
     due: Option<&'static str>,
@@ -131,6 +131,8 @@ struct Watcher {
     waiting: Option<(Slices, ResponseReservation)>,
     /// When something was sent last. A change need not concern this watcher, so it is not when it was woken.
     sent: Instant,
+    /// Ends when something may have to be sent to stay alive.
+    alive: Pin<Box<Sleep>>,
 }
 
 impl Watcher {
@@ -139,7 +141,7 @@ impl Watcher {
         let Some(reason) = self.due.take() else { return Ok(()) };
         let snapshot = self.service.snapshot()?;
         // Interest is declared before looking, as ever.
-        self.seat.set_interest(self.interest(&snapshot));
+        self.declare_interest(&snapshot);
         self.snapshot(&snapshot, reason)
     }
 
@@ -155,11 +157,11 @@ impl Watcher {
             }
             self.waiting = None;
             let snapshot = self.service.snapshot().ok()?;
-            if self.choice.as_mut().is_some_and(NodeChoice::update) {
+            if self.watched.choice.as_mut().is_some_and(NodeChoice::update) {
                 self.due = Some("labels");
             }
             // Interest is declared before looking, so that changes in between wake this watcher.
-            self.seat.set_interest(self.interest(&snapshot));
+            self.declare_interest(&snapshot);
             match self.take(&snapshot)? {
                 News::Snapshot => continue,
                 News::Changes(bytes) => {
@@ -171,23 +173,29 @@ impl Watcher {
             drop(snapshot);
             tokio::select! {
                 () = self.seat.woken() => {}
-                () = relabelled(self.choice.as_mut()) => {}
+                () = relabelled(self.watched.choice.as_mut()) => {}
                 () = self.stop.requested() => return None,
-                () = tokio::time::sleep_until(self.sent + KEEP_ALIVE) => {
-                    self.sent = Instant::now();
-                    return Some(STILL_HERE);
+                () = self.alive.as_mut() => {
+                    let now = Instant::now();
+                    let is_due = self.sent + KEEP_ALIVE <= now;
+                    if is_due {
+                        self.sent = now;
+                    }
+                    self.alive.as_mut().reset(self.sent + KEEP_ALIVE);
+                    if is_due {
+                        return Some(STILL_HERE);
+                    }
                 }
             }
         }
     }
 
-    fn interest(&self, snapshot: &Snapshot) -> Interest {
-        let Some(mut names) = self.names.plain() else { return Interest::Everything };
-        let resolved: Vec<_> = names.iter().map(|name| snapshot.resolve(name).clone()).collect();
-        names.extend(resolved);
-        names.sort();
-        names.dedup();
-        Interest::Names(names)
+    /// Declares for which changes this watcher is woken; they depend on bindings.
+    fn declare_interest(&mut self, snapshot: &Snapshot) {
+        if !self.bindings.as_ref().is_some_and(|known| known.ptr_eq(snapshot.bindings())) {
+            self.seat.set_interest(self.watched.interest(snapshot));
+            self.bindings = Some(snapshot.bindings().clone());
+        }
     }
 
     /// The next part to send. None if the watch has to end: there is no room for a snapshot.
@@ -195,9 +203,14 @@ impl Watcher {
         if let Some(reason) = self.due.take() {
             return self.news_of(snapshot, reason);
         }
+        let log = self.service.log()?;
         loop {
             let seen = self.seen.unwrap_or_default();
-            let changes = match self.service.log()?.since(seen, snapshot.revision, CHUNK) {
+            if let Some(piece) = self.shared_as.as_ref().and_then(|of| log.pieces.find(of, seen)) {
+                self.seen = Some(piece.until);
+                return Some(News::Changes(piece.events));
+            }
+            let changes = match log.since(seen, snapshot.revision, CHUNK) {
                 Since::Gone => return self.news_of(snapshot, "gone"),
                 Since::Changes(changes) if changes.is_empty() => return Some(News::None),
                 Since::Changes(changes) => changes,
@@ -205,55 +218,46 @@ impl Watcher {
             // Looked at after the changes were taken, this snapshot contains them. If an unseen change bound
             // a name, changes in between may be of another target than the one that it has now.
             let snapshot = self.service.snapshot().ok()?;
-            if changes.iter().any(|change| self.is_rebinding(change)) || self.is_rebound(&snapshot, seen) {
+            let mut all = changes.iter();
+            if all.any(|change| self.watched.is_rebinding(change)) || self.watched.is_rebound(&snapshot, seen)
+            {
                 return self.news_of(&snapshot, "rebound");
             }
-            // As much as a connection takes at once; the others come when it has room again.
-            let mut out = Vec::new();
-            for change in changes {
-                self.push(&mut out, &change, &snapshot);
-                self.seen = Some(change.revision());
-                if out.len() > PIECE_BYTES {
-                    break;
+            let (until, events) = self.render(&changes, seen, &snapshot);
+            self.seen = Some(until);
+            if !events.is_empty() {
+                if let Some(shared_as) = &self.shared_as {
+                    let piece = Piece { after: seen, until, events: events.clone() };
+                    log.pieces.put(shared_as.clone(), piece);
                 }
-            }
-            if !out.is_empty() {
-                if let Some(last) = self.seen.filter(|last| *last == snapshot.revision) {
-                    push_settled(&mut out, last);
-                }
-                return Some(News::Changes(Bytes::from(out)));
+                return Some(News::Changes(events));
             }
         }
+    }
+
+    /// The events of changes, as much as a connection takes at once, and the revision of the last of them. The others
+    /// come when the connection has room again.
+    fn render(&self, changes: &[Change], seen: u64, snapshot: &Snapshot) -> (u64, Bytes) {
+        let (mut out, mut until) = (Vec::new(), seen);
+        for change in changes {
+            self.watched.push(&mut out, change, snapshot);
+            until = change.revision();
+            if out.len() > PIECE_BYTES {
+                break;
+            }
+        }
+        if !out.is_empty() && until == snapshot.revision {
+            push_settled(&mut out, until);
+        }
+        (until, Bytes::from(out))
     }
 
     fn news_of(&mut self, snapshot: &Snapshot, reason: &str) -> Option<News> {
         self.snapshot(snapshot, reason).ok().map(|()| News::Snapshot)
     }
 
-    /// True if values of the node are watched.
-    fn concerns(&self, node: &NodeName) -> bool {
-        self.node.as_ref().is_none_or(|watched| watched == node)
-            && self.choice.as_ref().is_none_or(|choice| choice.nodes().contains(node))
-    }
-
-    fn is_rebinding(&self, change: &Change) -> bool {
-        matches!(change, Change::Rebound { name, .. } if self.is_watched(name))
-    }
-
-    /// True if a name has been bound after a revision.
-    fn is_rebound(&self, snapshot: &Snapshot, seen: u64) -> bool {
-        let mut later = snapshot.bindings().iter().filter(|(_, bound)| bound.revision > seen);
-        later.any(|(name, _)| self.is_watched(name))
-    }
-
-    /// True if a binding of that name concerns this watcher; of all names only those that have values of their own are
-    /// watched.
-    fn is_watched(&self, name: &DataName) -> bool {
-        !matches!(self.names, AskedNames::All) && self.names.contains(name)
-    }
-
     /// Puts everything, at the revision of a snapshot, before what is sent next. The changes in the log up to there are
-    /// part of it. Whole tables are shared with all who read them.
+    /// part of it.
     fn snapshot(&mut self, snapshot: &Snapshot, reason: &str) -> Result<(), Problem> {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(b"event: snapshot\ndata: {\"revision\":");
@@ -261,101 +265,15 @@ impl Watcher {
         out.extend_from_slice(b",\"reason\":\"");
         out.extend_from_slice(reason.as_bytes());
         out.extend_from_slice(b"\",\"values\":[");
-        let tables = self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name));
-        let whole = self.node.is_none() && self.choice.is_none() && self.field.is_none();
         let mut end = b"]}\n".to_vec();
         push_event_id(&mut end, snapshot.revision);
-        let items: Vec<Bytes> = match whole {
-            true => tables.map(Values::items).collect(),
-            false => vec![self.items(tables)],
-        };
-        let mut pieces = joined(b"", items.into_iter(), b"");
+        let mut pieces = joined(b"", self.watched.items(snapshot).into_iter(), b"");
         pieces.insert(0, Bytes::from(out));
         pieces.push(Bytes::from(end));
         let reservation = self.budget.reserve(&pieces)?;
         self.waiting = Some((Slices::new(pieces), reservation));
         self.seen = Some(snapshot.revision);
         Ok(())
-    }
-
-    /// The values that are watched, rendered for this watcher alone.
-    fn items<'s>(&self, tables: impl Iterator<Item = Values<'s>>) -> Bytes {
-        let mut out = Vec::new();
-        for table in tables {
-            let (one, all) = match &self.node {
-                Some(node) => (table.shown(node.as_str()), None),
-                None => (None, Some(table.all())),
-            };
-            let shown = one.into_iter().chain(all.into_iter().flatten());
-            let shown = shown.filter(|shown| self.concerns(&shown.facts().node));
-            for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
-                if !out.is_empty() {
-                    out.push(b',');
-                }
-                shown.push_json(&mut out);
-            }
-        }
-        Bytes::from(out)
-    }
-
-    /// Appends a change, once under each of the watched names that it concerns. Only the last of these events has an id,
-    /// so that all of them come again if the connection breaks between two.
-    fn push(&self, out: &mut Vec<u8>, change: &Change, snapshot: &Snapshot) {
-        let (node, revision) = match change {
-            Change::Put(entry) => (&entry.facts.node, entry.facts.revision),
-            Change::Removed { node, revision, .. } => (node, *revision),
-            Change::Rebound { .. } => return,
-        };
-        if !self.concerns(node) {
-            return;
-        }
-        let before = out.len();
-        if matches!(self.names, AskedNames::All) {
-            self.push_as(out, change, (node, revision), View::default());
-        } else {
-            for name in self.names.shown_by(change.name(), snapshot) {
-                if out.len() > before {
-                    out.push(b'\n');
-                }
-                self.push_as(out, change, (node, revision), snapshot.view(name));
-            }
-        }
-        if out.len() > before {
-            push_event_id(out, revision);
-        }
-    }
-
-    /// Appends the event of a change under one name, without an id and without the empty line that ends it.
-    fn push_as(
-        &self,
-        out: &mut Vec<u8>,
-        change: &Change,
-        (node, revision): (&NodeName, u64),
-        view: View<'_>,
-    ) {
-        let shown = match change {
-            Change::Put(entry) => {
-                view.show(entry.clone()).and_then(|shown| shown.narrow(self.field.as_ref()))
-            }
-            _ => None,
-        };
-        match shown {
-            Some(shown) => {
-                out.extend_from_slice(b"event: change\ndata: ");
-                shown.push_json(out);
-            }
-            // A value without the part that is watched is as good as gone, whether it was there before or not.
-            None => {
-                out.extend_from_slice(b"event: delete\ndata: {\"dataName\":");
-                push_string(out, view.alias.unwrap_or(change.name()).as_str());
-                out.extend_from_slice(b",\"nodeName\":");
-                push_string(out, node.as_str());
-                out.extend_from_slice(b",\"revision\":");
-                push_number(out, revision);
-                out.push(b'}');
-            }
-        }
-        out.push(b'\n');
     }
 }
 
@@ -365,13 +283,4 @@ async fn relabelled(choice: Option<&mut NodeChoice>) {
         Some(choice) => choice.changed().await,
         None => std::future::pending().await,
     }
-}
-
-/// All that was written together has been sent; a client that waits for that need not guess. Clients of an earlier
-/// version know it by the comment.
-fn push_settled(out: &mut Vec<u8>, revision: u64) {
-    out.extend_from_slice(b": settled\nevent: settled\ndata: {\"revision\":");
-    push_number(out, revision);
-    out.extend_from_slice(b"}\n");
-    push_event_id(out, revision);
 }

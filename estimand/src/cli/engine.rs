@@ -1,7 +1,7 @@
 //! The commands that start a manager, a node's agent, and the agent in `up`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::telemetry;
 use clap::error::ErrorKind;
@@ -74,7 +74,7 @@ pub struct NodeOptions {
     /// Run files that came with a registration (`register --upload`), too
     #[arg(long)]
     allow_uploads: bool,
-    /// Run only those of them that the holder of this key signed: the public half that `estimand pki upload-key` makes
+    /// Run only uploaded files that the holder of this key signed: the public half that `estimand pki upload-key` makes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "allow_uploads")]
     upload_key: Option<PathBuf>,
     /// Run the containers of tasks, by the Docker engine with this socket [default socket: /var/run/docker.sock]
@@ -202,10 +202,7 @@ impl AgentArgs {
             none if none.is_empty() => Remote::default().addresses(),
             servers => servers,
         };
-        options.join = self.joining.token().map_err(|error| {
-            let file = self.joining.join_file.as_deref().unwrap_or_else(|| Path::new("")).display();
-            wrong(&format!("--join-file: cannot read {file}: {error}"))
-        })?;
+        options.join = self.joining.source();
         options.authority = self.joining.authority.filter(|file| !file.as_os_str().is_empty());
         if self.allow_all {
             options.allow = AllowedPrograms::Everything;

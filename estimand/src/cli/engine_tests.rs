@@ -1,6 +1,7 @@
 use clap::{Command, FromArgMatches};
 
 use super::*;
+use crate::options::JoinToken;
 
 /// The command alone, as it will be among the others.
 fn command<A: Args>(name: &'static str) -> Command {
@@ -44,7 +45,7 @@ fn an_agent_is_what_its_options_say() {
     let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let expected = AgentOptions {
         servers: vec!["http://a:1".to_owned(), "https://b".to_owned()],
-        join: Some("a-token".to_owned()),
+        join: Some(JoinToken::Given("a-token".to_owned())),
         authority: Some(PathBuf::from("/a.pem")),
         node: NodeName::parse("n1").unwrap(),
         renamed: false,

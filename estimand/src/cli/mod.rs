@@ -4,13 +4,14 @@
 //! duration; what is wrong ends with clap's message and exit code 2. Nothing is done here.
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use estimand_cli::{ClientCommand, Remote, Remotely};
 
 pub mod collect;
 pub mod engine;
+pub mod groups;
 pub mod job;
 pub mod partition;
 pub mod pki;
@@ -32,13 +33,9 @@ use reservations::ReservationServiceArgs;
 use services::{FileServiceArgs, RegistryArgs, ServiceArgs, TaskServiceArgs};
 use simulate::SimulateArgs;
 
-const AFTER_HELP: &str = "\
-`estimand COMMAND --help` says more. Exit codes: 0 done; 1 failed otherwise; 2 wrong usage;
-3 no such thing; 4 conflict with what is there; 5 input refused; 6 service unreachable or unready.";
-
 /// Estimand keeps schedulers supplied with what they need to know about a cluster
 #[derive(Debug, Parser)]
-#[command(name = "estimand", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "estimand", version, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub remote: Remote,
@@ -48,7 +45,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start everything in one process: the services, and an agent for this machine
+    /// Start everything in one process, for this machine
     Up(Box<UpArgs>),
     /// Start the registry alone: it keeps what is registered
     Registry(RegistryArgs),
@@ -62,19 +59,19 @@ pub enum Command {
     ReservationService(ReservationServiceArgs),
     /// Start the file service alone: it keeps files of people and of tasks
     FileService(FileServiceArgs),
-    /// Start the agent of a node: it runs what is registered for that node
+    /// Start the agent of a node: it runs what is for it
     Agent(AgentArgs),
     #[command(flatten)]
     Client(ClientCommand),
     #[command(flatten)]
     Scheduler(SchedulerCommand),
-    /// Measure this machine, once, without any service
+    /// Measure this machine once, without any service
     Collect(CollectArgs),
     /// Compare placement policies under a virtual clock, without any service
     Simulate(SimulateArgs),
     /// Make an authority, and certificates for services, operators and nodes
     Pki(PkiArgs),
-    /// Print a script that completes commands in your shell
+    /// Print a script that completes words in your shell
     Completions(CompletionsArgs),
 }
 
@@ -82,7 +79,7 @@ pub enum Command {
 pub enum SchedulerCommand {
     /// Plan how to divide data among nodes by what they are capable of
     Partition(Remotely<PartitionArgs>),
-    /// Divide data among nodes, and have it worked on there
+    /// Divide data among nodes and have it worked on there
     Job(Box<Remotely<JobArgs>>),
 }
 
@@ -99,7 +96,7 @@ impl Cli {
         if *remote != Remote::default() {
             let message = "--server and --json belong to the commands that speak to a service, not to those \
                            that start one";
-            Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+            groups::command().error(ErrorKind::ArgumentConflict, message).exit();
         }
     }
 }

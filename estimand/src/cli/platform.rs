@@ -16,7 +16,7 @@ pub struct PlatformArgs {
     /// Register with this Eureka server, such as http://HOST:8761/eureka; several with commas
     #[arg(long, value_name = "URLS", env = "ESTIMAND_EUREKA", hide_env_values = true)]
     eureka: Option<String>,
-    /// The name of the application there
+    /// The name of the application in Eureka
     #[arg(long, value_name = "NAME", default_value = "ESTIMAND")]
     eureka_app: String,
     /// This service as others reach it, for Eureka [default: the address that it listens on]

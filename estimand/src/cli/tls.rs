@@ -1,10 +1,11 @@
 //! TLS options: certificate, key and authority of the services, and an agent's way to join them.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use estimand_api::duration::Span;
+
+use crate::options::JoinToken;
 
 /// The files in the folder of `--tls`, as `estimand pki` makes them.
 const CERTIFICATE: &str = "service.pem";
@@ -23,7 +24,7 @@ pub struct TlsArgs {
     /// Speak TLS with this certificate, those of its authorities behind it
     #[arg(long = "tls-certificate", id = "tls_certificate", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
     certificate: Option<PathBuf>,
-    /// The key of that certificate
+    /// The key of the certificate of --tls-certificate
     #[arg(long = "tls-key", id = "tls_key", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_certificate")]
     key: Option<PathBuf>,
     /// The authority whose certificates nodes, operators and the other services show
@@ -85,7 +86,8 @@ pub struct JoinArgs {
     /// Join with this token, of `estimand token create --role join`; needed once [default: $ESTIMAND_JOIN]
     #[arg(long, value_name = "TOKEN", env = "ESTIMAND_JOIN", hide_env = true, hide_env_values = true)]
     pub join: Option<String>,
-    /// Join with the token in this file, or `-` for standard input: arguments are seen by others
+    /// Join with the token in this file, or `-` for standard input: arguments are seen by others; it is
+    /// not read once the node has joined
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub join_file: Option<PathBuf>,
     /// Trust services with certificates of the authorities in this file [default: $ESTIMAND_AUTHORITY, else what the
@@ -95,20 +97,12 @@ pub struct JoinArgs {
 }
 
 impl JoinArgs {
-    /// The token, if one is given; an empty variable is none.
-    pub fn token(&self) -> std::io::Result<Option<String>> {
-        /// No join token is longer.
-        const MAX_BYTES: u64 = 4096;
-        let mut text = String::new();
-        match &self.join_file {
-            None => text.push_str(self.join.as_deref().unwrap_or_default()),
-            Some(file) if file.as_os_str() == "-" => {
-                std::io::stdin().take(MAX_BYTES).read_to_string(&mut text)?;
-            }
-            Some(file) => {
-                std::fs::File::open(file)?.take(MAX_BYTES).read_to_string(&mut text)?;
-            }
+    /// Where the token is, if one is given; an empty variable is none.
+    pub fn source(&self) -> Option<JoinToken> {
+        match (&self.join_file, &self.join) {
+            (Some(file), _) => Some(JoinToken::File(file.clone())),
+            (None, Some(token)) if !token.trim().is_empty() => Some(JoinToken::Given(token.clone())),
+            (None, _) => None,
         }
-        Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
     }
 }

@@ -6,12 +6,14 @@
 
 mod apart;
 mod configuration;
+mod doctor;
 mod engine;
 mod processes;
 mod redact;
 mod session;
 mod terminal;
 mod token;
+mod top;
 mod troubles;
 mod users;
 
@@ -355,15 +357,22 @@ fn completions_know_the_commands() {
 fn help_is_there_for_every_command() {
     let session = Session::start();
     let help = session.quietly(&["--help"]);
-    let commands = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
-    let names: Vec<&str> = commands
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
+    // A line of the first screen begins with one command or a few.
+    let lines = help.lines().filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    let commands = |line: &'_ str| line.split("  ").next().unwrap_or_default().to_owned();
+    let names: Vec<String> = lines
+        .map(commands)
+        .flat_map(|names| {
+            names
+                .split(", ")
+                .map(|name| name.split(' ').next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        })
         .collect();
-    for name in ["up", "registry", "data", "register", "watch", "completions"] {
-        assert!(names.contains(&name), "{name} is not in {names:?}");
+    for name in ["up", "registry", "data", "register", "watch", "completions", "unregister"] {
+        assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
     }
-    for name in names {
+    for name in &names {
         assert!(session.quietly(&["help", name]).contains("Usage: estimand"), "{name}");
     }
 }

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 60] = [
+const PATHS: [(&str, &[&str]); 64] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -56,6 +56,10 @@ const PATHS: [(&str, &[&str]); 60] = [
     ("/api/tasks/events", &["get"]),
     ("/api/tasks/watch", &["get"]),
     ("/api/tasks/news", &["post"]),
+    ("/api/tasks/{id}/tunnel", &["get"]),
+    ("/api/tasks/{id}/web/{rest}", &["delete", "get", "patch", "post", "put"]),
+    ("/api/tasks/tunnels", &["get"]),
+    ("/api/tasks/tunnels/{number}", &["get", "post"]),
     ("/api/images", &["get", "post"]),
     ("/api/images/{name}", &["delete", "get"]),
     ("/api/capacity", &["get"]),

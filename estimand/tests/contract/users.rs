@@ -16,7 +16,7 @@ on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_use
 type Check = fn(&Users<'_>);
 
 /// Every request about tasks and files that a user may make.
-const REQUESTS: [(&str, &str, Check); 15] = [
+const REQUESTS: [(&str, &str, Check); 21] = [
     ("post", "/api/tasks", a_new_task_is_its_submitters),
     ("get", "/api/tasks", a_list_of_tasks_has_their_own),
     ("get", "/api/tasks/{id}", |users| users.of_one_task("GET", "", 200, false)),
@@ -27,6 +27,13 @@ const REQUESTS: [(&str, &str, Check); 15] = [
     }),
     ("post", "/api/tasks/{id}/cancel", |users| users.of_one_task("POST", "/cancel", 200, false)),
     ("delete", "/api/tasks/{id}", |users| users.of_one_task("DELETE", "", 204, true)),
+    // That it leads to the task is tried in `tasks/ports`.
+    ("get", "/api/tasks/{id}/tunnel", |users| users.of_one_task("GET", "/tunnel", 400, false)),
+    ("get", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("GET", "/web/a", 409, false)),
+    ("post", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("POST", "/web/", 409, false)),
+    ("put", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("PUT", "/web/a/b", 409, false)),
+    ("patch", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("PATCH", "/web/a", 409, false)),
+    ("delete", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("DELETE", "/web/a", 409, false)),
     ("get", "/api/tasks/events", events_are_those_of_their_tasks),
     ("get", "/api/tasks/watch", a_watch_shows_their_tasks),
     ("get", "/api/files", a_list_of_files_has_their_own),
@@ -42,10 +49,13 @@ const REQUESTS: [(&str, &str, Check); 15] = [
 ];
 
 /// Those that are no users' requests.
-const OF_AGENTS: [(&str, &str); 7] = [
+const OF_AGENTS: [(&str, &str); 10] = [
     ("post", "/api/tasks/news"),
     // They are tried in `tasks/files`.
     ("post", "/api/tasks/{id}/files"),
+    ("get", "/api/tasks/tunnels"),
+    ("get", "/api/tasks/tunnels/{number}"),
+    ("post", "/api/tasks/tunnels/{number}"),
     ("post", "/api/files/grants"),
     ("get", "/api/files/granted/content"),
     ("put", "/api/files/granted/content"),

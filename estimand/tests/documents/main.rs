@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use estimand_testkit::process::Estimand;
 use serde_json::Value;
 
+mod guides;
 mod lines;
 mod links;
 mod page;
@@ -129,7 +130,7 @@ fn every_page_with_commands_is_typed() {
     assert!(pages.len() > TYPED.len(), "{pages:?}");
     for file in pages {
         let commands = Page::read(&file).commands.len();
-        let typed = TYPED.iter().any(|name| root().join(name) == file);
+        let typed = TYPED.iter().chain(guides::TYPED).any(|name| root().join(name) == file);
         assert!(commands == 0 || typed, "no test types the commands of {}", file.display());
     }
 }

@@ -90,7 +90,7 @@ impl Shell {
         fs::create_dir_all(work.join("target/release")).unwrap();
         fs::create_dir_all(&home).unwrap();
         symlink(bin, work.join("target/release/estimand")).unwrap();
-        for part in ["collectors", "processors", "scheduler-demo"] {
+        for part in ["clients", "collectors", "docs", "processors", "scheduler-demo"] {
             symlink(root.join(part), work.join(part)).unwrap();
         }
         // Its output is read here and not on a terminal, where it would show how far it is.

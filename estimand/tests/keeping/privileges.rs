@@ -48,7 +48,7 @@ tasks={tasks}; cd; broken=
 try() {{ "$@" >/dev/null 2>&1 && broken="$broken $*"; }}
 echo mine > file && echo out > /dev/stderr || broken=folder
 for one in $tasks/try.1 $tasks/other.1; do
-    for file in accepted.json order.json begun running log.00000000000000000000 keeper.log end.json; do
+    for file in accepted.json order.json begun log.00000000000000000000 keeper.log end.json; do
         try cat $one/$file; try sh -c "echo x >> $one/$file"
     done
     try ls $one; try touch $one/stop
@@ -67,7 +67,7 @@ echo "$(id -un) $USER:$broken""#,
     node.services.assign(json!([others, trying]));
     let heard = node.until_ended("try.1", json!({"exit": 0}));
     assert!(texts(&heard).contains(&format!("{NOBODY} {NOBODY}:")), "{:?}", texts(&heard));
-    for (name, mode) in [("accepted.json", 0o600), ("order.json", 0o600), ("work", 0o700)] {
+    for (name, mode) in [("accepted.json", 0o600), ("begun", 0o600), ("work", 0o700)] {
         let meta = node.tasks_folder().join("try.1").join(name).metadata().unwrap();
         assert_eq!(meta.permissions().mode() & 0o777, mode, "{name}");
     }

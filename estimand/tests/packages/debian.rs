@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use estimand_testkit::machine::Machine;
-use estimand_testkit::process::binary;
 use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::build;
+use crate::{build, stripped};
 
 /// As root on the machine of the services.
 const OPERATOR: &str = "export ESTIMAND_SERVER_USER=estimand ESTIMAND_TOKEN=$(cat /var/lib/estimand/token);";
 /// An old version that an upgrade follows.
 const OLD: &str = "0.0.1-1";
+/// The file that the task there waits for.
+const GO: &str = "/run/go";
 /// What systemd counts against the services, of 100. Without any rule it would be 96.
 const MOST_EXPOSED: u32 = 20;
 
@@ -65,8 +66,8 @@ impl Node {
 fn a_debian_package_is_installed_upgraded_removed_and_purged() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::boot("1g");
-    for version in [Some(OLD), None] {
-        build("debian/build", version, &[&binary(), folder.path()]);
+    for version in [&[("LEVEL", "1"), ("VERSION", OLD)][..], &[("LEVEL", "1")]] {
+        build("debian/build", version, &[stripped(), folder.path()]);
     }
     let packages = machine.path("/packages");
     std::fs::create_dir(&packages).unwrap();
@@ -98,7 +99,9 @@ fn a_debian_package_is_installed_upgraded_removed_and_purged() {
          systemctl enable --now estimand-agent 2>&1"
     ));
     node.wait_for("estimand get load", "fresh");
-    let task = node.0.shell(&format!("{OPERATOR} estimand tasks submit -- sh -c 'sleep 15; echo whole'"));
+    let task = node.0.shell(&format!(
+        "{OPERATOR} estimand tasks submit -- sh -c 'until test -e {GO}; do sleep 0.1; done; echo whole'"
+    ));
     let task = task.split('`').nth(1).unwrap_or_else(|| panic!("{task}")).to_owned();
     node.wait_for(&format!("estimand tasks show {task}"), "RUNNING");
     killed_services_come_again(&node);
@@ -112,6 +115,7 @@ fn a_debian_package_is_installed_upgraded_removed_and_purged() {
     node.wait_ready();
     assert!(node.0.shell("cat /etc/estimand/services.yaml").ends_with("log: debug\n"));
     node.wait_for("estimand get kept", "5");
+    node.0.shell(&format!("touch {GO}"));
     // The task was begun once, by the old agent, and is ended by its keeper and told by the new one.
     node.wait_for(&format!("estimand tasks wait {task}; estimand tasks logs {task}"), "whole");
     node.wait_for(&format!("estimand tasks show {task}"), "SUCCEEDED");

@@ -226,9 +226,12 @@ fn it_runs_when_rabbitmq_is_restarted_at_its_time() {
     wait::pass(Duration::from_secs(2));
     begun(&worker, "round0");
     begun(&worker, "round2");
-    // Killed in the very moment of the publication, RabbitMQ may have given a worker what it has not stored: decision 93.
+    // Killed in the very moment of the publication, RabbitMQ may have given a worker what it has not stored, and may give it
+    // again by itself what it has: decision 93.
     let noted = all_begun(&worker, "round1");
-    assert!(noted.len() <= 2 && noted.iter().all(|note| note["id"] == noted[0]["id"]), "{noted:?}");
+    let published = noted.iter().filter(|note| note["redelivered"] == json!(false)).count();
+    assert!(published <= 2 && noted.len() <= published + 1, "{noted:?}");
+    assert!(noted.iter().all(|note| note["id"] == noted[0]["id"]), "{noted:?}");
 }
 
 #[test]

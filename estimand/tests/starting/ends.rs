@@ -1,11 +1,16 @@
 //! Ending takes a second at most, whatever is away; a machine that does much else takes a little longer.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_testkit::databases::{self, Server};
+use estimand_testkit::http::Http;
+use estimand_testkit::process::binary;
 use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::proxy::Proxy;
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::{long_or, put};
@@ -98,4 +103,40 @@ fn an_agent_ends_at_once_while_its_services_are_away() {
     }
     took.sort();
     assert!(took[took.len() - 1] < ENDS_WITHIN, "{took:?}");
+}
+
+/// As with `estimand up 2>&1 | head -1`.
+#[test]
+fn a_reader_of_the_log_that_is_gone_holds_up_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // It ends with this thread at the latest.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(binary());
+    command.args(["up", "--listen", "127.0.0.1:0", "--node", "n1", "--data-dir"]).arg(folder.path());
+    command.stdin(Stdio::null()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut up = command.spawn().unwrap();
+    drop(command);
+    let mut lines = BufReader::new(reader).lines().map_while(Result::ok);
+    let base = lines.find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned())).unwrap();
+    drop(lines);
+    let http = Http::new(&base).showing(None);
+    wait::until_ok(PATIENCE, "it to be ready", || {
+        let answer = http.try_request("GET", "/readyz", &[], b"").map_err(|error| error.to_string())?;
+        if answer.status == 200 { Ok(()) } else { Err(answer.text().to_owned()) }
+    });
+    // Each is a line in the log.
+    for _ in 0..20 {
+        http.get("/api/data/nothing/here").expect_status(404);
+    }
+    put(&http, "a", 1).expect_status(201);
+    wait::until(PATIENCE, "a value of its agent", || {
+        (http.get("/api/data/load/n1").status == 200).then_some(())
+    });
+    let began = Instant::now();
+    let pid = rustix::process::Pid::from_child(&up);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status = wait::poll(PATIENCE, || up.try_wait().unwrap().ok_or(()));
+    assert_eq!(status.map(|status| status.code()), Ok(Some(0)));
+    assert!(began.elapsed() < ENDS_WITHIN, "{:?}", began.elapsed());
 }

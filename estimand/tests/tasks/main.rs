@@ -8,8 +8,10 @@ mod deaths;
 mod files;
 mod images;
 mod plane;
+mod ports;
 mod precedence;
 mod promises;
+mod web;
 
 use std::io::Read as _;
 use std::process::Stdio;

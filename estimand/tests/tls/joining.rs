@@ -96,8 +96,13 @@ fn a_name_that_anything_is_known_of_is_not_given_to_an_open_token() {
     // The token is still good; it is read from a file, which is in no list of processes.
     let file = plane.folder.path().join("join");
     std::fs::write(&file, format!("{other}\n")).unwrap();
-    let filed = plane.agent("filed", None).args(["--join-file".as_ref(), file.as_os_str()]);
-    drop(filed.start());
+    let filed = || plane.agent("filed", None).args(["--join-file".as_ref(), file.as_os_str()]);
+    drop(filed().start());
+    // It is needed once; without it, a node that has not joined says so.
+    std::fs::remove_file(&file).unwrap();
+    drop(filed().start());
+    let failure = filed().data_dir(plane.folder.path().join("elsewhere")).try_start().err().unwrap();
+    assert!(failure.contains("this node has not joined yet, and --join-file"), "{failure}");
     let bound = plane.join_token("bound", &["--node", "n1"]);
     fails("n3", &bound, "is for the node n1, not for n3");
     let before = Certificate::first_in(&read(&plane.shown_by("n1").certificate)).unwrap();

@@ -20,7 +20,7 @@ enum Step {
     Placed,
     /// The agent has not heard of it.
     Told,
-    /// In the agent's folder, with this file.
+    /// In the agent's folder, with this file or line of its keeper's record.
     OnDisk(&'static str),
     /// The task service knows its end; the manager has not heard of that.
     Reported,
@@ -39,14 +39,13 @@ enum Victim {
     Both,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 7] = [
     Step::Placed,
     Step::Told,
     Step::OnDisk("accepted.json"),
-    Step::OnDisk("order.json"),
     Step::OnDisk("begun"),
     Step::OnDisk("running"),
-    Step::OnDisk("end.json"),
+    Step::OnDisk("end"),
     Step::Reported,
 ];
 
@@ -57,7 +56,7 @@ impl Step {
         match self {
             Step::Placed => &[Tasks, Manager],
             Step::Told => &[Agent, Tasks, Manager],
-            Step::OnDisk("order.json" | "begun") => &[Agent, Keeper],
+            Step::OnDisk("begun") => &[Agent, Keeper],
             Step::OnDisk("running") => &[Agent, Tasks, Manager, Keeper, Launcher, Both],
             Step::OnDisk(_) => &[Agent, Tasks],
             Step::Reported => &[Agent, Tasks, Manager],
@@ -95,7 +94,7 @@ fn kill_at(plane: &mut Plane, step: Step, victim: Victim, kind: Kind) -> String 
     let holder = match step {
         Step::Placed | Step::Reported => Some(Victim::Manager),
         Step::Told => Some(Victim::Agent),
-        Step::OnDisk("end.json") => Some(Victim::Tasks),
+        Step::OnDisk("end") => Some(Victim::Tasks),
         // The next step takes a while.
         Step::OnDisk(_) => None,
     };
@@ -108,12 +107,12 @@ fn kill_at(plane: &mut Plane, step: Step, victim: Victim, kind: Kind) -> String 
     let folder = plane.agents[0].data_dir().join("tasks").join(format!("{id}.1"));
     match step {
         Step::Placed | Step::Told => plane.wait_been(&id, &["PLACED"]),
-        Step::OnDisk("end.json") => {
+        Step::OnDisk("end") => {
             wait_for(&folder, "running");
             hold(plane);
-            wait_for(&folder, "end.json");
+            wait_for(&folder, "end");
         }
-        Step::OnDisk(file) => wait_for(&folder, file),
+        Step::OnDisk(step) => wait_for(&folder, step),
         Step::Reported => {
             plane.wait_been(&id, &["RUNNING"]);
             hold(plane);
@@ -125,8 +124,8 @@ fn kill_at(plane: &mut Plane, step: Step, victim: Victim, kind: Kind) -> String 
     id
 }
 
-fn wait_for(folder: &Path, file: &str) {
-    wait::until(PATIENCE, file, || folder.join(file).exists().then_some(()));
+fn wait_for(folder: &Path, step: &str) {
+    wait::until(PATIENCE, step, || processes::has_reached(folder, step).then_some(()));
 }
 
 fn process(plane: &mut Plane, who: Victim) -> &mut Estimand {

@@ -38,6 +38,7 @@ pub mod task;
 pub mod task_event;
 pub mod task_files;
 pub mod task_record;
+pub mod tunnel;
 pub mod value;
 pub mod write;
 

@@ -19,6 +19,9 @@ use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
 pub const CONTAINERS_LABEL: &str = "docker";
 
+/// The variable that says at which port a task is to listen.
+pub const PORT_VARIABLE: &str = "ESTIMAND_TASK_PORT";
+
 /// Between SIGUSR1, by which a task that makes room hears that it is to write down how far it is, and SIGTERM.
 pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
 /// Between SIGTERM and SIGKILL.
@@ -141,6 +144,9 @@ pub struct TaskWork {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     pub outputs: Vec<OutputPattern>,
+    /// The port at which it listens; 0: its agent chooses one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 impl TaskWork {

@@ -8,6 +8,7 @@
 mod access;
 mod events;
 mod files;
+mod health;
 mod images;
 mod listener;
 mod manager;
@@ -21,6 +22,7 @@ mod task_events;
 mod task_files;
 mod tasks;
 pub mod tls;
+mod tunnels;
 mod uploads;
 mod values;
 mod watch;
@@ -40,7 +42,9 @@ use estimand_runtime::BackOff;
 use tls::Http;
 
 pub use estimand_runtime::pem::FileError;
+pub use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 pub use files::{FileQuery, FileToSend};
+pub use health::Health;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
 pub use options::{Credentials, Options};
@@ -52,6 +56,7 @@ pub use task_events::{TaskEventQuery, TaskWatch};
 pub use task_files::GrantedFiles;
 pub use tasks::{LogQuery, TaskQuery};
 pub use tls::{CertificateFiles, Trust};
+pub use tunnels::{Tunnel, TunnelQuery, is_of_this_user};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 

@@ -22,6 +22,7 @@ pub mod single_writer;
 pub mod stop;
 pub mod tasks;
 pub mod tcp_sockets;
+pub mod tunnel;
 
 pub use back_off::BackOff;
 pub use background::{Driver, Loop, Next, Work};

@@ -64,8 +64,15 @@ impl ResponseError for Failure {
     }
 }
 
+/// Marks a response that is not this service's own, and so is given as it is, an error too.
+#[derive(Debug, Clone, Copy)]
+pub struct Foreign;
+
 /// Gives an error response its final shape: a problem document that names the request.
 pub(crate) fn shape(response: HttpResponse, request_id: &str) -> HttpResponse {
+    if response.extensions().get::<Foreign>().is_some() {
+        return response;
+    }
     let mut response = match problem_of(&response) {
         Some(problem) => {
             let problem = Problem { request_id: Some(request_id.to_owned()), ..problem };

@@ -1,10 +1,14 @@
 //! Finds the route of a path by comparing text, segment by segment.
 //!
 //! A segment of a route's path is a text or one name in braces, which stands for any segment that is not empty. Of several
-//! routes that a path leads to, the one that was added first is taken. A slash at the end of a path that leads nowhere else
+//! routes that a path leads to, the one that was added first is taken. The name `rest` at the end of a route's path stands for all
+//! segments that follow, whatever they are. A slash at the end of a path that leads nowhere else
 //! is ignored.
 
 use actix_web::dev::ServiceRequest;
+
+/// The end of the path of a route to which all that follows leads.
+const REST: &str = "/{rest}";
 
 /// The routes of a site by their paths. Shared by all workers.
 #[derive(Debug, Default)]
@@ -21,6 +25,8 @@ type NamedSegments = Vec<(usize, &'static str)>;
 struct Node {
     texts: Vec<(String, Node)>,
     named: Option<Box<Node>>,
+    /// The route that all which follows leads to.
+    rest: Option<usize>,
     /// The route whose path ends here.
     route: Option<usize>,
 }
@@ -39,6 +45,10 @@ impl Router {
     }
 
     fn add(&mut self, path: &str) {
+        let (path, has_rest) = match path.strip_suffix(REST) {
+            Some(before) => (before, true),
+            None => (path, false),
+        };
         let mut node = &mut self.root;
         let mut named = NamedSegments::new();
         for (number, segment) in segments(path).enumerate() {
@@ -51,7 +61,8 @@ impl Router {
                 None => node.after_text(segment),
             };
         }
-        let taken = node.route.replace(self.routes.len());
+        let end = if has_rest { &mut node.rest } else { &mut node.route };
+        let taken = end.replace(self.routes.len());
         assert!(taken.is_none(), "the path {path:?} is routed twice");
         self.routes.push(named);
     }
@@ -96,10 +107,7 @@ impl Node {
         };
         let by_text = self.texts.iter().find(|(text, _)| text == segment).and_then(|(_, node)| end(node));
         let by_name = self.named.as_deref().filter(|_| !segment.is_empty()).and_then(end);
-        match (by_text, by_name) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        [by_text, by_name, self.rest].into_iter().flatten().min()
     }
 }
 
@@ -124,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    const PATHS: [&str; 8] = [
+    const PATHS: [&str; 9] = [
         "/",
         "/data/{name}/{node}",
         "/data",
@@ -133,6 +141,7 @@ mod tests {
         "/data/{name}/log",
         "/data/first/log",
         "/folder/",
+        "/things/{name}/web/{rest}",
     ];
 
     /// The route and the named segments that a target leads to.
@@ -171,6 +180,15 @@ mod tests {
         for path in ["/folder", "/folder//", "//", "/data//", "/data/load/n1//"] {
             leads_nowhere(path);
         }
+    }
+
+    #[test]
+    fn all_that_follows_leads_to_one_route() {
+        for target in ["/things/x/web/", "/things/x/web/a", "/things/x/web/a//b/?c", "/things/x/web/..%2f"] {
+            leads(target, "/things/{name}/web/{rest}", &["name=x"]);
+        }
+        leads_nowhere("/things/x/web");
+        leads_nowhere("/things//web/a");
     }
 
     #[test]

@@ -82,14 +82,21 @@ impl Routes {
         let door: DoorMaker = Arc::new(move |gate| gate::door(gate, handler.clone()));
         let mut operation = D::operation();
         annotate(&mut operation, role, <D as utoipa::__dev::Tags<'_>>::tags());
-        for documented_method in D::methods() {
+        let methods = D::methods();
+        let has_several = methods.len() > 1;
+        for documented_method in methods {
+            let (method, mut operation) = (method_of(&documented_method), operation.clone());
+            // Each operation has a name of its own.
+            if let Some(name) = operation.operation_id.as_mut().filter(|_| has_several) {
+                *name = format!("{}_{name}", method.as_str().to_ascii_lowercase());
+            }
             self.push(Entry {
                 service: self.service,
                 role,
                 path: D::path(),
-                method: method_of(&documented_method),
+                method,
                 documented_method,
-                operation: operation.clone(),
+                operation,
                 door: Arc::clone(&door),
             });
         }

@@ -252,6 +252,7 @@ impl Agent {
         agent.spawn_derive(deriving);
         agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
         agent.spawn_tasks(&tasks, &client_options(&options.credentials));
+        agent.spawn_tunnels(&tasks, &client_options(&options.credentials));
         agent.spawn_carrying(&tasks, &tasks::file_client_options(&options.credentials));
         agent.spawn_talk(revision, reported);
         agent.spawn_uploads(uploads);

@@ -80,6 +80,15 @@ impl Agent {
         });
     }
 
+    pub(super) fn spawn_tunnels(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
+        let (running, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
+        self.talk.spawn("agent-tunnels", move |stop| {
+            let driver = tasks.driver("agent-tunnels", "making connections to the tasks here");
+            let (running, service) = (Arc::clone(&running), ServiceClient::new(options.clone()));
+            async move { running.tunnel(|address| service.at(address), driver, &stop).await }
+        });
+    }
+
     pub(super) fn spawn_carrying(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
         let (running, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
         self.talk.spawn("agent-task-files", move |stop| {

@@ -3,6 +3,7 @@
 //! An engine that does not answer is told apart from one that refuses: what was asked of the former may have been done.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 
 use bollard::container::LogOutput;
@@ -129,6 +130,13 @@ impl Engine {
             exit: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1),
             out_of_memory: state.oom_killed.unwrap_or(false),
         })
+    }
+
+    /// Its address in the engine's network, by which this machine reaches it.
+    pub async fn address(&self, name: &str) -> Result<Option<IpAddr>, EngineError> {
+        let found = self.docker.inspect_container(name, None::<InspectContainerOptions>).await?;
+        let networks = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+        Ok(networks.into_values().find_map(|network| network.ip_address?.parse().ok()))
     }
 
     /// Returns when it does not run any more.

@@ -1,8 +1,9 @@
 //! The task that keeps an [`Engine`] supplied: it watches what is read, recalls kept history, and hands over what a
 //! round gave.
 //!
-//! A round comes when the data service has said all that belongs together, or a moment after it began to: so no
-//! formula sees half of a batch, and many changes make one round.
+//! A round comes at once when the data service has said all that belongs together, or a moment after it began to: so no
+//! formula sees half of a batch. The changes that are heard of while one runs make the next one: so many changes make
+//! few rounds, and one change waits for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use crate::deliver::Outbox;
 
 /// Computation long what belongs together is waited for, if nobody says that it is complete.
 const SETTLES_WITHIN: Duration = Duration::from_millis(20);
-/// No round sooner after the last one: what changes faster than that is looked at together.
-const ROUND_EVERY: Duration = Duration::from_millis(2);
+/// How long a round is put off that has no room for what it would give, or that follows one which left formulas due.
+const PUT_OFF: Duration = Duration::from_millis(2);
 /// No round while more writes than this are not delivered yet.
 const MAX_UNDELIVERED: usize = 1_000;
 /// Computation many writes are handed over at once: as many as leave in one batch.
@@ -124,9 +125,8 @@ pub struct Task {
     /// The watch and what recalls history.
     helpers: JoinSet<()>,
     following: Option<tokio::task::AbortHandle>,
-    /// When the next round is due, and when the last one was.
+    /// When the next round is due.
     round_at: Option<Instant>,
-    last_round: Instant,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -146,7 +146,6 @@ impl Task {
     ) -> (Derive, Self) {
         let (messages, inbox) = mpsc::channel(MAX_WAITING);
         let derive = Derive { messages: messages.clone() };
-        let now = Instant::now();
         let task = Task {
             engine: Engine::new(own.clone()),
             own,
@@ -157,13 +156,12 @@ impl Task {
             options,
             outbox,
             clock,
-            started: now,
+            started: Instant::now(),
             watched: WatchedInputs::default(),
             watches: 0,
             helpers: JoinSet::new(),
             following: None,
             round_at: None,
-            last_round: now,
         };
         (derive, task)
     }
@@ -237,18 +235,21 @@ impl Task {
             self.round_at = None;
             return;
         }
-        let soonest = self.last_round + ROUND_EVERY;
         let patience = if settled { Duration::ZERO } else { SETTLES_WITHIN };
-        let at = (Instant::now() + patience).max(soonest);
+        let at = Instant::now() + patience;
         self.round_at = Some(self.round_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Plans the round after one, or in its place. Not at once, so that what is heard of has its turn before.
+    fn put_off_round(&mut self) {
+        self.round_at = self.engine.is_due().then(|| Instant::now() + PUT_OFF);
     }
 
     /// Evaluates all that is due, each formula once, and hands over what that gives in one piece.
     async fn round(&mut self, stop: &Stop) {
         self.round_at = None;
         if self.is_behind() {
-            self.last_round = Instant::now();
-            return self.plan_round(true);
+            return self.put_off_round();
         }
         let now = self.now();
         let mut writes = Vec::new();
@@ -266,8 +267,7 @@ impl Task {
             }
         }
         self.hand_over(writes, stop).await;
-        self.last_round = Instant::now();
-        self.plan_round(true);
+        self.put_off_round();
     }
 
     /// In one piece if they fit into one batch; more than that waits here, because the outbox gives up what its memory
@@ -278,7 +278,7 @@ impl Task {
             self.outbox.put(writes);
             writes = rest;
             while !writes.is_empty() && self.is_behind() && !stop.is_requested() {
-                sleep(ROUND_EVERY).await;
+                sleep(PUT_OFF).await;
             }
         }
     }
@@ -391,3 +391,7 @@ async fn at(when: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "task_tests.rs"]
+mod tests;

@@ -3,15 +3,15 @@
 //! | file | written by | says |
 //! | --- | --- | --- |
 //! | `accepted.json` | agent | the assignment and the machine's start in which it came |
-//! | `order.json` | agent | what its keeper is to do, in full |
-//! | `begun` | keeper | its name: no other keeper begins this attempt |
+//! | `order.json` | agent | what its keeper is to do, if it is long or there is a container |
+//! | `begun` | keeper | its [`Record`]: its name, when its program was executed, how it ended |
 //! | `preparing` | agent, keeper | since when its inputs or its image are fetched |
-//! | `running` | keeper | when its program was executed |
 //! | `log.N` | keeper | its lines from number N on |
-//! | `end.json` | keeper | how it ended; nothing of it runs any more |
+//! | `end.json` | agent, keeper | how it ended, if no keeper has begun it |
 //! | `input.N.DIGEST` | agent | what has come of its input number N |
 //! | `inputs` | agent | all its inputs lie in `work/` |
 //! | `outputs.json` | agent | its outputs, which the file service has; only then its end is told |
+//! | `port` | agent | the port that it was given, if it asked for any |
 //! | `stop` | agent | it is to end |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
 //! | `delivered` | agent | the first line that the task service has not taken |
@@ -32,7 +32,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use estimand_api::task::{TaskAssignment, TaskEnding};
+use estimand_api::task::TaskAssignment;
 use estimand_api::task_files::TaskOutputs;
 use estimand_exec::Identity;
 use estimand_runtime::files::{write_atomically, write_whole};
@@ -41,6 +41,7 @@ use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::record::{Beginning, End, Record, Steps};
 use crate::slot_folder;
 
 const PRIVATE: u32 = 0o600;
@@ -60,22 +61,6 @@ pub struct Accepted {
     pub at: i64,
     /// The start of the machine, as the kernel names it.
     pub boot: String,
-}
-
-/// The moment at which an attempt began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beginning {
-    Now,
-    /// By the keeper of this name, if it came to write it.
-    Before(Option<String>),
-}
-
-/// The end of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    /// Microseconds since 1970.
-    pub at: i64,
-    pub ending: TaskEnding,
 }
 
 impl AttemptFolder {
@@ -140,18 +125,42 @@ impl AttemptFolder {
         {
             rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
         }
-        write_whole(&self.file("accepted.json"), &serde_json::to_vec(accepted)?, PRIVATE)
+        let mut text = serde_json::to_vec(accepted)?;
+        text.push(b'\n');
+        self.write("accepted.json", &text)
     }
 
-    /// None of an attempt that was not accepted to the end.
+    /// None of an attempt that was not accepted to the end, which is that of the line.
     pub fn accepted(&self) -> io::Result<Option<Accepted>> {
-        self.read("accepted.json")
+        let text = match fs::read(self.file("accepted.json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        match serde_json::from_slice(&text) {
+            Err(_) if !text.ends_with(b"\n") => Ok(None),
+            accepted => Ok(Some(accepted?)),
+        }
     }
 
+    /// The steps of its keeper; none if no keeper has begun it.
+    pub fn steps(&self) -> io::Result<Option<Steps>> {
+        Steps::read(&self.file("begun"))
+    }
+
+    /// How it ended. Nothing of it runs any more.
     pub fn end(&self) -> io::Result<Option<End>> {
-        self.read("end.json")
+        self.end_after(self.steps()?.as_ref())
     }
 
+    /// The same when its steps are known.
+    pub fn end_after(&self, steps: Option<&Steps>) -> io::Result<Option<End>> {
+        match steps.and_then(|steps| steps.end.clone()) {
+            Some(end) => Ok(Some(end)),
+            None => self.read("end.json"),
+        }
+    }
+
+    /// The end of an attempt that no keeper has begun.
     pub fn write_end(&self, end: &End) -> io::Result<()> {
         write_whole(&self.file("end.json"), &serde_json::to_vec(end)?, PRIVATE)
     }
@@ -218,15 +227,7 @@ impl AttemptFolder {
 
     /// Has this keeper begin it, if it is the first.
     pub fn begin(&self, keeper: &str) -> io::Result<Beginning> {
-        let mut options = OpenOptions::new();
-        match options.write(true).create_new(true).mode(PRIVATE).open(self.file("begun")) {
-            Ok(mut file) => file.write_all(keeper.as_bytes()).map(|()| Beginning::Now),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let keeper = fs::read_to_string(self.file("begun"))?;
-                Ok(Beginning::Before(Some(keeper).filter(|keeper| !keeper.is_empty())))
-            }
-            Err(error) => Err(error),
-        }
+        Record::begin(&self.file("begun"), keeper)
     }
 
     /// The lock of its keeper; none while a keeper has it.
@@ -251,16 +252,15 @@ impl AttemptFolder {
 
     /// Wakes its keeper to look at its folder. One that has not begun it yet looks there when it does.
     pub fn wake(&self) {
-        let keeper = fs::read_to_string(self.file("begun")).unwrap_or_default();
-        let is_name = !keeper.is_empty() && !keeper.contains('/');
-        if let Some(tasks) = self.0.parent().filter(|_| is_name) {
+        let keeper = self.steps().ok().flatten().and_then(|steps| steps.keeper);
+        if let (Some(keeper), Some(tasks)) = (keeper, self.0.parent()) {
             poke(&tasks.join(keeper), b"\n");
         }
     }
 
     /// Removes that of a task which has left nothing; false if there is more.
     fn remove_plain(&self) -> bool {
-        for name in ["order.json", "begun", "running", "end.json", "accepted.json"] {
+        for name in ["begun", "accepted.json"] {
             match fs::remove_file(self.file(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
                 _ => {}
@@ -328,7 +328,7 @@ pub fn poke(pipe: &Path, word: &[u8]) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use estimand_api::task::TaskWork;
+    use estimand_api::task::{TaskEnding, TaskWork};
 
     use super::*;
 
@@ -348,17 +348,24 @@ mod tests {
         let found = AttemptFolder::all(place.path()).unwrap();
         assert_eq!(found, std::slice::from_ref(&folder));
         assert_eq!(found[0].accepted().unwrap(), Some(accepted("a.b")));
-        assert_eq!(
-            (found[0].end().unwrap(), found[0].delivered(), found[0].instant("running")),
-            (None, 0, None)
-        );
-        assert_eq!(folder.begin("k1").unwrap(), Beginning::Now);
-        assert_eq!(found[0].begin("k2").unwrap(), Beginning::Before(Some("k1".into())));
+        let whole = fs::read(folder.file("accepted.json")).unwrap();
+        for half in [&whole[..0], &whole[..whole.len() / 2], &whole[..whole.len() - 2]] {
+            fs::write(folder.file("accepted.json"), half).unwrap();
+            assert_eq!(folder.accepted().unwrap(), None, "its agent died while it wrote it");
+        }
+        fs::write(folder.file("accepted.json"), "{}\n").unwrap();
+        assert!(folder.accepted().is_err(), "nobody knows it");
+        folder.accept(&accepted("a.b"), None).unwrap();
+        assert_eq!((found[0].end().unwrap(), found[0].delivered()), (None, 0));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
         let end = End { at: 9, ending: TaskEnding::Exit(3) };
         folder.write_end(&end).unwrap();
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (Some(end), 12));
+        let Beginning::Now(mut record) = folder.begin("k1").unwrap() else { panic!("it began before") };
+        let end = End { at: 10, ending: TaskEnding::Exit(0) };
+        record.add_end(&end).unwrap();
+        assert_eq!(found[0].end().unwrap(), Some(end));
         fs::create_dir_all(folder.work().join("deep/er")).unwrap();
         assert!(folder.remove().unwrap() && folder.remove().unwrap());
         assert!(!folder.path().exists());

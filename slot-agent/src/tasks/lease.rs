@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use estimand_runtime::files::write_whole;
@@ -116,6 +117,8 @@ pub struct LeaseWatch {
     /// The lease under which the task runs: another one is not its own.
     number: u64,
     timer: AsyncFd<OwnedFd>,
+    /// The timer is set for the end that the file had.
+    is_set: AtomicBool,
 }
 
 impl LeaseWatch {
@@ -124,29 +127,44 @@ impl LeaseWatch {
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
         // SAFETY: the descriptor is owned, and nothing takes it out or closes it before the `AsyncFd` is dropped.
         let timer = unsafe { AsyncFd::register(timer) }?;
-        Ok(LeaseWatch { path, boot: boot_id(), number, timer })
+        Ok(LeaseWatch { path, boot: boot_id(), number, timer, is_set: AtomicBool::new(false) })
     }
 
+    /// Looks at the file.
     pub fn is_over(&self) -> bool {
-        self.until().is_none()
+        self.until().is_none_or(|until| !self.set(until))
+    }
+
+    /// It may have been ended: the file is looked at when this is waited for next. An end that was moved on is found
+    /// when the former one has come.
+    pub fn look_again(&self) {
+        self.is_set.store(false, Ordering::Relaxed);
     }
 
     /// Returns when it is over. May be dropped and called again.
     pub async fn over(&self) {
-        while let Some(until) = self.until() {
-            let it_value = Timespec {
-                tv_sec: (until / 1_000_000_000).cast_signed(),
-                tv_nsec: (until % 1_000_000_000).cast_signed(),
-            };
-            let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-            if timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &once).is_err() {
+        loop {
+            if !self.is_set.load(Ordering::Relaxed) && self.is_over() {
                 return;
             }
             match self.timer.readable().await {
                 Ok(mut ready) => ready.clear_ready(),
                 Err(_) => return,
             }
+            self.look_again();
         }
+    }
+
+    /// Sets the timer; false if that cannot be done.
+    fn set(&self, until: u64) -> bool {
+        let it_value = Timespec {
+            tv_sec: (until / 1_000_000_000).cast_signed(),
+            tv_nsec: (until % 1_000_000_000).cast_signed(),
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        let is_set = timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &once).is_ok();
+        self.is_set.store(is_set, Ordering::Relaxed);
+        is_set
     }
 
     /// When it ends, if it is not over.

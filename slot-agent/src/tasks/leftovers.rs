@@ -39,7 +39,7 @@ impl Work for Leftovers {
         let engine = Engine::connect(&docker.socket).await?;
         for container in engine.labelled(agent).await? {
             let folder = AttemptFolder::at(self.0.options.folder.join(&container.attempt));
-            if !folder.has("accepted.json") || folder.has("end.json") {
+            if !folder.has("accepted.json") || matches!(folder.end(), Ok(Some(_))) {
                 tracing::info!(task = container.attempt, "removes a container that no attempt has any more");
                 engine.remove(&container.id).await?;
             }

@@ -2,14 +2,16 @@
 //!
 //! The agent starts no task itself. A *keeper* ([`keeper`]), a process for each attempt that runs, does, and outlives the
 //! agent; all that they tell each other is in the attempt's folder ([`folder`]). So an agent that is started anew finds
-//! everything there, and three loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is
-//! assigned, [`telling`] brings stages and logs to the task service, [`carrying`] fetches inputs and stores outputs. They
+//! everything there, and loops do the rest: [`keeping`] makes the folders and keepers ([`pool`]) follow what is
+//! assigned, [`telling`] brings stages and logs to the task service, [`carrying`] fetches inputs and stores outputs,
+//! [`tunneling`] makes connections to their ports. They
 //! look at everything each second, and at an attempt as soon as its keeper has news of it.
 //!
 //! Invariants: an attempt is begun at most once; that it was accepted is on disk before it is begun; an end is told after its
 //! log and its outputs, and never taken back; what is no longer assigned has ended before its folder goes; a leased task has ended when the
 //! lease has, whether or not this agent lives.
 
+mod attempt;
 mod carrying;
 mod folder;
 mod keeper;
@@ -19,14 +21,16 @@ mod leftovers;
 mod log;
 mod order;
 mod pool;
+mod record;
 mod telling;
+mod tunneling;
 mod work_folder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +43,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::reserve::Reserve;
+use attempt::{Attempt, Mark, Progress};
 use folder::{Accepted, AttemptFolder};
 use keeper::{Hearing, NewsKind};
 use lease::LeaseFile;
@@ -92,6 +97,7 @@ pub struct Tasks {
     keeping: Rounds,
     telling: Rounds,
     carrying: Rounds,
+    tunneling: Rounds,
     /// The attempts of which keepers had news since they were looked at last,
     to_keep: Mutex<BTreeSet<String>>,
     /// and since they were told of.
@@ -110,21 +116,6 @@ struct Assigned {
     under: u64,
 }
 
-/// An attempt that is on this node.
-#[derive(Debug)]
-struct Attempt {
-    folder: AttemptFolder,
-    accepted: Accepted,
-    /// It has ended and is assigned no more: nothing of it is told any more.
-    is_over: AtomicBool,
-}
-
-impl Attempt {
-    fn new(folder: AttemptFolder, accepted: Accepted) -> Arc<Self> {
-        Arc::new(Attempt { folder, accepted, is_over: AtomicBool::new(false) })
-    }
-}
-
 impl Tasks {
     /// Finds the attempts that the agent before this one had. Blocking; within a runtime.
     pub fn open(options: TaskOptions) -> io::Result<Self> {
@@ -137,7 +128,7 @@ impl Tasks {
         for folder in AttemptFolder::all(&options.folder)? {
             match folder.accepted() {
                 Ok(Some(accepted)) => {
-                    attempts.insert(folder.name(), Attempt::new(folder, accepted));
+                    attempts.insert(folder.name(), Arc::new(Attempt::found(folder, accepted)));
                 }
                 // The agent died before it had accepted it.
                 Ok(None) => drop(folder.remove()?),
@@ -151,6 +142,8 @@ impl Tasks {
             write_atomically(&options.folder.join(BOOT_FILE), lease::boot_id().as_bytes(), 0o600)?;
         }
         if !attempts.is_empty() {
+            // The agent before this one may have died before it had brought them to the disk.
+            File::open(&options.folder)?.sync_all()?;
             tracing::info!(tasks = attempts.len(), "finds the tasks that were here before");
         }
         let lease = LeaseFile::open(options.folder.join(LEASE_FILE));
@@ -166,6 +159,7 @@ impl Tasks {
             keeping: Rounds::new(),
             telling: Rounds::new(),
             carrying: Rounds::new(),
+            tunneling: Rounds::new(),
             to_keep: Mutex::default(),
             to_tell: Mutex::default(),
             soon: Notify::new(),
@@ -180,6 +174,7 @@ impl Tasks {
             let is_new = std::mem::replace(known, new.clone()) != new;
             if is_new {
                 self.telling.ask();
+                self.tunneling.ask();
             }
             is_new
         });

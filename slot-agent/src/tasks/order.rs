@@ -1,10 +1,11 @@
 //! The order to a keeper: the program and everything around it, as its agent found and allowed it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use estimand_api::names::NodeName;
-use estimand_api::task::{TaskAssignment, TaskWork};
+use estimand_api::task::{PORT_VARIABLE, TaskAssignment, TaskWork};
 use estimand_exec::{CgroupMode, Limits, Privileges};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ use crate::containers::{ContainerOrder, ContainerTerms, FOLDER_VARIABLE, Place};
 const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
 /// A task may well be a whole program with its helpers; this only holds up a fork bomb.
 const MAX_PROCESSES: u64 = 16_384;
+/// A longer order goes by way of the folder: the agent waits for no keeper that does not read.
+const MAX_LINE: usize = 4096;
 /// How much of a log that was not delivered is kept on disk.
 pub const LOG_BYTES: u64 = 64 << 20;
 
@@ -29,6 +32,14 @@ pub struct KeeperOrder {
     pub news: PathBuf,
     /// The limit of a process's open files; an agent's own is higher.
     pub open_files: Option<u64>,
+}
+
+/// The line with which a keeper gets an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptLine {
+    pub folder: PathBuf,
+    /// None: it is in the folder.
+    pub order: Option<Order>,
 }
 
 /// The order for one attempt.
@@ -52,6 +63,17 @@ pub struct Order {
 pub enum RunOrder {
     Process(ProcessOrder),
     Container(Box<ContainerOrder>),
+}
+
+impl RunOrder {
+    /// Tells it at which port it is to listen.
+    pub fn give_port(&mut self, port: u16) {
+        let env = match self {
+            RunOrder::Process(order) => &mut order.env,
+            RunOrder::Container(order) => &mut order.env,
+        };
+        env.push((PORT_VARIABLE.to_owned(), port.to_string()));
+    }
 }
 
 /// How a keeper has a launcher of its own.
@@ -183,6 +205,24 @@ impl Terms {
     }
 }
 
+impl AttemptLine {
+    /// The line, after the order was written to the folder if it is too long, or if it names a container, which the next
+    /// keeper may have to remove.
+    pub fn written(folder: &AttemptFolder, order: Order) -> io::Result<Vec<u8>> {
+        let path = folder.path().to_owned();
+        let is_lasting = order.container.is_some();
+        let mut line = AttemptLine { folder: path.clone(), order: Some(order) };
+        let mut text = serde_json::to_vec(&line)?;
+        if is_lasting || text.len() >= MAX_LINE {
+            folder.write_order(&line.order)?;
+            line = AttemptLine { folder: path, order: None };
+            text = serde_json::to_vec(&line)?;
+        }
+        text.push(b'\n');
+        Ok(text)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -249,6 +289,25 @@ mod tests {
                 "USER=u",
             ]
         );
+    }
+
+    #[test]
+    fn an_order_is_in_the_line_or_in_the_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AttemptFolder::new(place.path(), "t", 2);
+        std::fs::create_dir(folder.path()).unwrap();
+        for (length, is_in_line) in [(10, true), (MAX_LINE, false)] {
+            let environment = [("X".to_owned(), "x".repeat(length))].into();
+            let run =
+                order(&terms(Allow::Everything), TaskWork { environment, ..command(&["/bin/sh"]) }).unwrap();
+            let order =
+                Order { lease: None, log_bytes: 1, container: None, run: Some(RunOrder::Process(run)) };
+            let text = AttemptLine::written(&folder, order.clone()).unwrap();
+            assert!(text.ends_with(b"\n") && text.len() <= MAX_LINE);
+            let line: AttemptLine = serde_json::from_slice(&text).unwrap();
+            assert_eq!((line.folder.as_path(), line.order.is_some()), (folder.path(), is_in_line));
+            assert_eq!(line.order.or(folder.order().unwrap()), Some(order));
+        }
     }
 
     #[test]

@@ -16,11 +16,15 @@ use rustix::io::Errno;
 use tokio::time::Instant;
 
 use super::folder::{AttemptFolder, make_pipe};
-use super::order::{KeeperOrder, LauncherOrder};
+use super::order::{AttemptLine, KeeperOrder, LauncherOrder, Order};
 use super::{NEWS_PIPE, TaskOptions};
 
 /// For how long a keeper waits for something to keep.
 const IDLE_FOR: Duration = Duration::from_secs(10);
+/// While one came back so lately, others are not started for what waits, but for
+const COMES_BACK_WITHIN: Duration = Duration::from_millis(20);
+/// one now and then: it may be that what runs only waits for something.
+const ANOTHER_EVERY: Duration = Duration::from_millis(100);
 /// How many of them do.
 const MAX_IDLE: usize = 32;
 /// One that is stuck holds up no others for longer.
@@ -45,6 +49,8 @@ pub struct Pool {
     idle: Vec<KeeperProcess>,
     /// They end as soon as they can.
     leaving: Vec<KeeperProcess>,
+    came_back: Option<Instant>,
+    started: Option<Instant>,
 }
 
 impl KeeperProcess {
@@ -82,11 +88,9 @@ impl KeeperProcess {
         Ok(KeeperProcess { process, pipe, is_proven: false, idle_since: Instant::now() })
     }
 
-    /// Gives it an attempt, the order of which is written.
-    pub fn give(&mut self, folder: &AttemptFolder) -> io::Result<()> {
-        let mut line = folder.path().as_os_str().as_encoded_bytes().to_vec();
-        line.push(b'\n');
-        self.process.tell(&line)
+    /// Gives it an attempt.
+    pub fn give(&mut self, folder: &AttemptFolder, order: Order) -> io::Result<()> {
+        self.process.tell(&AttemptLine::written(folder, order)?)
     }
 
     pub fn has_ended(&mut self) -> bool {
@@ -114,10 +118,30 @@ impl Pool {
     /// Takes one back that has seen its attempt through.
     pub fn put(&mut self, mut keeper: KeeperProcess) {
         keeper.idle_since = Instant::now();
+        self.came_back = Some(keeper.idle_since);
         match self.idle.len() < MAX_IDLE {
             true => self.idle.push(keeper),
             false => self.leave(keeper),
         }
+    }
+
+    /// A new one for an attempt that waits, beside so many that keep something. None while those come back soon: then a start
+    /// costs more than it saves.
+    pub fn start(&mut self, options: &TaskOptions, busy: usize) -> io::Result<Option<KeeperProcess>> {
+        let is_past = |at: Option<Instant>, span| at.is_none_or(|at: Instant| at.elapsed() >= span);
+        let has_use = busy < at_once()
+            || is_past(self.came_back, COMES_BACK_WITHIN)
+            || is_past(self.started, ANOTHER_EVERY);
+        if !has_use {
+            return Ok(None);
+        }
+        self.started = Some(Instant::now());
+        KeeperProcess::start(options).map(Some)
+    }
+
+    /// When it should be asked again for one that it did not start.
+    pub fn look_again_at() -> Instant {
+        Instant::now() + COMES_BACK_WITHIN
     }
 
     /// It gets no other attempt.
@@ -145,6 +169,11 @@ impl Pool {
     pub fn is_empty(&self) -> bool {
         self.idle.is_empty() && self.leaving.is_empty()
     }
+}
+
+/// How many keepers are started at once.
+pub fn at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) + 1
 }
 
 /// Removes the pipes of keepers that were killed while there was no agent.

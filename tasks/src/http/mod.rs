@@ -12,5 +12,7 @@ pub mod promises;
 pub mod read;
 mod selection;
 pub mod timeline;
+pub mod tunnels;
 mod views;
 pub mod watch;
+pub mod web;

@@ -32,7 +32,8 @@ const PROGRAMS: [&str; 14] =
     ["sh", "echo", "cat", "sleep", "kill", "ls", "touch", "rm", "env", "id", "yes", "seq", "tail", "true"];
 /// Its runtime files are in memory, and gone with it. The shell also buries what has lost its parent: for the engine,
 /// what is dead and not buried lives.
-const FIRST_PROCESS: &str = "mount -t tmpfs none /run && while :; do sleep 1000 & wait; done";
+const FIRST_PROCESS: &str =
+    "mount -t tmpfs none /run && ip link set lo up && while :; do sleep 1000 & wait; done";
 
 /// The engine that all tests of this process share. Don't kill it: see [`Docker::start_own`].
 pub fn shared() -> &'static Docker {
@@ -42,8 +43,15 @@ pub fn shared() -> &'static Docker {
 
 pub struct Docker {
     socket: PathBuf,
-    live_restore: bool,
+    life: Life,
     state: Mutex<State>,
+}
+
+/// How an engine differs from [`shared`]'s.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    live_restore: bool,
+    own_network: bool,
 }
 
 struct State {
@@ -57,15 +65,26 @@ struct State {
 impl Docker {
     /// An engine for one test, which may kill it. With `live_restore` its containers outlive it.
     pub fn start_own(live_restore: bool) -> Self {
+        Self::start(Life { live_restore, own_network: false })
+    }
+
+    /// An engine in a network of its own, which leads nowhere: there containers have networks, too.
+    pub fn with_networks() -> Self {
+        Self::start(Life { live_restore: false, own_network: true })
+    }
+
+    fn start(life: Life) -> Self {
         let mut home = Home::create("estimand-docker-", None);
         let mut command = spawner::bound_command("unshare", None);
+        if life.own_network {
+            command.arg("--net");
+        }
         command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"]);
         command.args(["/bin/sh", "-c", FIRST_PROCESS]);
         let namespaces = spawner::spawn(command).unwrap_or_else(|error| panic!("unshare: {error}"));
         home.server_is(Some(namespaces.id()));
         let socket = home.path().join("docker.sock");
-        let docker =
-            Docker { socket, live_restore, state: Mutex::new(State { namespaces, running: None, home }) };
+        let docker = Docker { socket, life, state: Mutex::new(State { namespaces, running: None, home }) };
         docker.start_again();
         docker.make_image();
         docker
@@ -75,12 +94,20 @@ impl Docker {
         &self.socket
     }
 
+    /// A program in the engine's network, which reaches the addresses of containers.
+    pub fn in_its_network(&self, program: &str) -> Command {
+        let first = self.lock().first_process();
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &first.to_string(), "--net", "--", program]);
+        command
+    }
+
     /// Starts it after [`Docker::kill9`] or [`Docker::stop`]; returns when it answers.
     pub fn start_again(&self) {
         let mut state = self.lock();
         assert!(state.running.is_none(), "it is running: kill9() or stop() comes first");
         let first = state.first_process();
-        state.running = Some(state.start(first, &self.socket, self.live_restore));
+        state.running = Some(state.start(first, &self.socket, self.life));
         let ready = || match self.request("GET", "/_ping", &[]) {
             Ok((200, _)) => Ok(()),
             Ok((status, _)) => Err(format!("status {status}")),
@@ -250,7 +277,7 @@ impl State {
         first
     }
 
-    fn start(&self, first: u32, socket: &Path, live_restore: bool) -> Child {
+    fn start(&self, first: u32, socket: &Path, life: Life) -> Child {
         let home = self.home.path();
         let log = home.join("dockerd.log");
         let log: File = OpenOptions::new().append(true).create(true).open(log).expect("a log for dockerd");
@@ -258,7 +285,7 @@ impl State {
         // The machine's own settings are not for this one.
         fs::write(&config, "{}").expect("settings for dockerd");
         let mut command = spawner::bound_command("nsenter", None);
-        command.args(["--target", &first.to_string(), "--mount", "--pid", "--", "dockerd"]);
+        command.args(["--target", &first.to_string(), "--mount", "--pid", "--net", "--", "dockerd"]);
         for (option, file) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "docker.pid")]
         {
             command.arg(option).arg(home.join(file));
@@ -266,7 +293,7 @@ impl State {
         command.arg("--config-file").arg(config).arg("--host").arg(format!("unix://{}", socket.display()));
         command.args(["--iptables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none"]);
         command.args(["--storage-driver", "vfs", "--log-level", "warn"]);
-        if live_restore {
+        if life.live_restore {
             command.arg("--live-restore");
         }
         let path = std::env::var("PATH").unwrap_or_default();

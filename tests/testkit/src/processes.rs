@@ -98,10 +98,18 @@ pub fn kill9_all_with(mark: &str) {
     }
 }
 
+/// True if the attempt of this folder has come to this step: a file that is there, or a line of its keeper's record.
+pub fn has_reached(attempt: &Path, step: &str) -> bool {
+    let record = fs::read_to_string(attempt.join("begun")).unwrap_or_default();
+    let is_it = |line: &str| line.split_once(' ').is_some_and(|(word, _)| word == step);
+    record.lines().any(is_it) || attempt.join(step).exists()
+}
+
 /// The keeper that has the attempt of this folder, from when it has begun it until it has ended.
 pub fn keeper_of(attempt: &Path) -> Option<Process> {
-    let name = fs::read_to_string(attempt.join("begun")).ok().filter(|name| !name.is_empty())?;
-    if attempt.join("end.json").exists() {
+    let record = fs::read_to_string(attempt.join("begun")).ok()?;
+    let name = record.lines().next().filter(|name| !name.is_empty())?;
+    if has_reached(attempt, "end") {
         return None;
     }
     let pipe = attempt.parent()?.canonicalize().ok()?.join(name);

@@ -11,6 +11,7 @@ pub mod access;
 pub mod capacity;
 pub mod configuration;
 pub mod data;
+pub mod doctor;
 pub mod field_options;
 pub mod files;
 pub mod images;
@@ -19,6 +20,7 @@ pub mod parse;
 pub mod registrations;
 pub mod reservations;
 pub mod tasks;
+pub mod top;
 
 use access::{AuditArgs, TokenArgs};
 use capacity::CapacityArgs;
@@ -26,6 +28,7 @@ use configuration::{ApplyArgs, ExportArgs};
 use data::{
     BindArgs, BindingsArgs, CompareArgs, DeleteArgs, GetArgs, HistoryArgs, PutArgs, UnbindArgs, WatchArgs,
 };
+use doctor::DoctorArgs;
 use files::FilesArgs;
 use images::ImagesArgs;
 use nodes::{InstancesArgs, LogsArgs, NodesArgs, RunArgs};
@@ -34,6 +37,7 @@ use registrations::{
 };
 use reservations::{CreditsArgs, PriceArgs, ReservationsArgs, ReserveArgs};
 use tasks::{RunTaskArgs, TasksArgs};
+use top::TopArgs;
 
 /// Names the service that client commands speak to.
 const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
@@ -41,6 +45,10 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
+    /// Say what is wrong with this set-up, and the remedy
+    Doctor(Remotely<DoctorArgs>),
+    /// Show nodes, their load and tasks while they change
+    Top(Remotely<TopArgs>),
     /// Register a command that produces a data name's values
     Register(Box<Remotely<RegisterArgs>>),
     /// Make registrations and bindings what files say
@@ -59,9 +67,9 @@ pub enum ClientCommand {
     Unregister(Remotely<UnregisterArgs>),
     /// List everything that is registered
     List(Remotely<ListArgs>),
-    /// Show all about one data name: registration, values, bindings
+    /// All about one data name: registration, values, bindings
     Show(Remotely<ShowArgs>),
-    /// List the changes of a registration with their authors
+    /// One registration's versions, with their authors
     Changes(Remotely<ChangesArgs>),
     /// Write a value of a data name for a node
     Put(Remotely<PutArgs>),
@@ -79,21 +87,21 @@ pub enum ClientCommand {
     Unbind(Remotely<UnbindArgs>),
     /// List the data names that serve the values of others
     Bindings(Remotely<BindingsArgs>),
-    /// Compare the values of several data names for the same nodes
+    /// Compare values of data names for the same nodes
     Compare(Remotely<CompareArgs>),
     /// List the nodes, show one, cordon or remove one
     Nodes(Remotely<NodesArgs>),
     /// List the instances: their nodes, their runs, their troubles
     Instances(Remotely<InstancesArgs>),
-    /// Show the standard error of a data name's runs
+    /// What a data name's runs wrote to standard error
     Logs(Remotely<LogsArgs>),
-    /// Run a registration by hand, once and now, and show its whole outcome
+    /// Run one now, by hand, and show all that comes of it
     Run(Remotely<RunArgs>),
     /// Submit tasks, list them, read their logs, cancel them or wait for them
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
-    /// List what nodes have and what is free, or the promises of capacity
+    /// What the nodes have, what is free or promised
     Capacity(Remotely<CapacityArgs>),
     /// Reserve a time to come at a price, or ask for the price
     Reserve(Box<Remotely<ReserveArgs>>),
@@ -109,7 +117,7 @@ pub enum ClientCommand {
     Images(Remotely<ImagesArgs>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
-    /// Show the audit trail: every change with its author, time and address
+    /// Every change of anything: author, time and address
     Audit(Remotely<AuditArgs>),
 }
 

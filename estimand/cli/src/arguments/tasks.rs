@@ -18,6 +18,7 @@ Examples:
   estimand tasks logs t17 --since 10m --grep error --tail 20
   estimand tasks wait t17
   estimand tasks outputs t17
+  estimand tasks forward t17 8888
   estimand tasks watch --state FAILED,LOST
   estimand tasks events --json > trace.jsonl
   estimand tasks cancel t17";
@@ -31,6 +32,7 @@ Examples:
   estimand tasks submit --id sweep --count 100 -- /bin/sh -c 'echo $ESTIMAND_TASK_INDEX'
   estimand tasks submit --after sweep -- /opt/summary
   estimand tasks submit --input data/train.csv --output model.bin -- /opt/train
+  estimand tasks submit --port 0 -- /bin/sh -c 'exec jupyter lab --port $ESTIMAND_TASK_PORT'
   estimand tasks submit --file task.json";
 
 const RUN_TASK_EXAMPLES: &str = "\
@@ -61,6 +63,8 @@ pub enum TasksAction {
     Logs(Remotely<TaskLogsArgs>),
     /// Show which files were kept of a task that has ended
     Outputs(Remotely<TaskArgs>),
+    /// Lead a port of this machine to the port of a task, such as that of a notebook, until Ctrl-C
+    Forward(Remotely<ForwardArgs>),
     /// Cancel tasks: those that wait do not begin, those that run end
     Cancel(Remotely<SomeTasksArgs>),
     /// Wait until tasks are over; the exit code is 1 unless all succeeded
@@ -159,6 +163,9 @@ pub struct DocumentOptions {
     /// A file or folder there that is kept when it has ended, such as 'logs/*'; may be repeated
     #[arg(long = "output", id = "outputs", value_name = "PATH")]
     pub outputs: Vec<String>,
+    /// The port at which it listens, as $ESTIMAND_TASK_PORT says; 0: one that is free on its node
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
     /// A label of its own, to find it by; may be repeated
     #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
     pub labels: Vec<(String, String)>,
@@ -199,6 +206,15 @@ pub struct ListTasksArgs {
 pub struct TaskArgs {
     /// The task or array
     pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ForwardArgs {
+    /// The task
+    pub id: String,
+    /// The port here [default: one that is free]
+    #[arg(value_name = "LOCALPORT")]
+    pub local_port: Option<u16>,
 }
 
 #[derive(Debug, Args)]
@@ -264,6 +280,7 @@ impl TasksArgs {
             TasksAction::List(args) => &args.remote,
             TasksAction::Show(args) | TasksAction::Outputs(args) => &args.remote,
             TasksAction::Logs(args) => &args.remote,
+            TasksAction::Forward(args) => &args.remote,
             TasksAction::Events(args) => &args.remote,
             TasksAction::Watch(args) => &args.remote,
             TasksAction::Cancel(args) | TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,

@@ -22,6 +22,7 @@ mod capacity;
 mod changes;
 mod compare;
 mod differences;
+mod doctor;
 mod edit;
 mod files;
 mod history;
@@ -37,6 +38,7 @@ mod reservations;
 mod run;
 mod show;
 mod tasks;
+mod top;
 mod unregister;
 mod values;
 mod watch;
@@ -106,6 +108,8 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
             args.remote = args.own.inner().or(&args.remote);
             run!(args, access::token)
         }
+        ClientCommand::Doctor(args) => run!(args, doctor::doctor),
+        ClientCommand::Top(args) => run!(args, top::top),
         ClientCommand::Audit(args) => run!(args, access::audit),
         ClientCommand::Register(args) => run!(*args, register::register),
         ClientCommand::Apply(args) => run!(args, apply::apply),

@@ -17,6 +17,7 @@ use table::{Cell, Columns, Table};
 
 /// The width of a terminal that does not tell it.
 const USUAL_WIDTH: usize = 80;
+const USUAL_HEIGHT: usize = 24;
 
 /// The abilities of the terminal at standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +42,12 @@ impl Style {
             false => Style::default(),
             true => Style { width: Some(terminal_width()), colours: colours_wanted() },
         }
+    }
+
+    /// That of standard output as it is now, and how many lines there are.
+    pub fn now() -> (Self, usize) {
+        let height = terminal_size::terminal_size_of(io::stdout()).map(|(_, height)| usize::from(height.0));
+        (Style::detect(), height.filter(|height| *height > 0).unwrap_or(USUAL_HEIGHT))
     }
 
     /// True if a terminal shows what is written.

@@ -109,6 +109,13 @@ impl Table {
         table
     }
 
+    /// A table of these rows, the header first; their cells are as many.
+    pub fn of(rows: Vec<Vec<Cell>>, elastic: usize) -> Self {
+        let mut columns = Columns::new(rows.first().map_or(0, Vec::len), elastic);
+        rows.iter().for_each(|row| columns.admit(row));
+        Table { columns, lines: rows.into_iter().map(Line::Row).collect() }
+    }
+
     pub fn row<const N: usize>(&mut self, row: [Cell; N]) {
         self.columns.admit(&row);
         self.lines.push(Line::Row(row.into()));

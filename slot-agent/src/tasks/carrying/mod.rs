@@ -26,7 +26,8 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::folder::{AttemptFolder, End};
+use super::folder::AttemptFolder;
+use super::record::End;
 use super::work_folder::Owner;
 use super::{Attempt, LOOK_EVERY, Tasks, lock};
 use way::Way;
@@ -108,6 +109,11 @@ impl Attempt {
 
     pub fn has_files(&self) -> bool {
         self.work().is_some_and(TaskWork::has_files)
+    }
+
+    /// Something is fetched for it before it runs.
+    pub fn is_prepared(&self) -> bool {
+        self.work().is_some_and(|work| work.image.is_some() || !work.inputs.is_empty())
     }
 
     /// It is not to begin yet.

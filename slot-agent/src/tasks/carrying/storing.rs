@@ -15,7 +15,7 @@ use estimand_runtime::BackOff;
 use ring::digest::{Context, SHA256};
 use tokio::time::sleep;
 
-use super::super::folder::End;
+use super::super::record::End;
 use super::super::work_folder::{Owner, WorkFolder};
 use super::super::{Attempt, Tasks};
 use super::way::Way;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::super::folder::{Accepted, AttemptFolder, End};
+use super::super::folder::{Accepted, AttemptFolder};
 use super::super::lease::LeaseWatch;
 use super::super::log::LogWriter;
 use super::super::order::Order;
+use super::super::record::{End, Record};
 use super::news::News;
 
 /// The agent looks at the lock now and then, for a moment.
@@ -24,12 +25,14 @@ pub struct Attempt {
     pub log: LogWriter,
     pub lease: Option<LeaseWatch>,
     pub news: News,
+    /// None before it has begun.
+    pub record: Option<Record>,
     lock: File,
 }
 
 impl Attempt {
     /// None if another keeper has it, or had it to its end.
-    pub async fn take(folder: AttemptFolder, news: &Path) -> io::Result<Option<Self>> {
+    pub async fn take(folder: AttemptFolder, order: Option<Order>, news: &Path) -> io::Result<Option<Self>> {
         let mut lock = match folder.lock() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             lock => lock?,
@@ -41,19 +44,28 @@ impl Attempt {
             sleep(LOCK_PAUSE).await;
             lock = folder.lock()?;
         }
+        let order = order.map_or_else(|| folder.order::<Order>(), |order| Ok(Some(order)))?;
         let (Some(lock), None, Some(accepted), Some(order)) =
-            (lock, folder.end()?, folder.accepted()?, folder.order::<Order>()?)
+            (lock, folder.end()?, folder.accepted()?, order)
         else {
             return Ok(None);
         };
         let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
         let news = News::new(news, &folder);
-        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, lock }))
+        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, record: None, lock }))
+    }
+
+    /// It runs.
+    pub fn write_running(&mut self, at: i64) -> io::Result<()> {
+        self.record.as_mut().map_or(Ok(()), |record| record.add_running(at))
     }
 
     pub fn write_end(&mut self, end: &End) -> io::Result<()> {
         self.log.finish()?;
-        self.folder.write_end(end)
+        match &mut self.record {
+            Some(record) => record.add_end(end),
+            None => self.folder.write_end(end),
+        }
     }
 
     /// Its end is written: it is the agent's now.

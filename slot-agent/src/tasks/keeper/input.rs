@@ -1,15 +1,11 @@
-//! The lines of an agent to a keeper on its standard input: who it is and how it launches, and then attempts, by their folders.
+//! The lines of an agent to a keeper on its standard input: who it is and how it launches, and then attempts.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
-use super::super::folder::AttemptFolder;
-use super::super::order::KeeperOrder;
+use super::super::order::{AttemptLine, KeeperOrder};
 
 pub struct Input {
     pipe: BufReader<Receiver>,
@@ -32,9 +28,8 @@ impl Input {
     }
 
     /// The next attempt; none when no more come. May be dropped and called again.
-    pub async fn attempt(&mut self) -> Option<AttemptFolder> {
-        let line = self.next().await?;
-        Some(AttemptFolder::at(PathBuf::from(OsStr::from_bytes(&line))))
+    pub async fn attempt(&mut self) -> Option<AttemptLine> {
+        serde_json::from_slice(&self.next().await?).ok()
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {

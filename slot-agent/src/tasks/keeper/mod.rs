@@ -35,9 +35,10 @@ use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
-use super::folder::{AttemptFolder, Beginning, End};
+use super::folder::AttemptFolder;
 use super::lease::{LeaseWatch, boot_id};
-use super::order::{KeeperOrder, ProcessOrder, RunOrder};
+use super::order::{AttemptLine, KeeperOrder, ProcessOrder, RunOrder};
+use super::record::{Beginning, End};
 use crate::containers::{ContainerOrder, Place};
 use attempt::Attempt;
 use container::Container;
@@ -114,8 +115,8 @@ impl Keeper {
                 given = input.attempt() => given,
                 _ = self.wakes.terminated.recv() => None,
             };
-            let Some(folder) = given else { break };
-            match self.keep(folder).await {
+            let Some(line) = given else { break };
+            match self.keep(line).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -131,9 +132,11 @@ impl Keeper {
     }
 
     /// Sees an attempt through; false if this keeper should have no other one.
-    async fn keep(&mut self, folder: AttemptFolder) -> io::Result<bool> {
+    async fn keep(&mut self, line: AttemptLine) -> io::Result<bool> {
+        let folder = AttemptFolder::at(line.folder);
         notes::concern(&folder);
-        let Some(mut attempt) = Attempt::take(folder, &self.order.news).await? else { return Ok(false) };
+        let taken = Attempt::take(folder, line.order, &self.order.news).await?;
+        let Some(mut attempt) = taken else { return Ok(false) };
         let ending = self.see_through(&mut attempt).await;
         let is_well = !self.wakes.is_terminated && ending != TaskEnding::NodeLost;
         let end = End { at: now_micros(), ending };
@@ -159,8 +162,11 @@ impl Keeper {
             }
         }
         match attempt.folder.begin(&self.name) {
-            Ok(Beginning::Now) => {}
-            Ok(Beginning::Before(keeper)) => return self.clear_away(attempt, keeper).await,
+            Ok(Beginning::Now(record)) => attempt.record = Some(record),
+            Ok(Beginning::Before(record, keeper)) => {
+                attempt.record = Some(record);
+                return self.clear_away(attempt, keeper).await;
+            }
             Err(error) => return not_started(&error),
         }
         if attempt.accepted.boot != boot_id() || attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {

@@ -13,6 +13,8 @@ use super::step::Step;
 use super::work::Work;
 use super::{Wakes, is_told_to_end, now_micros, say};
 
+/// How soon it is said that it runs: one that is over by then says so with its end.
+const RUNS_AFTER: Duration = Duration::from_millis(1);
 /// How soon the agent is told of lines, so that many are told at once.
 const TELL_AFTER: Duration = Duration::from_millis(20);
 /// How often lines that wait for room on the disk are tried again.
@@ -35,6 +37,8 @@ pub struct Watch<'a> {
     /// It was asked to write down how far it is, and not yet to end.
     saving: bool,
     tell_at: Option<Instant>,
+    /// Since when it runs, in microseconds since 1970, and when that is said.
+    unsaid: Option<(i64, Instant)>,
 }
 
 /// Something that has happened.
@@ -46,6 +50,7 @@ enum Event {
     Woken,
     Terminated,
     Output,
+    SayRunning,
     Tell,
     Settle,
     Look,
@@ -63,18 +68,19 @@ impl<'a> Watch<'a> {
             killed: false,
             saving: false,
             tell_at: None,
+            unsaid: None,
         }
     }
 
     /// Returns when nothing of it is left and all of its output is in the log.
     pub async fn see_through(mut self, mut work: Work, mut outputs: Outputs) -> TaskEnding {
-        // It may have been told to while it was started.
-        self.look(&work);
+        // Its keeper has looked since its name is in the folder, and is woken for what came later.
         let mut look_at = Instant::now() + LOOK_EVERY;
         loop {
             match self.next(&mut work, &mut outputs, look_at).await {
                 Event::Ended(ending) => {
                     self.attempt.log.append(outputs.rest());
+                    self.write_running();
                     return self.reason.unwrap_or(ending);
                 }
                 Event::Running => self.note_running(),
@@ -87,6 +93,9 @@ impl<'a> Watch<'a> {
                 }
                 Event::Woken => {
                     let _ = self.wakes.control.try_read(&mut [0; 64]);
+                    if let Some(lease) = &self.attempt.lease {
+                        lease.look_again();
+                    }
                     self.look(&work);
                 }
                 // The machine goes down, or somebody ends this process; a task is not ended for what it did.
@@ -97,6 +106,10 @@ impl<'a> Watch<'a> {
                 Event::Output => {
                     self.attempt.log.append(outputs.read());
                     self.tell_soon();
+                }
+                Event::SayRunning => {
+                    self.write_running();
+                    self.attempt.news.of_stage();
                 }
                 Event::Tell => {
                     self.tell_at = None;
@@ -127,6 +140,7 @@ impl<'a> Watch<'a> {
             () = at(deadline) => Event::Deadline,
             _ = self.wakes.control.readable() => Event::Woken,
             _ = self.wakes.terminated.recv() => Event::Terminated,
+            () = at(self.unsaid.map(|(_, at)| at)) => Event::SayRunning,
             () = at(self.tell_at) => Event::Tell,
             () = sleep_until(look_at) => Event::Look,
             () = outputs.readable() => Event::Output,
@@ -137,12 +151,17 @@ impl<'a> Watch<'a> {
     /// It runs now, and its time with it.
     fn note_running(&mut self) {
         self.is_running = true;
-        if let Err(error) = self.attempt.folder.write_instant("running", now_micros()) {
-            say(format_args!("that it runs cannot be written: {error}"));
-        }
-        self.attempt.news.of_stage();
+        self.unsaid = Some((now_micros(), Instant::now() + RUNS_AFTER));
         if self.reason.is_none() {
             self.deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        }
+    }
+
+    fn write_running(&mut self) {
+        if let Some((since, _)) = self.unsaid.take()
+            && let Err(error) = self.attempt.write_running(since)
+        {
+            say(format_args!("that it runs cannot be written: {error}"));
         }
     }
 

@@ -9,7 +9,7 @@ use estimand_api::task::TaskAssignment;
 
 use super::super::folder::{Accepted, AttemptFolder};
 use super::super::lease::boot_id;
-use super::super::{Assigned, Attempt, lock};
+use super::super::{Assigned, Attempt, Mark, lock};
 use super::Round;
 use super::keeper::Keeper;
 
@@ -25,7 +25,7 @@ impl Round<'_> {
             let name = attempt.folder.name();
             let told = match tasks.remove(&name) {
                 None => self.take_away(&name, &attempt),
-                Some(one) if one.stop => tell_to_end(&attempt.folder, "stop", one.checkpoint),
+                Some(one) if one.stop => attempt.tell_to_end(Mark::Stop, one.checkpoint),
                 Some(_) => Ok(false),
             };
             match told {
@@ -54,7 +54,7 @@ impl Round<'_> {
                 keeper.is_gone = true;
                 Ok(true)
             }
-            None => tell_to_end(&attempt.folder, "gone", false),
+            None => attempt.tell_to_end(Mark::Gone, false),
         }
     }
 
@@ -73,13 +73,18 @@ impl Round<'_> {
             File::open(&options.folder)?.sync_all()?;
         }
         for (name, attempt) in accepted {
-            self.state.keepers.insert(name.clone(), Keeper::new(None));
+            // The inputs of one may end it.
+            let is_new = !attempt.has_files();
+            self.state.keepers.insert(name.clone(), Keeper { is_new, ..Keeper::new(None) });
             self.tasks.tell_soon(&name);
-            let awaits_inputs = attempt.awaits_inputs();
+            let (awaits_inputs, has_port) = (attempt.awaits_inputs(), attempt.has_port());
             lock(&self.tasks.attempts).insert(name.clone(), attempt);
             // Not before it can be found there.
             if awaits_inputs {
                 self.tasks.carrying.ask();
+            }
+            if has_port {
+                self.tasks.tunneling.ask();
             }
             new.push(name);
         }
@@ -97,23 +102,10 @@ impl Round<'_> {
         let (assignment, stop) = (assignment.clone(), assignment.stop);
         let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id() };
         folder.accept(&accepted, options.privileges.run_as.as_ref())?;
+        let attempt = Attempt::new(folder, accepted);
         if stop {
-            folder.mark("stop")?;
+            attempt.tell_to_end(Mark::Stop, false)?;
         }
-        Ok(Attempt::new(folder, accepted))
+        Ok(Arc::new(attempt))
     }
-}
-
-/// Marks it, and wakes its keeper, the first time, which this was if it is true.
-fn tell_to_end(folder: &AttemptFolder, mark: &str, checkpoint: bool) -> io::Result<bool> {
-    if folder.has(mark) {
-        return Ok(false);
-    }
-    // Before the other, so that the keeper does not end it without one.
-    if checkpoint {
-        folder.mark("checkpoint")?;
-    }
-    folder.mark(mark)?;
-    folder.wake();
-    Ok(true)
 }

@@ -19,6 +19,8 @@ pub(super) struct Keeper {
     pub not_before: Option<Instant>,
     /// The lease under which it could have begun: when that is over, it may have been begun elsewhere.
     pub lease: Option<u64>,
+    /// It was accepted here and given to nobody since, so nothing of it is on disk that is not known.
+    pub is_new: bool,
     pub has_ended: bool,
     /// It is assigned no more.
     pub is_gone: bool,
@@ -27,7 +29,15 @@ pub(super) struct Keeper {
 impl Keeper {
     pub fn new(lease: Option<u64>) -> Self {
         let starts = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        Keeper { process: None, starts, not_before: None, lease, has_ended: false, is_gone: false }
+        Keeper {
+            process: None,
+            starts,
+            not_before: None,
+            lease,
+            is_new: false,
+            has_ended: false,
+            is_gone: false,
+        }
     }
 
     pub fn is_running(&mut self) -> bool {

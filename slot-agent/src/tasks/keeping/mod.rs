@@ -18,11 +18,13 @@ use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::folder::{AttemptFolder, End};
+use super::folder::AttemptFolder;
 use super::lease::boot_id;
 use super::order::{LOG_BYTES, Order, RunOrder};
-use super::pool::{KeeperProcess, Pool};
-use super::{Assigned, Attempt, LOOK_EVERY, Tasks, lock};
+use super::pool::{KeeperProcess, Pool, at_once};
+use super::record::End;
+use super::tunneling::give_port;
+use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lock};
 use keeper::Keeper;
 use step::{Look, Step, Unbegun, step};
 
@@ -63,15 +65,19 @@ impl Work for Keeping {
             round.make();
             round.state
         };
-        let is_idle = match spawn_blocking(round).await {
-            Ok(state) => self.state.insert(state).pool.is_empty(),
+        let (is_idle, waits) = match spawn_blocking(round).await {
+            Ok(state) => {
+                let state = self.state.insert(state);
+                (state.pool.is_empty(), !state.waiting.is_empty())
+            }
             Err(error) => {
                 tracing::error!(%error, "a look at the tasks here failed");
-                true
+                (true, false)
             }
         };
         Ok(match is_idle && self.tasks.is_empty() {
             true => Next::Period,
+            false if waits => Next::At(Pool::look_again_at()),
             false => Next::At(Instant::now() + LOOK_EVERY),
         })
     }
@@ -142,12 +148,14 @@ impl Round<'_> {
         keeper.lease = keeper.lease.or(lease.filter(|number| under == Some(*number)));
         let running = keeper.is_running();
         // Looked for first: one that ends meanwhile has an end then.
-        let kept = !keeper.has_ended && (running || folder.is_kept()?);
-        if !keeper.has_ended && folder.has("end.json") {
-            (keeper.has_ended, keeper.is_gone) = (true, folder.has("gone"));
+        let kept = !keeper.has_ended && !keeper.is_new && (running || folder.is_kept()?);
+        let Progress { begun, end, .. } =
+            if keeper.is_new { Progress::default() } else { attempt.progress()? };
+        if !keeper.has_ended && end.is_some() {
+            (keeper.has_ended, keeper.is_gone) = (true, attempt.is_marked(Mark::Gone));
         }
         if let Some(process) = keeper.process.as_mut().filter(|process| !process.is_proven) {
-            process.is_proven = keeper.has_ended || folder.has("begun");
+            process.is_proven = keeper.has_ended || begun;
         }
         if keeper.has_ended
             && let Some(process) = keeper.process.take()
@@ -159,9 +167,9 @@ impl Round<'_> {
             return Ok(());
         }
         let look = Look {
-            gone: keeper.is_gone || folder.has("gone"),
-            stop: folder.has("stop"),
-            begun: keeper.has_ended || folder.has("begun"),
+            gone: keeper.is_gone || attempt.is_marked(Mark::Gone),
+            stop: attempt.is_marked(Mark::Stop),
+            begun: keeper.has_ended || begun,
             kept,
             ended: keeper.has_ended,
             leased,
@@ -171,8 +179,8 @@ impl Round<'_> {
         };
         match step(&look) {
             Step::Nothing => Ok(()),
-            Step::Settle(Unbegun::Cancelled) => self.tasks.settle(folder, TaskEnding::Cancelled),
-            Step::Settle(Unbegun::LeaseOver) => self.tasks.settle(folder, TaskEnding::NodeLost),
+            Step::Settle(Unbegun::Cancelled) => self.settle(folder, TaskEnding::Cancelled),
+            Step::Settle(Unbegun::LeaseOver) => self.settle(folder, TaskEnding::NodeLost),
             Step::Start => self.start(attempt, look.begun),
             Step::Remove => {
                 attempt.is_over.store(true, Ordering::Relaxed);
@@ -189,7 +197,7 @@ impl Round<'_> {
         }
         // It may have begun, and nothing of it outlived that.
         if !begun && attempt.accepted.boot != boot_id() {
-            return tasks.settle(folder, TaskEnding::NodeLost);
+            return self.settle(folder, TaskEnding::NodeLost);
         }
         if self.no_keeper {
             self.state.waiting.insert((attempt.accepted.at, name));
@@ -207,7 +215,7 @@ impl Round<'_> {
             true => None,
             false => match tasks.run_order(attempt) {
                 Ok(run) => Some(run),
-                Err(reason) => return tasks.settle(folder, TaskEnding::NotStarted(reason)),
+                Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
             },
         };
         let Some(mut process) = self.keeper()? else {
@@ -228,6 +236,7 @@ impl Round<'_> {
             folder.open_work()?;
         }
         let Some(keeper) = self.state.keepers.get_mut(&name) else { return Ok(()) };
+        keeper.is_new = false;
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
         let order = Order {
             lease: leased.then(|| (tasks.lease.path().to_owned(), keeper.lease.unwrap_or(0))),
@@ -235,7 +244,7 @@ impl Round<'_> {
             container,
             run,
         };
-        if let Err(error) = folder.write_order(&order).and_then(|()| process.give(folder)) {
+        if let Err(error) = process.give(folder, order) {
             self.state.pool.leave(process);
             return Err(error);
         }
@@ -245,15 +254,25 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Ends an attempt that no keeper has begun.
+    fn settle(&mut self, folder: &AttemptFolder, ending: TaskEnding) -> io::Result<()> {
+        if let Some(keeper) = self.state.keepers.get_mut(&folder.name()) {
+            keeper.is_new = false;
+        }
+        self.tasks.settle(folder, ending)
+    }
+
     /// A keeper for an attempt; none while enough of them are being started.
     fn keeper(&mut self) -> io::Result<Option<KeeperProcess>> {
         if let Some(process) = self.state.pool.take() {
             return Ok(Some(process));
         }
-        let is_new = |keeper: &&Keeper| keeper.process.as_ref().is_some_and(KeeperProcess::is_starting);
-        let starting = self.state.keepers.values().filter(is_new).count();
+        let busy = self.state.keepers.values().filter_map(|keeper| keeper.process.as_ref());
+        let (busy, starting) = busy.fold((0, 0), |(busy, starting), process| {
+            (busy + 1, starting + usize::from(process.is_starting()))
+        });
         match starting < at_once() {
-            true => KeeperProcess::start(&self.tasks.options).map(Some),
+            true => self.state.pool.start(&self.tasks.options, busy),
             false => Ok(None),
         }
     }
@@ -281,11 +300,6 @@ impl Round<'_> {
     }
 }
 
-/// How many keepers are started at once.
-fn at_once() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from) + 1
-}
-
 impl Tasks {
     /// Ends an attempt that no keeper has begun.
     pub(super) fn settle(&self, folder: &AttemptFolder, ending: TaskEnding) -> io::Result<()> {
@@ -300,6 +314,13 @@ impl Tasks {
 
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
         let server = self.options.server.borrow().clone();
-        self.options.terms.run_order(&attempt.accepted.assignment, &attempt.folder, &server)
+        let (assignment, folder) = (&attempt.accepted.assignment, &attempt.folder);
+        let mut order = self.options.terms.run_order(assignment, folder, &server)?;
+        if let Ok(work) = assignment.work.supported()
+            && let Some(port) = give_port(work, folder)?
+        {
+            order.give_port(port);
+        }
+        Ok(order)
     }
 }

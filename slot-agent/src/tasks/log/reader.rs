@@ -55,6 +55,11 @@ impl LogReader {
         self.position.next
     }
 
+    /// That there is nothing more.
+    pub fn nothing(&self) -> Piece {
+        Piece { end: self.position, is_all: true, ..Piece::default() }
+    }
+
     /// The next lines, of about so many bytes.
     pub fn read(&self, most: usize) -> io::Result<Piece> {
         // Before the lines: a file that came after this look counts the next time.

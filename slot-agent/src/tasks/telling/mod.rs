@@ -20,9 +20,9 @@ use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::folder::End;
 use super::log::{LogReader, Position};
-use super::{Attempt, LOOK_EVERY, Tasks, lock};
+use super::record::End;
+use super::{Attempt, LOOK_EVERY, Mark, Progress, Tasks, lock};
 
 /// About the most of what is told at a time,
 const MAX_NEWS: usize = 768 << 10;
@@ -158,7 +158,7 @@ impl Tellers {
         let untold = self.by_name.values_mut();
         for teller in untold.filter(|teller| teller.told != ToldStage::Ended && !teller.is_synced) {
             let folder = &teller.attempt.folder;
-            if folder.has("end.json") {
+            if folder.end()?.is_some() {
                 folder.sync()?;
                 teller.is_synced = true;
             }
@@ -252,20 +252,24 @@ impl Teller {
         let folder = &self.attempt.folder;
         // The service wants no more of what is gone.
         let is_over = self.attempt.is_over.load(Ordering::Relaxed);
-        if self.told == ToldStage::Ended || is_over || folder.has("gone") {
+        if self.told == ToldStage::Ended || is_over || self.attempt.is_marked(Mark::Gone) {
             return Ok(());
         }
         // Before the log: it is whole once there is an end.
-        let end = folder.end()?;
-        let piece = match self.reader.read(MAX_OF_ONE.min(MAX_NEWS - batch.bytes)) {
-            // It was removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            piece => piece?,
+        let Progress { begun, running, end } = self.attempt.progress()?;
+        let piece = match begun {
+            true => match self.reader.read(MAX_OF_ONE.min(MAX_NEWS - batch.bytes)) {
+                // It was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                piece => piece?,
+            },
+            // Then it has said nothing.
+            false => self.reader.nothing(),
         };
         // Nor before its outputs are stored.
         let end = end.filter(|end| piece.is_all && !self.attempt.awaits_outputs(end));
         let outputs = if end.is_some() { folder.outputs()? } else { None };
-        let stages = self.stages(end);
+        let stages = self.stages(running, end);
         let told = stages.last().map_or(self.told, |(told, _, _)| *told);
         if stages.is_empty() && piece.logs.is_empty() {
             return Ok(());
@@ -287,12 +291,12 @@ impl Teller {
     }
 
     /// The stages that are reached and not told yet, in order.
-    fn stages(&self, end: Option<End>) -> Vec<(ToldStage, i64, TaskStage)> {
+    fn stages(&self, running: Option<i64>, end: Option<End>) -> Vec<(ToldStage, i64, TaskStage)> {
         let folder = &self.attempt.folder;
         let accepted = Some((ToldStage::Accepted, self.attempt.accepted.at, TaskStage::Accepted));
-        let preparing =
-            folder.instant("preparing").map(|at| (ToldStage::Preparing, at, TaskStage::Preparing));
-        let running = folder.instant("running").map(|at| (ToldStage::Running, at, TaskStage::Running));
+        let preparing = self.attempt.is_prepared().then(|| folder.instant("preparing")).flatten();
+        let preparing = preparing.map(|at| (ToldStage::Preparing, at, TaskStage::Preparing));
+        let running = running.map(|at| (ToldStage::Running, at, TaskStage::Running));
         let ended = end.map(|End { at, ending }| (ToldStage::Ended, at, TaskStage::Ended { ending }));
         [accepted, preparing, running, ended]
             .into_iter()

@@ -9,6 +9,7 @@ use estimand_api::task_files::TaskOutputs;
 
 use super::super::folder::{Accepted, AttemptFolder};
 use super::super::log::LogWriter;
+use super::super::record::Beginning;
 use super::*;
 
 fn attempt(tasks: &Path) -> Arc<Attempt> {
@@ -22,7 +23,7 @@ fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
     let accepted = Accepted { assignment, at: 7, boot: String::new() };
     let folder = AttemptFolder::new(tasks, "t", 3);
     folder.accept(&accepted, None).unwrap();
-    Attempt::new(folder, accepted)
+    Arc::new(Attempt::new(folder, accepted))
 }
 
 fn gather(teller: &Teller) -> Batch {
@@ -60,14 +61,15 @@ fn an_end_is_told_after_its_log_and_nothing_after_it() {
             stages
         };
         assert_eq!(tell_now(&mut tellers), [TaskStage::Accepted]);
+        let Beginning::Now(mut record) = attempt.folder.begin("k").unwrap() else { panic!() };
         let mut writer = LogWriter::new(attempt.folder.path().to_owned(), 8 << 20);
         let text = "x".repeat(1_000);
         let line = TaskLogLine { at: 1, stream: TaskStream::Stdout, text, partial: false, dropped: 0 };
         writer.append(vec![line; 1_000]);
-        attempt.folder.write_instant("running", 8).unwrap();
+        record.add_running(8).unwrap();
         assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
         let ending = TaskEnding::Exit(0);
-        attempt.folder.write_end(&End { at: 9, ending: ending.clone() }).unwrap();
+        record.add_end(&End { at: 9, ending: ending.clone() }).unwrap();
         while !tell_now(&mut tellers).contains(&TaskStage::Ended { ending: ending.clone() }) {}
         assert_eq!(told.len(), 1_000);
         assert!(gather(&tellers.by_name["t.3"]).parts.is_empty());
@@ -81,8 +83,8 @@ fn an_end_is_told_when_its_outputs_are_stored() {
     let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
     let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
     let mut tellers = Tellers { by_name, ..Tellers::default() };
-    attempt.folder.mark("begun").unwrap();
-    attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Exit(0) }).unwrap();
+    let Beginning::Now(mut record) = attempt.folder.begin("k").unwrap() else { panic!() };
+    record.add_end(&End { at: 9, ending: TaskEnding::Exit(0) }).unwrap();
     assert_eq!(tell(&mut tellers).1, [TaskStage::Accepted]);
     assert!(tell(&mut tellers).1.is_empty());
     let mut stored = TaskOutputs { attempt: 3, ..TaskOutputs::default() };

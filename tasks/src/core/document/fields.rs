@@ -247,6 +247,16 @@ pub const FIELDS: &[Field<Document>] = &[
         write: |document| (!document.outputs.is_empty()).then(|| json!(document.outputs)),
         ..Field::PLAIN
     },
+    Field {
+        name: "port",
+        expected: PORT_EXPECTED,
+        description: "The TCP port at which it listens, which its user reaches through this service; with 0 its agent chooses one. \
+                      `ESTIMAND_TASK_PORT` in its environment has it",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u16::MAX }),
+        read: |it, document| document.port = it.optional(port),
+        write: |document| document.port.map(|port| json!(port)),
+        ..Field::PLAIN
+    },
 ];
 
 fn set_volumes(given: Option<Vec<Volume>>, document: &mut Document) {

@@ -73,6 +73,8 @@ pub struct Document {
     pub inputs: Vec<TaskInput>,
     /// Files in its folder that are kept when it has ended.
     pub outputs: Vec<OutputPattern>,
+    /// The port at which it listens, and through which its user reaches it; 0: one that its agent chooses.
+    pub port: Option<u16>,
 }
 
 /// The schema of a [`Document`].
@@ -97,6 +99,7 @@ fn described() -> Value {
             { "command": "/opt/summary", "after": ["sweep"] },
             { "image": "python:3.12", "command": "python train.py", "retries": 2, "labels": { "study": "mnist" } },
             { "command": "/opt/train", "inputs": ["data/train.csv"], "outputs": ["model.bin", "logs/*"] },
+            { "image": "jupyter/base-notebook", "port": 8888 },
         ],
     })
 }

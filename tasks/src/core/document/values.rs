@@ -36,10 +36,19 @@ pub(super) const INPUTS_EXPECTED: &str =
 pub(super) const OUTPUTS_EXPECTED: &str =
     "paths in its folder, such as \"model.bin\" or \"logs/*\", as an array or one alone";
 
+pub(super) const PORT_EXPECTED: &str = "a whole number from 1 to 65535, or 0 for one that the agent chooses";
+
+pub(super) fn port(value: &Value) -> Result<u16, String> {
+    let number = value.as_u64().ok_or_else(|| format!("is {}, not a whole number", kind_of(value)))?;
+    u16::try_from(number).map_err(|_| "is no port".to_owned())
+}
+
 pub(super) fn id(value: &Value) -> Result<String, String> {
     match fields::id(value)? {
         // The paths of requests.
-        id if ["events", "news", "watch"].contains(&&*id) => Err("is a word of the interface".to_owned()),
+        id if ["events", "news", "tunnels", "watch"].contains(&&*id) => {
+            Err("is a word of the interface".to_owned())
+        }
         id => Ok(id),
     }
 }

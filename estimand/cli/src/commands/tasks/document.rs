@@ -55,6 +55,7 @@ pub fn of_options(
         ("volumes", (!options.volumes.is_empty()).then(|| json!(options.volumes))),
         ("inputs", inputs(options)),
         ("outputs", (!options.outputs.is_empty()).then(|| json!(options.outputs))),
+        ("port", options.port.map(|port| json!(port))),
         ("after", after(options)),
         ("command", command(cmd)),
     ];
@@ -149,6 +150,7 @@ mod tests {
             resources: vec![("licence".to_owned(), "2".to_owned())],
             inputs: vec!["data/a".to_owned(), "data/b:b".to_owned()],
             outputs: vec!["logs/*".to_owned()],
+            port: Some(8888),
             ..DocumentOptions::default()
         };
         let file =
@@ -160,7 +162,7 @@ mod tests {
             json!({
                 "command": ["echo", "a b"], "user": "u", "environment": { "A": "1", "B": "2" },
                 "resources": { "cpu": 0.5, "memory": "64MiB", "licence": 2 },
-                "inputs": ["data/a", { "file": "data/b", "as": "b" }], "outputs": ["logs/*"],
+                "inputs": ["data/a", { "file": "data/b", "as": "b" }], "outputs": ["logs/*"], "port": 8888,
             })
         );
     }

@@ -2,6 +2,7 @@
 
 mod document;
 mod events;
+mod forward;
 mod logs;
 mod outputs;
 mod run;
@@ -29,6 +30,7 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::Outputs(args)) => outputs::outputs(session, &args.own.id).await,
         Some(TasksAction::Logs(args)) => logs::logs(session, &args.own).await,
         Some(TasksAction::Events(args)) => events::events(session, &args.own).await,
+        Some(TasksAction::Forward(args)) => forward::forward(session, &args.own).await,
         Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,
         Some(TasksAction::Cancel(args)) => cancel(session, &args.own).await,
         Some(TasksAction::Wait(args)) => wait(session, &args.own).await,

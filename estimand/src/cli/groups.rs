@@ -1,0 +1,173 @@
+//! The first screen of help: the commands in groups, on a screen of 24 to 40 lines.
+//!
+//! A line is about one command, in that command's own words, or about a few that belong together. A test holds that each
+//! command stands in exactly one line.
+
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
+
+use super::Cli;
+
+/// What stands before the sentences.
+const NAMES_WIDTH: usize = 29;
+
+const AFTER_COMMANDS: &str = "\
+`estimand COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 usage,
+3 no such thing, 4 conflict, 5 refused, 6 service unreachable or not ready";
+
+struct Group {
+    title: &'static str,
+    lines: &'static [Line],
+}
+
+enum Line {
+    /// A command with its own sentence.
+    One(&'static str),
+    /// Commands that share a sentence.
+    Several(&'static [&'static str], &'static str),
+}
+
+use Line::{One, Several};
+
+const SERVICES: &[&str] =
+    &["registry", "data", "manager", "task-service", "file-service", "reservation-service"];
+
+const GROUPS: &[Group] = &[
+    Group { title: "Start", lines: &[One("up"), One("agent"), Several(SERVICES, "Start one service alone")] },
+    Group {
+        title: "See how it is",
+        lines: &[
+            One("doctor"),
+            One("top"),
+            Several(&["nodes", "instances"], "The machines; what runs on them, with its troubles"),
+            One("logs"),
+            One("collect"),
+        ],
+    },
+    Group {
+        title: "Values",
+        lines: &[
+            Several(&["get", "compare"], "Read the latest values; compare several names"),
+            Several(&["watch", "history"], "Follow values as they change; read past ones"),
+            Several(&["put", "delete"], "Write a value; delete values"),
+            Several(&["bind", "unbind", "bindings"], "Have a name serve another's values; list such"),
+        ],
+    },
+    Group {
+        title: "Registrations: what produces values",
+        lines: &[
+            Several(&["list", "show"], "All that is registered; all about one data name"),
+            Several(&["register", "edit", "rename"], "Make or change one"),
+            Several(&["pause", "resume", "unregister"], "Stop some for a while, or for good"),
+            Several(&["apply", "export"], "Make registrations what files say; write such files"),
+            One("run"),
+            One("changes"),
+        ],
+    },
+    Group {
+        title: "Work on the nodes",
+        lines: &[
+            Several(&["run-task", "tasks"], "Run a command where it suits best; all about tasks"),
+            One("job"),
+            Several(&["files", "images"], "Files of people and tasks; images that tasks name"),
+            One("capacity"),
+            Several(&["reserve", "reservations"], "Reserve a time to come; list and change such"),
+            Several(&["price", "credits"], "What a time to come costs; who can pay how much"),
+            Several(&["partition", "simulate"], "Plan a division of data; try policies, run nothing"),
+        ],
+    },
+    Group {
+        title: "Administration",
+        lines: &[
+            Several(&["token", "pki"], "Tokens; an authority and its certificates"),
+            One("audit"),
+            One("completions"),
+        ],
+    },
+];
+
+/// The command line, whose own help is the first screen.
+pub fn command() -> Command {
+    let command = Cli::command();
+    let screen = screen(&command);
+    command.help_template(screen)
+}
+
+/// Reads a command line.
+pub fn parse<W: Into<std::ffi::OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+fn screen(command: &Command) -> String {
+    let mut text = "{about}\n{usage-heading} {usage}\n".to_owned();
+    for Group { title, lines } in GROUPS {
+        text.push_str(&format!("{title}\n"));
+        lines.iter().for_each(|line| text.push_str(&shown(command, line)));
+    }
+    text.push_str(&format!("Options everywhere: {}\n{AFTER_COMMANDS}\n", options(command)));
+    text
+}
+
+fn shown(command: &Command, line: &Line) -> String {
+    let about = |name| command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+    let (names, sentence) = match line {
+        One(name) => ((*name).to_owned(), about(name).unwrap_or_default()),
+        Several(names, sentence) => (names.join(", "), (*sentence).to_owned()),
+    };
+    let names = format!("  {names}");
+    match names.len() < NAMES_WIDTH {
+        true => format!("{names:NAMES_WIDTH$}{sentence}\n"),
+        false => format!("{names}\n{:NAMES_WIDTH$}{sentence}\n", ""),
+    }
+}
+
+/// The options that stand before any command; each command's help explains them.
+fn options(command: &Command) -> String {
+    let mut words = Vec::new();
+    for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+        let Some(long) = option.get_long() else { continue };
+        let value = option.get_value_names().filter(|_| option.get_action().takes_values());
+        words.push(match value {
+            Some([name, ..]) => format!("--{long} {name}"),
+            _ => format!("--{long}"),
+        });
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn each_command_stands_in_one_line_of_the_first_screen() {
+        let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
+        for line in GROUPS.iter().flat_map(|group| group.lines) {
+            let names = match line {
+                One(name) => std::slice::from_ref(name),
+                Several(names, _) => names,
+            };
+            names.iter().for_each(|name| *lines.entry(name).or_default() += 1);
+        }
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let wanted: BTreeMap<&str, u32> = shown.map(|command| (command.get_name(), 1)).collect();
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn the_first_screen_fits_a_terminal() {
+        for word in ["--help", "-h", "help"] {
+            let text =
+                command().term_width(80).try_get_matches_from(["estimand", word]).unwrap_err().to_string();
+            assert!((24..=40).contains(&text.lines().count()), "{} lines\n{text}", text.lines().count());
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! An attempt as its agent knows it, beside what is on disk.
+//!
+//! Marks are set by agents alone, one after the other, and no end is taken back: the disk is asked once for either.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::folder::{Accepted, AttemptFolder};
+use super::record::End;
+
+/// An attempt that is on this node.
+#[derive(Debug)]
+pub struct Attempt {
+    pub folder: AttemptFolder,
+    pub accepted: Accepted,
+    /// It has ended and is assigned no more: nothing of it is told any more.
+    pub is_over: AtomicBool,
+    is_stopped: AtomicBool,
+    is_gone: AtomicBool,
+    ended: OnceLock<Progress>,
+}
+
+/// A mark that an attempt keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It is to end.
+    Stop,
+    /// It belongs here no more.
+    Gone,
+}
+
+/// How far an attempt has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub begun: bool,
+    /// When its program was executed, in microseconds since 1970.
+    pub running: Option<i64>,
+    pub end: Option<End>,
+}
+
+impl Attempt {
+    /// One that is accepted now.
+    pub fn new(folder: AttemptFolder, accepted: Accepted) -> Self {
+        let (is_over, is_stopped, is_gone) = Default::default();
+        Attempt { folder, accepted, is_over, is_stopped, is_gone, ended: OnceLock::new() }
+    }
+
+    /// One that a former agent had.
+    pub fn found(folder: AttemptFolder, accepted: Accepted) -> Self {
+        let attempt = Attempt::new(folder, accepted);
+        for mark in [Mark::Stop, Mark::Gone] {
+            attempt.flag(mark).store(attempt.folder.has(mark.name()), Ordering::Relaxed);
+        }
+        attempt
+    }
+
+    pub fn is_marked(&self, mark: Mark) -> bool {
+        self.flag(mark).load(Ordering::Relaxed)
+    }
+
+    /// Marks it, and wakes its keeper, the first time, which this was if it is true.
+    pub fn tell_to_end(&self, mark: Mark, checkpoint: bool) -> io::Result<bool> {
+        if self.is_marked(mark) {
+            return Ok(false);
+        }
+        // Before the other, so that the keeper does not end it without one.
+        if checkpoint {
+            self.folder.mark("checkpoint")?;
+        }
+        self.folder.mark(mark.name())?;
+        self.flag(mark).store(true, Ordering::Relaxed);
+        self.folder.wake();
+        Ok(true)
+    }
+
+    pub fn progress(&self) -> io::Result<Progress> {
+        if let Some(ended) = self.ended.get() {
+            return Ok(ended.clone());
+        }
+        let steps = self.folder.steps()?;
+        let end = self.folder.end_after(steps.as_ref())?;
+        let (begun, running) = (steps.is_some(), steps.and_then(|steps| steps.running));
+        let progress = Progress { begun, running, end };
+        Ok(match progress.end {
+            Some(_) => self.ended.get_or_init(|| progress).clone(),
+            None => progress,
+        })
+    }
+
+    fn flag(&self, mark: Mark) -> &AtomicBool {
+        match mark {
+            Mark::Stop => &self.is_stopped,
+            Mark::Gone => &self.is_gone,
+        }
+    }
+}
+
+impl Mark {
+    /// The name of its file.
+    fn name(self) -> &'static str {
+        match self {
+            Mark::Stop => "stop",
+            Mark::Gone => "gone",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use estimand_api::task::{TaskAssignment, TaskEnding, TaskWork};
+
+    use super::super::record::Beginning;
+    use super::*;
+
+    #[test]
+    fn marks_outlive_the_agent_and_an_end_is_asked_for_once() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AttemptFolder::new(place.path(), "a", 1);
+        let work = TaskWork::default().into();
+        let assignment = TaskAssignment {
+            id: "a".into(),
+            attempt: 1,
+            leased: false,
+            stop: false,
+            checkpoint: false,
+            work,
+        };
+        let accepted = Accepted { assignment, at: 7, boot: String::new() };
+        folder.accept(&accepted, None).unwrap();
+        let attempt = Attempt::new(folder.clone(), accepted.clone());
+        assert_eq!(attempt.progress().unwrap(), Progress::default());
+        assert!(attempt.tell_to_end(Mark::Stop, true).unwrap());
+        assert!(!attempt.tell_to_end(Mark::Stop, true).unwrap(), "only the first time");
+        assert!(folder.has("stop") && folder.has("checkpoint"));
+        let next = Attempt::found(folder.clone(), accepted);
+        assert!(next.is_marked(Mark::Stop) && !next.is_marked(Mark::Gone));
+
+        let Beginning::Now(mut record) = folder.begin("k").unwrap() else { panic!() };
+        record.add_running(8).unwrap();
+        let running = Progress { begun: true, running: Some(8), end: None };
+        assert_eq!(next.progress().unwrap(), running);
+        let end = End { at: 9, ending: TaskEnding::Cancelled };
+        record.add_end(&end).unwrap();
+        let ended = Progress { end: Some(end), ..running };
+        assert_eq!(next.progress().unwrap(), ended);
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert_eq!(next.progress().unwrap(), ended);
+    }
+}

@@ -1,0 +1,285 @@
+//! Requests to a task: HTTP/1.1 to its port, for programs that show a token.
+//!
+//! The task is a stranger to whom nothing of ours is shown, and whose answers no browser takes for pages of ours.
+
+use std::io;
+use std::time::Duration;
+
+use actix_web::body::SizedStream;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::web::{Payload, ThinData};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
+use estimand_api::problem::Problem;
+use estimand_runtime::tunnel::Half;
+use estimand_web::{Failure, Foreign, Principal, host_of, is_upgrade, segment, wire};
+use futures_util::TryStreamExt as _;
+use http_body_util::{BodyDataStream, Either, Empty, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::http::{Request, Response, header};
+use hyper_util::rt::TokioIo;
+use tokio::io::{copy_bidirectional, join};
+use tokio::time::timeout;
+
+use crate::TaskService;
+use crate::scope::Scope;
+use crate::tunnels::{Permit, Tunnel};
+
+/// How long a task may take to begin its answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10 * 60);
+/// The segments of a path before that of the task's own: `/api/tasks/ID/web/`.
+const SEGMENTS_BEFORE: usize = 5;
+/// Headers that are about one connection, or whose meaning is between a caller and this service. A task has neither the
+/// caller's credentials nor cookies of others of this host, and says nothing about this host to browsers.
+const WITHHELD: [&str; 18] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+    "authorization",
+    "cookie",
+    "set-cookie",
+    "content-security-policy",
+    "strict-transport-security",
+    "clear-site-data",
+    "alt-svc",
+    "service-worker-allowed",
+];
+/// Beginnings of further ones.
+const WITHHELD_FAMILIES: [&str; 4] =
+    ["x-forwarded-", "estimand-", "access-control-", "content-security-policy-"];
+/// A browser that shows an answer all the same gives it an origin of its own, in which it runs nothing.
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
+
+type RequestBody = Either<Empty<Bytes>, StreamBody<Frames>>;
+type Frames = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Frame<Bytes>>>>>;
+
+/// Passes a request on to the port of a task, and its answer back.
+///
+/// The task gets method, path below `/web/`, query, headers and body as they are, but no credentials and no cookies; `X-Forwarded-For`,
+/// `-Host`, `-Proto` and `-Prefix` say whence it comes. WebSockets go through. It is for programs: a browser goes through
+/// `estimand tasks forward`.
+#[utoipa::path(
+    method(get, post, put, patch, delete),
+    path = "/api/tasks/{id}/web/{rest}",
+    tag = "tasks",
+    params(
+        ("id" = String, Path),
+        ("rest" = String, Path, description = "The path at the task, with all of its segments"),
+        ("any" = Option<String>, Query, description = "The query is the task's, whatever is in it"),
+    ),
+    responses(
+        (status = "default", description = "The answer of the task"),
+        (status = 404, description = "There is no such task", body = Problem),
+        (status = 409, description = "It has no port, or is over", body = Problem),
+        (status = 502, description = "What listens at its port does not speak HTTP, or broke off", body = Problem),
+        (status = 503, description = "It does not run yet or nothing of it listens yet, its node is lost or does not answer, or there are too many connections", body = Problem),
+        (status = 504, description = "It did not begin to answer within ten minutes", body = Problem),
+    )
+)]
+pub async fn web(
+    req: HttpRequest,
+    caller: Principal,
+    body: Payload,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let id = segment(&req, "id").to_owned();
+    let task = service.shared().task(&Scope::of(&caller), &id)?;
+    let Tunnel { half, permit } = service.shared().tunnels.open(&task).await?;
+    let mut sender = connect(&service, half, permit).await.map_err(|error| bad_gateway(&id, &error))?;
+    let upgrades = is_upgrade(&req);
+    let (sent, body) = match upgrades {
+        true => (Either::Left(Empty::new()), Some(body)),
+        false => (body_of(&req, body), None),
+    };
+    let request = request(&req, &id, upgrades, sent).map_err(|error| bad_gateway(&id, &error))?;
+    let late =
+        |_| Problem::new(504, "no-answer", "There is no answer", format!("`{id}` did not answer in time"));
+    let answer = timeout(ANSWERED_WITHIN, sender.send_request(request)).await.map_err(late)?;
+    let answer = answer.map_err(|error| bad_gateway(&id, &error))?;
+    Ok(match body {
+        Some(body) if answer.status() == hyper::http::StatusCode::SWITCHING_PROTOCOLS => {
+            upgraded(&service, answer, body)
+        }
+        _ => answered(answer),
+    })
+}
+
+/// An HTTP connection over a tunnel, which lives until both sides are done with it.
+async fn connect(
+    service: &TaskService,
+    half: Half,
+    permit: Permit,
+) -> hyper::Result<SendRequest<RequestBody>> {
+    let (sender, connection) = handshake(TokioIo::new(half)).await?;
+    let service = service.clone();
+    actix_web::rt::spawn(async move {
+        let _permit = permit;
+        tokio::select! {
+            // What went wrong is told to whoever waits for the answer.
+            _ = connection.with_upgrades() => {}
+            () = service.0.stop.requested() => {}
+        }
+    });
+    Ok(sender)
+}
+
+/// The body of a request, which most have not.
+fn body_of(req: &HttpRequest, body: Payload) -> RequestBody {
+    let headers = req.headers();
+    let has_any = headers.contains_key("transfer-encoding")
+        || headers.get("content-length").is_some_and(|length| length != "0");
+    match has_any {
+        false => Either::Left(Empty::new()),
+        true => {
+            let frames: Frames = Box::pin(body.map_ok(Frame::data).map_err(io::Error::other));
+            Either::Right(StreamBody::new(frames))
+        }
+    }
+}
+
+/// The request as the task gets it.
+fn request(
+    req: &HttpRequest,
+    id: &str,
+    upgrades: bool,
+    body: RequestBody,
+) -> Result<Request<RequestBody>, hyper::http::Error> {
+    let mut request = Request::builder().method(req.method().as_str()).uri(target(req));
+    for (name, value) in passed_on(req.headers()) {
+        request = request.header(name.as_str(), value.as_bytes());
+    }
+    let from = req.peer_addr().map(|peer| peer.ip().to_canonical().to_string()).unwrap_or_default();
+    let scheme = if req.app_config().secure() { "https" } else { "http" };
+    let forwarded = [
+        ("host", "localhost".to_owned()),
+        ("x-forwarded-for", from),
+        ("x-forwarded-host", host_of(req).unwrap_or_default().to_owned()),
+        ("x-forwarded-proto", scheme.to_owned()),
+        ("x-forwarded-prefix", format!("/api/tasks/{id}/web")),
+    ];
+    for (name, value) in forwarded {
+        request = request.header(name, value);
+    }
+    if upgrades {
+        request = request.header(header::CONNECTION, "upgrade").header(header::UPGRADE, "websocket");
+    }
+    request.body(body)
+}
+
+/// The path below that of the task and the query, as they came.
+fn target(req: &HttpRequest) -> String {
+    let below = req.uri().path().splitn(SEGMENTS_BEFORE + 1, '/').nth(SEGMENTS_BEFORE).unwrap_or_default();
+    match req.uri().query() {
+        Some(query) => format!("/{below}?{query}"),
+        None => format!("/{below}"),
+    }
+}
+
+/// The headers that the other side may see; those that `Connection` names are about one connection, too.
+fn passed_on(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    let named: Vec<String> = headers
+        .get_all("connection")
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
+        .collect();
+    headers.iter().filter(move |(name, _)| {
+        !is_withheld(name.as_str()) && !named.iter().any(|named| named == name.as_str())
+    })
+}
+
+fn is_withheld(name: &str) -> bool {
+    WITHHELD.contains(&name) || WITHHELD_FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// The response that begins like the answer of a task.
+fn begun(answer: &Response<Incoming>) -> HttpResponseBuilder {
+    let status = StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut response = HttpResponse::build(status);
+    for (name, value) in answer.headers().iter().filter(|(name, _)| !is_withheld(name.as_str())) {
+        response.append_header((name.as_str(), value.as_bytes()));
+    }
+    response.insert_header(("content-security-policy", SANDBOX));
+    response
+}
+
+fn answered(answer: Response<Incoming>) -> HttpResponse {
+    let mut response = begun(&answer);
+    let length =
+        answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let body = BodyDataStream::new(answer.into_body()).map_err(io::Error::other);
+    let mut response = match length {
+        Some(length) => response.body(SizedStream::new(length, body)),
+        None => response.streaming(body),
+    };
+    response.extensions_mut().insert(Foreign);
+    response
+}
+
+/// The caller's connection is one to the task from here on.
+fn upgraded(service: &TaskService, answer: Response<Incoming>, body: Payload) -> HttpResponse {
+    let mut response = begun(&answer);
+    let (wire, out) = wire(body);
+    let service = service.clone();
+    actix_web::rt::spawn(async move {
+        let Ok(task) = hyper::upgrade::on(answer).await else { return };
+        let (mut caller, mut task) = (join(wire.0, wire.1), TokioIo::new(task));
+        tokio::select! {
+            // It ends when one of them goes away.
+            _ = copy_bidirectional(&mut caller, &mut task) => {}
+            () = service.0.stop.requested() => {}
+        }
+    });
+    response.upgrade("websocket").body(out)
+}
+
+fn bad_gateway(id: &str, error: &dyn std::error::Error) -> Problem {
+    let detail = match error.source() {
+        Some(cause) => format!("`{id}` does not answer as HTTP/1.1 wants it: {error}: {cause}"),
+        None => format!("`{id}` does not answer as HTTP/1.1 wants it: {error}"),
+    };
+    Problem::new(502, "bad-gateway", "The task does not answer as it should", detail)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_task_gets_the_path_below_its_own_as_it_came() {
+        for (given, target_of_task) in [
+            ("/api/tasks/t/web/", "/"),
+            ("/api/tasks/t/web/a%2Fb/c//d?x=/1&y", "/a%2Fb/c//d?x=/1&y"),
+            ("/api/tasks/t%2E1/web/..%2f?", "/..%2f?"),
+            ("http://h:1/api/tasks/t/web/a", "/a"),
+        ] {
+            assert_eq!(target(&TestRequest::with_uri(given).to_http_request()), target_of_task, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_task_gets_no_credentials_and_nothing_about_the_connection() {
+        let request = TestRequest::default()
+            .insert_header(("Authorization", "Bearer secret"))
+            .insert_header(("Cookie", "a=b"))
+            .insert_header(("Connection", "keep-alive, X-Mine"))
+            .insert_header(("X-Mine", "1"))
+            .insert_header(("X-Forwarded-For", "9.9.9.9"))
+            .insert_header(("Estimand-Grant", "secret"))
+            .insert_header(("Accept", "text/plain"))
+            .to_http_request();
+        let passed: Vec<&str> = passed_on(request.headers()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(passed, ["accept"]);
+    }
+}

@@ -121,7 +121,7 @@ fn the_page_of_an_exporter_is_a_value() {
     assert!(value["leftOut"].as_str().unwrap().starts_with("1 record was left out"), "{value}");
 }
 
-/// What is taken of a page fits, however large the page is.
+/// The part of a page that is taken fits, however large the page is.
 #[test]
 fn a_prefix_takes_a_part_of_a_page_that_is_too_large_for_a_value() {
     let mut page = PAGE.to_owned();

@@ -25,7 +25,7 @@ pub struct Piece {
 pub struct SharedPieces(Mutex<VecDeque<(Arc<str>, Piece)>>);
 
 impl SharedPieces {
-    /// What comes after a revision, if it was rendered already.
+    /// The changes after a revision, if they were rendered already.
     pub fn find(&self, watched: &str, after: u64) -> Option<Piece> {
         let pieces = self.lock();
         let found = pieces.iter().find(|(of, piece)| piece.after == after && **of == *watched);

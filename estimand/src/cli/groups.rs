@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Cli;
 
-/// What stands before the sentences.
+/// The width before the sentences.
 const NAMES_WIDTH: usize = 29;
 
 const AFTER_COMMANDS: &str = "\

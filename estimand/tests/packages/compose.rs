@@ -110,7 +110,7 @@ fn a_cluster_of_compose_starts_and_its_containers_come_and_go() {
     cluster.start();
     assert_eq!(std::fs::read_to_string(cluster.folder.path().join(".env")).unwrap(), made);
 
-    // What counts is in the database and the volumes: other containers of both go on, and an agent needs no other token.
+    // All that counts is in the database and the volumes: other containers of both go on, and an agent needs no other token.
     cluster.compose(&["rm", "--stop", "--force", "services", "agent-1"]);
     cluster.start();
     cluster.wait_for_agents();

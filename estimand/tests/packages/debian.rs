@@ -14,7 +14,7 @@ const OPERATOR: &str = "export ESTIMAND_SERVER_USER=estimand ESTIMAND_TOKEN=$(ca
 const OLD: &str = "0.0.1-1";
 /// The file that the task there waits for.
 const GO: &str = "/run/go";
-/// What systemd counts against the services, of 100. Without any rule it would be 96.
+/// Systemd's count against the services, of 100. Without any rule it would be 96.
 const MOST_EXPOSED: u32 = 20;
 
 struct Node(Machine);

@@ -8,7 +8,7 @@ use estimand_testkit::docker::Docker;
 use crate::{build, stripped, well};
 
 pub const IMAGE: &str = "estimand/packaged:1";
-/// What an orchestrator that trusts nobody takes away: root, every capability, and every file that can be written but the
+/// All that an orchestrator that trusts nobody takes away: root, every capability, and every file that can be written but the
 /// data.
 pub const CLOSED: [&str; 7] =
     ["--cap-drop", "ALL", "--read-only", "--tmpfs", "/tmp", "--security-opt", "no-new-privileges"];
@@ -34,7 +34,7 @@ pub fn docker(arguments: &[&str]) -> Output {
     Command::new("docker").args(["--host", &address()]).args(arguments).output().expect("docker runs")
 }
 
-/// What a command of Docker's prints that must end well.
+/// The output of a command of Docker's, which must end well.
 #[track_caller]
 pub fn docker_well(arguments: &[&str]) -> String {
     well(&docker(arguments))

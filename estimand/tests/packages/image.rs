@@ -24,7 +24,7 @@ fn services_and_an_agent_run_in_an_image_without_a_shell() {
         let fresh = values.to_string().contains("\"n1\"") && values.to_string().contains("fresh");
         fresh.then_some(()).ok_or_else(|| format!("{output:?} {}", log("packaged")))
     });
-    // What is stored is in the volume, where the next container finds it.
+    // All that is stored is in the volume, where the next container finds it.
     well(&inside(&["put", "kept", "here", "7"]));
     docker_well(&["restart", "--time", "10", "packaged"]);
     wait::until_ok(PATIENCE, "the value after a restart", || {

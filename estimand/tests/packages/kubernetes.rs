@@ -17,7 +17,7 @@ use crate::{packages, well};
 const NETWORK: &str = "pods";
 const NODE: &str = "node-1";
 const ADDRESS: &str = "estimand.estimand.svc";
-/// What `fsGroup` says.
+/// The group of `fsGroup`.
 const GROUP: u32 = 65_532;
 
 #[test]

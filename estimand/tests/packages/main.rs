@@ -1,4 +1,4 @@
-//! What operators install: the Debian package on a machine that systemd has booted, the container image in a real engine,
+//! The packages that operators install: the Debian package on a machine that systemd has booted, the container image in a real engine,
 //! the cluster of Compose, and the manifests of Kubernetes.
 
 #![allow(clippy::unwrap_used)]
@@ -30,7 +30,7 @@ fn stripped() -> &'static Path {
     })
 }
 
-/// What a program of the folder `packages` prints; it must end well.
+/// The output of a program of the folder `packages`; it must end well.
 #[track_caller]
 fn build(program: &str, variables: &[(&str, &str)], arguments: &[&Path]) -> String {
     let mut command = Command::new(packages().join(program));
@@ -39,7 +39,7 @@ fn build(program: &str, variables: &[(&str, &str)], arguments: &[&Path]) -> Stri
     well(&output).trim().to_owned()
 }
 
-/// What a program has printed that must have ended well.
+/// The output of a program, which must have ended well.
 #[track_caller]
 fn well(output: &Output) -> String {
     let [said, complained] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));

@@ -63,7 +63,7 @@ impl Forward {
         connection
     }
 
-    /// What the server answers to this, if it gets as far as that.
+    /// The server's answer to this, if it gets as far as that.
     fn try_echo(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut connection = self.connect();
         let mut got = vec![0; text.len()];
@@ -72,7 +72,7 @@ impl Forward {
         Some(got)
     }
 
-    /// What it said on standard error until it was ended.
+    /// Its standard error until it was ended.
     fn end(mut self) -> String {
         self.process.kill().unwrap();
         let mut said = String::new();
@@ -264,7 +264,7 @@ fn a_task_that_cannot_be_reached_says_why() {
     };
     let silent = running(json!({ "command": ["/bin/sleep", "1000"], "port": free_port() }));
     assert!(refused(&silent).contains("nothing listens at port"), "{}", refused(&silent));
-    // What does belongs to somebody else.
+    // Any other listener belongs to somebody else.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let spy = running(json!({ "command": ["/bin/sleep", "1000"], "port": port }));

@@ -25,14 +25,14 @@ impl Sink for Rounds {
 }
 
 /// A task with the expression `load + 1` for every node, of which it is about to be told.
-struct Told {
+struct ExpressionTask {
     task: Task,
     rounds: Arc<Rounds>,
     revision: u64,
     _folder: tempfile::TempDir,
 }
 
-impl Told {
+impl ExpressionTask {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let outbox = Arc::new(Outbox::open(OutboxOptions::new(folder.path())).unwrap());
@@ -48,7 +48,7 @@ impl Told {
         let registration = Registration::from_map(map).unwrap().registration;
         let formula = Box::new(Formula::read(&registration).unwrap());
         task.take(Message::Put { key: 1, formula, valid_for: 15_000_000, sink: rounds.clone() });
-        Told { task, rounds, revision: 0, _folder: folder }
+        ExpressionTask { task, rounds, revision: 0, _folder: folder }
     }
 
     fn change(&mut self, node: &str) {
@@ -89,7 +89,7 @@ impl Told {
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_change_is_evaluated_at_once_also_right_after_a_round() {
-    let mut told = Told::new();
+    let mut told = ExpressionTask::new();
     told.round().await;
     told.rounds();
     for node in ["n1", "n2"] {
@@ -104,7 +104,7 @@ async fn a_complete_change_is_evaluated_at_once_also_right_after_a_round() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_are_heard_of_meanwhile_make_one_round() {
-    let mut told = Told::new();
+    let mut told = ExpressionTask::new();
     told.round().await;
     told.rounds();
     for node in ["n1", "n2", "n1", "n3"] {

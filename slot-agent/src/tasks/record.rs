@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(read(&path), steps);
     }
 
-    /// Wherever its writer died, and whatever a power cut left.
+    /// The writer may have died anywhere, and a power cut left anything.
     #[test]
     fn the_next_keeper_goes_on_behind_an_unfinished_line() {
         let place = tempfile::tempdir().unwrap();

@@ -124,7 +124,7 @@ async fn connect(
     actix_web::rt::spawn(async move {
         let _permit = permit;
         tokio::select! {
-            // What went wrong is told to whoever waits for the answer.
+            // The caller who waits for the answer is told the error.
             _ = connection.with_upgrades() => {}
             () = service.0.stop.requested() => {}
         }

@@ -67,7 +67,7 @@ impl Machine {
         self.disk.path().join("root").join(there.trim_start_matches('/'))
     }
 
-    /// What a shell there prints, as root; it must end well.
+    /// The output of a shell there, as root; it must end well.
     #[track_caller]
     pub fn shell(&self, script: &str) -> String {
         let output = self.output(script);

@@ -39,7 +39,7 @@ pub enum Side {
     Server,
 }
 
-/// What both directions know of the connection.
+/// The knowledge that both directions have of the connection.
 struct Course {
     ends: Mutex<Ends>,
 }

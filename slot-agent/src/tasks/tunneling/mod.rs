@@ -148,7 +148,7 @@ async fn make(client: &Client, order: &TunnelOrder, found: Result<TcpStream, Str
         }
     };
     match made {
-        // Whoever waited has given up.
+        // The one who waited has given up.
         Err(error) if error.status() == Some(404) => {}
         Err(error) => tracing::warn!(task, %error, "a connection to a task cannot be made"),
         Ok(()) => {}
@@ -178,7 +178,7 @@ async fn connect(tasks: &Tasks, known: &Known, order: &TunnelOrder) -> Result<Tc
         std::io::ErrorKind::ConnectionRefused => format!("nothing listens at port {port} of it yet"),
         _ => format!("port {port} of it: {error}"),
     })?;
-    // What is small is passed on at once.
+    // Small pieces are passed on at once.
     let _ = connection.set_nodelay(true);
     Ok(connection)
 }

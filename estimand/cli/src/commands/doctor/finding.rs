@@ -24,7 +24,7 @@ pub enum Level {
 pub struct Finding {
     pub check: &'static str,
     pub level: Level,
-    /// What was found.
+    /// The finding itself.
     pub found: String,
     /// A command, or words where no command helps.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -61,7 +61,7 @@ async fn accept(listener: &TcpListener, client: &Client, id: &str) {
 
 /// Leads one connection to the task. What is wrong with it is said, and ends this one alone.
 async fn lead(client: &Client, id: &str, connection: TcpStream) {
-    // Whoever else is on this machine would be let in with this user's token.
+    // Others on this machine would be let in with this user's token.
     if !is_of_this_user(&connection).await {
         remark("a connection of another user of this machine is refused");
         let _ = connection.set_zero_linger();

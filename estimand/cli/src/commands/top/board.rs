@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::arguments::top::Column;
 
-/// What no watch tells: nodes and tasks.
+/// Nodes and tasks, of which no watch tells.
 #[derive(Debug, Default)]
 pub struct Rest {
     pub nodes: Vec<Node>,
@@ -30,11 +30,11 @@ pub struct Row {
     /// None: no task service told it.
     pub tasks: Option<u32>,
     /// One for each column.
-    pub values: Vec<Option<Shown>>,
+    pub values: Vec<Option<ShownValue>>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct ShownValue {
     pub value: Json,
     pub state: State,
 }
@@ -99,7 +99,7 @@ impl Board {
                     Some(field) => value.data_value.pointer(field.as_str()),
                     None => Some(&value.data_value),
                 };
-                *shown = part.map(|part| Shown { value: part.clone(), state: value.state });
+                *shown = part.map(|part| ShownValue { value: part.clone(), state: value.state });
             }
         }
     }
@@ -183,7 +183,7 @@ impl Board {
     pub fn as_json(&self) -> Json {
         let nodes = self.rows().into_iter().map(|(name, row)| {
             let values = self.columns.iter().zip(&row.values).filter_map(|(column, shown)| {
-                let Shown { value, state } = shown.as_ref()?;
+                let ShownValue { value, state } = shown.as_ref()?;
                 Some((column.to_string(), json!({ "value": value, "state": state })))
             });
             json!({
@@ -215,9 +215,9 @@ impl Row {
 }
 
 /// Large numbers first, then texts, then what is not there.
-fn falling(one: &Option<Shown>, other: &Option<Shown>) -> Ordering {
-    let number = |shown: &Option<Shown>| shown.as_ref().and_then(|shown| shown.value.as_f64());
-    let text = |shown: &Option<Shown>| shown.as_ref().map(|shown| shown.value.to_string());
+fn falling(one: &Option<ShownValue>, other: &Option<ShownValue>) -> Ordering {
+    let number = |shown: &Option<ShownValue>| shown.as_ref().and_then(|shown| shown.value.as_f64());
+    let text = |shown: &Option<ShownValue>| shown.as_ref().map(|shown| shown.value.to_string());
     match (number(one), number(other)) {
         (Some(one), Some(other)) => other.total_cmp(&one),
         (Some(_), None) => Ordering::Less,

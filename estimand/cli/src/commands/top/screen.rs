@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::value::State;
 use serde_json::Value as Json;
 
-use super::board::{Board, Row, Shown};
+use super::board::{Board, Row, ShownValue};
 use crate::arguments::top::Column;
 use crate::output::Style;
 use crate::output::table::{Cell, Table, Tone};
@@ -98,8 +98,8 @@ fn state(row: &Row) -> Cell {
     }
 }
 
-fn value(column: &Column, shown: &Option<Shown>) -> Cell {
-    let Some(Shown { value, state }) = shown else { return Cell::from("-") };
+fn value(column: &Column, shown: &Option<ShownValue>) -> Cell {
+    let Some(ShownValue { value, state }) = shown else { return Cell::from("-") };
     let tone = match state {
         State::Fresh => Tone::Plain,
         State::Stale => Tone::Warning,

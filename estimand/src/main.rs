@@ -12,6 +12,7 @@ use options::{Options, Parts};
 use settings::Settings;
 
 mod agent;
+mod candidates;
 mod cli;
 mod collect;
 mod completions;
@@ -22,6 +23,7 @@ mod greeting;
 mod guard;
 mod joining;
 mod keeper;
+mod man;
 mod options;
 mod pki;
 mod place;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    candidates::answer_shell();
     let mut settings = match Settings::of(std::env::args_os().collect()) {
         Ok(settings) => settings,
         Err(error) => return finish(Err(Failure::Usage(error.to_string()))).into(),
@@ -66,6 +69,10 @@ fn main() -> ExitCode {
             finish(pki::run(&args))
         }
         Command::Completions(args) => finish(completions::print(&args)),
+        Command::Man(mut args) => {
+            args.json |= remote.json;
+            finish(man::write(&args))
+        }
         Command::Up(args) => {
             let platform = args.platform.clone().options();
             let (service, parts) = args.split().unwrap_or_else(|wrong| wrong.exit());

@@ -14,6 +14,11 @@ const AFTER_COMMANDS: &str = "\
 `estimand COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 usage,
 3 no such thing, 4 conflict, 5 refused, 6 service unreachable or not ready";
 
+/// The same for a manual page.
+pub const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 failed otherwise; 2 wrong usage; 3 no such thing; 4 conflict with what is there;
+5 input refused; 6 service unreachable or not ready";
+
 struct Group {
     title: &'static str,
     lines: &'static [Line],
@@ -80,7 +85,7 @@ const GROUPS: &[Group] = &[
         lines: &[
             Several(&["token", "pki"], "Tokens; an authority and its certificates"),
             One("audit"),
-            One("completions"),
+            Several(&["completions", "man"], "Complete words in your shell; manual pages"),
         ],
     },
 ];

@@ -208,6 +208,28 @@ fn a_node_is_removed_with_its_values() {
     manager.stop();
 }
 
+/// A removal that is asked for in the middle of a round is answered by its own outcome.
+#[test]
+fn what_fails_beside_a_removal_is_no_answer_to_it() {
+    let (world, (_folder, store)) = (World::start(), sqlite());
+    world.has("a", "n1");
+    world.hold_producers(true);
+    let manager = Running::start(&store, &world);
+    let agent = Agent::new(manager.serving.address, "n1");
+    agent.beat(0);
+    agent.beat_with(&json!({ "leaving": true })).expect_status(200);
+    world.wait_for_producers();
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| manager.request("DELETE", "/api/nodes/n1"));
+        // Nothing shows that it has been asked for; if it comes too late, it finds the next round.
+        std::thread::sleep(Duration::from_millis(300));
+        world.hold_producers(false);
+        removal.join().unwrap().expect_status(204);
+    });
+    assert!(world.values().is_empty());
+    manager.stop();
+}
+
 #[test]
 fn a_removal_that_failed_is_finished_later() {
     let (world, (_folder, store)) = (World::start(), sqlite());

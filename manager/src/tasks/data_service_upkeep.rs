@@ -79,11 +79,7 @@ impl Work for DataServiceUpkeep {
     type Error = PeerError;
 
     async fn round(&mut self) -> Result<Next, PeerError> {
-        let done = self.update().await;
-        if let Err(cause) = &done {
-            self.leadership.with(|state| state.removals.postpone(&cause.to_string()));
-        }
-        done.map(|()| Next::Period)
+        self.update().await.map(|()| Next::Period)
     }
 }
 
@@ -112,6 +108,15 @@ impl DataServiceUpkeep {
         // it.
         let spoken = self.set_speakers().await;
         let labelled = self.set_labels().await;
+        let marked = self.mark_nodes().await;
+        let removed = self.remove_nodes().await;
+        marked.and(removed)?;
+        self.set_producers().await?;
+        self.set_epochs().await?;
+        spoken.and(labelled)
+    }
+
+    async fn mark_nodes(&self) -> Result<(), PeerError> {
         for (node, lost) in self.leadership.with(|state| state.cluster.marks()) {
             if !self.leadership.term().is_valid() {
                 return Ok(());
@@ -120,12 +125,19 @@ impl DataServiceUpkeep {
             tracing::info!(%node, lost, values = done.changed, "a node's values are marked");
             self.leadership.with(|state| state.cluster.marked(&node, lost));
         }
+        Ok(())
+    }
+
+    /// Only what fails here is an answer to those who wait for a removal.
+    async fn remove_nodes(&self) -> Result<(), PeerError> {
         for node in self.leadership.with(|state| state.removals.nodes()) {
-            self.remove(&node).await?;
+            let removed = self.remove(&node).await;
+            if let Err(cause) = &removed {
+                self.leadership.with(|state| state.removals.postpone(&cause.to_string()));
+            }
+            removed?;
         }
-        self.set_producers().await?;
-        self.set_epochs().await?;
-        spoken.and(labelled)
+        Ok(())
     }
 
     async fn set_speakers(&mut self) -> Result<(), PeerError> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -36,6 +37,10 @@ struct State {
     registry_away: bool,
     data_away: bool,
     registrations: Vec<Value>,
+    /// What runs where is taken from nobody, and refused as soon as this is false again.
+    holds_producers: bool,
+    /// How often it was told what runs where.
+    producers: u64,
     reads: u64,
     marks: Vec<(String, String)>,
     values: BTreeSet<(String, String)>,
@@ -54,6 +59,9 @@ impl World {
                 .add(Role::Read, values, __path_values)
                 .add(Role::Write, delete, __path_delete)
                 .add(Role::Service, labels, __path_labels)
+                .add(Role::Service, producers, __path_producers)
+                .add(Role::Service, speakers, __path_speakers)
+                .add(Role::Service, epochs, __path_epochs)
                 .share(shared)
         });
         World { serving, state }
@@ -74,6 +82,17 @@ impl World {
 
     pub fn take_data_away(&self, away: bool) {
         self.state().data_away = away;
+    }
+
+    /// Lets the announcements of what runs where wait, and refuses them in the end.
+    pub fn hold_producers(&self, hold: bool) {
+        self.state().holds_producers = hold;
+    }
+
+    pub fn wait_for_producers(&self) {
+        wait::until(PATIENCE, "what runs where to be announced", || {
+            (self.state().producers > 0).then_some(())
+        });
     }
 
     pub fn has(&self, name: &str, node: &str) {
@@ -166,6 +185,30 @@ async fn labels(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpRespo
     let mut state = state.lock().unwrap();
     there(state.data_away)?;
     state.labels = serde_json::from_slice(&body.0).unwrap();
+    Ok(HttpResponse::Ok().finish())
+}
+
+#[utoipa::path(put, path = "/api/data/producers", responses((status = 200)))]
+async fn producers(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    let held = |state: &Shared| state.lock().unwrap().holds_producers;
+    state.lock().unwrap().producers += 1;
+    let was_held = held(&state);
+    while held(&state) {
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
+    there(was_held || state.lock().unwrap().data_away)?;
+    Ok(HttpResponse::Ok().json(json!({ "dropped": 0, "revision": 1 })))
+}
+
+#[utoipa::path(put, path = "/api/data/speakers", responses((status = 200)))]
+async fn speakers(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    there(state.lock().unwrap().data_away)?;
+    Ok(HttpResponse::Ok().finish())
+}
+
+#[utoipa::path(put, path = "/api/data/epochs", responses((status = 200)))]
+async fn epochs(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
+    there(state.lock().unwrap().data_away)?;
     Ok(HttpResponse::Ok().finish())
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
 use estimand_testkit::databases::{self, Kind, Server};
-use rustix::process::{Pid, Signal, kill_process};
+use estimand_testkit::processes;
 
 use crate::backend::on;
 use crate::{Connection, DataRowRef, Error, Group, HistoryRowRef, StoreUrl};
@@ -120,27 +120,24 @@ fn postgres_hangs() {
     let server = databases::postgres();
     let url = server.fresh_url();
     let find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'estimand' AND datname = current_database()";
-    let session = std::cell::Cell::new(None);
-    let signal = |signal| kill_process(session.get().unwrap(), signal).unwrap();
+    let session = std::cell::Cell::new(0);
     let stop = || {
-        session.set(Pid::from_raw(server.query(&url, find).parse().unwrap()));
-        signal(Signal::STOP);
+        session.set(server.query(&url, find).parse().unwrap());
+        processes::pause(session.get());
     };
-    loses_the_connection(&url, stop, || signal(Signal::CONT));
+    loses_the_connection(&url, stop, || processes::resume(session.get()));
 }
 
 fn the_server_hangs_and_dies(kind: Kind) {
     let server = Server::start_own(kind);
     let url = server.fresh_url();
-    let pid = Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
+    let first = server.pid();
     loses_the_connection(&url, || server.kill9(), || server.start_again());
-    let url = server.fresh_url();
+    let (url, second) = (server.fresh_url(), server.pid());
     if kind == Kind::Mariadb {
-        let pid = Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
-        let signal = |signal| kill_process(pid, signal).unwrap();
-        loses_the_connection(&url, || signal(Signal::STOP), || signal(Signal::CONT));
+        loses_the_connection(&url, || processes::pause(second), || processes::resume(second));
     }
-    assert_ne!(Pid::from_raw(i32::try_from(server.pid()).unwrap()), Some(pid));
+    assert_eq!((server.pid(), second == first), (second, false));
 }
 
 #[test]

@@ -237,7 +237,7 @@ impl Estimand {
     /// Stops it where it is, as a machine without time for it would: connections stay open, unanswered.
     #[track_caller]
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        processes::pause(self.pid());
     }
 
     #[track_caller]

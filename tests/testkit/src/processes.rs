@@ -19,6 +19,7 @@ const LOOKS: usize = 3;
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
 /// A process that executes a program has no arguments for a moment, which is long if others have the processor.
 const EXEC_DEADLINE: Duration = Duration::from_secs(5);
+const PAUSE_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -239,6 +240,29 @@ fn process(pid: u32) -> Option<Process> {
         }
     };
     Some(Process { pid, ppid, cmdline })
+}
+
+/// SIGSTOP. When this returns, none of its threads goes on: each takes the signal some time after it was sent. Nothing
+/// happens if the process is gone.
+#[track_caller]
+pub fn pause(pid: u32) {
+    signal_to(pid, Signal::STOP);
+    wait::until(PAUSE_DEADLINE, "a process to be stopped by SIGSTOP", || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.map(|thread| thread.path().join("stat")).all(|stat| !goes_on(&stat)).then_some(())
+    });
+}
+
+/// SIGCONT after [`pause`].
+pub fn resume(pid: u32) {
+    signal_to(pid, Signal::CONT);
+}
+
+/// True if the thread of this line of the kernel's is neither stopped nor dead.
+fn goes_on(stat: &Path) -> bool {
+    let text = fs::read_to_string(stat).unwrap_or_default();
+    let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
 }
 
 fn signal_to(pid: u32, signal: Signal) {

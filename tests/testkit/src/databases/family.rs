@@ -4,11 +4,8 @@
 //! once, and until then they hold the data folder and may still answer: a test that restarts the server
 //! would meet them. The first is stopped before its children are listed, so that it starts no more.
 
-use std::fs;
 use std::process::Child;
 use std::time::Duration;
-
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{processes, wait};
 
@@ -22,25 +19,14 @@ struct Member {
 
 /// SIGKILL to `child` and its children; returns when all of them are gone.
 pub(crate) fn kill(child: &mut Child) {
-    let first = Pid::from_child(child);
-    // Each of these may fail because the process has just ended by itself, which is as good.
-    let _ = kill_process(first, Signal::STOP);
-    wait_until_stopped(first);
+    // It may have ended by itself, which is as good; until it is stopped it may still fork.
+    processes::pause(child.id());
     let children = children_of(child.id());
     let _ = child.kill();
     children.iter().for_each(|member| processes::kill9(member.pid));
     child.wait().expect("a child can be waited for");
     wait::until(GONE_DEADLINE, "the processes of a killed server to be gone", || {
         children.iter().all(|member| !is_alive(member)).then_some(())
-    });
-}
-
-/// A signal is taken some time after it was sent; until then the process may still fork.
-fn wait_until_stopped(pid: Pid) {
-    wait::until(GONE_DEADLINE, "a server to be stopped by SIGSTOP", || {
-        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return Some(()) };
-        let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        matches!(state, None | Some('T' | 't' | 'Z' | 'X')).then_some(())
     });
 }
 

@@ -6,14 +6,14 @@
 mod device;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::wait;
+use crate::wait::{self, PATIENCE};
 
 const RELEASE_DEADLINE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "estimand-disk-";
@@ -101,10 +101,17 @@ impl Disk {
         mounts.lines().find(|line| line.contains(&path)).unwrap_or("not mounted").to_owned()
     }
 
-    /// Its present content is what a power cut will leave. Its writers should stand still meanwhile.
+    /// Its present content is what a power cut will leave. Its writers stand still meanwhile.
+    ///
+    /// The kernel may write on its own all the same, and what is copied in pieces is the content of no moment; but a copy
+    /// that the image equals afterwards is that of the moment in between.
     #[track_caller]
     pub fn note(&self) {
-        fs::copy(self.image(), self.noted()).expect("the image can be copied");
+        let (image, noted) = (self.image(), self.noted());
+        wait::until(PATIENCE, "the disk to stand still", || {
+            fs::copy(image, &noted).expect("the image can be copied");
+            is_same(image, &noted).expect("both can be read").then_some(())
+        });
     }
 
     /// Loses what has happened since [`Disk::note`], and what the kernel had in memory alone then. Everything that used it
@@ -211,6 +218,22 @@ fn first_block(file: &Path) -> Option<u64> {
     // The lines of extents: number, place in the file, place on the disk (0 if it has none yet), and more.
     let place = |line: &str| line.split(':').nth(2)?.split("..").next()?.trim().parse().ok();
     said.lines().filter_map(place).filter(|block| *block > 0).min()
+}
+
+fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    const PIECE: usize = 1 << 20;
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let mut pieces = [vec![0; PIECE], vec![0; PIECE]];
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    loop {
+        let read = one.read(&mut pieces[0])?;
+        other.read_exact(&mut pieces[1][..read])?;
+        if read == 0 || pieces[0][..read] != pieces[1][..read] {
+            return Ok(read == 0);
+        }
+    }
 }
 
 #[track_caller]

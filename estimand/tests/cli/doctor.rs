@@ -92,7 +92,8 @@ fn what_is_broken_is_named_with_its_remedy() {
     session.quietly(&["token", "create", "short", "--role", "read", "--valid-for", "2h"]);
     session.quietly(&["tasks", "submit", "--nodes", "zone=nowhere", "--", "/bin/true"]);
     session.until_ran("broken", NODE, 1);
-    let fits_nowhere = |found: &Diagnosis| found.find("tasks", "fits on no node").is_some();
+    // At first it fits nowhere because the service of tasks knows no node yet.
+    let fits_nowhere = |found: &Diagnosis| found.find("tasks", "zone=nowhere").is_some();
     let found = wait::until(PATIENCE, "the task to be told to fit nowhere", || {
         Some(diagnose(&session, &[])).filter(fits_nowhere)
     });

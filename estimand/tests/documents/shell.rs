@@ -172,12 +172,14 @@ impl Shell {
             format!("$ {program}&\nis not ready: {last}\n{log}")
         })?;
         // The service of tasks hears of the node of `up` a moment later; nobody types so fast.
-        let is_alone = format!("[ \"$(curl --insecure --silent {url}/api/capacity)\" = '[]' ]");
+        let knows_it =
+            format!("curl --insecure --fail --silent {url}/api/capacity | grep --quiet '\"node\"'");
         if program.split_whitespace().any(|word| word == "up") && !program.contains("--no-agent") {
-            let _ = wait::poll(SOON, || match self.type_in(&is_alone) {
-                Ok((_, 0)) => Err(()),
-                _ => Ok(()),
+            let known = wait::poll(SOON, || match self.type_in(&knows_it) {
+                Ok((_, 0)) => Ok(()),
+                other => Err(format!("{other:?}")),
             });
+            known.map_err(|last| format!("$ {program}&\nthe service of tasks knows no node: {last}"))?;
         }
         Ok(())
     }

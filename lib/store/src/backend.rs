@@ -17,9 +17,8 @@ use diesel::sql_types::Text;
 use crate::ballast::Ballast;
 use crate::driver::{Driver, MysqlWrapper, PgWrapper};
 use crate::error::{Cause, Failure, is_full};
-use crate::tls;
 use crate::url::Target;
-use crate::{Error, Halt, StoreUrl};
+use crate::{Error, Halt, StoreUrl, tls, unwritten};
 
 /// The owner of a connection keeps this in a box.
 #[allow(clippy::large_enum_variant)]
@@ -134,6 +133,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     let name = path.to_str().ok_or_else(|| refused("the path is not UTF-8".to_owned()))?;
     // SQLite and diesel give meaning to some beginnings, none of which is "/" or "./".
     let name = if path.is_absolute() { name.to_owned() } else { format!("./{name}") };
+    unwritten::before_opening(path);
     let mut connection = SqliteConnection::establish(&name).map_err(|error| refused(error.to_string()))?;
     connection
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))

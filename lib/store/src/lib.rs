@@ -37,6 +37,7 @@ mod task;
 mod task_feed;
 mod tls;
 mod token;
+mod unwritten;
 mod upload;
 mod url;
 mod worker;

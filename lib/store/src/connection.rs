@@ -22,8 +22,12 @@ use crate::{Error, Halt, StoreUrl};
 
 /// The victim of a deadlock is run again after these pauses, in which the winner can finish: without
 /// one, both would meet again.
-const PAUSES: [Duration; 3] =
-    [Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(80),
+    Duration::from_millis(320),
+    Duration::from_millis(1_280),
+];
 
 pub struct Connection {
     live: Option<Box<Live>>,

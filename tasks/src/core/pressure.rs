@@ -38,12 +38,11 @@ impl NodePressure {
         self.fact
     }
 
-    /// Takes a newer fact; an older one than it has is no news.
+    /// Takes the fact that the plane has now. It may have been measured before the last one: of another estimator.
     pub fn learn(&mut self, fact: Pressure) {
-        if self.fact.is_some_and(|known| known.measured_at >= fact.measured_at) {
+        if self.fact.replace(fact) == Some(fact) {
             return;
         }
-        self.fact = Some(fact);
         while let Some((_, change)) = self.changes.front().filter(|(at, _)| *at <= fact.measured_at) {
             self.sum -= change;
             self.changes.pop_front();
@@ -116,7 +115,8 @@ mod tests {
         node.learn(fact(3000, 115));
         assert_eq!(node.estimate(), Some(2500));
         node.learn(fact(9, 50));
-        assert_eq!(node.fact(), Some(fact(3000, 115)), "an older one is no news");
+        assert_eq!(node.fact(), Some(fact(9, 50)), "of an estimator that has measured less recently");
+        node.learn(fact(3000, 115));
         // Heard of late, though the fact has it.
         node.placed(700);
         node.started(112, 700);

@@ -12,6 +12,7 @@ use options::{Options, Parts};
 use settings::Settings;
 
 mod agent;
+mod candidates;
 mod cli;
 mod collect;
 mod completions;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    candidates::answer_shell();
     let mut settings = match Settings::of(std::env::args_os().collect()) {
         Ok(settings) => settings,
         Err(error) => return finish(Err(Failure::Usage(error.to_string()))).into(),

@@ -83,7 +83,17 @@ pub enum SchedulerCommand {
     Job(Box<Remotely<JobArgs>>),
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Commands and options are completed, and names of data, registrations, bindings, nodes and tasks. The
+services are asked for names, for at most 0.4 seconds; one that is away or refuses offers nothing.
+
+Examples:
+  estimand completions bash > ~/.local/share/bash-completion/completions/estimand
+  echo 'source <(estimand completions zsh)' >> ~/.zshrc
+  estimand completions fish > ~/.config/fish/completions/estimand.fish";
+
 #[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct CompletionsArgs {
     /// The shell that reads the script
     pub shell: Shell,

@@ -100,3 +100,26 @@ fn a_negative_number_is_a_value() {
     let Command::Client(ClientCommand::Put(args)) = cli.command else { panic!("another command") };
     assert_eq!(args.own.value, "-4.5");
 }
+
+/// Calls `visit` for each command that can be run, with its words.
+fn each_command(command: &clap::Command, above: &[&str], visit: &mut impl FnMut(&[&str], &clap::Command)) {
+    if !command.is_subcommand_required_set() {
+        visit(above, command);
+    }
+    for inner in command.get_subcommands() {
+        each_command(inner, &[above, &[inner.get_name()]].concat(), visit);
+    }
+}
+
+#[test]
+fn arguments_that_take_names_are_told_apart() {
+    let mut lines = String::new();
+    each_command(&groups::command(), &[], &mut |words, command| {
+        for arg in command.get_arguments() {
+            if let Some(taken) = estimand_cli::names::taken(words, arg) {
+                lines.push_str(&format!("{} {}: {taken:?}\n", words.join(" "), arg.get_id()));
+            }
+        }
+    });
+    insta::assert_snapshot!("names", lines);
+}

@@ -23,6 +23,7 @@ mod greeting;
 mod guard;
 mod joining;
 mod keeper;
+mod man;
 mod options;
 mod pki;
 mod place;
@@ -68,6 +69,10 @@ fn main() -> ExitCode {
             finish(pki::run(&args))
         }
         Command::Completions(args) => finish(completions::print(&args)),
+        Command::Man(mut args) => {
+            args.json |= remote.json;
+            finish(man::write(&args))
+        }
         Command::Up(args) => {
             let platform = args.platform.clone().options();
             let (service, parts) = args.split().unwrap_or_else(|wrong| wrong.exit());

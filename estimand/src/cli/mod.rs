@@ -73,6 +73,8 @@ pub enum Command {
     Pki(PkiArgs),
     /// Print a script that completes words in your shell
     Completions(CompletionsArgs),
+    /// Write the manual pages of all commands to a folder
+    Man(ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +99,21 @@ Examples:
 pub struct CompletionsArgs {
     /// The shell that reads the script
     pub shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  estimand man ~/.local/share/man/man1 && man estimand-register";
+
+#[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub struct ManArgs {
+    /// The folder, which is made if it is not there
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    pub dir: std::path::PathBuf,
+    /// Print where the pages are and how many, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl Cli {

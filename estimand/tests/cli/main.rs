@@ -9,6 +9,7 @@ mod completing;
 mod configuration;
 mod doctor;
 mod engine;
+mod manual;
 mod processes;
 mod redact;
 mod session;

@@ -24,6 +24,7 @@ mod guard;
 mod joining;
 mod keeper;
 mod man;
+mod nearest;
 mod options;
 mod pki;
 mod place;
@@ -140,7 +141,12 @@ fn run_long(work: impl Future<Output = anyhow::Result<()>>, settings: &mut Setti
 fn run_client(work: impl Future<Output = Result<(), Failure>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     finish(match runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(work)),
+        Ok(runtime) => runtime.block_on(Box::pin(async {
+            match work.await {
+                Ok(()) => Ok(()),
+                Err(failure) => Err(nearest::hinted(failure, std::env::args_os().collect()).await),
+            }
+        })),
         Err(error) => Err(error.into()),
     })
 }

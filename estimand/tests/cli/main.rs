@@ -10,6 +10,7 @@ mod configuration;
 mod doctor;
 mod engine;
 mod manual;
+mod nearest;
 mod processes;
 mod redact;
 mod session;

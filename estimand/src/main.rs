@@ -12,6 +12,7 @@ use options::{Options, Parts};
 use settings::Settings;
 
 mod agent;
+mod candidates;
 mod cli;
 mod collect;
 mod completions;
@@ -22,6 +23,8 @@ mod greeting;
 mod guard;
 mod joining;
 mod keeper;
+mod man;
+mod nearest;
 mod options;
 mod pki;
 mod place;
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     }
     // The HTTP client is built without a provider for TLS. This fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    candidates::answer_shell();
     let mut settings = match Settings::of(std::env::args_os().collect()) {
         Ok(settings) => settings,
         Err(error) => return finish(Err(Failure::Usage(error.to_string()))).into(),
@@ -66,6 +70,10 @@ fn main() -> ExitCode {
             finish(pki::run(&args))
         }
         Command::Completions(args) => finish(completions::print(&args)),
+        Command::Man(mut args) => {
+            args.json |= remote.json;
+            finish(man::write(&args))
+        }
         Command::Up(args) => {
             let platform = args.platform.clone().options();
             let (service, parts) = args.split().unwrap_or_else(|wrong| wrong.exit());
@@ -133,7 +141,12 @@ fn run_long(work: impl Future<Output = anyhow::Result<()>>, settings: &mut Setti
 fn run_client(work: impl Future<Output = Result<(), Failure>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     finish(match runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(work)),
+        Ok(runtime) => runtime.block_on(Box::pin(async {
+            match work.await {
+                Ok(()) => Ok(()),
+                Err(failure) => Err(nearest::hinted(failure, std::env::args_os().collect()).await),
+            }
+        })),
         Err(error) => Err(error.into()),
     })
 }

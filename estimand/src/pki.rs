@@ -28,12 +28,17 @@ pub fn run(args: &PkiArgs) -> Result<(), Failure> {
 fn upload_key(args: &UploadKeyArgs) -> Result<(), Failure> {
     let folder = folder(args.out.as_ref());
     UploadKey::init(&folder)?;
+    let (private, public) = (folder.join(UPLOAD_KEY), folder.join(UPLOAD_PUBLIC));
+    if args.json {
+        say(&format!("{:#}\n", json!({ "key": private, "public": public })));
+        return Ok(());
+    }
     say(&format!(
         "{private}\n{public}\n\n\
          The first one signs: `estimand register NAME --upload FILE --sign-with` it. Agents that are started with\n\
          `--allow-uploads --upload-key` the second one run nothing else that is uploaded.\n",
-        private = folder.join(UPLOAD_KEY).display(),
-        public = folder.join(UPLOAD_PUBLIC).display(),
+        private = private.display(),
+        public = public.display(),
     ));
     Ok(())
 }
@@ -44,7 +49,11 @@ fn sign(args: &SignArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::from(error).hint("`estimand pki upload-key` makes a key"))?;
     let content = std::fs::read(&args.file)
         .map_err(|source| Failure::Read { name: args.file.display().to_string(), source })?;
-    say(&format!("{}\n", hex(key.sign(&content))));
+    let signature = hex(key.sign(&content));
+    match args.json {
+        true => say(&format!("{:#}\n", json!({ "signature": signature }))),
+        false => say(&format!("{signature}\n")),
+    }
     Ok(())
 }
 

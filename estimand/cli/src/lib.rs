@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod commands;
 pub mod credentials;
+pub mod names;
 pub mod output;
 pub mod yaml;
 

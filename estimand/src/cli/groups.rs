@@ -10,7 +10,7 @@ use super::Cli;
 /// The width before the sentences.
 const NAMES_WIDTH: usize = 29;
 
-const AFTER_COMMANDS: &str = "\
+pub const AFTER_COMMANDS: &str = "\
 `estimand COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 usage,
 3 no such thing, 4 conflict, 5 refused, 6 service unreachable or not ready";
 
@@ -80,7 +80,7 @@ const GROUPS: &[Group] = &[
         lines: &[
             Several(&["token", "pki"], "Tokens; an authority and its certificates"),
             One("audit"),
-            One("completions"),
+            Several(&["completions", "man"], "Complete words in your shell; manual pages"),
         ],
     },
 ];

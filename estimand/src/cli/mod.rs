@@ -73,6 +73,8 @@ pub enum Command {
     Pki(PkiArgs),
     /// Print a script that completes words in your shell
     Completions(CompletionsArgs),
+    /// Write the manual pages of all commands to a folder
+    Man(ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,10 +85,35 @@ pub enum SchedulerCommand {
     Job(Box<Remotely<JobArgs>>),
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Commands and options are completed, and names of data, registrations, bindings, nodes and tasks. The
+services are asked for names, for at most 0.4 seconds; one that is away or refuses offers nothing.
+
+Examples:
+  estimand completions bash > ~/.local/share/bash-completion/completions/estimand
+  echo 'source <(estimand completions zsh)' >> ~/.zshrc
+  estimand completions fish > ~/.config/fish/completions/estimand.fish";
+
 #[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct CompletionsArgs {
     /// The shell that reads the script
     pub shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  estimand man ~/.local/share/man/man1 && man estimand-register";
+
+#[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub struct ManArgs {
+    /// The folder, which is made if it is not there
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    pub dir: std::path::PathBuf,
+    /// Print where the pages are and how many, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl Cli {

@@ -42,6 +42,9 @@ pub struct UploadKeyArgs {
     /// Where to put it and its public half [default: the folder pki in the data folder]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
+    /// Print what was made, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +55,9 @@ pub struct SignArgs {
     /// The key [default: upload.key in the folder pki in the data folder]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+    /// Print what was made, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

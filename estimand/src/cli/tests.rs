@@ -100,3 +100,65 @@ fn a_negative_number_is_a_value() {
     let Command::Client(ClientCommand::Put(args)) = cli.command else { panic!("another command") };
     assert_eq!(args.own.value, "-4.5");
 }
+
+/// The commands that print no JSON, with the reason.
+const WITHOUT_JSON: &[(&str, &str)] = &[
+    ("up", "it serves until it is ended; its log is for people"),
+    ("registry", "the same"),
+    ("data", "the same"),
+    ("manager", "the same"),
+    ("task-service", "the same"),
+    ("reservation-service", "the same"),
+    ("file-service", "the same"),
+    ("agent", "the same"),
+    ("completions", "it prints a script for a shell"),
+];
+
+/// Calls `visit` for each command that can be run, with its words.
+fn each_command(command: &clap::Command, above: &[&str], visit: &mut impl FnMut(&[&str], &clap::Command)) {
+    if !command.is_subcommand_required_set() {
+        visit(above, command);
+    }
+    for inner in command.get_subcommands() {
+        each_command(inner, &[above, &[inner.get_name()]].concat(), visit);
+    }
+}
+
+#[test]
+fn each_command_prints_json_or_has_a_reason_not_to() {
+    let mut without = Vec::new();
+    each_command(&groups::command(), &[], &mut |words, command| {
+        if !command.get_arguments().any(|arg| arg.get_long() == Some("json")) {
+            without.push(words.join(" "));
+        }
+    });
+    let expected: Vec<&str> = WITHOUT_JSON.iter().map(|(command, _)| *command).collect();
+    without.sort_by_key(|command| expected.iter().position(|one| one == command));
+    assert_eq!(without, expected);
+}
+
+#[test]
+fn no_text_about_a_command_begins_with_a_question_word() {
+    each_command(&groups::command(), &[], &mut |words, command| {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty(), "{words:?} has no sentence");
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for text in [about, after] {
+            let first = text.split(' ').next().unwrap_or_default();
+            assert!(!["What", "Who", "Which", "How"].contains(&first), "{words:?}: {text}");
+        }
+    });
+}
+
+#[test]
+fn arguments_that_take_names_are_told_apart() {
+    let mut lines = String::new();
+    each_command(&groups::command(), &[], &mut |words, command| {
+        for arg in command.get_arguments() {
+            if let Some(taken) = estimand_cli::names::taken(words, arg) {
+                lines.push_str(&format!("{} {}: {taken:?}\n", words.join(" "), arg.get_id()));
+            }
+        }
+    });
+    insta::assert_snapshot!("names", lines);
+}

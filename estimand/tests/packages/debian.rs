@@ -85,6 +85,10 @@ fn a_debian_package_is_installed_upgraded_removed_and_purged() {
     assert!(said.contains("systemctl enable --now estimand"), "{said}");
     assert!(!node.is_active("estimand") && !node.is_active("estimand-agent"), "nobody has asked for them");
     units_are_right(&node);
+    let files = node.0.shell("dpkg-query --listfiles estimand");
+    for file in ["man/man1/estimand-get.1.gz", "bash-completion/completions/estimand"] {
+        assert!(files.contains(&format!("/usr/share/{file}\n")), "{files}");
+    }
 
     node.0.shell("echo 'log: debug' >> /etc/estimand/services.yaml && systemctl enable --now estimand 2>&1");
     node.wait_ready();

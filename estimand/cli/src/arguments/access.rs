@@ -8,7 +8,7 @@ use estimand_api::names::{DataName, NodeName, UserName};
 use super::{Remote, Remotely, parse};
 
 const TOKEN_EXAMPLES: &str = "\
-What starts a command, or changes what runs, needs a token with the role operate. `estimand up` makes the first
+A request that starts a command, or changes what runs, needs a token with the role operate. `estimand up` makes the first
 one and keeps it in the file `token` of its data folder, where these commands find it; ESTIMAND_TOKEN goes before
 that. A token is shown once, when it is made.
 

@@ -8,7 +8,7 @@ use estimand_api::file::FilePath;
 use super::{Remote, Remotely};
 
 const FILES_EXAMPLES: &str = "\
-What breaks off goes on where it was when the same command is given again.
+A transfer that breaks off goes on where it was when the same command is given again.
 
 Examples:
   estimand files put train.tar.gz data/mnist/train.tar.gz

@@ -93,7 +93,7 @@ pub enum ClientCommand {
     Nodes(Remotely<NodesArgs>),
     /// List the instances: their nodes, their runs, their troubles
     Instances(Remotely<InstancesArgs>),
-    /// What a data name's runs wrote to standard error
+    /// The output of a data name's runs on standard error
     Logs(Remotely<LogsArgs>),
     /// Run one now, by hand, and show all that comes of it
     Run(Remotely<RunArgs>),
@@ -101,7 +101,7 @@ pub enum ClientCommand {
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
-    /// What the nodes have, what is free or promised
+    /// The nodes' capacity, free and promised
     Capacity(Remotely<CapacityArgs>),
     /// Reserve a time to come at a price, or ask for the price
     Reserve(Box<Remotely<ReserveArgs>>),

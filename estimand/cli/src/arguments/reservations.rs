@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Remote, Remotely, parse};
 
 const RESERVE_EXAMPLES: &str = "\
-What it is worth is the most that you would pay. The price does not depend on it: of all starts in the window the
+The value is the most that you would pay. The price does not depend on it: of all starts in the window the
 cheapest is taken, and you pay its price. With a command behind `--`, it runs as a task in that time; with --celery, a
 worker of Celery gets the message for it then.
 A list is a JSON array of requests, as `POST /api/reservations` takes them without `value`: all are reserved, or none.

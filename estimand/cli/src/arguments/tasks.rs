@@ -36,7 +36,7 @@ Examples:
   estimand tasks submit --file task.json";
 
 const RUN_TASK_EXAMPLES: &str = "\
-What the command writes comes out here as it is written, standard error too, and the exit code is its own.
+The output of the command comes out here as it is written, standard error too, and the exit code is its own.
 Ctrl-C cancels it and waits for its end; a second one waits no longer. If it never ran: 125. If it took
 longer than its timeout: 124. If a signal ended it: 128 and its number.
 

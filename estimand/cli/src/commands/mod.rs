@@ -56,17 +56,23 @@ pub struct Session {
 
 impl Session {
     pub fn open(remote: &Remote) -> Result<Self, Failure> {
+        let session = Session::quiet(remote)?;
+        if let Some(address) = session.client.withholds_token() {
+            aside(&format!(
+                "the token is not sent to {address}, where others could read it on the way: use https"
+            ));
+        }
+        Ok(session)
+    }
+
+    /// The same without a remark.
+    pub fn quiet(remote: &Remote) -> Result<Self, Failure> {
         let mut services = Vec::new();
         for address in remote.addresses() {
             let credentials = credentials::of(&address, remote.tls())?;
             services.push((address, credentials));
         }
         let client = client_of(&services, &Options::default())?;
-        if let Some(address) = client.withholds_token() {
-            aside(&format!(
-                "the token is not sent to {address}, where others could read it on the way: use https"
-            ));
-        }
         Ok(Session { client, services, out: Output::new(remote.json) })
     }
 

@@ -55,6 +55,8 @@ pub enum Failure {
     NotRun { why: String, exit: Exit },
     #[error("cannot read {name}: {source}")]
     Read { name: String, source: io::Error },
+    #[error("cannot write {name}: {source}")]
+    Write { name: String, source: io::Error },
     /// Files of configuration are wrong; each line says where.
     #[error("the configuration is not right")]
     Configuration(Vec<String>),
@@ -119,9 +121,8 @@ impl Failure {
             Failure::Pki(PkiError::Name(_)) => Exit::Refused,
             Failure::Pki(_) => Exit::Failed,
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Failure::NotMeasured(_) | Failure::NotPlanned(_) | Failure::Read { .. } | Failure::Io(_) => {
-                Exit::Failed
-            }
+            Failure::NotMeasured(_) | Failure::NotPlanned(_) => Exit::Failed,
+            Failure::Read { .. } | Failure::Write { .. } | Failure::Io(_) => Exit::Failed,
             Failure::Hinted { failure, .. } => failure.exit(),
             Failure::NotRun { exit, .. } | Failure::Said(exit) => *exit,
         }

@@ -1,8 +1,8 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
 //! In: admission, a check that a route without query parameters is given none, and a place among the requests in
-//! flight. Back: errors take their final shape, the request's name goes into the headers, the outcome is counted and
-//! logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
+//! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
+//! request's name goes into the headers, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
 //! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
 //! few uncontended atomics and one look into the headers.
 
@@ -22,6 +22,7 @@ use crate::access_log;
 use crate::admission::Admission;
 use crate::browser;
 use crate::busy_body;
+use crate::conditional;
 use crate::failure::{self, Failure};
 use crate::log_text::logged;
 use crate::query::Query;
@@ -79,7 +80,8 @@ impl Gate {
             }
             Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
         };
-        let response = conclude(&req, response_budget::bounded(&req, response));
+        let response = response_budget::bounded(&req, conditional::tagged(&req, response));
+        let response = conditional::without_body(&req, conclude(&req, response));
         let status = response.status();
         let took = in_flight.answered(status);
         access_log::write(&req, self.role, status, took, principal.as_ref());

@@ -2,7 +2,7 @@
 //! else, wired to one admission, one set of figures and one readiness.
 //!
 //! A path is taken as documented or with a slash at its end. An unknown path is a 404, a known path with another method a
-//! 405 that says which are allowed.
+//! 405 that says which are allowed. What answers a GET answers HEAD, too.
 //!
 //! The HTTP library knows none of the routes: it would match a path against one regular expression after the other. It
 //! hands everything to one service, which asks the [`Router`].
@@ -143,7 +143,8 @@ struct PathDoors {
 impl Doors {
     fn of(&self, route: Option<usize>, method: &Method) -> &Door {
         let Some(path) = route.map(|route| &self.paths[route]) else { return &self.unknown };
-        let offered = path.methods.iter().find(|(offered, _)| offered == method);
+        let find = |method: &Method| path.methods.iter().find(|(offered, _)| offered == method);
+        let offered = find(method).or_else(|| find(&Method::GET).filter(|_| *method == Method::HEAD));
         offered.map_or(&path.refusal, |(_, door)| door)
     }
 }
@@ -163,7 +164,12 @@ fn by_path(entries: Vec<Entry>) -> Vec<SitePath> {
         }
     }
     for served in &mut paths {
-        let methods: Vec<&str> = served.methods.iter().map(|(entry, _)| entry.method.as_str()).collect();
+        let mut methods: Vec<&str> = served.methods.iter().map(|(entry, _)| entry.method.as_str()).collect();
+        if let Some(get) = methods.iter().position(|method| *method == "GET")
+            && !methods.contains(&"HEAD")
+        {
+            methods.insert(get + 1, "HEAD");
+        }
         // The names of methods are visible ASCII, so this cannot fail.
         served.allow = HeaderValue::try_from(methods.join(", ")).unwrap_or(HeaderValue::from_static(""));
     }

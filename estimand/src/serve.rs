@@ -73,7 +73,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let lines = lines(&options)?;
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
     let site = Site::new(
-        parts.routes(&options.parts, &guard)?,
+        parts.routes(&options.parts, &guard)?.allow_origins(options.origins.clone().into()),
         guard.access.admission(),
         parts.metrics.clone(),
         parts.readiness.clone(),

@@ -6,8 +6,8 @@
 //! lock; and replacing a value copies nothing.
 
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -80,7 +80,12 @@ struct RenderedArray {
     /// The value of `changed` when it was rendered.
     at: u64,
     array: Bytes,
+    /// Made when it is first asked for.
+    digest: OnceLock<Digest>,
 }
+
+/// The digest of a rendered array; how it is made is its readers' matter.
+pub type Digest = [u8; 16];
 
 /// A table is cloned only to be changed, hence without its rendered array.
 impl Clone for Table {
@@ -161,14 +166,30 @@ impl<'s> Values<'s> {
         }
         // Two readers that are first at the same time both render; neither waits for the other.
         let array = self.render();
-        self.table.array.store(Some(Arc::new(RenderedArray { at: changed, array: array.clone() })));
+        self.table.array.store(Some(Arc::new(RenderedArray {
+            at: changed,
+            array: array.clone(),
+            digest: OnceLock::new(),
+        })));
         array
     }
 
     /// The same without its brackets: to be joined with others.
     pub fn items(self) -> Bytes {
+        items(&self.array())
+    }
+
+    /// The array with its digest, which is kept beside it.
+    pub fn digested_array(self, digest: impl FnOnce(&[u8]) -> Digest) -> (Bytes, Digest) {
         let array = self.array();
-        array.slice(1..array.len() - 1)
+        let kept = self.table.array.load();
+        // What is kept may be of another revision by now; two that are there at once are one if they lie at one address.
+        let same = kept.as_ref().filter(|kept| kept.array.as_ptr() == array.as_ptr());
+        let digest = match same {
+            Some(kept) => *kept.digest.get_or_init(|| digest(&array)),
+            None => digest(&array),
+        };
+        (array, digest)
     }
 
     fn render(self) -> Bytes {
@@ -184,6 +205,11 @@ impl<'s> Values<'s> {
         // The array is kept for long, so without room to grow.
         Bytes::from(out.into_boxed_slice())
     }
+}
+
+/// The values of an array, without its brackets.
+pub fn items(array: &Bytes) -> Bytes {
+    array.slice(1..array.len() - 1)
 }
 
 impl Snapshot {

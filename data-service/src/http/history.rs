@@ -35,6 +35,7 @@ const MAX_LIMIT: u64 = 100_000;
     ),
     responses(
         (status = 200, description = "What was kept, `[]` if nothing was", body = [PastValue]),
+        (status = 304, description = "It is what `If-None-Match` says"),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 413, description = "The values asked for are more than 64 MiB", body = Problem),
         (status = 503, description = "The database does not answer", body = Problem),

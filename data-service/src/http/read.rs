@@ -4,7 +4,7 @@
 //! enough (`state`, `maxAge`); without a say everything comes, with its state. A part of a value (`field`) is
 //! cut out of its text.
 
-use actix_web::body::{BodySize, MessageBody as _};
+use actix_web::body::BoxBody;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
@@ -17,15 +17,17 @@ use estimand_api::problem::{FieldError, Problem, kind};
 use estimand_api::schema;
 use estimand_api::selector::Selector;
 use estimand_api::value::{State, Value as StoredValue};
-use estimand_web::{Failure, Query, ResponseBudget, segment, wants_text};
+use estimand_web::{Failure, Query, ResponseBudget, has_already, segment, set_digest, wants_text};
 use serde_json::json;
 
 use crate::DataService;
-use crate::core::snapshot::{Snapshot, Values};
+use crate::core::snapshot::Snapshot;
 use crate::core::view::ShownValue;
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
-use crate::http::rendered::{EMPTY, JSON, TEXT, array_of, hint, joined, json, respond, respond_with};
+use crate::http::rendered::{
+    EMPTY, JSON, TEXT, array_of, hint, joined_tables, json, respond, respond_with, whole_table,
+};
 
 /// The most values that a query can limit itself to.
 const MAX_LIMIT: usize = 1_000_000;
@@ -98,6 +100,7 @@ impl Filter {
     ),
     responses(
         (status = 200, description = "The values, `[]` if there are none; the header `Estimand-Revision` says of which revision", body = [StoredValue]),
+        (status = 304, description = "They are what `If-None-Match` says"),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 503, description = "Not loaded yet", body = Problem),
     )
@@ -118,7 +121,7 @@ pub async fn read(
     {
         let body = match (snapshot.table(name), node) {
             (None, _) => EMPTY,
-            (Some(table), None) => table.array(),
+            (Some(table), None) => return Ok(whole_table(&req, &snapshot, table)),
             (Some(table), Some(node)) => array_of(table.shown(node)),
         };
         return Ok(json(&snapshot, body));
@@ -132,9 +135,15 @@ pub async fn read(
     let chosen = choice.as_ref().map(NodeChoice::nodes);
     if plain && node.is_none() && filter.takes_all() {
         let tables = names.of(&snapshot).into_iter().filter_map(|name| snapshot.table(name));
-        let pieces = joined(b"[", tables.map(Values::items), b"]");
-        let mut response = respond_with(&snapshot, JSON, budget.body(pieces)?);
-        let is_empty = response.body().size() == BodySize::Sized(EMPTY.len() as u64);
+        let (pieces, digest) = joined_tables(&req, tables);
+        let is_empty = pieces.iter().map(Bytes::len).sum::<usize>() == EMPTY.len();
+        // What the caller has already takes no room among the large responses.
+        let body = match digest.is_some_and(|digest| has_already(&req, &digest)) {
+            true => BoxBody::new(()),
+            false => budget.body(pieces)?,
+        };
+        let mut response = respond_with(&snapshot, JSON, body);
+        digest.into_iter().for_each(|digest| set_digest(&mut response, digest));
         hint(&mut response, if is_empty { names.hint(&snapshot) } else { None });
         return Ok(response);
     }
@@ -203,6 +212,7 @@ pub fn nodes_of(service: &DataService, selector: Option<&str>) -> Result<Option<
     ),
     responses(
         (status = 200, description = "The value", body = StoredValue),
+        (status = 304, description = "It is what `If-None-Match` says"),
         (status = 400, description = "A name or the query is not valid", body = Problem),
         (status = 404, description = "There is no such value; or, of the type `no-such-field`, it has no such part", body = Problem),
         (status = 503, description = "Not loaded yet", body = Problem),

@@ -1,13 +1,14 @@
 //! Responses with values: what is rendered already, joined with as few copies as there can be.
 
-use actix_web::HttpResponse;
 use actix_web::body::{BoxBody, MessageBody as _};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::headers::{HINT_HEADER, REVISION_HEADER};
+use estimand_web::{ContentDigest, asks_for_tag, content_digest, joined_digest, set_digest};
 
-use crate::core::snapshot::Snapshot;
+use crate::core::snapshot::{Snapshot, Values, items};
 use crate::core::view::ShownValue;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -32,6 +33,35 @@ pub fn joined(head: &'static [u8], items: impl Iterator<Item = Bytes>, end: &'st
     }
     pieces.push(Bytes::from_static(end));
     pieces
+}
+
+/// All values of these tables as one array, in pieces; with its digest if the caller asks for a tag.
+pub fn joined_tables<'s>(
+    req: &HttpRequest,
+    tables: impl Iterator<Item = Values<'s>>,
+) -> (Vec<Bytes>, Option<ContentDigest>) {
+    if !asks_for_tag(req) {
+        return (joined(b"[", tables.map(Values::items), b"]"), None);
+    }
+    let digested = tables.map(|table| table.digested_array(json_digest));
+    let (arrays, digests): (Vec<Bytes>, Vec<ContentDigest>) =
+        digested.filter(|(array, _)| *array != EMPTY).unzip();
+    (joined(b"[", arrays.iter().map(items), b"]"), Some(joined_digest(&digests)))
+}
+
+/// All values of a table.
+pub fn whole_table(req: &HttpRequest, snapshot: &Snapshot, table: Values<'_>) -> HttpResponse {
+    if !asks_for_tag(req) {
+        return json(snapshot, table.array());
+    }
+    let (array, digest) = table.digested_array(json_digest);
+    let mut response = json(snapshot, array);
+    set_digest(&mut response, digest);
+    response
+}
+
+fn json_digest(content: &[u8]) -> ContentDigest {
+    content_digest(JSON.as_bytes(), content)
 }
 
 pub const EMPTY: Bytes = Bytes::from_static(b"[]");

@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
+use estimand_web::Origin;
 
 use super::platform::PlatformArgs;
 use super::tls::TlsArgs;
@@ -37,6 +38,10 @@ pub struct ServiceArgs {
     /// Listen on an address that other machines can reach without TLS, and let everybody do everything
     #[arg(long)]
     insecure: bool,
+    /// Let pages of this origin, e.g. https://pages.example, read here and do what their token allows; may be repeated
+    /// [default: none]
+    #[arg(long = "allow-origin", id = "allow_origins", value_name = "ORIGIN")]
+    allow_origins: Vec<Origin>,
     /// Read settings from this YAML file: each option here is a key there, and goes before it; read again on SIGHUP
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
@@ -140,6 +145,7 @@ impl ServiceArgs {
             takes_over: self.take_over,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
+            origins: self.allow_origins,
             tls: self.tls.files(),
             log: telemetry::Log { format: self.log_format, filter: self.log },
             platform: Platform::default(),

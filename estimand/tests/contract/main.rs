@@ -41,6 +41,7 @@ mod standby;
 mod states;
 mod summaries;
 mod swaps;
+mod tags;
 mod tasks;
 mod uploads;
 mod users;

@@ -8,6 +8,7 @@
 mod model;
 mod operations;
 mod plane;
+mod poller;
 
 use estimand_testkit::databases;
 use proptest::test_runner::{Config, TestError, TestRunner};

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::model::{Answer, Model, Seen};
 use crate::operations::{Item, NAMES, NODES, Name, Node, Operation, Target};
+use crate::poller::Poller;
 
 pub struct Plane {
     process: Estimand,
@@ -18,6 +19,7 @@ pub struct Plane {
     case: usize,
     /// The highest revision ever seen.
     revision: u64,
+    poller: Poller,
 }
 
 impl Plane {
@@ -28,7 +30,7 @@ impl Plane {
             None => builder.start(),
         };
         let http = process.http();
-        Plane { process, http, case: 0, revision: 0 }
+        Plane { process, http, case: 0, revision: 0, poller: Poller::default() }
     }
 
     /// From now on other names are used.
@@ -52,10 +54,27 @@ impl Plane {
             prop_assert_eq!(seen, model.seen(), "after {:?}", operation);
             let bound: Vec<_> = self.bindings().iter().map(|one| self.bound(one)).collect();
             prop_assert_eq!(bound, model.bindings());
+            self.poll()?;
         }
         self.start_again(&Operation::Kill)?;
         prop_assert_eq!(self.seen(), model.seen(), "at the end");
         self.check_each_value(&model)
+    }
+
+    /// Asks again for what was asked for after the last operation.
+    fn poll(&mut self) -> Result<(), TestCaseError> {
+        let names: Vec<String> = (0..NAMES).map(|name| self.name(name)).collect();
+        let (all, node) = (names.join(","), self.node(0));
+        let lists = names.iter().map(|name| format!("/api/data?dataName={name}"));
+        let values = names.iter().map(|name| format!("/api/data/{name}/{node}"));
+        let chosen = [
+            format!("/api/data?dataName={all}"),
+            format!("/api/data?dataName={all}&dataNode={node}"),
+            format!("/api/data?dataName={all}&state=node-lost"),
+            format!("/api/data?dataName={all}&field=/a"),
+        ];
+        let paths: Vec<String> = lists.chain(values).chain(chosen).collect();
+        paths.iter().try_for_each(|path| self.poller.poll(&self.http, path))
     }
 
     /// The process ends and comes back; nothing that is shown may differ.

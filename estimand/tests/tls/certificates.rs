@@ -13,7 +13,7 @@ use crate::plane::{Plane, refused, succeeds};
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Writes what that authority issues at that time for an hour.
-fn issue(
+pub fn issue(
     plane: &Plane,
     authority: &Authority,
     who: &str,

@@ -10,5 +10,6 @@ mod apart;
 mod certificates;
 mod credentials;
 mod joining;
+mod pages;
 mod replacing;
 mod wire;

@@ -3,27 +3,39 @@
 
 use actix_web::http::Method;
 use actix_web::http::header::{
-    CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, UPGRADE, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, HeaderValue, ORIGIN, UPGRADE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::http::uri::Authority;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::access::forbidden;
 use estimand_api::problem::Problem;
 
+use crate::cors::AllowedOrigins;
+use crate::server::PeerIdentity;
+
 /// Refuses a change that a page of another site asks for, or a connection over which it could ask for one, which no browser
 /// keeps from it. Programs that are no browsers say no origin.
-pub(crate) fn check_origin(req: &HttpRequest) -> Result<(), Problem> {
+pub(crate) fn check_origin(req: &HttpRequest, allowed: &AllowedOrigins) -> Result<(), Problem> {
     let changes_nothing = matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if changes_nothing && !req.headers().contains_key(UPGRADE) {
+    let upgrades = req.headers().contains_key(UPGRADE);
+    if changes_nothing && !upgrades {
         return Ok(());
     }
     let host = host_of(req);
-    match req.headers().get_all(ORIGIN).all(|origin| is_own(origin, host)) {
+    let is_own = req.headers().get_all(ORIGIN).all(|origin| is_own(origin, host));
+    match is_own || (!upgrades && is_allowed(req, allowed)) {
         true => Ok(()),
         false => {
             Err(forbidden("a page of another site asks for this; the header Origin is not this service"))
         }
     }
+}
+
+/// True for a page of an allowed origin. The right to change something is that of the token which it shows, never that of the
+/// certificate which a browser shows for whatever page.
+fn is_allowed(req: &HttpRequest, allowed: &AllowedOrigins) -> bool {
+    let shows_token = || req.headers().contains_key(AUTHORIZATION);
+    allowed.origin_of(req.headers()).is_some() && (shows_token() || req.conn_data::<PeerIdentity>().is_none())
 }
 
 /// The host that a request is meant for: that of its target, or else of its header; empty if that cannot be read.
@@ -54,12 +66,37 @@ mod tests {
 
     use super::*;
 
+    fn allows(allowed: &AllowedOrigins, request: TestRequest) -> bool {
+        check_origin(&request.to_http_request(), allowed).is_ok()
+    }
+
+    fn allows_by_default(request: TestRequest) -> bool {
+        allows(&AllowedOrigins::default(), request)
+    }
+
+    #[test]
+    fn a_page_of_an_allowed_origin_changes_something_and_opens_no_websocket() {
+        let allowed: Vec<_> = "http://pages.example".parse().into_iter().collect();
+        let allowed = AllowedOrigins::from(allowed);
+        let ask = |method: Method, origin: &str| {
+            let request = TestRequest::default().method(method).insert_header((HOST, "h:7070"));
+            request.insert_header((ORIGIN, origin))
+        };
+        assert!(allows(&allowed, ask(Method::POST, "http://pages.example")));
+        assert!(!allows(&allowed, ask(Method::POST, "http://evil.example")));
+        assert!(!allows(&allowed, ask(Method::POST, "https://pages.example")));
+        for method in [Method::GET, Method::POST] {
+            let upgrade = ask(method, "http://pages.example").insert_header((UPGRADE, "websocket"));
+            assert!(!allows(&allowed, upgrade));
+        }
+    }
+
     #[test]
     fn another_site_opens_no_websocket() {
         let ask = |origin: &str| {
             let request =
                 TestRequest::get().insert_header((HOST, "h:7070")).insert_header((UPGRADE, "websocket"));
-            check_origin(&request.insert_header((ORIGIN, origin)).to_http_request()).is_ok()
+            allows_by_default(request.insert_header((ORIGIN, origin)))
         };
         assert!(ask("http://h:7070"));
         assert!(!ask("http://elsewhere") && !ask("null"));
@@ -71,7 +108,7 @@ mod tests {
             let request = TestRequest::default().method(method).insert_header((HOST, "h:7070"));
             let request =
                 origin.into_iter().fold(request, |request, origin| request.insert_header((ORIGIN, origin)));
-            check_origin(&request.to_http_request()).is_ok()
+            allows_by_default(request)
         };
         assert!(ask(Method::POST, None));
         assert!(ask(Method::POST, Some("http://h:7070")) && ask(Method::PUT, Some("https://H:7070")));
@@ -82,7 +119,7 @@ mod tests {
             }
         }
         let both = TestRequest::put().insert_header((HOST, "h")).append_header((ORIGIN, "http://h"));
-        assert!(check_origin(&both.append_header((ORIGIN, "http://evil")).to_http_request()).is_err());
+        assert!(!allows_by_default(both.append_header((ORIGIN, "http://evil"))));
     }
 
     #[test]

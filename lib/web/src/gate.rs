@@ -1,8 +1,8 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
 //! In: admission, a check that a route without query parameters is given none, and a place among the requests in
-//! flight. Back: errors take their final shape, the request's name goes into the headers, the outcome is counted and
-//! logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
+//! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
+//! request's name and what a page of an allowed origin needs go into the headers, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
 //! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
 //! few uncontended atomics and one look into the headers.
 
@@ -22,6 +22,8 @@ use crate::access_log;
 use crate::admission::Admission;
 use crate::browser;
 use crate::busy_body;
+use crate::conditional;
+use crate::cors::AllowedOrigins;
 use crate::failure::{self, Failure};
 use crate::log_text::logged;
 use crate::query::Query;
@@ -39,6 +41,7 @@ pub(crate) struct Gate {
     /// The route declares query parameters; any other rejects a query.
     takes_query: bool,
     figures: Arc<WorkerFigures>,
+    origins: AllowedOrigins,
 }
 
 impl Gate {
@@ -48,13 +51,14 @@ impl Gate {
         takes_query: bool,
         admission: Arc<dyn Admission>,
         figures: Arc<WorkerFigures>,
+        origins: AllowedOrigins,
     ) -> Self {
-        Gate { role, admission: Some(admission), takes_query, figures }
+        Gate { role, admission: Some(admission), takes_query, figures, origins }
     }
 
     /// The gate of unknown paths and methods.
-    pub(crate) fn unrouted(figures: Arc<WorkerFigures>) -> Self {
-        Gate { role: Role::Open, admission: None, takes_query: true, figures }
+    pub(crate) fn unrouted(figures: Arc<WorkerFigures>, origins: AllowedOrigins) -> Self {
+        Gate { role: Role::Open, admission: None, takes_query: true, figures, origins }
     }
 
     async fn pass<F, Args>(&self, handler: &F, request: ServiceRequest) -> ServiceResponse
@@ -79,7 +83,10 @@ impl Gate {
             }
             Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
         };
-        let response = conclude(&req, response_budget::bounded(&req, response));
+        let response = response_budget::bounded(&req, conditional::tagged(&req, response));
+        let mut response = conclude(&req, response);
+        self.origins.mark(req.headers(), &mut response);
+        let response = conditional::without_body(&req, response);
         let status = response.status();
         let took = in_flight.answered(status);
         access_log::write(&req, self.role, status, took, principal.as_ref());
@@ -88,7 +95,7 @@ impl Gate {
 
     fn admit(&self, req: &HttpRequest) -> Result<Option<Principal>, Problem> {
         let Some(admission) = &self.admission else { return Ok(None) };
-        browser::check_origin(req)?;
+        browser::check_origin(req, &self.origins)?;
         let principal = admission.check(self.role, req)?;
         if !self.takes_query {
             Query::parse(req.query_string(), &[])?;

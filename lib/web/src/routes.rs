@@ -15,6 +15,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
 
+use crate::cors::AllowedOrigins;
 use crate::gate::{self, Door, Gate};
 use crate::role::Role;
 use crate::route_description::{RouteDescription, annotate, extend};
@@ -31,6 +32,7 @@ pub struct Routes {
     pub(crate) entries: Vec<Entry>,
     pub(crate) shares: Vec<Share>,
     pub(crate) components: Components,
+    pub(crate) origins: AllowedOrigins,
 }
 
 /// One method of one path.
@@ -65,7 +67,13 @@ impl std::fmt::Debug for Routes {
 impl Routes {
     /// No routes yet. The name of the service is a label of its figures.
     pub fn new(service: &'static str) -> Self {
-        Routes { service, entries: Vec::new(), shares: Vec::new(), components: Components::new() }
+        Routes {
+            service,
+            entries: Vec::new(),
+            shares: Vec::new(),
+            components: Components::new(),
+            origins: AllowedOrigins::default(),
+        }
     }
 
     /// Adds a route.
@@ -121,6 +129,11 @@ impl Routes {
             config.app_data(actix_web::web::ThinData(value.clone()));
         }));
         self
+    }
+
+    /// Lets pages of other origins send requests: those of these, and of no others.
+    pub fn allow_origins(self, origins: AllowedOrigins) -> Self {
+        Routes { origins, ..self }
     }
 
     /// Takes over the routes of another service, after the own ones.

@@ -2,7 +2,7 @@
 //! else, wired to one admission, one set of figures and one readiness.
 //!
 //! A path is taken as documented or with a slash at its end. An unknown path is a 404, a known path with another method a
-//! 405 that says which are allowed.
+//! 405 that says which are allowed. What answers a GET answers HEAD, too.
 //!
 //! The HTTP library knows none of the routes: it would match a path against one regular expression after the other. It
 //! hands everything to one service, which asks the [`Router`].
@@ -26,6 +26,7 @@ use futures_util::FutureExt;
 use crate::admission::Admission;
 use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
+use crate::cors::{self, AllowedOrigins};
 use crate::failure::Failure;
 use crate::gate::{self, Door, Gate};
 use crate::response_budget::ResponseBudget;
@@ -44,6 +45,7 @@ pub struct Site {
     router: Arc<Router>,
     /// Requests that no route answered.
     unrouted: Arc<RouteFigures>,
+    origins: AllowedOrigins,
 }
 
 /// One path with all of its methods.
@@ -81,7 +83,8 @@ impl Site {
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);
         let figures: Vec<_> = routed.chain([&unrouted]).map(Arc::clone).collect();
         metrics.source(Box::new(move |text| route_figures::write(&mut Exposition::new(text), &figures)));
-        Arc::new(Site { admission, metrics, readiness, shares: routes.shares, paths, router, unrouted })
+        let Routes { shares, origins, .. } = routes;
+        Arc::new(Site { admission, metrics, readiness, shares, paths, router, unrouted, origins })
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -99,14 +102,19 @@ impl Site {
         }
         let doors = Rc::new(self.doors());
         let router = Arc::clone(&self.router);
+        let origins = self.origins.clone();
         config.default_service(fn_service(move |mut request: ServiceRequest| {
             let route = router.route(&mut request);
-            doors.of(route, request.method())(request).map(Ok::<_, Error>)
+            let door = match origins.is_preflight(&request) {
+                true => &doors.preflight,
+                false => doors.of(route, request.method()),
+            };
+            door(request).map(Ok::<_, Error>)
         }));
     }
 
     fn doors(&self) -> Doors {
-        let unrouted = Rc::new(Gate::unrouted(self.unrouted.for_worker()));
+        let unrouted = Rc::new(Gate::unrouted(self.unrouted.for_worker(), self.origins.clone()));
         let paths = self.paths.iter().map(|served| {
             let door = |(entry, figures): &(Entry, Arc<RouteFigures>)| {
                 let gate = self.gate(entry, figures);
@@ -118,11 +126,13 @@ impl Site {
             PathDoors { methods: served.methods.iter().map(door).collect(), refusal }
         });
         let paths = paths.collect();
-        Doors { paths, unknown: gate::door(unrouted, unknown_path) }
+        let preflight = gate::door(Rc::clone(&unrouted), cors::preflight);
+        Doors { paths, preflight, unknown: gate::door(unrouted, unknown_path) }
     }
 
     fn gate(&self, entry: &Entry, figures: &RouteFigures) -> Gate {
-        Gate::new(entry.role, entry.takes_query(), Arc::clone(&self.admission), figures.for_worker())
+        let (admission, figures) = (Arc::clone(&self.admission), figures.for_worker());
+        Gate::new(entry.role, entry.takes_query(), admission, figures, self.origins.clone())
     }
 }
 
@@ -130,6 +140,8 @@ impl Site {
 struct Doors {
     /// In the order of the site's paths.
     paths: Vec<PathDoors>,
+    /// Answers browsers that ask for allowed pages.
+    preflight: Door,
     unknown: Door,
 }
 
@@ -143,7 +155,8 @@ struct PathDoors {
 impl Doors {
     fn of(&self, route: Option<usize>, method: &Method) -> &Door {
         let Some(path) = route.map(|route| &self.paths[route]) else { return &self.unknown };
-        let offered = path.methods.iter().find(|(offered, _)| offered == method);
+        let find = |method: &Method| path.methods.iter().find(|(offered, _)| offered == method);
+        let offered = find(method).or_else(|| find(&Method::GET).filter(|_| *method == Method::HEAD));
         offered.map_or(&path.refusal, |(_, door)| door)
     }
 }
@@ -163,7 +176,12 @@ fn by_path(entries: Vec<Entry>) -> Vec<SitePath> {
         }
     }
     for served in &mut paths {
-        let methods: Vec<&str> = served.methods.iter().map(|(entry, _)| entry.method.as_str()).collect();
+        let mut methods: Vec<&str> = served.methods.iter().map(|(entry, _)| entry.method.as_str()).collect();
+        if let Some(get) = methods.iter().position(|method| *method == "GET")
+            && !methods.contains(&"HEAD")
+        {
+            methods.insert(get + 1, "HEAD");
+        }
         // The names of methods are visible ASCII, so this cannot fail.
         served.allow = HeaderValue::try_from(methods.join(", ")).unwrap_or(HeaderValue::from_static(""));
     }

@@ -20,7 +20,7 @@ async fn an_unknown_method_says_which_are_known() {
     let service = Running::start();
     for path in ["/things", "/things/"] {
         let reply = service.send("POST", path, "", b"x").await;
-        assert_eq!(reply.header("allow"), Some("GET, PUT"));
+        assert_eq!(reply.header("allow"), Some("GET, HEAD, PUT"));
         assert_eq!(reply.problem().status, 405);
     }
     service.stop().await.unwrap();
@@ -235,5 +235,69 @@ async fn what_is_not_http_does_not_reach_the_service() {
     let service = Running::start();
     assert_eq!(service.raw(b"\x16\x03\x01 nonsense\r\n\r\n").await.status, 400);
     assert_eq!(service.get("/things").await.status, 200);
+    service.stop().await.unwrap();
+}
+
+/// The headers of two answers to the same question, without those of the moment.
+fn lasting(reply: &support::Reply) -> Vec<(&String, &String)> {
+    reply.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str())).collect()
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let service = Running::start();
+    for (path, status) in
+        [("/things?name=a%20b", 200), ("/openapi.json", 200), ("/teapot", 418), ("/panic", 500)]
+    {
+        let get = service.send("GET", path, "If-None-Match: \"\"\r\nX-Request-Id: a\r\n", b"").await;
+        let head = service.send("HEAD", path, "X-Request-Id: a\r\n", b"").await;
+        assert_eq!((head.status, head.body.as_str()), (status, ""), "{path}");
+        assert_eq!(lasting(&head), lasting(&get), "{path}");
+        assert_eq!(head.header("content-length"), Some(&*get.body.len().to_string()), "{path}");
+    }
+    let nowhere = service.send("HEAD", "/nowhere", "", b"").await;
+    assert_eq!((nowhere.status, nowhere.body.as_str()), (404, ""));
+    let no_get = service.send("HEAD", "/node", "", b"").await;
+    assert_eq!((no_get.status, no_get.header("allow")), (405, Some("POST")));
+    service.stop().await.unwrap();
+}
+
+/// Nor does its connection take up the bytes of another answer.
+#[tokio::test]
+async fn head_of_a_stream_ends_at_once() {
+    use tokio::io::AsyncWriteExt;
+    let service = Running::start();
+    let mut connection = service.connect().await;
+    for path in ["/endless", "/stream", "/things"] {
+        let request = format!("HEAD {path} HTTP/1.1\r\nHost: t\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let head = support::read_until(&mut connection, "\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+    connection.write_all(b"GET /things HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").await.unwrap();
+    let all = support::read_to_end(&mut connection).await;
+    assert!(all.starts_with("HTTP/1.1 200 ") && all.ends_with("all"), "{all}");
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_the_caller_has_is_304_without_a_body() {
+    let service = Running::start();
+    let asked = |tag: &str| format!("If-None-Match: {tag}\r\n");
+    assert_eq!(service.get("/things?name=a").await.header("etag"), None, "nobody asked for it");
+    let first = service.send("GET", "/things?name=a", &asked("\"\""), b"").await;
+    let tag = first.header("etag").unwrap();
+    assert_eq!((first.status, first.body.as_str()), (200, "a"));
+    assert_eq!(first.header("cache-control"), Some("no-cache"));
+    for method in ["GET", "HEAD"] {
+        let again = service.send(method, "/things?name=a", &asked(tag), b"").await;
+        assert_eq!((again.status, again.body.as_str(), again.header("etag")), (304, "", Some(tag)));
+        assert_eq!(again.header("content-type"), None);
+    }
+    let other = service.send("GET", "/things?name=b", &asked(tag), b"").await;
+    assert_eq!((other.status, other.body.as_str()), (200, "b"));
+    let failed = service.send("GET", "/things?nmae=b", &asked("*"), b"").await;
+    assert_eq!(failed.problem().status, 400);
+    assert_eq!(service.send("PUT", "/things", &asked("*"), b"x").await.status, 200);
     service.stop().await.unwrap();
 }

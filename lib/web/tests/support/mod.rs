@@ -16,7 +16,7 @@ use estimand_runtime::stop::{self, StopTrigger};
 use estimand_runtime::{Readiness, Stop, Tasks};
 use estimand_web::server::ServerError;
 use estimand_web::{
-    Body, Failure, OpenAdmission, Principal, Query, Role, Routes, Server, ServerOptions, Site,
+    Body, Failure, OpenAdmission, Origin, Principal, Query, Role, Routes, Server, ServerOptions, Site,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -100,10 +100,16 @@ pub struct Running {
 
 impl Running {
     pub fn start() -> Self {
+        Self::allowing(&[])
+    }
+
+    /// One that allows pages of these origins.
+    pub fn allowing(origins: &[&str]) -> Self {
+        let origins: Vec<Origin> = origins.iter().map(|origin| origin.parse().unwrap()).collect();
         let (trigger, stop) = stop::pair();
         let (readiness, tasks) = (Readiness::new(), Tasks::new());
-        let site =
-            Site::new(routes(stop.clone()), Arc::new(OpenAdmission), Metrics::new(), readiness.clone());
+        let routes = routes(stop.clone()).allow_origins(origins.into());
+        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness.clone());
         let mut options = ServerOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.workers = Some(1);
         let server = Server::bind(&options, site).unwrap();

@@ -20,13 +20,14 @@ async fn main() -> Result<(), Failure> {
     let store = StoreUrl::parse(&format!("sqlite://{}", folder.join("values.db").display()))?;
     let (_trigger, stop) = stop::pair();
     let (readiness, metrics, tasks) = (Readiness::new(), Metrics::new(), Tasks::new());
-    let (service, _writer) = DataService::start(Options {
+    let options = Options {
         store,
         clock: Arc::new(SystemClock),
         readiness: readiness.clone(),
         stop: stop.clone(),
         on_fatal: Box::new(|reason| eprintln!("{reason}")),
-    })?;
+    };
+    let (service, _writer) = DataService::start(options, &tasks)?;
     let routes = serve_parts(vec![Box::new(service)], &metrics).ok_or("it has routes")?;
     let site = Site::new(routes, Arc::new(OpenAdmission), metrics, readiness);
     let server = Server::bind(&ServerOptions { workers: Some(1), ..ServerOptions::new(listen) }, site)?;

@@ -6,11 +6,12 @@
 //! names keep a history.
 //!
 //! `core` holds values and applies operations, `http` translates, `storage` knows the rows, `queue` and
-//! `writer` are between.
+//! `writer` are between. What the writer stores is in the journal first, which `journal` folds into `t_data`.
 
 mod core;
 mod figures;
 mod http;
+mod journal;
 mod queue;
 mod storage;
 mod writer;
@@ -24,7 +25,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_runtime::metrics::Pieces;
-use estimand_runtime::{Clock, PartReady, Readiness, Stop};
+use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks};
 use estimand_store::{Error, Halt, HistoryQuery, PastRows, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 
@@ -42,6 +43,7 @@ use crate::http::{
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
+use journal::Journal;
 use queue::{Inbox, Submit};
 use storage::{Storage, StoredState};
 use writer::{Fatal, PublishedState, Writer};
@@ -57,6 +59,7 @@ struct Inner {
     published: Arc<PublishedState>,
     submit: Submit,
     figures: Arc<Figures>,
+    journal: Arc<Journal>,
     past: Worker,
     clock: Arc<dyn Clock>,
     stop: Stop,
@@ -112,7 +115,7 @@ struct QueryTypes;
 
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
-    pub fn start(options: Options) -> std::io::Result<(Self, WriterThread)> {
+    pub fn start(options: Options, tasks: &Tasks) -> std::io::Result<(Self, WriterThread)> {
         let Options { store, clock, readiness, stop, on_fatal } = options;
         let published = Arc::new(PublishedState {
             snapshot: ArcSwapOption::empty(),
@@ -121,11 +124,13 @@ impl DataService {
             epochs: ArcSwapOption::empty(),
         });
         let figures = Arc::new(Figures::default());
+        let journal = Journal::start(store.clone(), tasks, &readiness);
         let (submit, inbox) = queue::queue();
         let service = DataService(Arc::new(Inner {
             published: published.clone(),
             submit,
             figures: figures.clone(),
+            journal: journal.clone(),
             past: Worker::start(store.clone(), "history"),
             clock: clock.clone(),
             stop,
@@ -142,6 +147,7 @@ impl DataService {
             clock,
             published,
             figures,
+            journal,
             inbox,
             ready: ready.clone(),
             halt: halt.clone(),
@@ -246,6 +252,7 @@ impl ServedPart for DataService {
         let published = &self.0.published;
         let (snapshot, log) = (published.snapshot.load_full(), published.log.load_full());
         self.0.figures.render(text, snapshot.as_deref(), log.as_deref(), &self.0.submit);
+        figures::write_backlog(text, &self.0.journal.backlog());
     }
 
     fn long_figures(&self) -> Pieces {
@@ -264,6 +271,7 @@ struct UnloadedWriter {
     clock: Arc<dyn Clock>,
     published: Arc<PublishedState>,
     figures: Arc<Figures>,
+    journal: Arc<Journal>,
     inbox: Inbox,
     ready: PartReady,
     halt: Halt,
@@ -273,7 +281,7 @@ impl UnloadedWriter {
     fn run(self) -> Result<(), Fatal> {
         let began = Instant::now();
         let Some(stored) = self.load()? else { return Ok(()) };
-        let StoredState { storage, snapshot, retention } = stored;
+        let StoredState { storage, snapshot, retention, journaled } = stored;
         let (revision, values) = (snapshot.revision, snapshot.values);
         let log = Arc::new(Log::new(revision));
         let mut alarms = Alarms::default();
@@ -288,13 +296,22 @@ impl UnloadedWriter {
         self.published.log.store(Some(log.clone()));
         self.published.retention.store(Some(Arc::new(retention)));
         self.published.snapshot.store(Some(Arc::new(snapshot)));
-        tracing::info!(values, revision, took_ms = began.elapsed().as_millis() as u64, "values loaded");
+        self.journal.loaded(journaled, storage.fold_right());
+        let from_journal = journaled.changes;
+        tracing::info!(
+            values,
+            from_journal,
+            revision,
+            took_ms = began.elapsed().as_millis() as u64,
+            "values loaded"
+        );
         self.ready.ready();
         Writer {
             inbox: self.inbox,
             published: self.published,
             log,
             storage,
+            journal: self.journal,
             clock: self.clock,
             figures: self.figures,
             halt: self.halt,

@@ -1,7 +1,7 @@
 //! The one thread that changes the state of the data service.
 //!
 //! It takes all operations that have arrived, applies them to a clone of the published snapshot, stores the
-//! result in one transaction, publishes it, and answers. While a transaction runs the next group gathers by
+//! result in one transaction, publishes it, and answers. When the journal is full it waits for the folder. While a transaction runs the next group gathers by
 //! itself; there is no lingering. When the connection breaks during a commit it is unknown whether the
 //! transaction took effect: the same operations are then applied and stored again until the database says,
 //! and since nothing else was stored meanwhile, the second time has the effect that the first would have had.
@@ -28,6 +28,7 @@ use crate::core::snapshot::Snapshot;
 use crate::core::value_cell::ValueCell;
 use crate::figures::Figures;
 use crate::http::problems::TAKEN_OVER;
+use crate::journal::Journal;
 use crate::queue::{Empty, Inbox, Job, SubmitError};
 use crate::storage::{Storage, StoreFailure};
 
@@ -60,6 +61,7 @@ pub struct Writer {
     pub published: Arc<PublishedState>,
     pub log: Arc<Log>,
     pub storage: Storage,
+    pub journal: Arc<Journal>,
     pub clock: Arc<dyn Clock>,
     pub figures: Arc<Figures>,
     pub halt: Halt,
@@ -86,6 +88,10 @@ impl Writer {
         loop {
             self.expire();
             self.prune();
+            // What was accepted is stored also when the folder has ended first.
+            if !self.journal.wait_for_room(self.nap()) && !self.stopping() {
+                continue;
+            }
             match self.inbox.wait(self.nap()) {
                 Ok(job) => {
                     let jobs = self.gather(job);
@@ -145,7 +151,8 @@ impl Writer {
             }
             let began = Instant::now();
             match self.storage.commit(&group, unknown_from) {
-                Ok(()) => {
+                Ok(journaled) => {
+                    self.journal.added(journaled);
                     self.figures.commit(began.elapsed(), group.changes.len());
                     self.figures.superseded.add(group.superseded);
                     self.stored_revision = group.next.revision;

@@ -180,13 +180,14 @@ impl Services {
         let mut data = None;
         if options.parts.has_data() {
             let fate = fate.clone();
-            let started = DataService::start(estimand_data_service::Options {
+            let options = estimand_data_service::Options {
                 store: store.clone(),
                 clock: Arc::new(SystemClock),
                 readiness: readiness.clone(),
                 stop: stop.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(&reason)),
-            });
+            };
+            let started = DataService::start(options, &tasks);
             data = Some(started.context("cannot start the data service")?);
         }
         let task_service = options.parts.has_tasks().then(|| {

@@ -2,6 +2,7 @@
 //! thread or HTTP.
 
 pub mod alarms;
+pub mod backlog;
 pub mod binding_change;
 pub mod bindings;
 pub mod entry;

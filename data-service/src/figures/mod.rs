@@ -2,10 +2,11 @@
 
 pub mod values;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 
+use crate::core::backlog::Backlog;
 use crate::core::log::Log;
 use crate::core::snapshot::Snapshot;
 use crate::queue::Submit;
@@ -84,4 +85,15 @@ impl Figures {
         );
         values::write_bindings(out, snapshot);
     }
+}
+
+/// Appends how far `t_data` is behind.
+pub fn write_backlog(out: &mut String, backlog: &Backlog) {
+    let mut exposition = Exposition::new(out);
+    let mut figure = |name, help, value| exposition.single(name, Kind::Gauge, help, value);
+    let help = "Changes of values that are durable in t_journal and not in t_data yet.";
+    figure("estimand_journal_changes", help, backlog.changes() as f64);
+    figure("estimand_journal_bytes", "The bytes of those changes.", backlog.bytes() as f64);
+    let age = backlog.age(Instant::now()).as_secs_f64();
+    figure("estimand_journal_age_seconds", "The age of the oldest of those changes.", age);
 }

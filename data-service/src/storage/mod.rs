@@ -4,7 +4,8 @@
 //! nothing of the group is stored; or broken, so that the outcome is unknown.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
@@ -13,10 +14,11 @@ use estimand_api::registration::History;
 use estimand_api::value::BindingTarget;
 use estimand_api::write::Order;
 use estimand_store::{
-    BindingRef, Claim, Connection, DataRow, DataRowRef, Error, Group as Rows, Halt, HistoryDelete,
-    HistoryRowRef, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
+    BindingRef, Change, Claim, Connection, DataRowRef, Error, Group as Rows, Halt, HistoryDelete,
+    HistoryRowRef, Journaled, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
+use crate::core::backlog::JournaledGroup;
 use crate::core::binding_change::BindingChange;
 use crate::core::entry::{Entry, Facts, Marks};
 use crate::core::group::{Group, Retention};
@@ -33,7 +35,31 @@ pub struct Storage {
     url: StoreUrl,
     halt: Halt,
     connection: Option<Connection>,
+    right: FoldRight,
+}
+
+/// The right to fold the journal: the claim, and the turn of writer and folder where one transaction excludes another.
+/// SQLite's own wait looks from time to time, and whoever comes back soon would always find the lock first.
+#[derive(Clone)]
+pub struct FoldRight {
     claim: Claim,
+    turn: Option<Arc<Mutex<()>>>,
+}
+
+impl FoldRight {
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub fn takes_turns(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Held for one transaction.
+    pub fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = self.turn.as_deref()?;
+        Some(turn.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Why a group is not stored.
@@ -52,6 +78,8 @@ pub struct StoredState {
     pub storage: Storage,
     pub snapshot: Snapshot,
     pub retention: Retention,
+    /// What of the values is in the journal.
+    pub journaled: JournaledGroup,
 }
 
 impl Storage {
@@ -68,14 +96,11 @@ impl Storage {
         // Nothing was given out yet by the first service of a new store.
         let revision = if claim.epoch == 1 { 0 } else { claim.revision.unsigned_abs() };
         let mut snapshot = Snapshot::empty(revision);
-        connection.load_data(&mut |row| {
-            match entry_of(row, now, &mut snapshot) {
-                Some(entry) => drop(snapshot.insert(Arc::new(entry))),
-                None => tracing::error!(
-                    "a stored value has no valid name; it stays where it is and is not served"
-                ),
-            }
-            if snapshot.values.is_multiple_of(10_000) {
+        let mut loaded = 0_usize;
+        let journaled = connection.load_data(&mut |change| {
+            load(change, now, &mut snapshot);
+            loaded += 1;
+            if loaded.is_multiple_of(10_000) {
                 progress(snapshot.values);
             }
         })?;
@@ -87,21 +112,31 @@ impl Storage {
                 retention.insert(name, History { keep, max: row.max_count.map(i64::unsigned_abs) });
             }
         }
-        let storage = Storage { url: url.clone(), halt: halt.clone(), connection: Some(connection), claim };
-        Ok(StoredState { storage, snapshot, retention })
+        let right = FoldRight { claim, turn: url.is_sqlite().then(Arc::default) };
+        let storage = Storage { url: url.clone(), halt: halt.clone(), connection: Some(connection), right };
+        Ok(StoredState { storage, snapshot, retention, journaled: group_of(journaled) })
+    }
+
+    pub fn fold_right(&self) -> FoldRight {
+        self.right.clone()
     }
 
     pub fn headroom(&self) -> u64 {
         HEADROOM
     }
 
-    /// Stores a group. `unknown_from` is the first revision of an earlier attempt whose outcome is unknown.
-    pub fn commit(&mut self, group: &Group, unknown_from: Option<u64>) -> Result<(), StoreFailure> {
+    /// Stores a group, and returns what of it is in the journal. `unknown_from` is the first revision of an earlier attempt
+    /// whose outcome is unknown.
+    pub fn commit(
+        &mut self,
+        group: &Group,
+        unknown_from: Option<u64>,
+    ) -> Result<JournaledGroup, StoreFailure> {
         let stored = group.stored();
         let removed = group.removed();
         let rows = Rows {
             revision: signed(group.next.revision),
-            erase_history_from: unknown_from.map(signed),
+            erase_from: unknown_from.map(signed),
             history_deletes: group
                 .forget
                 .iter()
@@ -142,7 +177,7 @@ impl Storage {
 
     /// Stores how far revisions have come, when much has happened that is not stored.
     pub fn keep_revision(&mut self, revision: u64) -> Result<(), StoreFailure> {
-        self.send(&Rows { revision: signed(revision), ..Rows::default() })
+        self.send(&Rows { revision: signed(revision), ..Rows::default() }).map(drop)
     }
 
     /// Cuts a history down to the part that is to be kept.
@@ -166,11 +201,12 @@ impl Storage {
         Ok(())
     }
 
-    fn send(&mut self, rows: &Rows<'_>) -> Result<(), StoreFailure> {
-        let claim = self.claim.clone();
+    fn send(&mut self, rows: &Rows<'_>) -> Result<JournaledGroup, StoreFailure> {
+        let right = self.right.clone();
         // A connection that cannot be made leaves the outcome of an earlier attempt as unknown as it was.
         let connection = self.open().map_err(StoreFailure::Unknown)?;
-        connection.commit(&claim, rows).map_err(|error| match error {
+        let _turn = right.turn();
+        connection.commit(right.claim(), rows).map(group_of).map_err(|error| match error {
             Error::Fenced { .. } => StoreFailure::Fenced,
             Error::Connection { .. } => StoreFailure::Unknown(error),
             refused => StoreFailure::Refused(refused),
@@ -239,22 +275,50 @@ fn swap_row_of(swapped: &BindingChange, at: i64) -> SwapRef<'_> {
     }
 }
 
-/// Makes a value of a row; none if its names are no names.
-fn entry_of(row: DataRow, now: i64, snapshot: &mut Snapshot) -> Option<Entry> {
+fn group_of(journaled: Journaled) -> JournaledGroup {
+    let Journaled { changes, bytes, revision } = journaled;
+    JournaledGroup { revision: revision.unsigned_abs(), changes, bytes, at: Instant::now() }
+}
+
+/// Takes a stored change into a snapshot that nobody reads yet.
+fn load(change: Change<'_>, now: i64, snapshot: &mut Snapshot) {
+    let Key { data_name, node_name } = change.key();
+    let Some((name, node)) = DataName::parse(data_name).ok().zip(NodeName::parse(node_name).ok()) else {
+        tracing::error!("a stored value has no valid name; it stays where it is and is not served");
+        return;
+    };
+    let Change::Put(row) = change else { return snapshot.remove(&name, &node) };
+    let entry = Arc::new(entry_of(&row, &name, &node, now, snapshot));
+    match snapshot.cell(data_name, node_name) {
+        Some((cell, _)) => {
+            cell.replace(entry);
+            cell.forget(u64::MAX);
+        }
+        None => drop(snapshot.insert(entry)),
+    }
+}
+
+fn entry_of(
+    row: &DataRowRef<'_>,
+    name: &DataName,
+    node: &NodeName,
+    now: i64,
+    snapshot: &mut Snapshot,
+) -> Entry {
     let order = u64::try_from(row.epoch).ok().zip(u64::try_from(row.sequence).ok());
     let mut facts = Facts {
-        name: snapshot.kept_name(&DataName::parse(&row.data_name).ok()?),
-        node: snapshot.intern(&NodeName::parse(&row.node_name).ok()?),
+        name: snapshot.kept_name(name),
+        node: snapshot.intern(node),
         collected_at: row.collected_at,
         received_at: row.received_at,
         valid_for: row.valid_for,
         marks: Marks { stale: false, failed: row.failed, lost: row.lost },
         revision: row.revision.unsigned_abs(),
         order: order.map(|(epoch, sequence)| Order { epoch, sequence }),
-        provenance: row.provenance.map(String::into_boxed_str),
+        provenance: row.provenance.map(Box::from),
     };
     facts.marks.stale = facts.expires_at().is_some_and(|at| at <= now);
-    Some(Entry::new(facts, &row.data_value))
+    Entry::new(facts, row.data_value)
 }
 
 fn row_of(entry: &Entry) -> DataRowRef<'_> {

@@ -53,3 +53,41 @@ fn what_is_deleted_and_bound_at_once_does_not_come_back() {
     assert_eq!(snapshot.own_names(), [&name("b")]);
     assert_eq!(snapshot.values, 1);
 }
+
+#[test]
+fn the_journal_is_loaded_over_what_was_folded() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    let none = Retention::new();
+    let mut stored = load(&store);
+    commit(&mut stored, |group| {
+        for of in ["a", "b", "c"] {
+            write(of, "1").apply(group, &none).unwrap();
+        }
+    });
+    fold(&store, &stored.storage.fold_right());
+    commit(&mut stored, |group| {
+        write("b", "2").apply(group, &none).unwrap();
+        Delete { name: name("c"), node: None }.apply(group, &none).unwrap();
+        write("d", "2").apply(group, &none).unwrap();
+    });
+    let before = stored.snapshot;
+    let text = |snapshot: &Snapshot, of: &str| snapshot.get(of, "n").map(|entry| entry.text().to_owned());
+    for in_journal in [3, 0] {
+        let loaded = load(&store);
+        assert_eq!((loaded.snapshot.values, loaded.journaled.changes), (3, in_journal));
+        for of in ["a", "b", "c", "d"] {
+            assert_eq!(text(&loaded.snapshot, of), text(&before, of), "{of}");
+        }
+        fold(&store, &loaded.storage.fold_right());
+    }
+}
+
+fn fold(store: &StoreUrl, right: &FoldRight) {
+    let mut connection = Connection::open(store).unwrap();
+    let page = connection.read_journal().unwrap();
+    let mut fold = page.fold().unwrap();
+    while !fold.is_done() {
+        connection.fold_piece(right.claim(), &mut fold).unwrap();
+    }
+}

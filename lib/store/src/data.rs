@@ -1,8 +1,7 @@
-//! `t_data`, the latest values, and the group commit that writes them with everything that belongs to
-//! the same change.
+//! The latest values, and the group commit that writes them with everything that belongs to the same change.
 //!
-//! This is the hot path: nothing is copied to build a group, statements stay prepared, and rows go many
-//! to a statement.
+//! They are in `t_data` and, what came last, in the journal, to which a commit adds; a fold brings them from there into
+//! `t_data`. This is the hot path: statements stay prepared, and a group's changes of values are one row.
 
 use diesel::prelude::*;
 
@@ -10,8 +9,8 @@ use crate::backend::{Backend, on};
 use crate::schema::t_data;
 use crate::statement::{Rows, Value, write_all};
 use crate::{
-    BindingRef, Claim, Connection, Error, HistoryDelete, HistoryRowRef, RetentionRef, SwapRef, binding,
-    history, owner, retention,
+    BindingRef, Change, Claim, Connection, Error, HistoryDelete, HistoryRowRef, Journaled, RetentionRef,
+    SwapRef, binding, history, journal, owner, retention,
 };
 
 /// Rows that are in memory at once while all are loaded. At the largest values that is 128 MiB.
@@ -35,7 +34,7 @@ pub struct DataRow {
     pub provenance: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRowRef<'a> {
     pub data_name: &'a str,
     pub node_name: &'a str,
@@ -51,10 +50,30 @@ pub struct DataRowRef<'a> {
     pub provenance: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// In the order of names, then of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key<'a> {
     pub data_name: &'a str,
     pub node_name: &'a str,
+}
+
+impl DataRow {
+    pub fn as_ref(&self) -> DataRowRef<'_> {
+        DataRowRef {
+            data_name: &self.data_name,
+            node_name: &self.node_name,
+            data_value: &self.data_value,
+            collected_at: self.collected_at,
+            received_at: self.received_at,
+            valid_for: self.valid_for,
+            failed: self.failed,
+            lost: self.lost,
+            revision: self.revision,
+            epoch: self.epoch,
+            sequence: self.sequence,
+            provenance: self.provenance.as_deref(),
+        }
+    }
 }
 
 /// The changes of one commit. A key may be in it only once.
@@ -63,9 +82,9 @@ pub struct Group<'a> {
     /// The highest revision that is in use after this commit.
     pub revision: i64,
     /// Set when an earlier attempt ended with [`Error::Connection`]: the lowest revision that it used.
-    /// Rows that it may have added from there on to the histories that this commit adds to, those of bindings
-    /// among them, are deleted first.
-    pub erase_history_from: Option<i64>,
+    /// Rows that it may have added from there on to the journal, and to the histories that this commit adds to, those of
+    /// bindings among them, are deleted first.
+    pub erase_from: Option<i64>,
     pub history_deletes: Vec<HistoryDelete<'a>>,
     pub deletes: Vec<Key<'a>>,
     pub upserts: Vec<DataRowRef<'a>>,
@@ -112,8 +131,15 @@ static DATA: Rows = Rows {
 };
 
 impl Connection {
-    /// Hands over all values, by id, a page at a time.
-    pub fn load_data(&mut self, each: &mut dyn FnMut(DataRow)) -> Result<(), Error> {
+    /// Hands over everything that makes up the values, in this order: those of `t_data` by id, a page at a time, and the
+    /// changes of the journal. Returns how much is in the journal.
+    pub fn load_data(&mut self, each: &mut dyn FnMut(Change<'_>)) -> Result<Journaled, Error> {
+        self.load_table(&mut |row| each(Change::Put(row.as_ref())))?;
+        self.replay(each)
+    }
+
+    /// Hands over the rows of `t_data`.
+    pub(crate) fn load_table(&mut self, each: &mut dyn FnMut(DataRow)) -> Result<(), Error> {
         let mut last = String::new();
         loop {
             let page = self.read("loading the data", |backend| page_after(backend, &last))?;
@@ -123,27 +149,28 @@ impl Connection {
         }
     }
 
-    /// Makes one group durable, or nothing of it.
-    pub fn commit(&mut self, claim: &Claim, group: &Group<'_>) -> Result<(), Error> {
-        let ids: Vec<_> = group.upserts.iter().map(|row| id(row.data_name, row.node_name)).collect();
+    /// Makes one group durable, or nothing of it. Returns what it added to the journal.
+    pub fn commit(&mut self, claim: &Claim, group: &Group<'_>) -> Result<Journaled, Error> {
         let doing = "committing data";
         let change = |backend: &mut Backend| {
             owner::advance(backend, claim, group.revision)?;
-            if let Some(revision) = group.erase_history_from {
+            if let Some(revision) = group.erase_from {
                 history::erase_from(backend, revision, &group.history)?;
+                journal::erase_from(backend, revision)?;
             }
             history::delete(backend, &group.history_deletes)?;
-            delete(backend, &group.deletes)?;
-            upsert(backend, &ids, &group.upserts)?;
+            let deletes = group.deletes.iter().copied().map(Change::Delete);
+            let changes = deletes.chain(group.upserts.iter().copied().map(Change::Put));
+            let journaled = journal::append(backend, group.revision, changes)?;
             history::begin(backend, &group.history_begins)?;
             history::add(backend, &group.history)?;
             binding::remove(backend, &group.bindings_removed)?;
             binding::set(backend, &group.bindings_set)?;
-            binding::add_swaps(backend, &group.swaps, group.erase_history_from)?;
+            binding::add_swaps(backend, &group.swaps, group.erase_from)?;
             if let Some(rows) = &group.retention {
                 retention::replace(backend, rows)?;
             }
-            Ok(())
+            Ok(journaled)
         };
         match group.only_removes() {
             true => self.write_on_full_disk(doing, change),
@@ -183,19 +210,23 @@ fn page_after(backend: &mut Backend, last: &str) -> QueryResult<Vec<DataRow>> {
         .load(connection))
 }
 
-fn delete(backend: &mut Backend, keys: &[Key<'_>]) -> QueryResult<()> {
-    for some in keys.chunks(DELETES) {
-        let ids: Vec<_> = some.iter().map(|key| id(key.data_name, key.node_name)).collect();
+/// Stores changes of different values.
+pub(crate) fn store(backend: &mut Backend, changes: &[Change<'_>]) -> QueryResult<()> {
+    let (mut deletes, mut upserts) = (Vec::new(), Vec::with_capacity(changes.len()));
+    for change in changes {
+        let Key { data_name, node_name } = change.key();
+        let id = id(data_name, node_name);
+        match change {
+            Change::Delete(_) => deletes.push(id),
+            Change::Put(row) => upserts.push((id, *row)),
+        }
+    }
+    for ids in deletes.chunks(DELETES) {
         on!(backend, connection => diesel::delete(t_data::table)
-            .filter(t_data::id.eq_any(&ids))
+            .filter(t_data::id.eq_any(ids))
             .execute(connection))?;
     }
-    Ok(())
-}
-
-fn upsert(backend: &mut Backend, ids: &[String], rows: &[DataRowRef<'_>]) -> QueryResult<()> {
-    let rows: Vec<_> = ids.iter().zip(rows).collect();
-    write_all(backend, &DATA, &rows, |(id, row), values| {
+    write_all(backend, &DATA, &upserts, |(id, row), values| {
         values.extend([
             Value::Text(id),
             Value::Text(row.data_name),

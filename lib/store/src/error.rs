@@ -8,6 +8,8 @@
 use diesel::result::{DatabaseErrorKind, Error as Diesel};
 use tokio_postgres::error::SqlState;
 
+use crate::ballast;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store URL can't be used; the text names the mistake and a right form.
@@ -32,6 +34,19 @@ pub enum Error {
     /// request may well succeed later.
     #[error("{doing}: busy: {cause}")]
     Busy { doing: &'static str, cause: String },
+    /// A row of the journal is not as it was written.
+    #[error(
+        "row {sequence} of t_journal is damaged: {cause}; restore a backup of the store, or do without the writes of this \
+         row: DELETE FROM t_journal WHERE sequence = {sequence}"
+    )]
+    Damaged { sequence: i64, cause: String },
+}
+
+impl Error {
+    /// True if there was no room on the disk.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Error::Busy { cause, .. } if is_full(cause) || cause == ballast::FULL)
+    }
 }
 
 /// Why the body of a transaction failed.

@@ -20,6 +20,7 @@ mod halt;
 mod history;
 mod holder;
 mod image;
+mod journal;
 mod leader;
 mod migrate;
 mod node;
@@ -52,6 +53,7 @@ pub use history::{
     HistoryDelete, HistoryQuery, HistoryRow, HistoryRowRef, MAX_BYTES as MAX_HISTORY_BYTES, PastRows,
 };
 pub use image::{ImageGroup, ImageRow, StoredImages, TaskImageRow};
+pub use journal::{Change, Fold, JournalPage, Journaled};
 pub use leader::{Lead, LeadRow};
 pub use node::{ClusterGroup, NodeRow, NodeRowRef};
 pub use owned_worker::OwnedWorker;

@@ -6,8 +6,8 @@ use estimand_testkit::databases;
 use super::*;
 use crate::backend::on;
 use crate::{
-    BindingRow, ClusterGroup, DataRowRef, Group, HistoryEntry, HistoryQuery, HistoryRowRef, NodeRowRef,
-    RegistrationChange, RegistrationRow, RetentionRef, StoreUrl,
+    BindingRow, Change, ClusterGroup, DataRowRef, Group, HistoryEntry, HistoryQuery, HistoryRowRef,
+    NodeRowRef, RegistrationChange, RegistrationRow, RetentionRef, StoreUrl, data,
 };
 
 type Step = fn(&mut Backend) -> diesel::migration::Result<()>;
@@ -82,9 +82,13 @@ fn fill(connection: &mut Connection) {
         collected_at: 1,
         received_at: 2,
     };
+    // As a program from before the journal did.
+    let stored = connection.write("testing", |backend| {
+        Ok(data::store(backend, &[Change::Put(row("a", 8)), Change::Put(row("b", 9))])?)
+    });
+    stored.unwrap();
     let group = Group {
         revision: 9,
-        upserts: vec![row("a", 8), row("b", 9)],
         history: vec![kept],
         retention: Some(vec![RetentionRef { data_name: "a", keep_us: Some(1), max_count: None }]),
         ..Group::default()
@@ -117,7 +121,7 @@ fn fill(connection: &mut Connection) {
 /// The content of the first tables, as text; bindings aside, which have got a column since.
 fn contents(connection: &mut Connection) -> Vec<String> {
     let mut data = Vec::new();
-    connection.load_data(&mut |row| data.push(row)).unwrap();
+    connection.load_table(&mut |row| data.push(row)).unwrap();
     let all =
         HistoryQuery { data_name: "a".to_owned(), node_name: None, since: None, until: None, limit: 10 };
     vec![

@@ -53,6 +53,15 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_journal (sequence) {
+        sequence -> BigInt,
+        revision -> BigInt,
+        checksum -> BigInt,
+        content -> Binary,
+    }
+}
+
+diesel::table! {
     t_history (data_name, node_name, revision) {
         data_name -> Text,
         node_name -> Text,

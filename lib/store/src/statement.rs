@@ -10,7 +10,7 @@ use diesel::mysql::Mysql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
-use diesel::sql_types::{BigInt, Bool, Double, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
 use crate::backend::{Backend, on};
@@ -31,6 +31,7 @@ pub(crate) enum Value<'a> {
     OptInt(Option<i64>),
     OptReal(Option<f64>),
     Bool(bool),
+    Bytes(&'a [u8]),
 }
 
 impl Value<'_> {
@@ -38,6 +39,7 @@ impl Value<'_> {
         VALUE_BYTES
             + match self {
                 Self::Text(text) | Self::OptText(Some(text)) => text.len(),
+                Self::Bytes(bytes) => bytes.len(),
                 _ => 0,
             }
     }
@@ -243,6 +245,7 @@ macro_rules! fragments {
                     Self::OptInt(value) => out.push_bind_param::<Nullable<BigInt>, Option<i64>>(value),
                     Self::OptReal(value) => out.push_bind_param::<Nullable<Double>, Option<f64>>(value),
                     Self::Bool(value) => out.push_bind_param::<Bool, bool>(value),
+                    Self::Bytes(value) => out.push_bind_param::<Binary, [u8]>(value),
                 }
             }
         }

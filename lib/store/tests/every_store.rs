@@ -8,7 +8,7 @@ use std::thread;
 
 use common::{Place, all, entry, history, owned, put, query, registration, removed, value};
 use estimand_store::{
-    BindingRef, BindingRow, Connection, DataRowRef, Error, Group, HistoryQuery, Key, RetentionRef,
+    BindingRef, BindingRow, Change, Connection, DataRowRef, Error, Group, HistoryQuery, Key, RetentionRef,
     RetentionRow, SwapRef, Upload,
 };
 
@@ -162,8 +162,8 @@ fn large_values_go_through(place: &Place) {
     connection.commit(&claim, &Group { revision: 1, upserts, ..Group::default() }).unwrap();
     let mut seen = 0;
     connection
-        .load_data(&mut |row| {
-            assert_eq!(row.data_value.len(), large.len());
+        .load_data(&mut |change| {
+            assert!(matches!(change, Change::Put(row) if row.data_value.len() == large.len()));
             seen += 1;
         })
         .unwrap();
@@ -254,7 +254,7 @@ fn every_swap_is_kept_once(place: &Place) {
     connection.commit(&claim, &lost).unwrap();
     let again = Group {
         revision: 6,
-        erase_history_from: Some(4),
+        erase_from: Some(4),
         swaps: vec![swap("a", 5, "z"), swap("a", 6, "w")],
         ..Group::default()
     };

@@ -15,12 +15,12 @@ const LARGE: usize = 16 << 10;
 fn add(connection: &mut Connection, claim: &Claim, name: &str) -> Result<(), Error> {
     let text = "x".repeat(LARGE);
     let row = estimand_store::DataRowRef { data_value: &text, ..value(name, "n", 1) };
-    connection.commit(claim, &Group { revision: 1, upserts: vec![row], ..Group::default() })
+    connection.commit(claim, &Group { revision: 1, upserts: vec![row], ..Group::default() }).map(drop)
 }
 
 fn remove(connection: &mut Connection, claim: &Claim, name: &str) -> Result<(), Error> {
     let key = Key { data_name: name, node_name: "n" };
-    connection.commit(claim, &Group { revision: 1, deletes: vec![key], ..Group::default() })
+    connection.commit(claim, &Group { revision: 1, deletes: vec![key], ..Group::default() }).map(drop)
 }
 
 #[track_caller]

@@ -92,7 +92,7 @@ fn history_of_an_attempt_is_erased(place: &Place) {
     let other = vec![history("a", "m", 9)];
     connection.commit(&claim, &Group { revision: 9, history: other, ..Group::default() }).unwrap();
     let again = vec![history("a", "n", 2), history("b", "n", 3)];
-    let group = Group { revision: 3, erase_history_from: Some(2), history: again, ..Group::default() };
+    let group = Group { revision: 3, erase_from: Some(2), history: again, ..Group::default() };
     connection.commit(&claim, &group).unwrap();
     assert_eq!(revisions(&mut connection, &query("a")), [1, 2, 9], "another node's is left alone");
     assert_eq!(revisions(&mut connection, &query("b")), [3]);

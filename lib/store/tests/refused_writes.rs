@@ -48,8 +48,8 @@ impl Store {
         self.tried += 1;
         let (name, text) = (format!("name_{}", self.tried), "x".repeat(LARGE));
         let row = DataRowRef { data_value: &text, ..value(&name, "n", 1) };
-        let added =
-            connection.commit(&self.claim, &Group { revision: 1, upserts: vec![row], ..Group::default() });
+        let group = Group { revision: 1, upserts: vec![row], ..Group::default() };
+        let added = connection.commit(&self.claim, &group).map(drop);
         self.connection = Some(connection);
         self.stored.extend(added.is_ok().then_some(name));
         added

@@ -56,8 +56,10 @@ pub fn outcome(error: &Error) -> StorageError {
     match error {
         Error::Fenced { .. } => StorageError::TakenOver(cause),
         Error::Connection { .. } => StorageError::Unknown(cause),
-        Error::Busy { .. } | Error::Refused { .. } | Error::Denied { .. } | Error::Url(_) => {
-            StorageError::NotStored(cause)
-        }
+        Error::Busy { .. }
+        | Error::Refused { .. }
+        | Error::Denied { .. }
+        | Error::Damaged { .. }
+        | Error::Url(_) => StorageError::NotStored(cause),
     }
 }

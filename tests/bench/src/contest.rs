@@ -69,6 +69,13 @@ impl Rounds {
         Spread::of(self.0.iter().map(|sample| sample.per_second)).median
     }
 
+    /// The processor time of a request, in microseconds.
+    pub fn cpu_us(&self) -> Option<f64> {
+        let times: Option<Vec<f64>> =
+            self.0.iter().map(|sample| Some(sample.cpu?.as_secs_f64() * 1e6)).collect();
+        times.filter(|times| !times.is_empty()).map(|times| Spread::of(times).median)
+    }
+
     pub fn generator_busy(&self) -> f64 {
         Spread::of(self.0.iter().map(|sample| sample.generator_busy)).median
     }
@@ -97,15 +104,27 @@ impl Rounds {
 /// Runs the rounds, after one that does not count, and returns them side by side.
 pub fn contest<const N: usize>(plan: Plan, mut sides: [Side<'_>; N]) -> anyhow::Result<[Rounds; N]> {
     let mut rounds = [const { Rounds(Vec::new()) }; N];
+    contest_of(plan, &mut sides, &mut rounds)?;
+    Ok(rounds)
+}
+
+/// The same of any number of sides.
+pub fn contest_of_all(plan: Plan, mut sides: Vec<Side<'_>>) -> anyhow::Result<Vec<Rounds>> {
+    let mut rounds = vec![Rounds(Vec::new()); sides.len()];
+    contest_of(plan, &mut sides, &mut rounds)?;
+    Ok(rounds)
+}
+
+fn contest_of(plan: Plan, sides: &mut [Side<'_>], rounds: &mut [Rounds]) -> anyhow::Result<()> {
     for round in 0..=plan.rounds {
-        for (side, rounds) in sides.iter_mut().zip(&mut rounds) {
+        for (side, rounds) in sides.iter_mut().zip(&mut *rounds) {
             let sample = side(plan.time)?;
             if round > 0 {
                 rounds.0.push(sample);
             }
         }
     }
-    Ok(rounds)
+    Ok(())
 }
 
 #[cfg(test)]

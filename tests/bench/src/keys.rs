@@ -49,7 +49,7 @@ impl Keys {
         self.names as usize * self.nodes as usize
     }
 
-    fn any(self, rng: &mut Rng) -> (u32, u32) {
+    pub fn any(self, rng: &mut Rng) -> (u32, u32) {
         (rng.u32(0..self.names), rng.u32(0..self.nodes))
     }
 

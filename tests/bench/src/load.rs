@@ -1,7 +1,7 @@
 //! The load generator: keep-alive connections on one thread, one request under way on each.
 //!
 //! By hand over `epoll`, because it has to be far faster than what it measures: requests are bytes, and of a
-//! response only the status and the length are looked at. It is a closed loop: a slow server is asked less
+//! response only its success and its length are looked at. It is a closed loop: a slow server is asked less
 //! often. Any answer but a success ends the run with an error.
 
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::contest::Sample;
 use crate::histogram::Histogram;
-use crate::reply::Reply;
+use crate::reply::{Reply, Wire};
 
 /// How long an answer may take.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
@@ -47,6 +47,10 @@ struct Connection {
 
 impl Load {
     pub fn connect(server: SocketAddr, connections: usize) -> anyhow::Result<Self> {
+        Load::connect_by(Wire::Http, server, connections)
+    }
+
+    pub fn connect_by(wire: Wire, server: SocketAddr, connections: usize) -> anyhow::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut opened = Vec::new();
         for number in 0..connections {
@@ -54,7 +58,7 @@ impl Load {
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             epoll::add(&epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
-            opened.push(Connection::new(stream));
+            opened.push(Connection::new(wire, stream));
         }
         Ok(Load { epoll, connections: opened, piece: vec![0; READ_BYTES] })
     }
@@ -118,8 +122,8 @@ impl Load {
 }
 
 impl Connection {
-    fn new(stream: TcpStream) -> Self {
-        let (request, reply) = (Vec::new(), Reply::default());
+    fn new(wire: Wire, stream: TcpStream) -> Self {
+        let (request, reply) = (Vec::new(), Reply::of(wire));
         Connection { stream, request, sent: 0, began: Instant::now(), reply, is_stuck: false }
     }
 

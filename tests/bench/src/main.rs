@@ -84,6 +84,8 @@ enum Part {
     Placement,
     /// Trivial tasks beside Slurm and Celery; not part of everything
     Peers,
+    /// Reads and writes of values beside nginx, Redis, etcd and others; not part of everything
+    Compare(parts::compare::CompareArgs),
     /// A server with nothing behind it
     #[command(hide = true)]
     Bare(bare::BareArgs),
@@ -143,6 +145,7 @@ fn measure(part: Option<&Part>, plan: Plan, json: bool) -> anyhow::Result<()> {
         Some(Part::Reservations) => parts::reservations::measure(bench)?,
         Some(Part::Peers) => parts::peers::measure(bench)?,
         Some(Part::Placement) => parts::placement::measure(bench)?,
+        Some(Part::Compare(args)) => parts::compare::measure(bench, args)?,
         None | Some(Part::Bare(_) | Part::Holder(_) | Part::Burn { .. }) => {
             parts::loading::measure(bench)?;
             parts::reads::measure(bench)?;

@@ -7,6 +7,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -72,6 +73,11 @@ impl Peer {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until something listens at this address; fails if the program ends before.
+    pub fn until_it_listens(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+        self.until(&format!("it listens on {address}"), || TcpStream::connect(address).is_ok())
     }
 
     /// Waits until `done` is true; fails if the program ends before.

@@ -1,46 +1,70 @@
-//! As much of HTTP/1.1 as a load generator needs to know when a response is complete: its status and its
-//! announced length. Bodies are counted, not kept.
+//! As much of a protocol as a load generator needs to know when a response is complete and that it is a success. Of
+//! HTTP/1.1 that is its status and its announced length, of Redis' protocol its first line. Bodies are counted, not kept.
 
 use anyhow::{Context, bail};
 
 /// The longest head that is believed.
 const MAX_HEAD: usize = 16 * 1024;
+/// The beginning of an answer that has no body and announces none.
+const NO_CONTENT: &[u8] = b"HTTP/1.1 204 ";
+
+/// The protocol of a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wire {
+    #[default]
+    Http,
+    Redis,
+}
 
 /// Follows one response after the other through the pieces in which they arrive.
 #[derive(Debug, Default)]
 pub struct Reply {
+    wire: Wire,
     /// The beginning of a head that has not arrived whole.
     head: Vec<u8>,
-    /// The missing length of the body, once the head is known.
-    body_left: Option<usize>,
+    /// The part of the body that is missing, once the head is known.
+    missing: Option<Missing>,
 }
 
+#[derive(Debug)]
+enum Missing {
+    Bytes(usize),
+    /// The chunk that ends it; these are the last bytes so far.
+    LastChunk(Vec<u8>),
+}
+
+/// The end of a body in chunks, behind the end of the chunk before or of the head.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+
 impl Reply {
+    pub fn of(wire: Wire) -> Self {
+        Reply { wire, ..Reply::default() }
+    }
+
     /// Takes the next piece; true if the response is complete with it. One request is under way at a time,
     /// so nothing may follow.
     pub fn take(&mut self, piece: &[u8]) -> anyhow::Result<bool> {
-        let left = match self.body_left {
-            Some(left) => left.checked_sub(piece.len()),
+        let (missing, arrived) = match self.missing.take() {
+            Some(missing) => (missing, piece),
             None => match self.read_head(piece)? {
-                Some((body, arrived)) => body.checked_sub(arrived),
+                Some((missing, arrived)) => (missing, &piece[piece.len() - arrived..]),
                 None => return Ok(false),
             },
         };
-        let left = left.context("more arrived than was announced")?;
-        self.body_left = (left > 0).then_some(left);
-        Ok(left == 0)
+        self.missing = missing.after(arrived)?;
+        Ok(self.missing.is_none())
     }
 
-    /// The announced length of the body, and how much of it is in this piece; none until the head is whole.
-    fn read_head(&mut self, piece: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
+    /// The body as it is announced, and how much of it is in this piece; none until the head is whole.
+    fn read_head(&mut self, piece: &[u8]) -> anyhow::Result<Option<(Missing, usize)>> {
         // Nearly always the head arrives in one piece and need not be copied.
         if self.head.is_empty()
-            && let Some(head) = Head::parse(piece)?
+            && let Some(head) = Head::of(self.wire, piece)?
         {
             return Ok(Some((head.body, piece.len() - head.size)));
         }
         self.head.extend_from_slice(piece);
-        match Head::parse(&self.head)? {
+        match Head::of(self.wire, &self.head)? {
             Some(head) => {
                 let arrived = self.head.len() - head.size;
                 self.head.clear();
@@ -52,23 +76,71 @@ impl Reply {
     }
 }
 
+impl Missing {
+    /// The part that is missing after this one; none if nothing is.
+    fn after(self, arrived: &[u8]) -> anyhow::Result<Option<Missing>> {
+        match self {
+            Missing::Bytes(count) => {
+                let left = count.checked_sub(arrived.len()).context("more arrived than was announced")?;
+                Ok((left > 0).then_some(Missing::Bytes(left)))
+            }
+            Missing::LastChunk(mut last) => {
+                last.extend_from_slice(arrived);
+                if last.ends_with(LAST_CHUNK) {
+                    return Ok(None);
+                }
+                last.drain(..last.len().saturating_sub(LAST_CHUNK.len()));
+                Ok(Some(Missing::LastChunk(last)))
+            }
+        }
+    }
+}
+
 struct Head {
     size: usize,
-    body: usize,
+    body: Missing,
 }
 
 impl Head {
+    fn of(wire: Wire, bytes: &[u8]) -> anyhow::Result<Option<Head>> {
+        match wire {
+            Wire::Http => Head::parse(bytes),
+            Wire::Redis => Head::parse_redis(bytes),
+        }
+    }
+
+    /// A line that says all, or one that announces the length of what follows, which has a line's end of its own.
+    fn parse_redis(bytes: &[u8]) -> anyhow::Result<Option<Head>> {
+        let Some(size) = bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1) else {
+            return Ok(None);
+        };
+        let line = String::from_utf8_lossy(bytes[..size].trim_ascii_end());
+        let body = match line.split_at_checked(1) {
+            Some(("+" | ":", _)) => 0,
+            Some(("$", length)) => {
+                let length: usize = length.parse().with_context(|| format!("not a success: {line}"))?;
+                length + "\r\n".len()
+            }
+            _ => bail!("not a success: {line}"),
+        };
+        Ok(Some(Head { size, body: Missing::Bytes(body) }))
+    }
+
     fn parse(bytes: &[u8]) -> anyhow::Result<Option<Head>> {
         let (mut start, mut body) = (0, None);
         while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n') {
             let line = bytes[start..start + length].trim_ascii_end();
             if line.is_empty() {
                 check_status(bytes)?;
+                let body = if bytes.starts_with(NO_CONTENT) { Some(Missing::Bytes(0)) } else { body };
                 let body = body.context("a response without a content-length")?;
                 return Ok(Some(Head { size: start + length + 1, body }));
             }
             if let Some(value) = content_length(line) {
-                body = Some(value.parse().with_context(|| format!("a content-length of {value:?}"))?);
+                let length = value.parse().with_context(|| format!("a content-length of {value:?}"))?;
+                body = Some(Missing::Bytes(length));
+            } else if line.eq_ignore_ascii_case(b"transfer-encoding: chunked") {
+                body = Some(Missing::LastChunk(b"\r\n".to_vec()));
             }
             start += length + 1;
         }
@@ -110,6 +182,42 @@ mod tests {
                 assert!(reply.take(&RESPONSE[cut..]).unwrap(), "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn an_answer_of_redis_is_complete_wherever_it_is_cut() {
+        for answer in [&b"+OK\r\n"[..], b"$5\r\nhello\r\n", b":12\r\n"] {
+            for cut in 1..answer.len() {
+                let mut reply = Reply::of(Wire::Redis);
+                for _ in 0..2 {
+                    assert!(!reply.take(&answer[..cut]).unwrap(), "cut at {cut}");
+                    assert!(reply.take(&answer[cut..]).unwrap(), "cut at {cut}");
+                }
+            }
+        }
+        for failure in [&b"-ERR unknown command\r\n"[..], b"$-1\r\n"] {
+            let error = Reply::of(Wire::Redis).take(failure).unwrap_err().to_string();
+            assert!(error.starts_with("not a success"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_in_chunks_is_complete_with_the_last_one() {
+        for body in ["5\r\nhello\r\n0\r\n\r\n", "0\r\n\r\n"] {
+            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}").into_bytes();
+            for cut in 1..answer.len() {
+                let mut reply = Reply::default();
+                for _ in 0..2 {
+                    assert!(!reply.take(&answer[..cut]).unwrap(), "cut at {cut}");
+                    assert!(reply.take(&answer[cut..]).unwrap(), "cut at {cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_without_content_needs_no_length() {
+        assert!(Reply::default().take(b"HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n").unwrap());
     }
 
     #[test]

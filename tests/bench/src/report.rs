@@ -1,5 +1,6 @@
 //! The output: a table that grows while it is measured, or JSON at the end.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -153,6 +154,27 @@ impl Report {
         self.spreads.push(Spreading { what: what.to_owned(), spread, unit });
     }
 
+    /// Everything as a page for people.
+    pub fn markdown(&self, title: &str) -> String {
+        let mut page = format!("# {title}\n\n");
+        for remark in &self.about {
+            let _ = writeln!(page, "- {remark}");
+        }
+        page += "\n| what | beside | ratio (min to max) | aim | by cpu | ours/s | theirs/s | p50 | p99 |\n";
+        page += "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+        for ratio in &self.ratios {
+            let _ =
+                writeln!(page, "| {} | {} | {} |", ratio.what, ratio.against, ratio.columns().join(" | "));
+        }
+        if !self.figures.is_empty() {
+            page += "\n| figure | |\n| --- | --- |\n";
+        }
+        for Figure { what, value, unit } in &self.figures {
+            let _ = writeln!(page, "| {} | {} {unit} |", what.trim(), rounded(*value));
+        }
+        page
+    }
+
     /// Prints the JSON; a table is complete by now.
     pub fn finish(&self) -> anyhow::Result<()> {
         if !self.as_table {
@@ -163,19 +185,25 @@ impl Report {
 }
 
 impl Ratio {
-    fn print(&self) {
+    /// All but what is measured and against what.
+    fn columns(&self) -> [String; 7] {
         let Spread { median, min, max } = self.ratio;
-        let spread = format!("{} ({} to {})", rounded(median), rounded(min), rounded(max));
-        let cpu = self.cpu_ratio.map(|spread| rounded(spread.median)).unwrap_or_default();
-        let target = self.target.map(|target| format!("≥ {target}")).unwrap_or_default();
-        println!(
-            "{:<WHAT$}  {:<AGAINST$}  {spread:>21}  {target:>7}  {cpu:>6}  {:>9}  {:>9}  {:>8}  {:>8}",
-            self.what,
-            self.against,
+        [
+            format!("{} ({} to {})", rounded(median), rounded(min), rounded(max)),
+            self.target.map(|target| format!("≥ {target}")).unwrap_or_default(),
+            self.cpu_ratio.map(|spread| rounded(spread.median)).unwrap_or_default(),
             rounded(self.ours_per_second),
             rounded(self.theirs_per_second),
             latency(self.p50_us),
             latency(self.p99_us),
+        ]
+    }
+
+    fn print(&self) {
+        let [spread, target, cpu, ours, theirs, p50, p99] = self.columns();
+        println!(
+            "{:<WHAT$}  {:<AGAINST$}  {spread:>21}  {target:>7}  {cpu:>6}  {ours:>9}  {theirs:>9}  {p50:>8}  {p99:>8}",
+            self.what, self.against,
         );
     }
 }

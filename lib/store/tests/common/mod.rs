@@ -1,9 +1,11 @@
 //! Empty stores of each kind to test on, and rows to put into them.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use estimand_store::{
-    Connection, DataRow, DataRowRef, HistoryEntry, HistoryQuery, HistoryRowRef, RegistrationChange,
-    RegistrationRow, StoreUrl,
+    Change, Claim, Connection, DataRow, DataRowRef, Error, HistoryEntry, HistoryQuery, HistoryRowRef, Key,
+    RegistrationChange, RegistrationRow, StoreUrl,
 };
 use estimand_testkit::databases::{self, Server};
 use tempfile::TempDir;
@@ -87,10 +89,38 @@ pub fn owned(row: &DataRowRef<'_>) -> DataRow {
     }
 }
 
+/// The values, by id.
 pub fn all(connection: &mut Connection) -> Vec<DataRow> {
-    let mut rows = Vec::new();
-    connection.load_data(&mut |row| rows.push(row)).unwrap();
-    rows
+    let mut rows = BTreeMap::new();
+    let each = &mut |change: Change<'_>| {
+        let Key { data_name, node_name } = change.key();
+        let id = format!("{data_name}/{node_name}");
+        match change {
+            Change::Put(row) => drop(rows.insert(id, owned(&row))),
+            Change::Delete(_) => drop(rows.remove(&id)),
+        }
+    };
+    connection.load_data(each).unwrap();
+    rows.into_values().collect()
+}
+
+/// Folds the whole journal.
+pub fn fold(connection: &mut Connection, claim: &Claim) -> Result<(), Error> {
+    loop {
+        let page = connection.read_journal()?;
+        let mut fold = page.fold()?;
+        if fold.is_done() {
+            return Ok(());
+        }
+        while !fold.is_done() {
+            connection.fold_piece(claim, &mut fold)?;
+        }
+    }
+}
+
+/// How many changes are in the journal.
+pub fn journaled(connection: &mut Connection) -> usize {
+    connection.load_data(&mut |_| ()).unwrap().changes
 }
 
 pub fn registration(name: &str, version: i64) -> RegistrationRow {

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod batches;
 pub mod cluster;
+pub mod compare;
 pub mod databases;
 pub mod derive;
 pub mod lateness;

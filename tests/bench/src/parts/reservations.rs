@@ -50,19 +50,19 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 
     let (mut over_lines, mut over_http) = (Histogram::default(), Histogram::default());
     let of_lines: Side<'_> = Box::new(|time| {
-        let sample = cores.on_load_core(|| load(time, None, |_| Line::open(lines)))?;
+        let sample = cores.on_load_core(|| load(base, time, None, |_| Line::open(lines)))?;
         over_lines.add(&sample.latencies);
         Ok(sample)
     });
     let of_http: Side<'_> = Box::new(|time| {
-        let sample = cores.on_load_core(|| load(time, None, |_| Ok(Http::new(base))))?;
+        let sample = cores.on_load_core(|| load(base, time, None, |_| Ok(Http::new(base))))?;
         over_http.add(&sample.latencies);
         Ok(sample)
     });
     let [by_line, by_request] = contest(bench.plan, [of_lines, of_http])?;
     let mut paced = Histogram::default();
     for _ in 0..bench.plan.rounds {
-        let sample = cores.on_load_core(|| load(bench.plan.time, Some(PACE), |_| Line::open(lines)))?;
+        let sample = cores.on_load_core(|| load(base, bench.plan.time, Some(PACE), |_| Line::open(lines)))?;
         paced.add(&sample.latencies);
     }
     let report = &mut bench.report;
@@ -86,8 +86,8 @@ fn until_priced(http: &Http) -> anyhow::Result<()> {
 
 /// A client that reserves.
 trait Client {
-    /// Reserves under a key, and waits until that is answered.
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()>;
+    /// Reserves under a key, waits until that is answered, and gives the reservation.
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value>;
 }
 
 struct Line {
@@ -105,34 +105,35 @@ impl Line {
         Ok(line)
     }
 
-    fn ask(&mut self, request: &Value, status: u16) -> anyhow::Result<()> {
+    fn ask(&mut self, request: &Value, status: u16) -> anyhow::Result<Value> {
         self.stream.write_all(format!("{request}\n").as_bytes())?;
         let mut answer = String::new();
         self.reader.read_line(&mut answer)?;
         let read: Value = serde_json::from_str(&answer).with_context(|| format!("the answer {answer:?}"))?;
         ensure!(read["status"] == status, "{request}: {answer}");
-        Ok(())
+        Ok(read["body"].clone())
     }
 }
 
 impl Client for Line {
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()> {
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
         self.ask(&json!({ "reserve": document, "key": key }), 201)
     }
 }
 
 impl Client for Http {
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<()> {
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
         let headers = [("Idempotency-Key", key), ("Content-Type", "application/json")];
         let answer = self.request("POST", "/api/reservations", &headers, document.to_string().as_bytes());
         ensure!(answer.status == 201, "{answer}");
-        Ok(())
+        Ok(answer.json())
     }
 }
 
 /// All clients reserve for so long, each one reservation after the other, at once or at its pace. A reservation that is due
 /// while the one before it is not answered is late, and that counts.
 fn load<C: Client + Send>(
+    base: &str,
     time: Duration,
     pace: Option<Duration>,
     open: impl Fn(usize) -> anyhow::Result<C> + Sync,
@@ -142,8 +143,8 @@ fn load<C: Client + Send>(
         json!({ "resources": { "seats": 1 }, "duration": 1, "from": "20m", "value": 9, "user": "bench" });
     let clients: Vec<C> = (0..CLIENTS).map(&open).collect::<anyhow::Result<_>>()?;
     let began = Instant::now();
-    let reserve = |(place, mut client): (u32, C)| -> anyhow::Result<Histogram> {
-        let mut latencies = Histogram::default();
+    let reserve = |place: u32, mut client: C| -> anyhow::Result<(Histogram, Vec<Value>)> {
+        let (mut latencies, mut reserved) = (Histogram::default(), Vec::new());
         // They begin one after the other.
         let mut due = began + pace.unwrap_or_default() * place / CLIENTS as u32;
         while began.elapsed() < time {
@@ -156,21 +157,49 @@ fn load<C: Client + Send>(
                     due - pace
                 }
             };
-            client.reserve(&document, &key)?;
+            let reservation = client.reserve(&document, &key)?;
             latencies.record(asked.elapsed());
+            reserved.push(reservation);
         }
-        Ok(latencies)
+        Ok((latencies, reserved))
     };
-    let latencies: anyhow::Result<Vec<Histogram>> = thread::scope(|scope| {
-        let reserve = &reserve;
-        let running: Vec<_> = (0..).zip(clients).map(|client| scope.spawn(move || reserve(client))).collect();
+    let done = each(clients, reserve)?;
+    let elapsed = began.elapsed();
+    let mut all = Histogram::default();
+    done.iter().for_each(|(latencies, _)| all.add(latencies));
+    give_back(base, done.into_iter().map(|(_, reserved)| reserved).collect())?;
+    Ok(Sample::new(all, elapsed))
+}
+
+/// Cancels what was reserved, which nobody measures: so many promises at a time are all there may be.
+fn give_back(base: &str, reserved: Vec<Vec<Value>>) -> anyhow::Result<()> {
+    each(reserved, |_, reserved| {
+        let http = Http::new(base);
+        for reservation in &reserved {
+            let id = reservation["id"].as_str().context("a reservation without an id")?;
+            let cancelled = || match http.request("POST", &format!("/api/reservations/{id}/cancel"), &[], b"") {
+                answer if answer.status == 200 => Ok(()),
+                // Sixty-four clients at once may meet a service that has too much to do.
+                answer => Err(answer),
+            };
+            wait::poll(PATIENCE, cancelled).map_err(|answer| anyhow::anyhow!("{id} is not cancelled: {answer}"))?;
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// Runs the same with each, all at the same time.
+fn each<T: Send, R: Send>(
+    all: Vec<T>,
+    run: impl Fn(u32, T) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    thread::scope(|scope| {
+        let run = &run;
+        let running: Vec<_> = (0..).zip(all).map(|(place, one)| scope.spawn(move || run(place, one))).collect();
         let end = |one: thread::ScopedJoinHandle<'_, _>| {
             one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         running.into_iter().map(end).collect()
-    });
-    let elapsed = began.elapsed();
-    let mut all = Histogram::default();
-    latencies?.iter().for_each(|latencies| all.add(latencies));
-    Ok(Sample::new(all, elapsed))
+    })
 }

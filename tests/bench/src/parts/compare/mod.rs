@@ -226,7 +226,9 @@ fn about_this_machine(bench: &mut Bench) {
     };
     let date = now.map(|now| String::from_utf8_lossy(&now.stdout).trim().to_owned()).unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Those of the machine: this thread may have one only.
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
     bench.report.about(format!(
         "{date}, Linux {}, {} ({cores} cores)",
         kernel.trim(),
@@ -238,7 +240,7 @@ fn about_this_machine(bench: &mut Bench) {
         ("etcd", "--version"),
         ("prometheus", "--version"),
         ("prometheus-pushgateway", "--version"),
-        ("victoria-metrics", "--version"),
+        ("victoria-metrics", "-version"),
         ("java", "--version"),
     ] {
         let Some(path) = find(program) else { continue };
@@ -251,5 +253,5 @@ fn about_this_machine(bench: &mut Bench) {
 fn first_line(program: &Path, flag: &str) -> Option<String> {
     let output = std::process::Command::new(program).arg(flag).output().ok()?;
     let said = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&said).lines().next().map(str::to_owned)
+    String::from_utf8_lossy(&said).lines().find(|line| !line.is_empty()).map(str::to_owned)
 }

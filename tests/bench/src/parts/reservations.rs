@@ -177,12 +177,14 @@ fn give_back(base: &str, reserved: Vec<Vec<Value>>) -> anyhow::Result<()> {
         let http = Http::new(base);
         for reservation in &reserved {
             let id = reservation["id"].as_str().context("a reservation without an id")?;
-            let cancelled = || match http.request("POST", &format!("/api/reservations/{id}/cancel"), &[], b"") {
+            let cancelled = || match http.request("POST", &format!("/api/reservations/{id}/cancel"), &[], b"")
+            {
                 answer if answer.status == 200 => Ok(()),
                 // Sixty-four clients at once may meet a service that has too much to do.
                 answer => Err(answer),
             };
-            wait::poll(PATIENCE, cancelled).map_err(|answer| anyhow::anyhow!("{id} is not cancelled: {answer}"))?;
+            wait::poll(PATIENCE, cancelled)
+                .map_err(|answer| anyhow::anyhow!("{id} is not cancelled: {answer}"))?;
         }
         Ok(())
     })
@@ -196,7 +198,8 @@ fn each<T: Send, R: Send>(
 ) -> anyhow::Result<Vec<R>> {
     thread::scope(|scope| {
         let run = &run;
-        let running: Vec<_> = (0..).zip(all).map(|(place, one)| scope.spawn(move || run(place, one))).collect();
+        let running: Vec<_> =
+            (0..).zip(all).map(|(place, one)| scope.spawn(move || run(place, one))).collect();
         let end = |one: thread::ScopedJoinHandle<'_, _>| {
             one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

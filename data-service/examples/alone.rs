@@ -5,11 +5,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_data_service::{DataService, Options};
 use estimand_runtime::{Metrics, Readiness, SystemClock, Tasks, stop};
 use estimand_store::StoreUrl;
 use estimand_web::{OpenAdmission, Server, ServerOptions, Site, serve_parts};
+
+/// A fold in the background would be counted with whatever runs meanwhile.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -22,6 +26,7 @@ async fn main() -> Result<(), Failure> {
     let (readiness, metrics, tasks) = (Readiness::new(), Metrics::new(), Tasks::new());
     let options = Options {
         store,
+        fold_age: NEVER,
         clock: Arc::new(SystemClock),
         readiness: readiness.clone(),
         stop: stop.clone(),

@@ -38,11 +38,11 @@ pub struct Journal {
 
 impl Journal {
     /// Starts the folder among those tasks. It has nothing to do until the journal is loaded.
-    pub fn start(store: StoreUrl, tasks: &Tasks, readiness: &Readiness) -> Arc<Self> {
+    pub fn start(store: StoreUrl, fold_age: Duration, tasks: &Tasks, readiness: &Readiness) -> Arc<Self> {
         let ready = readiness.part("journal");
         ready.not_ready("not loaded yet");
         let journal = Arc::new(Journal {
-            backlog: Mutex::default(),
+            backlog: Mutex::new(Backlog::new(fold_age)),
             folded: Condvar::new(),
             rounds: Rounds::new(),
             right: OnceLock::new(),

@@ -4,6 +4,7 @@ use estimand_testkit::wait::PATIENCE;
 use tempfile::TempDir;
 
 use super::*;
+use crate::core::backlog::FOLD_AGE;
 use crate::core::backlog::{MAX_BYTES, MAX_CHANGES};
 use crate::core::group::{Group, Retention};
 use crate::core::operations::Operation as _;
@@ -30,7 +31,7 @@ impl Place {
     }
 
     fn journal(&self) -> Arc<Journal> {
-        Journal::start(self.store.clone(), &self.tasks, &self.readiness)
+        Journal::start(self.store.clone(), FOLD_AGE, &self.tasks, &self.readiness)
     }
 }
 

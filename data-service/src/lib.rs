@@ -29,6 +29,8 @@ use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks};
 use estimand_store::{Error, Halt, HistoryQuery, PastRows, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 
+pub use crate::core::backlog::FOLD_AGE;
+
 use crate::core::alarms::Alarms;
 use crate::core::epochs::Messages;
 use crate::core::group::Retention;
@@ -73,6 +75,8 @@ struct Inner {
 /// The options of the service.
 pub struct Options {
     pub store: StoreUrl,
+    /// How old a change may become before it is in `t_data`; [`FOLD_AGE`] suits everybody who does not count instructions.
+    pub fold_age: Duration,
     pub clock: Arc<dyn Clock>,
     pub readiness: Readiness,
     /// Ends the open watches.
@@ -116,7 +120,7 @@ struct QueryTypes;
 impl DataService {
     /// Starts the service; it loads on its own thread and says in `readiness` when it is done.
     pub fn start(options: Options, tasks: &Tasks) -> std::io::Result<(Self, WriterThread)> {
-        let Options { store, clock, readiness, stop, on_fatal } = options;
+        let Options { store, fold_age, clock, readiness, stop, on_fatal } = options;
         let published = Arc::new(PublishedState {
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
@@ -124,7 +128,7 @@ impl DataService {
             epochs: ArcSwapOption::empty(),
         });
         let figures = Arc::new(Figures::default());
-        let journal = Journal::start(store.clone(), tasks, &readiness);
+        let journal = Journal::start(store.clone(), fold_age, tasks, &readiness);
         let (submit, inbox) = queue::queue();
         let service = DataService(Arc::new(Inner {
             published: published.clone(),

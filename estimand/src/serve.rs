@@ -182,6 +182,7 @@ impl Services {
             let fate = fate.clone();
             let options = estimand_data_service::Options {
                 store: store.clone(),
+                fold_age: estimand_data_service::FOLD_AGE,
                 clock: Arc::new(SystemClock),
                 readiness: readiness.clone(),
                 stop: stop.clone(),

@@ -12,8 +12,8 @@ pub const MAX_BYTES: usize = 64 << 20;
 /// A fold begins when there is that much to fold: the more it is, the more changes of one value, or of one page, become one.
 const FOLD_CHANGES: usize = 125_000;
 const FOLD_BYTES: usize = 16 << 20;
-/// It begins at this age of the oldest change at the latest.
-const FOLD_AGE: Duration = Duration::from_secs(2);
+/// It begins at this age of the oldest change at the latest, unless a program wants another one.
+pub const FOLD_AGE: Duration = Duration::from_secs(2);
 
 /// A group in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,20 @@ pub struct JournaledGroup {
 }
 
 /// The groups, oldest first, and their sums.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backlog {
     groups: VecDeque<JournaledGroup>,
     changes: usize,
     bytes: usize,
+    fold_age: Duration,
 }
 
 impl Backlog {
+    /// An empty one. A fold begins at that age of the oldest change at the latest.
+    pub fn new(fold_age: Duration) -> Self {
+        Backlog { groups: VecDeque::new(), changes: 0, bytes: 0, fold_age }
+    }
+
     pub fn add(&mut self, group: JournaledGroup) {
         if group.changes > 0 {
             self.changes += group.changes;
@@ -56,7 +62,7 @@ impl Backlog {
     /// When the next fold is due; none if there is nothing to fold.
     pub fn due(&self) -> Option<Instant> {
         let oldest = self.groups.front()?.at;
-        Some(if self.is_worth_a_fold() { oldest } else { oldest + FOLD_AGE })
+        Some(if self.is_worth_a_fold() { oldest } else { oldest + self.fold_age })
     }
 
     /// True if a fold is due because of its size.
@@ -99,7 +105,7 @@ mod tests {
     #[test]
     fn a_fold_is_due_by_age_or_by_size() {
         let began = Instant::now();
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new(FOLD_AGE);
         backlog.add(group(1, 0, began));
         assert_eq!((backlog.due(), backlog.age(began)), (None, Duration::ZERO));
         backlog.add(group(2, 5, began));
@@ -115,7 +121,7 @@ mod tests {
     fn what_came_while_a_page_was_read_stays() {
         let began = Instant::now();
         let later = began + Duration::from_secs(1);
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new(FOLD_AGE);
         (1..=4).for_each(|revision| backlog.add(group(revision, 10, began)));
         backlog.add(group(5, 10, later));
         backlog.fold(began, Some(2));

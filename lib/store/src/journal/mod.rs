@@ -108,7 +108,10 @@ impl Connection {
             let Some(newest) = page.rows.last() else { return Ok(journaled) };
             last = newest.sequence;
             for row in &page.rows {
-                let mut hand_over = |record: Record<'_>| Ok(each(record.change()?));
+                let mut hand_over = |record: Record<'_>| {
+                    each(record.change()?);
+                    Ok(())
+                };
                 for record in row.records() {
                     let handed = record.and_then(&mut hand_over);
                     handed.map_err(|damage| row.damaged(&damage))?;

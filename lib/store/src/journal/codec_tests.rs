@@ -4,12 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// The value and its provenance, its numbers, for how long it is valid, and its marks.
+type Fields = (String, Option<String>, [i64; 5], Option<i64>, [bool; 2]);
+
 /// A change that owns its texts.
 #[derive(Debug, Clone)]
 struct Owned {
     key: (String, String),
     /// None: a deletion.
-    put: Option<(String, Option<String>, [i64; 5], Option<i64>, [bool; 2])>,
+    put: Option<Fields>,
 }
 
 impl Owned {

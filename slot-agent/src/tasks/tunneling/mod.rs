@@ -162,10 +162,11 @@ async fn connect(tasks: &Tasks, known: &Known, order: &TunnelOrder) -> Result<Tc
     let attempt = attempt.ok_or_else(|| format!("attempt {} is not on its node", order.attempt))?;
     let work = attempt.accepted.assignment.work.supported().map_err(str::to_owned)?;
     let folder = attempt.folder.clone();
-    if folder.has("end.json") {
+    let steps = folder.steps().map_err(|error| error.to_string())?;
+    if folder.end_after(steps.as_ref()).map_err(|error| error.to_string())?.is_some() {
         return Err("it is over".to_owned());
     }
-    let port = port_of(work, &folder).filter(|_| folder.has("running"));
+    let port = port_of(work, &folder).filter(|_| steps.is_some_and(|steps| steps.running.is_some()));
     let port = port.ok_or("it does not run yet")?;
     let address = match work.image {
         Some(_) => container_address(&folder, port).await?,

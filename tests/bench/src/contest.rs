@@ -115,12 +115,15 @@ pub fn contest_of_all(plan: Plan, mut sides: Vec<Side<'_>>) -> anyhow::Result<Ve
     Ok(rounds)
 }
 
+/// Each round begins with another side: one that comes behind a side whose work goes on for a while would pay for it in
+/// every round.
 fn contest_of(plan: Plan, sides: &mut [Side<'_>], rounds: &mut [Rounds]) -> anyhow::Result<()> {
-    for round in 0..=plan.rounds {
-        for (side, rounds) in sides.iter_mut().zip(&mut *rounds) {
-            let sample = side(plan.time)?;
+    for round in 0..=plan.rounds as usize {
+        for turn in 0..sides.len() {
+            let place = (round + turn) % sides.len();
+            let sample = sides[place](plan.time)?;
             if round > 0 {
-                rounds.0.push(sample);
+                rounds[place].0.push(sample);
             }
         }
     }
@@ -128,6 +131,7 @@ fn contest_of(plan: Plan, sides: &mut [Side<'_>], rounds: &mut [Rounds]) -> anyh
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -147,6 +151,21 @@ mod tests {
         };
         let (ours, theirs) = (rounds([10.0, 100.0, 3.0]), rounds([20.0, 100.0, 1.0]));
         assert_eq!(ours.against(&theirs), Spread { median: 1.0, min: 0.5, max: 3.0 });
+    }
+
+    #[test]
+    fn each_round_begins_with_another_side() {
+        let (order, plan) = (std::cell::RefCell::new(Vec::new()), Plan { rounds: 2, time: Duration::ZERO });
+        let side = |name: &'static str| -> Side<'_> {
+            let order = &order;
+            Box::new(move |time| {
+                order.borrow_mut().push(name);
+                Ok(Sample::new(Histogram::default(), time))
+            })
+        };
+        let rounds = contest_of_all(plan, vec![side("a"), side("b")]).unwrap();
+        assert_eq!(*order.borrow(), ["a", "b", "b", "a", "a", "b"]);
+        assert!(rounds.iter().all(|rounds| rounds.0.len() == 2), "the first one warms up");
     }
 
     #[test]

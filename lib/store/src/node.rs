@@ -3,12 +3,14 @@
 //!
 //! Only a leader commits, and each commit checks that it still leads.
 
+use std::collections::HashMap;
+
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
 use crate::schema::{t_data, t_node, t_placement};
 use crate::statement::{Keys, Rows, Value, write_all};
-use crate::{AuditRow, Connection, Error, Key, Lead, PlacementRef, audit, leader, placement};
+use crate::{AuditRow, Change, Connection, Error, Key, Lead, PlacementRef, audit, leader, placement};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct NodeRow {
@@ -78,16 +80,28 @@ static BY_NAME: Keys = Keys { table: "t_node", columns: &["node_name"] };
 impl Connection {
     /// The tables that have rows of a node, in words; none if nothing.
     pub fn what_is_known_of(&mut self, node: &str) -> Result<Option<&'static str>, Error> {
+        // The journal is read first: changes that are folded meanwhile are in `t_data` then.
+        let mut is_there = HashMap::new();
+        self.replay(&mut |change| {
+            let key = change.key();
+            if key.node_name == node {
+                is_there.insert(key.data_name.to_owned(), matches!(change, Change::Put(_)));
+            }
+        })?;
         self.read("asking what is known of a node", |backend| {
-            let (nodes, placements, values): (i64, i64, i64) = on!(backend, connection => (
+            let (nodes, placements, names): (i64, i64, Vec<String>) = on!(backend, connection => (
                 t_node::table.filter(t_node::node_name.eq(node)).count().get_result(connection)?,
                 t_placement::table.filter(t_placement::node_name.eq(node)).count().get_result(connection)?,
-                t_data::table.filter(t_data::node_name.eq(node)).count().get_result(connection)?,
+                t_data::table
+                    .filter(t_data::node_name.eq(node))
+                    .select(t_data::data_name)
+                    .load(connection)?,
             ));
+            let is_kept = |name: &String| is_there.get(name) != Some(&false);
             Ok(match () {
                 () if nodes > 0 => Some("been heard of"),
                 () if placements > 0 => Some("placements"),
-                () if values > 0 => Some("values"),
+                () if is_there.values().any(|there| *there) || names.iter().any(is_kept) => Some("values"),
                 () => None,
             })
         })

@@ -13,6 +13,7 @@ on_every_store!(
     what_is_stored_again_is_there_once,
     a_row_that_was_replaced_is_not_cut,
     a_large_group_is_folded_in_parts,
+    a_node_is_known_by_values_in_the_journal,
 );
 
 fn puts<'a>(revision: i64, rows: &[DataRowRef<'a>]) -> Group<'a> {
@@ -42,6 +43,25 @@ fn a_fold_leaves_the_values_as_they_are(place: &Place) {
     fold(&mut connection, &claim).unwrap();
     assert_eq!((all(&mut connection), journaled(&mut connection)), (expected, 0));
     assert!(connection.read_journal().unwrap().fold().unwrap().is_done());
+}
+
+fn a_node_is_known_by_values_in_the_journal(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("data", 0).unwrap();
+    let known = |connection: &mut estimand_store::Connection, folded| {
+        if folded {
+            fold(connection, &claim).unwrap();
+        }
+        ["n", "other"].map(|node| connection.what_is_known_of(node).unwrap())
+    };
+    for folded in [false, true] {
+        connection.commit(&claim, &puts(1, &[value("a", "n", 1), value("b", "n", 1)])).unwrap();
+        assert_eq!(known(&mut connection, folded), [Some("values"), None]);
+        connection.commit(&claim, &deletes(2, &["a"])).unwrap();
+        assert_eq!(known(&mut connection, folded), [Some("values"), None]);
+        connection.commit(&claim, &deletes(3, &["b"])).unwrap();
+        assert_eq!(known(&mut connection, folded), [None, None]);
+    }
 }
 
 /// More than one transaction of a fold stores.

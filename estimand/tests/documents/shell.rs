@@ -48,7 +48,7 @@ const SETTINGS: [&str; 9] = [
     "BASH_ENV",
 ];
 /// Commands that only read; they may be typed again until they show what is expected.
-const READING: [&str; 17] = [
+const READING: [&str; 18] = [
     "audit",
     "bindings",
     "changes",
@@ -62,13 +62,14 @@ const READING: [&str; 17] = [
     "nodes",
     "price",
     "partition",
+    "reservations",
     "run",
     "show",
     "token",
     "watch",
 ];
 /// Commands of these that change something.
-const CHANGING: [&str; 5] = ["cordon", "uncordon", "remove", "create", "revoke"];
+const CHANGING: [&str; 8] = ["cordon", "uncordon", "remove", "create", "revoke", "change", "bid", "cancel"];
 
 pub struct Shell {
     child: Child,

@@ -88,7 +88,7 @@ impl Writer {
         loop {
             self.expire();
             self.prune();
-            // What was accepted is stored also when the folder has ended first.
+            // Accepted writes are stored also when the folder has ended first.
             if !self.journal.wait_for_room(self.nap()) && !self.stopping() {
                 continue;
             }

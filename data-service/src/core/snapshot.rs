@@ -183,7 +183,7 @@ impl<'s> Values<'s> {
     pub fn digested_array(self, digest: impl FnOnce(&[u8]) -> Digest) -> (Bytes, Digest) {
         let array = self.array();
         let kept = self.table.array.load();
-        // What is kept may be of another revision by now; two that are there at once are one if they lie at one address.
+        // The kept array may be of another revision by now; two that are there at once are one if they lie at one address.
         let same = kept.as_ref().filter(|kept| kept.array.as_ptr() == array.as_ptr());
         let digest = match same {
             Some(kept) => *kept.digest.get_or_init(|| digest(&array)),

@@ -137,7 +137,7 @@ pub async fn read(
         let tables = names.of(&snapshot).into_iter().filter_map(|name| snapshot.table(name));
         let (pieces, digest) = joined_tables(&req, tables);
         let is_empty = pieces.iter().map(Bytes::len).sum::<usize>() == EMPTY.len();
-        // What the caller has already takes no room among the large responses.
+        // An answer that the caller has already takes no room among the large responses.
         let body = match digest.is_some_and(|digest| has_already(&req, &digest)) {
             true => BoxBody::new(()),
             false => budget.body(pieces)?,

@@ -78,7 +78,7 @@ pub struct StoredState {
     pub storage: Storage,
     pub snapshot: Snapshot,
     pub retention: Retention,
-    /// What of the values is in the journal.
+    /// The part of the values that is in the journal.
     pub journaled: JournaledGroup,
 }
 

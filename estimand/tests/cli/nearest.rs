@@ -2,7 +2,7 @@
 
 use crate::session::{NODE, Session};
 
-/// What a command wrote to standard error, which must fail for want of something.
+/// The standard error of a command, which must fail for want of something.
 #[track_caller]
 fn missing(session: &Session, line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();

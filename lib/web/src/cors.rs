@@ -56,7 +56,7 @@ impl FromStr for Origin {
             "" => None,
             _ => Some(parsed.port_u16().ok_or(OriginError)?),
         };
-        // What a host may not be, or what does not begin with one: a wildcard, a user.
+        // A wildcard is no host, and a site with a user in it does not begin with its host.
         if host.is_empty() || host.contains(['*', '%']) || !site.starts_with(host) {
             return Err(OriginError);
         }

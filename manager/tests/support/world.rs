@@ -37,7 +37,7 @@ struct State {
     registry_away: bool,
     data_away: bool,
     registrations: Vec<Value>,
-    /// What runs where is taken from nobody, and refused as soon as this is false again.
+    /// Announcements of what runs where wait, and are refused as soon as this is false again.
     holds_producers: bool,
     /// How often it was told what runs where.
     producers: u64,

@@ -40,7 +40,7 @@ impl<'a> Change<'a> {
 pub(crate) struct Record<'a> {
     pub(crate) key: Key<'a>,
     is_put: bool,
-    /// What follows the key.
+    /// The rest, which follows the key.
     rest: &'a [u8],
 }
 

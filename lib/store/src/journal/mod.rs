@@ -89,7 +89,7 @@ impl Connection {
         let piece = next_piece(&mut rest, PIECE).map_err(|damage| fold.page.damaged(&damage))?;
         let is_last = rest.is_empty();
         self.write(FOLDING, |backend| {
-            // What is deleted first makes room for what comes.
+            // Deletions come first: they make room for the rest.
             if is_last {
                 cut(backend, &fold.page.rows)?;
             }

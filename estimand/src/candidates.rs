@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Command;
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
-use estimand_cli::names::{self, Names, Taken};
+use estimand_cli::names::{self, ArgumentNames, Names};
 use estimand_cli::{Remote, Session};
 
 use crate::cli::groups;
@@ -38,11 +38,11 @@ pub fn answer_shell() {
 
 /// Has the arguments that take names ask for them; `above` are the words of the command that this one belongs to.
 fn with_candidates(command: Command, above: &[&str]) -> Command {
-    let command = command.mut_args(|arg| match names::taken(above, &arg) {
-        Some(Taken::Known(names) | Taken::Any(names)) => {
+    let command = command.mut_args(|arg| match names::of_argument(above, &arg) {
+        Some(ArgumentNames::Known(names) | ArgumentNames::Any(names)) => {
             arg.add(ArgValueCompleter::new(move |begun: &OsStr| candidates(names, begun)))
         }
-        Some(Taken::New) | None => arg,
+        Some(ArgumentNames::New) | None => arg,
     });
     command.mut_subcommands(|inner| {
         let name = inner.get_name().to_owned();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches as _};
 use estimand_api::fields;
-use estimand_cli::names::{self, Names, Taken};
+use estimand_cli::names::{self, ArgumentNames, Names};
 use estimand_cli::{Exit, Failure, Remote, Session};
 
 use crate::cli::groups;
@@ -46,7 +46,7 @@ impl Line {
         for arg in command.get_arguments() {
             let id = arg.get_id().as_str();
             // A default is nothing that was mistyped.
-            if let Some(Taken::Known(names)) = names::taken(above, arg)
+            if let Some(ArgumentNames::Known(names)) = names::of_argument(above, arg)
                 && matches.value_source(id) == Some(ValueSource::CommandLine)
             {
                 let given = matches.get_raw(id).into_iter().flatten().filter_map(|word| word.to_str());

@@ -26,7 +26,7 @@ pub enum Names {
 
 /// The names that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum ArgumentNames {
     /// Such a name must be there already.
     Known(Names),
     /// A name that is there may be given, and a new one as well.
@@ -36,7 +36,7 @@ pub enum Taken {
 }
 
 /// The names that an argument takes, by the words of its command; none: it takes no names.
-pub fn taken(command: &[&str], arg: &Arg) -> Option<Taken> {
+pub fn of_argument(command: &[&str], arg: &Arg) -> Option<ArgumentNames> {
     let (kind, id) = (arg.get_value_parser().type_id(), arg.get_id().as_str());
     if kind == TypeId::of::<NodeName>() {
         return Some(of_node(command));
@@ -47,35 +47,35 @@ pub fn taken(command: &[&str], arg: &Arg) -> Option<Taken> {
     of_task(command, id)
 }
 
-fn of_node(command: &[&str]) -> Taken {
+fn of_node(command: &[&str]) -> ArgumentNames {
     match command {
         // The node is this one, or one to come.
-        ["up" | "agent" | "token", ..] => Taken::New,
-        ["put"] => Taken::Any(Names::Nodes),
-        _ => Taken::Known(Names::Nodes),
+        ["up" | "agent" | "token", ..] => ArgumentNames::New,
+        ["put"] => ArgumentNames::Any(Names::Nodes),
+        _ => ArgumentNames::Known(Names::Nodes),
     }
 }
 
-fn of_data(command: &[&str], id: &str) -> Taken {
+fn of_data(command: &[&str], id: &str) -> ArgumentNames {
     match (command, id) {
-        (["rename"], "to") | (["apply"], "set") | (["token", ..], _) => Taken::New,
-        (["register"], "name") => Taken::Any(Names::Registrations),
-        (["bind"], "name") => Taken::Any(Names::Bindings),
-        (["put"], _) => Taken::Any(Names::Data),
-        (["unbind" | "bindings"], _) => Taken::Known(Names::Bindings),
+        (["rename"], "to") | (["apply"], "set") | (["token", ..], _) => ArgumentNames::New,
+        (["register"], "name") => ArgumentNames::Any(Names::Registrations),
+        (["bind"], "name") => ArgumentNames::Any(Names::Bindings),
+        (["put"], _) => ArgumentNames::Any(Names::Data),
+        (["unbind" | "bindings"], _) => ArgumentNames::Known(Names::Bindings),
         (["edit" | "pause" | "resume" | "rename" | "unregister" | "list" | "changes"], _)
-        | (["run" | "logs" | "instances"], "name") => Taken::Known(Names::Registrations),
-        _ => Taken::Known(Names::Data),
+        | (["run" | "logs" | "instances"], "name") => ArgumentNames::Known(Names::Registrations),
+        _ => ArgumentNames::Known(Names::Data),
     }
 }
 
-fn of_task(command: &[&str], id: &str) -> Option<Taken> {
+fn of_task(command: &[&str], id: &str) -> Option<ArgumentNames> {
     match (command, id) {
         (["tasks", "submit"] | ["run-task"], "after" | "after_end")
         | (["tasks", "list"], "array")
-        | (["tasks", _], "ids") => Some(Taken::Known(Names::Tasks)),
-        (["tasks", "submit"] | ["run-task"], "id") => Some(Taken::New),
-        (["tasks", _], "id") => Some(Taken::Known(Names::Tasks)),
+        | (["tasks", _], "ids") => Some(ArgumentNames::Known(Names::Tasks)),
+        (["tasks", "submit"] | ["run-task"], "id") => Some(ArgumentNames::New),
+        (["tasks", _], "id") => Some(ArgumentNames::Known(Names::Tasks)),
         _ => None,
     }
 }

@@ -155,7 +155,7 @@ fn arguments_that_take_names_are_told_apart() {
     let mut lines = String::new();
     each_command(&groups::command(), &[], &mut |words, command| {
         for arg in command.get_arguments() {
-            if let Some(taken) = estimand_cli::names::taken(words, arg) {
+            if let Some(taken) = estimand_cli::names::of_argument(words, arg) {
                 lines.push_str(&format!("{} {}: {taken:?}\n", words.join(" "), arg.get_id()));
             }
         }

@@ -12,11 +12,11 @@ use super::formula::{EvaluationResult, Formula, Reach, Spec};
 use super::table::{Moment, Table};
 use super::view::View;
 
-/// Computation many of the values that an evaluation read are named.
+/// The most values that are named of those that an evaluation read.
 const MAX_READ: usize = 32;
-/// Computation many of one input's, if those of all nodes were read: they are told for every node again.
+/// The most of one input, if those of all nodes were read: they are told for every node again.
 const MAX_READ_ACROSS: usize = 4;
-/// Computation many reasons of one round are kept.
+/// The most reasons that are kept of one round.
 const MAX_REASONS: usize = 3;
 
 /// The answers of one formula in a round.
@@ -60,7 +60,7 @@ pub struct Engine {
 
 struct Entry {
     formula: Formula,
-    /// Computation long its values hold, in microseconds.
+    /// The time that its values hold, in microseconds.
     valid_for: i64,
     due: Due,
 }

@@ -3,13 +3,15 @@
 //! One task ([`task`]) watches everything that they read and asks the [`engine`], which is pure, for a round whenever
 //! that has settled: all formulas that a change concerns, in the order of their dependence, each seeing what those
 //! before it gave. What a round gave is handed over in one batch, so readers see all of it or nothing.
-//! A [`formula`] is what a registration means; [`table`] is what is known of the inputs, [`past`] what was; [`view`] is what one
+//! A [`formula`] is what a registration means; [`table`] is what is known of the inputs, [`past`] what was, [`recall`] asks for that; [`view`] is what one
 //! evaluation sees of it. What must hold: nothing is computed from a value that is not fresh, unless the formula looks
 //! at that itself; after a formula is taken away nothing of it is handed over any more.
 
 mod engine;
 mod formula;
+mod once;
 mod past;
+mod recall;
 mod table;
 mod task;
 mod view;

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::pointer::{Pointer, PointerError};
 use estimand_api::write::Write;
-use estimand_client::{self as client, Client, Event, HistoryQuery};
+use estimand_client::{self as client, Client, Event};
 use estimand_expressions::PastPart;
 use estimand_runtime::{Clock, Stop};
 use serde_json::Value;
@@ -21,24 +20,22 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::engine::{Engine, Round};
-use super::formula::{Formula, Reach};
+use super::formula::Formula;
+use super::once;
+use super::recall::{self, Recall};
 use super::table::Moment;
 use crate::deliver::Outbox;
 
-/// Computation long what belongs together is waited for, if nobody says that it is complete.
+/// The longest wait for what belongs together, if nobody says that it is complete.
 const SETTLES_WITHIN: Duration = Duration::from_millis(20);
 /// How long a round is put off that has no room for what it would give, or that follows one which left formulas due.
 const PUT_OFF: Duration = Duration::from_millis(2);
 /// No round while more writes than this are not delivered yet.
 const MAX_UNDELIVERED: usize = 1_000;
-/// Computation many writes are handed over at once: as many as leave in one batch.
+/// The most writes that are handed over at once: as many as leave in one batch.
 const MAX_PIECE: usize = 5_000;
 /// Messages that wait for the task.
 const MAX_WAITING: usize = 1_024;
-/// The most earlier values that are asked for at once.
-const MAX_RECALLED: u32 = 100_000;
-/// The same of values that are kept whole, which may be large.
-const MAX_RECALLED_WHOLE: u32 = 256;
 /// After so much evaluating others get a turn.
 const YIELD_AFTER: Duration = Duration::from_millis(5);
 
@@ -72,6 +69,11 @@ enum Message {
         watch: u64,
         reason: String,
     },
+    /// Evaluates a formula apart from the others.
+    Once {
+        formula: Box<Formula>,
+        reply: oneshot::Sender<Result<Round, String>>,
+    },
     Recalled {
         input: DataName,
         part: PastPart,
@@ -95,6 +97,13 @@ impl Derive {
     /// Time has passed, which may be enough to change what it gives.
     pub async fn fall_due(&self, key: u64) {
         let _ = self.messages.send(Message::FallDue { key }).await;
+    }
+
+    /// Evaluates a formula once over what is known now. Nothing of it is handed over, and no other formula sees it.
+    pub async fn once(&self, formula: Formula) -> Result<Round, String> {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.messages.send(Message::Once { formula: Box::new(formula), reply }).await;
+        answer.await.unwrap_or_else(|_| Err("the agent ends".to_owned()))
     }
 
     /// When this returns nothing of it is handed over any more.
@@ -225,6 +234,7 @@ impl Task {
                 // Tried again when something is put or falls due.
                 self.watched = WatchedInputs::default();
             }
+            Message::Once { formula, reply } => self.evaluate_apart(*formula, reply),
             Message::Recalled { input, part, past } => self.engine.recall(&input, &part, past),
         }
         self.plan_round(settled);
@@ -321,42 +331,29 @@ impl Task {
     fn recall(&mut self, formula: &Formula) {
         let server = self.server.borrow().clone();
         let Ok(client) = Client::with_options(&server, self.options.clone()) else { return };
-        let looked_at = formula.spec.past.iter();
-        let parts =
-            looked_at.flat_map(|(input, past)| past.parts.iter().map(move |part| (input, past.window, part)));
-        for (input, window, part) in parts {
-            let Ok(field) = field_of(part) else { continue };
-            let query = HistoryQuery {
-                node: (formula.spec.reach == Reach::Own).then(|| self.own.clone()),
-                since: Some(format!("{}s", window.as_secs().max(1))),
-                limit: Some(if part.is_number { MAX_RECALLED } else { MAX_RECALLED_WHOLE }),
-                field,
-                ..HistoryQuery::default()
-            };
+        for Recall { input, part, query } in recall::recalls(&formula.spec, &self.own) {
             let (client, messages) = (client.clone(), self.messages.clone());
-            let (input, part) = (input.clone(), part.clone());
             self.helpers.spawn(async move {
-                match client.history(&input, &query).await {
-                    Ok(values) => {
-                        let mut past: BTreeMap<NodeName, Vec<(i64, Value)>> = BTreeMap::new();
-                        for value in values {
-                            let at = value.collected_at.timestamp_micros();
-                            past.entry(value.node_name).or_default().push((at, value.data_value));
-                        }
-                        let _ = messages.send(Message::Recalled { input, part, past }).await;
-                    }
+                match recall::kept(&client, &input, &query).await {
+                    Ok(past) => drop(messages.send(Message::Recalled { input, part, past }).await),
                     Err(error) => tracing::warn!(%error, %input, "its history cannot be read"),
                 }
             });
         }
     }
-}
 
-/// The place of a part in a value; none for all of it. The error: no history can be asked for it.
-fn field_of(part: &PastPart) -> Result<Option<Pointer>, PointerError> {
-    let escaped = part.fields.iter().map(|field| format!("/{}", field.replace('~', "~0").replace('/', "~1")));
-    let text: String = escaped.collect();
-    (!text.is_empty()).then(|| Pointer::parse(&text)).transpose()
+    /// Evaluates a formula that is none of the engine's, once.
+    fn evaluate_apart(&mut self, formula: Formula, reply: oneshot::Sender<Result<Round, String>>) {
+        let (server, now) = (self.server.borrow().clone(), self.now());
+        let (own, options) = (self.own.clone(), self.options.clone());
+        self.helpers.spawn(async move {
+            let round = match Client::with_options(&server, options) {
+                Ok(client) => once::evaluate(&client, own, formula, now).await,
+                Err(error) => Err(error),
+            };
+            let _ = reply.send(round.map_err(|error| error.to_string()));
+        });
+    }
 }
 
 /// Passes on what a watch tells, until it is refused.

@@ -12,7 +12,6 @@ use super::run_once::run_once;
 use super::unsupported::not_supported;
 use super::verdict::Verdict;
 use super::version::Shared;
-use crate::derive::is_derived;
 use estimand_dialects::Answer;
 
 /// The registration to run, or the reason why it is not run by hand.
@@ -22,10 +21,6 @@ pub fn runnable(assigned: &AssignedRegistration) -> Result<&Arc<RegistrationReco
         AssignedRegistration::Unsupported(unsupported) => return Err(not_supported(unsupported)),
     };
     match registered.registration.mode {
-        _ if is_derived(&registered.registration) => {
-            Err("it is computed when what it reads changes; `estimand get --explain` shows of what"
-                .to_owned())
-        }
         Mode::Exec | Mode::Builtin | Mode::Expr => Ok(registered),
         Mode::Stream => {
             Err("a stream is one process that goes on; `estimand logs` shows what it says on stderr"

@@ -36,6 +36,8 @@ impl Slots {
                     "this node's name belongs to another agent: nothing runs here until it is gone"
                 );
                 self.follow(DesiredState::default());
+                let names: Vec<DataName> = self.slots.keys().cloned().collect();
+                names.iter().for_each(|name| self.end_slot(name, EndMode::Gently));
             }
             SlotCommand::Run(request) => self.asked(request),
         }
@@ -92,9 +94,10 @@ impl Slots {
                 }
             }
         }
-        let gone: Vec<DataName> =
-            self.slots.keys().filter(|name| !desired.contains_key(*name)).cloned().collect();
-        for name in gone {
+        // A run by hand of what never belonged here has its time.
+        let gone = self.slots.values().filter(|slot| !slot.is_by_hand_only());
+        let gone = gone.map(Slot::name).filter(|name| !desired.contains_key(*name));
+        for name in gone.cloned().collect::<Vec<_>>() {
             self.end_slot(&name, EndMode::Gently);
         }
         for (name, Assignment { epoch, leased, registration }) in desired {

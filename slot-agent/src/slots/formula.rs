@@ -125,19 +125,26 @@ fn outcome(
     if let Some((reason, value)) = quarantined {
         return Outcome::Quarantined { reason, value };
     }
-    let failed = failures.first().map(|(node, reason)| match failures.len() {
-        1 => reason.clone(),
-        count => format!("for {count} nodes, among them {node}: {reason}"),
-    });
-    match (broken, failed) {
+    match (broken, failed_for(failures)) {
         (Some(reason), _) => Outcome::Failed(reason),
         (None, Some(reason)) if nodes.is_empty() => Outcome::Failed(reason),
         (None, Some(reason)) => Outcome::Good(nodes, Some(format!("failed {reason}"))),
-        (None, None) if waiting > 0 && nodes.is_empty() => {
-            Outcome::Good(nodes, Some(format!("waits: {}", reasons.join("; "))))
-        }
+        (None, None) if waiting > 0 && nodes.is_empty() => Outcome::Good(nodes, Some(waits_for(&reasons))),
         (None, None) => Outcome::Good(nodes, None),
     }
+}
+
+/// The failure of a round, if it failed for a node.
+pub fn failed_for(failures: &[(NodeName, String)]) -> Option<String> {
+    failures.first().map(|(node, reason)| match failures.len() {
+        1 => reason.clone(),
+        count => format!("for {count} nodes, among them {node}: {reason}"),
+    })
+}
+
+/// The remark on a round that gave nothing yet.
+pub fn waits_for(reasons: &[String]) -> String {
+    format!("waits: {}", reasons.join("; "))
 }
 
 fn shown(read: &[crate::derive::Read]) -> Value {

@@ -9,6 +9,7 @@ mod attempt;
 mod builtin;
 mod by_hand;
 mod changes;
+mod computed;
 mod denial;
 mod disk;
 mod exec;
@@ -349,7 +350,7 @@ impl Slots {
     /// Tells how a slot is; with news somebody may wait for it.
     fn post(&mut self, name: &DataName, news: bool) {
         let (leased_out, now) = (!self.leased, self.now());
-        let Some(slot) = self.slots.get_mut(name) else { return };
+        let Some(slot) = self.slots.get_mut(name).filter(|slot| !slot.is_by_hand_only()) else { return };
         let timetable = &self.timetable;
         slot.look(|key| timetable.view(key, now).map(|view| (view.state, view.overruns)), leased_out);
         if self.board.post(&slot.status) && news {

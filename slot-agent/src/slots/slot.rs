@@ -70,6 +70,13 @@ impl Slot {
             && self.by_hand_run.is_none()
     }
 
+    /// True if nothing is here but runs by hand of what does not belong on this node, or is not registered.
+    pub fn is_by_hand_only(&self) -> bool {
+        self.status.version == 0
+            && self.unsupported.is_none()
+            && self.versions().chain(&self.closing).next().is_none()
+    }
+
     pub fn versions(&self) -> impl Iterator<Item = &Version> {
         self.serving.iter().chain(&self.trial)
     }

@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use desired::Servers;
 use http::uploads::{self, Uploads};
-use http::{agents, changes, discovery, instances, nodes, tasks as node_tasks};
+use http::{agents, changes, discovery, instances, nodes, runs, tasks as node_tasks};
 use leadership::{Leadership, LeadershipError};
 use metrics::Figures;
 use storage::Storage;
@@ -172,7 +172,8 @@ impl ServedPart for Manager {
             .add(Role::Read, instances::list, instances::__path_list)
             .add(Role::Read, instances::summary, instances::__path_summary)
             .add(Role::Operate, changes::delete_instances, changes::__path_delete_instances)
-            .add(Role::Operate, instances::run, instances::__path_run)
+            .add(Role::Operate, runs::run, runs::__path_run)
+            .add(Role::Operate, runs::try_registration, runs::__path_try_registration)
             .add(Role::Operate, changes::delete, changes::__path_delete)
             .share(self.clone())
     }

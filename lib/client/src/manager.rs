@@ -80,6 +80,18 @@ impl Client {
         self.read(&answer)
     }
 
+    /// Runs a registration once on a node that need not be registered, and waits for the outcome.
+    pub async fn try_registration(
+        &self,
+        registration: &Map<String, Value>,
+        node: &NodeName,
+    ) -> Result<RunReport, Error> {
+        let url = self.url(&["api", "mng", "nodes", node.as_str(), "try"], &[]);
+        let body = Bytes::from(Value::Object(registration.clone()).to_string());
+        let answer = self.send(Method::POST, url, Some(body), Repeat::OnlyIfNotTaken).await?;
+        self.read(&answer)
+    }
+
     /// Tells the manager that a registration is new or changed.
     pub async fn tell_manager(&self, registration: &Map<String, Value>) -> Result<Placement, Error> {
         let answer = self.post(&["api", "mng"], registration).await?;

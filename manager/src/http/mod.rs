@@ -7,5 +7,6 @@ mod input;
 pub mod instances;
 pub mod nodes;
 mod problems;
+pub mod runs;
 pub mod tasks;
 pub mod uploads;

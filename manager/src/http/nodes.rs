@@ -204,14 +204,14 @@ async fn stored_view(node: &NodeName, leadership: &Leadership) -> Result<HttpRes
 }
 
 /// Waits until the changes so far are stored.
-async fn stored(leadership: &Leadership) -> Result<(), Problem> {
+pub async fn stored(leadership: &Leadership) -> Result<(), Problem> {
     let look = leadership.ask_look();
     leadership.wait(STORE_WITHIN, leadership.looks.done(look)).await?.ok_or_else(problems::store_slow)
 }
 
 impl Manager {
     /// A line of the audit trail.
-    fn audited(&self, node: &NodeName, action: &'static str, caller: &Principal) -> AuditedChange {
+    pub fn audited(&self, node: &NodeName, action: &'static str, caller: &Principal) -> AuditedChange {
         let id = format!("{:016x}", fastrand::u64(..));
         let at_us = self.0.clock.now_micros();
         AuditedChange { at_us, id, node: node.clone(), action, actor: caller.to_string(), detail: None }

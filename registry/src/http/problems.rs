@@ -1,6 +1,7 @@
 //! The registry's errors over HTTP. Here and nowhere else an error becomes a problem.
 
-use estimand_api::problem::{FieldError, Problem, kind};
+use estimand_api::problem::{Problem, kind};
+use estimand_api::registration::no_secrets;
 use estimand_runtime::single_writer::SubmitError;
 use estimand_web::submit_problem;
 
@@ -19,14 +20,7 @@ fn of_rejection(rejection: Rejection) -> Problem {
         Rejection::Unreadable(_) => {
             Problem::new(500, kind::UNREADABLE, "What is stored cannot be read", rejection.to_string())
         }
-        Rejection::NoSecret { of, names } => {
-            let unknown = |name: &String| {
-                let message = format!("is null, and `{of}` has no value of it that could be kept");
-                let error = FieldError::new(format!("env.{name}"), message);
-                error.given("null").expected("its value: `null` keeps the one that is registered already")
-            };
-            Problem::invalid(names.iter().map(unknown).collect())
-        }
+        Rejection::NoSecret { of, names } => no_secrets(&of, names.iter().map(String::as_str)),
         Rejection::Taken { .. } | Rejection::Full | Rejection::Outdated { .. } => {
             Problem::conflict(rejection.to_string())
         }

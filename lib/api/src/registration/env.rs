@@ -13,7 +13,8 @@ use super::values::{MAX_ENTRIES, VARIABLE, check_variable, object};
 use crate::declaration::FieldReader;
 use crate::fields;
 use crate::json::kind_of;
-use crate::problem::FieldError;
+use crate::names::DataName;
+use crate::problem::{FieldError, Problem};
 use crate::schema::NO_NUL;
 
 /// Stands for a value that is not shown.
@@ -111,6 +112,16 @@ impl Registration {
         let withheld = self.withheld().map(|name| (name.to_owned(), WITHHELD));
         Value::Object(values.chain(withheld).collect())
     }
+}
+
+/// Refuses secrets that are null, where there is no value of theirs that could be kept.
+pub fn no_secrets<'a>(of: &DataName, names: impl Iterator<Item = &'a str>) -> Problem {
+    let unknown = |name: &str| {
+        let message = format!("is null, and `{of}` has no value of it that could be kept");
+        let error = FieldError::new(format!("env.{name}"), message);
+        error.given("null").expected("its value: `null` keeps the one that is registered already")
+    };
+    Problem::invalid(names.map(unknown).collect())
 }
 
 /// Takes the values of these variables, and of its own secrets, out of a registration as JSON. An object that has not

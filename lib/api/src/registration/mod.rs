@@ -37,7 +37,7 @@ mod values;
 
 pub use batch::{Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, MAX_BATCH_NAMES};
 pub use described::RegistrationInput;
-pub use env::redact;
+pub use env::{no_secrets, redact};
 pub use expect::Expectations;
 pub use fields::FIELDS;
 pub use page::fields_page;

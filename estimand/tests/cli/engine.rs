@@ -249,3 +249,19 @@ fn logs_are_followed_until_they_are_ended() {
     assert_eq!(follow.wait(PATIENCE).code(), Some(0));
     assert_eq!(follow.stderr(), "");
 }
+
+#[test]
+fn a_registration_is_tried_in_a_session() {
+    let mut session = Session::with_node();
+    session.program("probe", "echo looked >&2; echo 0.42");
+    session.program("wrong", "echo no such sensor >&2; exit 3");
+    session.run(&["register", "probed", "--every", "1h", "--try", "--", "probe"]);
+    session.run(&["register", "probed", "--every", "1h", "--try=node-1", "--", "wrong"]);
+    session.run(&[
+        "register", "half", "--every", "1h", "--mode", "expr", "--inputs", "x", "--try", "--", "x / 2",
+    ]);
+    session.run(&["register", "probed", "--every", "1h", "--try=node-9", "--", "probe"]);
+    session.run(&["list", "probed"]);
+    insta::assert_snapshot!(session.transcript());
+    assert_eq!(session.codes(), [0, 1, 0, 3, 3]);
+}

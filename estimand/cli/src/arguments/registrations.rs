@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use estimand_api::names::{DataName, NamePattern};
+use estimand_api::names::{DataName, NamePattern, NodeName};
 
 use super::field_options::{ChangedFields, FieldOptions};
 use super::parse;
@@ -13,6 +13,7 @@ Examples:
   estimand register cpu_usage --every 5s -- cpu-usage --percent
   estimand register disk --every 1m --timeout 10s -- sh -c 'df --output=pcent / | tail -n 1'
   estimand register capability --every 5s --inputs cpu_usage,memory -- capability
+  estimand register cpu_usage --every 5s --try -- cpu-usage --percent     # run it once, register nothing
   estimand register probe --every 1m --upload ./probe.py -- --fast
   estimand register --file registrations.json --replace";
 
@@ -49,6 +50,10 @@ pub struct RegisterArgs {
     /// Replace the registration if there is one of this name
     #[arg(long)]
     pub replace: bool,
+    /// Register nothing: run it once on a node, and show everything that comes of it; the exit code is 1 if it fails. The
+    /// node need not be named if there is one only
+    #[arg(long = "try", value_name = "NODE", num_args = 0..=1, require_equals = true, conflicts_with = "replace")]
+    pub trial: Option<Option<NodeName>>,
     /// Read the registration, or an array of them, as JSON from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
         conflicts_with_all = ["secrets", "secret_files", "pin", "upload"])]

@@ -1,13 +1,13 @@
-//! `register`: sends registrations and prints the outcome of each.
+//! `register`: sends registrations and prints the outcome of each; or tries them, and prints what that gave.
 
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NodeName};
 use estimand_api::registration::{Mode, RegistrationRecord, TIMING_FIELDS};
 use estimand_client::Client;
 use serde_json::{Map, Value};
 
 use super::differences::differences;
 use super::registration_input::{self, Input};
-use super::{Session, found, registration_local};
+use super::{Session, found, registration_local, run};
 use crate::arguments::registrations::RegisterArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::{remark, words};
@@ -20,6 +20,9 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
     }
     if inputs.is_empty() {
         remark("there is no registration in the file");
+    }
+    if let Some(node) = &args.trial {
+        return try_each(session, inputs, node.as_ref()).await;
     }
     let mut answers = Vec::new();
     for Input { registration, map } in inputs {
@@ -54,6 +57,22 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
         (true, false) => session.out.pretty(&answers)?,
     }
     Ok(())
+}
+
+/// Runs each once, and registers none.
+async fn try_each(session: &mut Session, inputs: Vec<Input>, node: Option<&NodeName>) -> Result<(), Failure> {
+    let node = run::named_or_only(session, node, "--try=NODE").await?;
+    let client = run::patient(session)?;
+    let mut failed = false;
+    for Input { registration, map } in inputs {
+        let report = client.try_registration(&map, &node).await?;
+        run::show(session, &registration.data_name, &node, &report)?;
+        failed |= report.error.is_some();
+    }
+    match failed {
+        false => Ok(()),
+        true => Err(Failure::Said(Exit::Failed)),
+    }
 }
 
 /// The outcome for one registration.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use estimand_api::command::Command;
-use estimand_api::names::NodeName;
+use estimand_api::names::{DataName, NodeName};
 use estimand_api::node::Node;
 use estimand_api::slot::{MAX_REPORT_OUTPUT_BYTES, RunReport};
-use estimand_client::Options;
+use estimand_client::{Client, Options};
 
 use super::Session;
 use crate::arguments::nodes::RunArgs;
@@ -18,30 +18,54 @@ use crate::output::words;
 const WITHIN: Duration = Duration::from_secs(75);
 
 pub async fn run(session: &mut Session, args: &RunArgs) -> Result<(), Failure> {
-    let node = match &args.node {
-        Some(node) => node.clone(),
-        None => only_node(session.client.nodes().await?)?,
-    };
-    let options = Options { read_timeout: WITHIN, total_timeout: WITHIN, ..Options::default() };
-    let report = session.client_with(&options)?.run_by_hand(&args.name, &node).await?;
-    let out = &mut session.out;
-    if out.json {
-        out.pretty(&report)?;
-    } else {
-        out.line(&format!("{} on {node}", args.name))?;
-        out.facts(&facts(&report))?;
-        for line in body(&report) {
-            out.cell(&line)?;
-        }
-    }
+    let node = named_or_only(session, args.node.as_ref(), "--node").await?;
+    let report = patient(session)?.run_by_hand(&args.name, &node).await?;
+    show(session, &args.name, &node, &report)?;
     match report.error {
         None => Ok(()),
         Some(_) => Err(Failure::Said(Exit::Failed)),
     }
 }
 
+/// A client that waits as long as a run by hand may take.
+pub fn patient(session: &Session) -> Result<Client, Failure> {
+    let options = Options { read_timeout: WITHIN, total_timeout: WITHIN, ..Options::default() };
+    Ok(session.client_with(&options)?)
+}
+
+/// The node that is named, or the one that there is.
+pub async fn named_or_only(
+    session: &Session,
+    named: Option<&NodeName>,
+    option: &str,
+) -> Result<NodeName, Failure> {
+    match named {
+        Some(node) => Ok(node.clone()),
+        None => only_node(session.client.nodes().await?, option),
+    }
+}
+
+/// Prints everything about a run.
+pub fn show(
+    session: &mut Session,
+    name: &DataName,
+    node: &NodeName,
+    report: &RunReport,
+) -> Result<(), Failure> {
+    let out = &mut session.out;
+    if out.json {
+        return Ok(out.pretty(report)?);
+    }
+    out.line(&format!("{name} on {node}"))?;
+    out.facts(&facts(report))?;
+    for line in body(report) {
+        out.cell(&line)?;
+    }
+    Ok(())
+}
+
 /// The node that is meant if none is named.
-fn only_node(nodes: Vec<Node>) -> Result<NodeName, Failure> {
+fn only_node(nodes: Vec<Node>, option: &str) -> Result<NodeName, Failure> {
     let names: Vec<NodeName> = nodes.into_iter().map(|node| node.node_name).collect();
     match names.as_slice() {
         [] => Err(Failure::Missing("no node is known that could run it".to_owned())),
@@ -49,19 +73,22 @@ fn only_node(nodes: Vec<Node>) -> Result<NodeName, Failure> {
         several => {
             let several: Vec<&str> = several.iter().map(NodeName::as_str).collect();
             let known = words::some_of(&several, 10);
-            Err(Failure::Usage(format!("there are several nodes: {known}")).hint("say which one with --node"))
+            Err(Failure::Usage(format!("there are several nodes: {known}"))
+                .hint(format!("say which one with {option}")))
         }
     }
 }
 
 fn facts(report: &RunReport) -> Vec<(String, Cell)> {
     let exit = match (&report.exit, &report.error) {
-        (None, _) => Cell::toned("none: it was not run, or not to its end", Tone::Bad),
-        (Some(exit), None) => Cell::from(exit),
-        (Some(exit), Some(_)) => Cell::toned(exit, Tone::Bad),
+        (None, Some(_)) => Some(Cell::toned("none: it was not run, or not to its end", Tone::Bad)),
+        // Computed by the agent, without a process.
+        (None, None) => None,
+        (Some(exit), None) => Some(Cell::from(exit)),
+        (Some(exit), Some(_)) => Some(Cell::toned(exit, Tone::Bad)),
     };
-    let mut facts =
-        vec![("command", Cell::from(Command::Argv(report.argv.clone()).to_string())), ("exit", exit)];
+    let mut facts = vec![("command", Cell::from(Command::Argv(report.argv.clone()).to_string()))];
+    facts.extend(exit.map(|exit| ("exit", exit)));
     let memory = match report.max_memory {
         0 => "little: it had ended before it was looked at".to_owned(),
         bytes => words::bytes(bytes),
@@ -167,9 +194,9 @@ mod tests {
 
     #[test]
     fn a_node_need_not_be_named_if_there_is_one() {
-        assert_eq!(only_node(Vec::new()).unwrap_err().exit(), Exit::Missing);
-        assert_eq!(only_node(vec![node("a")]).unwrap().as_str(), "a");
-        let several = only_node(vec![node("a"), node("b")]).unwrap_err();
+        assert_eq!(only_node(Vec::new(), "--node").unwrap_err().exit(), Exit::Missing);
+        assert_eq!(only_node(vec![node("a")], "--node").unwrap().as_str(), "a");
+        let several = only_node(vec![node("a"), node("b")], "--node").unwrap_err();
         assert_eq!(
             (several.exit(), several.to_string()),
             (Exit::Usage, "there are several nodes: a, b".to_owned())

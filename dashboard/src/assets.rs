@@ -46,6 +46,7 @@ pub const ALL: &[Asset] = assets![
     "lib/notice.js",
     "lib/provenance.js",
     "lib/registration_form.js",
+    "lib/run_once.js",
     "lib/table.js",
     "lib/words.js",
     "pages/data.js",

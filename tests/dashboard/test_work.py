@@ -89,6 +89,23 @@ class Registrations(DashboardCase):
         self.page.see("version", ".failure")
         self.assertEqual(self.api("GET", "/api/registry/taken")["cmd"], "/bin/echo 4")
 
+    def test_it_is_tried_before_it_is_saved(self) -> None:
+        self.sign_in()
+        self.go("#/registrations/+new", "New registration")
+        self.page.fill("dataName", "tried_first")
+        self.page.fill("cmd", "/bin/sh -c 'echo 0.42; echo looked >&2'")
+        self.page.click("Try it on this node")
+        self.page.see("1 value")
+        self.page.see("0.42")
+        self.page.see("looked")
+        self.page.fill("cmd", "/bin/sh -c 'echo no such sensor >&2; exit 3'")
+        self.page.click("Try it on this node")
+        self.page.see("no such sensor", ".notice.bad")
+        self.page.fill("when", "often")
+        self.page.click("Try it on this node")
+        self.page.error_at("when", "")
+        self.assertEqual(self.api("GET", "/api/data?dataName=tried_first"), [])
+
     def test_without_a_token_it_is_asked_for(self) -> None:
         self.go("#/registrations/+new", "New registration")
         self.page.fill("dataName", "nobodys")

@@ -1,9 +1,10 @@
 // The form of a registration. The service says what is wrong while one types, by a trial that stores nothing.
 
-import { get, json, query } from "/assets/lib/api.js";
-import { announce, h, setText } from "/assets/lib/dom.js";
+import { get, json, query, segment } from "/assets/lib/api.js";
+import { announce, h, note, setText } from "/assets/lib/dom.js";
 import { Form, suggest } from "/assets/lib/form.js";
 import { notice } from "/assets/lib/notice.js";
+import { runOnce } from "/assets/lib/run_once.js";
 import { command } from "/assets/lib/words.js";
 
 // As long without a key it is tried.
@@ -43,12 +44,26 @@ export function registrationForm(registered, signal, saved) {
     },
   });
   form.element.querySelector(".failure").before(trial);
+  const once = runOnce({
+    word: "Try it on this node",
+    run: async (node) => {
+      const report = await json("POST", `/api/mng/nodes/${segment(node)}/try`, { body: documentOf(form, registered), signal });
+      form.clear();
+      return report;
+    },
+    // What is wrong with a field stands at the field.
+    refused: (error) => {
+      const fields = error.errors?.length > 0;
+      if (fields) form.show(error);
+      return fields;
+    },
+  }, signal);
   signal.addEventListener("abort", () => clearTimeout(due));
   if (registered) form.input("dataName").readOnly = true;
   get("/api/data/names", { signal })
     .then((all) => suggest(form.input("inputs"), all.map(({ dataName }) => dataName)))
     .catch(() => {});
-  return form.element;
+  return [form.element, h("h3", {}, "Try it first"), note("It runs once as it is above. Nothing of it is stored."), h("div", { class: "tools" }, once.tools), once.result];
 }
 
 function fields(registered, time) {

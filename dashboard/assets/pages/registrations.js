@@ -4,8 +4,9 @@ import { ask, get, json, poll, Problem, segment } from "/assets/lib/api.js";
 import { action, announce, button, confirm, facts, fill, h, link, note, section, tag } from "/assets/lib/dom.js";
 import { notice } from "/assets/lib/notice.js";
 import { registrationForm } from "/assets/lib/registration_form.js";
+import { runOnce } from "/assets/lib/run_once.js";
 import { filterBox, Table } from "/assets/lib/table.js";
-import { age, byName, bytes, command, count, instant, number, span, value as oneLine } from "/assets/lib/words.js";
+import { age, command, instant, number, span, value as oneLine } from "/assets/lib/words.js";
 
 const EVERY_MS = 3000;
 
@@ -162,34 +163,10 @@ function says({ failing, lastError, note: remark, stderrTail }) {
   ];
 }
 
-/** Runs it on a node that is chosen, and shows everything; nothing is stored. */
 function byHand(name, signal) {
-  const nodes = h("select", { "aria-label": "Node" });
-  const result = h("div", { "aria-live": "polite" });
-  get("/api/nodes", { signal }).then((all) => {
-    const ready = all.filter(({ state }) => state === "ready").map(({ nodeName }) => nodeName).sort(byName);
-    fill(nodes, ready.map((node) => h("option", { value: node }, node)));
-  }).catch((error) => fill(result, notice(error, "The list of nodes")));
-  const run = action("Run it once", async () => {
-    fill(result, note("It runs …"));
-    try {
-      fill(result, report(await json("POST", `/api/mng/instances/${segment(name)}/${segment(nodes.value)}/run`, { signal })));
-    } catch (error) {
-      if (!signal.aborted) fill(result, notice(error, "A run"));
-    }
-  });
-  return [h("p", { class: "note" }, "Nothing of it is stored."), h("div", { class: "tools" }, nodes, run), result];
-}
-
-function report({ argv, error, exit, durationMs, cpuMs, maxMemory, note: remark, stdout, stderr, values }) {
-  return [
-    error ? h("p", { class: "notice bad" }, error) : null,
-    remark ? note(remark) : null,
-    facts([["End", exit ?? ""], ["Took", `${number(durationMs)} ms`], ["Processor", `${number(cpuMs)} ms`], ["Memory", maxMemory ? bytes(maxMemory) : ""], ["Command", argv.length ? command(argv) : ""]]),
-    values.length ? [h("h3", {}, count(values.length, "value")), h("ul", { class: "lines" }, values.slice(0, 50).map(({ nodeName, dataValue }) => h("li", {}, `${nodeName}: `, h("code", {}, oneLine(dataValue)))))] : null,
-    stdout ? [h("h3", {}, "Output"), h("pre", {}, stdout)] : null,
-    stderr ? [h("h3", {}, "Standard error"), h("pre", {}, stderr)] : null,
-  ];
+  const run = (node) => json("POST", `/api/mng/instances/${segment(name)}/${segment(node)}/run`, { signal });
+  const { tools, result } = runOnce({ word: "Run it once", run }, signal);
+  return [note("Nothing of it is stored."), h("div", { class: "tools" }, tools), result];
 }
 
 async function showForm(place, name, signal) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estimand_testkit::disk::{Disk, Refusing};
-use estimand_testkit::http::Http;
+use estimand_testkit::http::{Http, Response};
 use estimand_testkit::load::Load;
 use estimand_testkit::place::Place;
 use estimand_testkit::plane::Apart;
@@ -30,9 +30,15 @@ fn service(disk: &Disk) -> Estimand {
 
 /// Writes new values, each of which needs room, until one is refused; gives how many were acknowledged.
 fn write_until_refused(http: &Http, prefix: &str) -> usize {
+    add_until_refused(|number| put(http, &format!("{prefix}{number}"), "x".repeat(LARGE)))
+}
+
+/// Adds more and more: a log that was brought into its database has room again, also on a full disk.
+#[track_caller]
+fn add_until_refused(add: impl Fn(usize) -> Response) -> usize {
     let mut acknowledged = 0;
-    wait::until_ok(PATIENCE, "a write to be refused", || {
-        let answer = put(http, &format!("{prefix}{acknowledged}"), "x".repeat(LARGE));
+    wait::until_ok(PATIENCE, "an addition to be refused", || {
+        let answer = add(acknowledged);
         if answer.status < 300 {
             acknowledged += 1;
             return Err(format!("{acknowledged} were taken"));
@@ -160,9 +166,11 @@ fn removals_work_on_a_full_disk() {
     // Longer than a leader leads that cannot say so.
     pass(Duration::from_secs(long_or(60, 5)));
 
-    expect_refused(&http.send_json("POST", "/api/registry", &registration("new")));
-    expect_refused(&put(&http, "new", "x".repeat(LARGE)));
-    expect_refused(&bind("new"));
+    write_until_refused(&http, "again_");
+    add_until_refused(|number| {
+        http.send_json("POST", "/api/registry", &registration(&format!("more_{number}")))
+    });
+    add_until_refused(|number| bind(&format!("bound_more_{number}")));
     let full = disk.fill();
     // Writes that are refused are no reason to refuse a removal that came with them.
     let load = Load::new(up.base_url());

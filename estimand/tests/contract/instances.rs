@@ -22,6 +22,8 @@ on_every_target!(
     a_run_by_hand_is_what_the_agent_reports,
     an_agent_may_refuse_a_run,
     a_run_that_cannot_be_is_explained,
+    a_trial_is_what_the_agent_reports,
+    a_trial_that_cannot_be_is_explained,
 );
 
 fn delete(target: &Target, name: &str) -> Response {
@@ -218,8 +220,18 @@ fn wrong_filters_are_refused(target: &Target) {
 /// Somebody asks for a run; the agent finds it beside its slots and answers with `outcome`.
 fn run_answered(target: &Target, fake: &Fake<'_>, name: &str, outcome: &Value) -> Response {
     let node = fake.node.clone();
+    answered(target, fake, name, outcome, || run(target, name, &node))
+}
+
+fn answered(
+    target: &Target,
+    fake: &Fake<'_>,
+    name: &str,
+    outcome: &Value,
+    ask: impl FnOnce() -> Response + Send,
+) -> Response {
     thread::scope(|scope| {
-        let asked = scope.spawn(|| run(target, name, &node));
+        let asked = scope.spawn(ask);
         let given = fake.follow_until("the run to be asked for", |runs| runs.into_iter().next());
         assert_eq!(given["registration"]["dataName"], name);
         let path = fake.path(&format!("/runs/{}", given["id"]));
@@ -263,4 +275,44 @@ fn a_run_that_cannot_be_is_explained(target: &Target) {
     let refused = problem(&answer, 503);
     assert!(refused["detail"].as_str().unwrap().contains("lost"), "{refused}");
     assert!(answer.header("retry-after").is_some(), "{answer}");
+}
+
+fn trial(target: &Target, node: &str, body: &Value) -> Response {
+    target.manager.send_json("POST", &format!("/api/mng/nodes/{node}/try"), body)
+}
+
+fn a_trial_is_what_the_agent_reports(target: &Target) {
+    let (fake, name) = (Fake::known(target), target.name("tried"));
+    let body = fake.registration(&name);
+    let report = json!({
+        "argv": ["true"], "exit": "exit 0", "durationMs": 1.5, "cpuMs": 0.5, "maxMemory": 4096, "stdout": "1\n",
+        "stdoutBytes": 2, "stderr": "", "values": [{"nodeName": fake.node, "dataValue": 1}],
+    });
+    let node = fake.node.clone();
+    let answer = answered(target, &fake, &name, &json!({"report": report}), || trial(target, &node, &body));
+    assert_eq!(answer.expect_status(200).json(), report);
+    assert_eq!(target.registry.get(&format!("/api/registry/{name}")).status, 404, "nothing is registered");
+    assert_eq!(target.values(&format!("dataName={name}")), Vec::<Value>::new(), "nothing is stored");
+    let audit = target.registry.get("/api/audit?limit=100").expect_status(200);
+    let lines: Vec<Value> = serde_json::from_slice(&audit.body).unwrap();
+    let line = lines.iter().find(|line| line["action"] == "tried" && line["subject"] == fake.node.as_str());
+    assert!(line.is_some_and(|line| line["detail"]["dataName"] == name.as_str()), "{line:?}");
+}
+
+fn a_trial_that_cannot_be_is_explained(target: &Target) {
+    let (fake, name, nobody) = (Fake::known(target), target.name("tried"), target.name("nobody"));
+    let body = fake.registration(&name);
+    let refused = problem(&trial(target, &nobody, &body), 404);
+    assert!(refused["detail"].as_str().unwrap().contains(&nobody), "{refused}");
+    wrong_field(
+        &trial(target, &fake.node, &json!({"dataName": name, "cmd": "x", "max-Time": -1})),
+        "max-Time",
+    );
+    let mut secret = body.clone();
+    secret["env"] = json!({"KEY": null});
+    secret["secrets"] = json!(["KEY"]);
+    wrong_field(&trial(target, &fake.node, &secret), "env.KEY");
+    fake.leave().expect_status(200);
+    let refused = problem(&trial(target, &fake.node, &body), 503);
+    assert!(refused["detail"].as_str().unwrap().contains("lost"), "{refused}");
 }

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 64] = [
+const PATHS: [(&str, &[&str]); 65] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -36,6 +36,7 @@ const PATHS: [(&str, &[&str]); 64] = [
     ("/api/bindings/{dataName}", &["delete", "get", "put"]),
     ("/api/bindings/{dataName}/history", &["get"]),
     ("/api/bindings/{dataName}/rollback", &["post"]),
+    ("/api/mng/nodes/{node}/try", &["post"]),
     ("/api/nodes", &["get"]),
     ("/api/nodes/{node}", &["delete", "get"]),
     ("/api/nodes/{node}/cordon", &["delete", "put"]),

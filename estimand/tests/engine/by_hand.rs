@@ -72,6 +72,119 @@ fn a_run_by_hand_is_never_beside_a_scheduled_one() {
     plane.end();
 }
 
+/// Nothing of a trial is left but its line in the audit trail.
+#[test]
+fn a_registration_is_tried_before_it_is_registered() {
+    let plane = Plane::up("tried");
+    plane.until_known();
+    let body = |name: &str, cmd: Value, more: Value| {
+        let mut body = json!({ "dataName": name, "cmd": cmd, "max-Time": 31_000_000 });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let draft = body("draft", plane.mock("draft", &["print:{\"free\": 3}"]), json!({}));
+    let report = plane.try_out(&draft).expect_status(200).json();
+    assert_eq!(report["values"], json!([{ "nodeName": NODE, "dataValue": { "free": 3 } }]), "{report}");
+    assert_eq!((&report["exit"], report.get("error")), (&json!("exit 0"), None), "{report}");
+    let expecting = body("draft", draft["cmd"].clone(), json!({ "schema": { "type": "string" } }));
+    let report = plane.try_out(&expecting).expect_status(200).json();
+    assert!(report["error"].as_str().unwrap().contains("not what is declared"), "{report}");
+
+    // Its values, as far as they are there, and the rules of the registry are those that it would have.
+    plane.http.send_json(
+        "POST",
+        "/api/data",
+        &json!({ "dataName": "raw", "nodeName": NODE, "dataValue": 8 }),
+    );
+    let formula =
+        |text: &str| body("half", json!(text), json!({ "mode": "expr", "inputs": ["raw", "more"] }));
+    let report = plane.try_out(&formula("raw / 2")).expect_status(200).json();
+    assert_eq!(report["values"], json!([{ "nodeName": NODE, "dataValue": 4 }]), "{report}");
+    let report = plane.try_out(&formula("raw / more")).expect_status(200).json();
+    assert!(report["note"].as_str().unwrap().starts_with("waits: "), "{report}");
+    let report = plane.try_out(&formula("raw / 0")).expect_status(200).json();
+    assert!(report["error"].as_str().is_some(), "{report}");
+    let wrong = plane.try_out(&body("draft", json!("x"), json!({ "format": "jsn" }))).expect_status(400);
+    assert!(wrong.text().contains("format"), "{wrong}");
+
+    for name in ["draft", "half"] {
+        assert_eq!(plane.http.get(&format!("/api/registry/{name}")).status, 404);
+        assert_eq!((plane.read(name), plane.instance(name)), (None, None));
+    }
+    let audit: Vec<Value> =
+        serde_json::from_slice(&plane.http.get("/api/audit").expect_status(200).body).unwrap();
+    let tried = audit.iter().filter(|line| line["action"] == "tried" && line["subject"] == NODE).count();
+    assert_eq!(tried, 5, "{audit:?}");
+    plane.end();
+}
+
+/// A trial goes on while what belongs on the node changes, and is not told as an instance.
+#[test]
+fn a_trial_outlasts_changes_of_what_is_registered() {
+    let plane = Plane::up("outlasting");
+    plane.until_known();
+    let go = plane.file("go");
+    let program = plane.script("waits", &format!("while ! [ -e '{go}' ]; do sleep 0.05; done\necho 7"));
+    let body = json!({ "dataName": "draft", "cmd": [program], "max-Time": 3600, "timeout": 100 });
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| plane.try_out(&body));
+        plane.register("other", &["print:1"], json!({}));
+        plane.until_is("other", 1);
+        plane.unregister("other");
+        assert_eq!(plane.instance("draft"), None);
+        std::fs::write(&go, "").unwrap();
+        let report = asked.join().unwrap().expect_status(200).json();
+        assert_eq!(report["values"], json!([{ "nodeName": NODE, "dataValue": 7 }]), "{report}");
+    });
+    plane.end();
+}
+
+/// A trial under a name that is registered takes that slot's turn, and has its secrets.
+#[test]
+fn a_change_is_tried_with_the_secrets_that_are_kept() {
+    let plane = Plane::up("tried-secrets");
+    let program = plane.script("says-key", r#"echo "\"$SLOT_KEY\"""#);
+    plane.register_cmd(
+        "keyed",
+        json!([program]),
+        json!({ "max-Time": 31_000_000, "env": { "SLOT_KEY": "abc" }, "secrets": ["SLOT_KEY"] }),
+    );
+    plane.until_is("keyed", "abc");
+    let mut shown = plane.http.get("/api/registry/keyed").expect_status(200).json();
+    assert_eq!(shown["env"]["SLOT_KEY"], Value::Null);
+    shown["timeout"] = json!(7);
+    let report = plane.try_out(&shown).expect_status(200).json();
+    assert_eq!(report["values"][0]["dataValue"], "abc", "{report}");
+    shown["dataName"] = json!("other");
+    let refused = plane.try_out(&shown).expect_status(400);
+    assert!(refused.text().contains("env.SLOT_KEY"), "{refused}");
+    let audit = plane.http.get("/api/audit").expect_status(200);
+    assert!(!audit.text().contains("abc"), "{audit}");
+    plane.end();
+}
+
+/// What the agent computes is evaluated once, and nobody who reads it sees the result.
+#[test]
+fn a_formula_runs_by_hand() {
+    let plane = Plane::up("formula-by-hand");
+    let put = |value: Value| {
+        let body = json!({ "dataName": "raw", "nodeName": NODE, "dataValue": value });
+        assert!(matches!(plane.http.send_json("POST", "/api/data", &body).status, 200 | 201));
+    };
+    put(json!(1));
+    let more = json!({ "mode": "expr", "inputs": ["raw"], "max-Time": 31_000_000 });
+    plane.register_cmd("twice", json!("raw * 2"), more);
+    plane.until_is("twice", 2);
+    let before = plane.read("twice").unwrap();
+    let report = plane.run_by_hand("twice").expect_status(200).json();
+    assert_eq!(report["argv"], json!(["expr", "raw * 2"]), "{report}");
+    assert_eq!(report["values"], json!([{ "nodeName": NODE, "dataValue": 2 }]), "{report}");
+    assert_eq!(plane.read("twice").unwrap(), before);
+    put(json!(3));
+    plane.until_is("twice", 6);
+    plane.end();
+}
+
 /// A deleted registration does not run by hand either.
 #[test]
 fn a_deletion_ends_a_run_by_hand() {

@@ -214,6 +214,17 @@ impl Plane {
         self.http.request("POST", &format!("/api/mng/instances/{name}/{NODE}/run"), &[], b"")
     }
 
+    /// Waits until the manager has heard of the node.
+    pub fn until_known(&self) {
+        let known = || self.http.get(&format!("/api/nodes/{NODE}")).status == 200;
+        wait::until(PATIENCE, "the node to be known", || known().then_some(()));
+    }
+
+    /// A run of a registration that is not made yet.
+    pub fn try_out(&self, registration: &Value) -> Response {
+        self.http.send_json("POST", &format!("/api/mng/nodes/{NODE}/try"), registration)
+    }
+
     /// The processes that carry the mark.
     pub fn running(&self) -> Vec<Process> {
         processes::with_argument(&self.mark)

@@ -13,8 +13,11 @@ use super::build::{MAX_OUTPUT_BYTES, MAX_RECORDS, Object, instant, none_good, nu
 use super::{Answer, Dialect, DialectKind, Output, Reading, RejectedRecords, head, if_said};
 
 mod line;
+mod push;
 #[cfg(test)]
 mod tests;
+
+pub use push::{MAX_PUSHED_FIELDS, Push, PushedValue, push};
 
 use line::{Line, Scalar};
 
@@ -36,27 +39,17 @@ impl Dialect for Influx {
 fn read(text: &str) -> Result<Reading, String> {
     let mut measurements = Measurements::default();
     let mut rejected = RejectedRecords::default();
-    let (mut rest, mut records) = (text, 0);
-    while let Some(start) = line::start(rest) {
-        match line::read(start) {
-            Ok((line, after)) => {
+    let mut records = 0;
+    each_line(text, |line, number, shown| {
+        match line {
+            Ok(line) => {
                 records += line.fields.len();
                 measurements.add(line);
-                rest = after;
             }
-            Err(problem) => {
-                let (line, after) = start.split_once('\n').unwrap_or((start, ""));
-                rejected.push(|| {
-                    let number = 1 + text[..text.len() - start.len()].matches('\n').count();
-                    format!("line {number}: `{}` {problem}", head(line.trim_end()))
-                });
-                rest = after;
-            }
+            Err(problem) => rejected.push(|| format!("line {}: `{}` {problem}", number(), head(shown))),
         }
-        if records > MAX_RECORDS {
-            return Err(too_many("fields"));
-        }
-    }
+        if records > MAX_RECORDS { Err(too_many("fields")) } else { Ok(()) }
+    })?;
     match (measurements.all.is_empty(), rejected.count) {
         (true, 0) => Ok(Reading::default()),
         (true, _) => {
@@ -64,6 +57,25 @@ fn read(text: &str) -> Result<Reading, String> {
         }
         (false, _) => Ok(Reading { answer: Answer::One(measurements.render()?), rejected }),
     }
+}
+
+/// Gives each line that is there, read or with what is wrong with it, with a way to its number and with its text.
+fn each_line(
+    text: &str,
+    mut take: impl FnMut(Result<Line, &'static str>, &dyn Fn() -> usize, &str) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut rest = text;
+    while let Some(start) = line::start(rest) {
+        let number = || 1 + text[..text.len() - start.len()].matches('\n').count();
+        let (first, after_first) = start.split_once('\n').unwrap_or((start, ""));
+        let (line, after) = match line::read(start) {
+            Ok((line, after)) => (Ok(line), after),
+            Err(problem) => (Err(problem), after_first),
+        };
+        rest = after;
+        take(line, &number, first.trim_end())?;
+    }
+    Ok(())
 }
 
 /// In the order in which they came.
@@ -90,38 +102,44 @@ struct Point {
 
 impl Measurements {
     fn add(&mut self, line: Line) {
+        let tags = line.tags_text();
         let place = *self.by_name.entry(line.measurement).or_insert_with_key(|name| {
             self.all.push(Measurement { name: name.clone(), series: Vec::new(), by_tags: HashMap::new() });
             self.all.len() - 1
         });
-        self.all[place].point(line.tags, line.at).merge(line.fields, line.at);
+        self.all[place].point(tags, line.at).merge(line.fields, line.at);
     }
 
     fn render(&self) -> Result<Box<str>, String> {
         let mut value = Object::default();
         for measurement in &self.all {
-            let mut object = Object::default();
-            let mut series = Object::default();
-            for (tags, point) in &measurement.series {
-                match tags.as_str() {
-                    "" => point.push(&mut object),
-                    tags => {
-                        let mut inner = Object::default();
-                        point.push(&mut inner);
-                        series.object(tags, &inner);
-                    }
-                }
-            }
-            if !series.is_empty() {
-                object.object("series", &series);
-            }
-            value.object(&measurement.name, &object);
+            value.object(&measurement.name, &measurement.object());
         }
         value.finish()
     }
 }
 
 impl Measurement {
+    /// The fields of the series without tags, and the others by their tags.
+    fn object(&self) -> Object {
+        let mut object = Object::default();
+        let mut series = Object::default();
+        for (tags, point) in &self.series {
+            match tags.as_str() {
+                "" => point.push(&mut object),
+                tags => {
+                    let mut inner = Object::default();
+                    point.push(&mut inner);
+                    series.object(tags, &inner);
+                }
+            }
+        }
+        if !series.is_empty() {
+            object.object("series", &series);
+        }
+        object
+    }
+
     fn point(&mut self, tags: String, at: Option<i64>) -> &mut Point {
         let place = *self.by_tags.entry(tags).or_insert_with_key(|tags| {
             self.series.push((tags.clone(), Point { at, ..Point::default() }));

@@ -9,7 +9,7 @@
 mod auto;
 mod build;
 mod csv;
-mod influx;
+pub mod influx;
 mod json;
 mod logfmt;
 mod munin;

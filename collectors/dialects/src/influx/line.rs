@@ -7,8 +7,8 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub measurement: String,
-    /// As text, sorted by name and escaped as they come; empty without any.
-    pub tags: String,
+    /// Sorted by name; each once.
+    pub tags: Vec<(String, String)>,
     /// At least one.
     pub fields: Vec<(String, Scalar)>,
     /// Nanoseconds since 1970.
@@ -68,9 +68,15 @@ pub(super) fn read(text: &str) -> Result<(Line, &str), &'static str> {
     if !parts.is_at_end() {
         return Err("has something after its time");
     }
-    let tags: Vec<String> =
-        tags.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
-    Ok((Line { measurement, tags: tags.join(","), fields, at }, parts.rest))
+    Ok((Line { measurement, tags, fields, at }, parts.rest))
+}
+
+impl Line {
+    /// The tags as text, escaped as they come; empty without any.
+    pub(super) fn tags_text(&self) -> String {
+        let tags = self.tags.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+        tags.collect::<Vec<_>>().join(",")
+    }
 }
 
 fn fields(parts: &mut Parts<'_>) -> Result<Vec<(String, Scalar)>, &'static str> {

@@ -5,17 +5,19 @@
 //! for which there is no room beside all others, is rejected with a problem; nothing of it reaches the handler.
 
 use std::future::{Future, poll_fn};
+use std::io::Read as _;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use actix_web::web::{self, ThinData};
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
-use estimand_api::problem::{FieldError, Problem, kind};
+use estimand_api::problem::{FieldError, Problem, kind, shorten};
+use flate2::read::MultiGzDecoder;
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
@@ -27,6 +29,7 @@ pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The largest body that is parsed by the worker which received it.
 const PARSED_AT_ONCE: usize = 128 * 1024;
+const INFLATED_AT_ONCE: usize = 64 * 1024;
 
 /// The body of a request, at most `LIMIT` bytes, as an argument of a handler.
 ///
@@ -49,6 +52,60 @@ impl<const LIMIT: usize> Body<LIMIT> {
             _ => web::block(move || parse(&self.0)).await.map_err(|_| Problem::internal())?,
         }
     }
+}
+
+impl<const LIMIT: usize> Body<LIMIT> {
+    /// The body as it was before its sender compressed it; the limit is that of what comes out. It is inflated beside the
+    /// workers, because a small body may grow a thousandfold.
+    pub async fn inflated(self, req: &HttpRequest) -> Result<Self, Problem> {
+        let encoding = req.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
+        match encoding {
+            None | Some("" | "identity") => Ok(self),
+            Some("gzip" | "x-gzip") => {
+                let mut reservation = reservation(req);
+                web::block(move || {
+                    let inflated = inflate::<LIMIT>(&self.0, reservation.as_mut())?;
+                    Ok(Body(inflated, reservation))
+                })
+                .await
+                .map_err(|_| Problem::internal())?
+            }
+            Some(other) => Err(Problem::new(
+                415,
+                kind::UNSUPPORTED_MEDIA_TYPE,
+                "The body is encoded in a way that is not taken here",
+                format!("the header Content-Encoding says `{}`; expected `gzip`, or none", shorten(other)),
+            )),
+        }
+    }
+}
+
+fn inflate<const LIMIT: usize>(
+    body: &[u8],
+    mut reservation: Option<&mut BodyReservation>,
+) -> Result<Bytes, Problem> {
+    let mut decoder = MultiGzDecoder::new(body);
+    let (mut out, mut piece) = (Vec::new(), vec![0; INFLATED_AT_ONCE]);
+    loop {
+        let read = decoder.read(&mut piece).map_err(|_| {
+            let message = "its content encoding is broken: it is no whole gzip";
+            Problem::invalid_field(FieldError::new("body", message))
+        })?;
+        if read == 0 {
+            return Ok(out.into());
+        }
+        if out.len() + read > LIMIT {
+            return Err(too_large(LIMIT));
+        }
+        out.extend_from_slice(&piece[..read]);
+        if let Some(reservation) = &mut reservation {
+            reservation.grow_to(out.capacity())?;
+        }
+    }
+}
+
+fn reservation(req: &HttpRequest) -> Option<BodyReservation> {
+    req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve())
 }
 
 impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
@@ -96,7 +153,7 @@ async fn collect<const LIMIT: usize>(
     let Some(second) = next(&mut payload).await? else {
         return Ok(Body(first, None));
     };
-    let mut reservation = req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve());
+    let mut reservation = reservation(req);
     // The buffer grows as bytes arrive: the announced length may never arrive, and would take room meanwhile.
     let (mut kept, mut length) = (Ok(BytesMut::new()), 0);
     let (mut piece, mut following) = (Some(first), Some(second));

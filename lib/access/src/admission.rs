@@ -192,9 +192,10 @@ fn grants(grant: Grant, role: Role) -> bool {
     }
 }
 
+/// As clients of InfluxDB say it, too.
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    ["bearer", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then(|| token.trim())
 }
 
 fn nothing_shown(role: Role) -> Problem {
@@ -277,6 +278,7 @@ mod tests {
     fn a_bearer() {
         assert_eq!(bearer("Bearer abc"), Some("abc"));
         assert_eq!(bearer("bearer  abc "), Some("abc"));
+        assert_eq!(bearer("Token abc"), Some("abc"));
         assert_eq!((bearer("Basic abc"), bearer("Bearer")), (None, None));
     }
 }

@@ -40,8 +40,8 @@ use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::{
-    bindings, history, metrics, name_list, names, node_labels, orders, problems, producers, read, speakers,
-    watch, write,
+    bindings, history, metrics, name_list, names, node_labels, orders, problems, producers, push, read,
+    speakers, watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -231,6 +231,7 @@ impl ServedPart for DataService {
             .add(Role::Write, write::put, write::__path_put)
             .add(Role::Write, write::delete, write::__path_delete)
             .add(Role::Write, write::batch, write::__path_batch)
+            .add(Role::Write, push::push, push::__path_push)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
             .add(Role::Read, metrics::metrics, metrics::__path_metrics)

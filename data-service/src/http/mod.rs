@@ -11,6 +11,7 @@ pub mod node_labels;
 pub mod orders;
 pub mod problems;
 pub mod producers;
+pub mod push;
 pub mod read;
 mod rendered;
 pub mod speakers;

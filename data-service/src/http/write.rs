@@ -103,7 +103,7 @@ async fn write(
 }
 
 /// The bytes that parsed writes take in the queue.
-fn room_of(writes: usize, body_bytes: usize) -> usize {
+pub fn room_of(writes: usize, body_bytes: usize) -> usize {
     body_bytes + writes * WRITE_BYTES
 }
 

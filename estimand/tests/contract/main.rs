@@ -31,6 +31,7 @@ mod openapi;
 mod order;
 mod paper;
 mod promises;
+mod pushes;
 mod reads;
 mod registry;
 mod reservations;

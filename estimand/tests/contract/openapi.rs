@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 65] = [
+const PATHS: [(&str, &[&str]); 66] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -26,6 +26,7 @@ const PATHS: [(&str, &[&str]); 65] = [
     ("/api/data/{dataName}/{nodeName}", &["get"]),
     ("/api/data/names", &["get"]),
     ("/api/data/batch", &["post"]),
+    ("/api/v2/write", &["post"]),
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
     ("/api/data/metrics", &["get"]),

@@ -14,3 +14,6 @@ pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
 /// The right of a node to a file, as the file service gave it.
 pub const FILE_GRANT_HEADER: &str = "estimand-file-grant";
+
+/// For how long the values of a request hold that says so nowhere else.
+pub const VALID_FOR_HEADER: &str = "estimand-valid-for";

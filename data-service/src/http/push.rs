@@ -1,0 +1,140 @@
+//! Points that a client of InfluxDB sends: what Telegraf's `outputs.influxdb_v2` and the libraries of InfluxDB write, and
+//! what a shell can.
+//!
+//! As in InfluxDB the lines that are right are stored, also if others are not, and the answer is 400 then: a client drops
+//! what was refused, and would drop all of it.
+
+use actix_web::web::ThinData;
+use actix_web::{HttpRequest, HttpResponse};
+use estimand_api::duration::Span;
+use estimand_api::headers::VALID_FOR_HEADER;
+use estimand_api::names::{DataName, NodeName};
+use estimand_api::problem::{FieldError, Problem};
+use estimand_api::write::{Content, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
+use estimand_dialects::influx::{self, Push};
+use estimand_web::{Body, Failure, Principal, Query};
+
+use crate::DataService;
+use crate::http::clock_skew;
+use crate::http::write::room_of;
+
+/// The tag that says which node a point is of, as Telegraf sets it.
+const NODE_TAG: &str = "host";
+const UNITS: [(&str, i64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+
+/// Writes points in InfluxDB's line protocol: those of the measurement `M` of a host become the value `BUCKET_M` of that node.
+#[utoipa::path(
+    post,
+    path = "/api/v2/write",
+    operation_id = "push_lines",
+    tag = "data",
+    params(
+        ("bucket" = String, Query, description = "The data names begin with it and `_`"),
+        ("precision" = Option<String>, Query, description = "The unit of the times: `ns` (the default), `us`, `ms` or `s`"),
+        ("org" = Option<String>, Query, description = "Taken, because clients of InfluxDB send it; there is nothing to be chosen by it"),
+        ("orgID" = Option<String>, Query, description = "The same"),
+        ("Estimand-Valid-For" = Option<Span>, Header, description = "For how long the values hold; otherwise they never turn stale"),
+        ("Content-Encoding" = Option<String>, Header, description = "`gzip`, if the body is compressed"),
+    ),
+    request_body(content = String, content_type = "text/plain", description = "Lines such as `cpu,host=a,cpu=cpu0 usage=1.5 1700000000000000000`; at most 8 MiB"),
+    responses(
+        (status = 204, description = "All of it is stored"),
+        (status = 400, description = "A parameter is not valid, and nothing is stored; or lines are not, and the others are stored: the detail says which", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
+        (status = 409, description = "A name is bound to another one; nothing is stored", body = Problem),
+        (status = 413, description = "Too many fields or values, or too large; nothing is stored", body = Problem),
+        (status = 415, description = "The body is compressed in another way than by gzip", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn push(
+    req: HttpRequest,
+    caller: Principal,
+    body: Body<MAX_BATCH_BYTES>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let PushQuery { bucket, unit, valid_for } = PushQuery::read(&req)?;
+    let body = body.inflated(&req).await?;
+    let body_bytes = body.0.len();
+    let (mut writes, refused) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
+    clock_skew::correct(&req, service.now(), &mut writes)?;
+    service.speakers().check(&caller, &writes).await?;
+    if !writes.is_empty() {
+        let bytes = room_of(writes.len(), body_bytes);
+        service.submit(writes, bytes).await?;
+    }
+    match refused {
+        None => Ok(HttpResponse::NoContent().finish()),
+        Some(refused) => {
+            let detail = format!("{refused}; what else was sent is stored");
+            Err(Problem::invalid_field(FieldError::new("body", detail)).into())
+        }
+    }
+}
+
+/// The parameters of a push.
+struct PushQuery {
+    bucket: String,
+    /// In nanoseconds.
+    unit: i64,
+    valid_for: Option<i64>,
+}
+
+impl PushQuery {
+    fn read(req: &HttpRequest) -> Result<Self, Problem> {
+        let query = Query::parse(req.query_string(), &["bucket", "precision", "org", "orgID"])?;
+        let bucket = query.get("bucket").unwrap_or_default().to_owned();
+        DataName::parse(&bucket).map_err(|error| Problem::invalid_field(error.at("bucket")))?;
+        let unit = match query.get("precision") {
+            None => 1,
+            Some(given) => {
+                UNITS.iter().find(|(name, _)| *name == given).map(|(_, unit)| *unit).ok_or_else(|| {
+                    let error = FieldError::new("precision", "is no unit of time here").given(given);
+                    Problem::invalid_field(error.expected("`ns`, `us`, `ms` or `s`"))
+                })?
+            }
+        };
+        let valid_for = req.headers().get(VALID_FOR_HEADER).map(|given| {
+            let given = given.to_str().unwrap_or("?");
+            Span::parse(given).map(|span| i64::try_from(span.as_micros()).unwrap_or(i64::MAX)).map_err(|_| {
+                let error = FieldError::new("Estimand-Valid-For", "is no span of time").given(given);
+                Problem::invalid_field(error.expected("a duration such as `30s`"))
+            })
+        });
+        Ok(PushQuery { bucket, unit, valid_for: valid_for.transpose()? })
+    }
+}
+
+/// The writes that the lines mean, and a sentence about what was left out.
+fn read(
+    body: &[u8],
+    bucket: &str,
+    unit: i64,
+    valid_for: Option<i64>,
+) -> Result<(Vec<Write>, Option<String>), Problem> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let message = format!("is not UTF-8 from byte {} on", error.valid_up_to());
+        Problem::invalid_field(FieldError::new("body", message))
+    })?;
+    let Push { values, mut rejected } = influx::push(text, NODE_TAG, unit).map_err(Problem::too_large)?;
+    if values.len() > MAX_BATCH_ITEMS {
+        let (count, most) = (values.len(), MAX_BATCH_ITEMS);
+        return Err(Problem::too_large(format!("the lines are {count} values; expected at most {most}")));
+    }
+    let mut writes = Vec::with_capacity(values.len());
+    for pushed in values {
+        let name = DataName::parse(&format!("{bucket}_{}", pushed.measurement));
+        let named = name.and_then(|name| Ok((name, NodeName::parse(&pushed.node)?)));
+        match named {
+            Ok((data_name, node_name)) => writes.push(Write {
+                data_name,
+                node_name,
+                content: Content::Value { text: pushed.value, valid_for, provenance: None },
+                collected_at: pushed.at,
+                order: None,
+            }),
+            Err(error) => rejected.push(|| format!("`{}` of `{}`: {error}", pushed.measurement, pushed.node)),
+        }
+    }
+    Ok((writes, rejected.sentence()))
+}

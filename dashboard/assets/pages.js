@@ -7,5 +7,6 @@ export const PAGES = [
   { name: "registrations", title: "Registrations", load: () => import("/assets/pages/registrations.js") },
   { name: "estimators", title: "Estimators", load: () => import("/assets/pages/estimators.js") },
   { name: "tasks", title: "Tasks", load: () => import("/assets/pages/tasks.js") },
+  { name: "jobs", title: "Jobs", load: () => import("/assets/pages/jobs.js") },
   { name: "reservations", title: "Reservations", load: () => import("/assets/pages/reservations.js") },
 ];

@@ -51,6 +51,7 @@ pub const ALL: &[Asset] = assets![
     "lib/words.js",
     "pages/data.js",
     "pages/estimators.js",
+    "pages/jobs.js",
     "pages/overview.js",
     "pages/registrations.js",
     "pages/reservations.js",

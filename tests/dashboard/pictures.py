@@ -25,6 +25,8 @@ PAGES = {
     "tasks": "#/tasks",
     "task": "#/tasks/training",
     "task-new": "#/tasks/+new",
+    "jobs": "#/jobs",
+    "job": "#/jobs/birds",
     "reservations": "#/reservations",
     "reservation": "#/reservations/r1",
 }
@@ -52,6 +54,12 @@ class Scene(DashboardCase):
             self.write("estimate_b", {f"node-{n}": {"value": round(0.9 - self.utilization(n, 3), 3)} for n in range(1, 12)})
         for target in ({"to": "estimate_b", "field": "/value"}, {"to": "estimate_a"}):
             self.api("PUT", "/api/bindings/node_capability", target)
+        shares = {f"node-{n}": 40 + 23 * n for n in range(1, 9)}
+        self.write("data_distribution", {node: [f"{node}-{item}.jpg" for item in range(60)] for node in shares})
+        self.write("birds.work", {
+            node: {"activity": "working", "revision": 1, "done": share * (3 + place % 3) // 8, "of": share, "fps": share / 30}
+            for place, (node, share) in enumerate(shares.items())
+        })
         work = "i=0; while sleep 1; do i=$((i+1)); echo epoch $i: loss 0.$((900/(i+3))); done"
         self.api("POST", "/api/tasks", {"id": "prepare", "command": "/bin/echo ready"})
         self.api("POST", "/api/tasks", {"id": "broken", "command": "/bin/sh -c 'exit 3'"})

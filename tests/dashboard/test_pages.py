@@ -19,6 +19,8 @@ PAGES = {
     "#/tasks": "Tasks",
     "#/tasks/pages-task": "pages-task",
     "#/tasks/+new": "New task",
+    "#/jobs": "Jobs",
+    "#/jobs/pages_job": "pages_job",
     "#/reservations": "Reservations",
 }
 # What any of them may cost.

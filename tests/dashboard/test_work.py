@@ -114,6 +114,38 @@ class Registrations(DashboardCase):
         self.page.see("Registering needs a token.")
 
 
+class Jobs(DashboardCase):
+    def test_a_job_is_seen_while_it_goes_on(self) -> None:
+        progress = lambda done, of, fps, activity="working", **more: {  # noqa: E731
+            "activity": activity, "revision": 1, "done": done, "of": of, "fps": fps, "images": [], "extra": [], **more
+        }
+        self.page.go("#/jobs")
+        self.page.see("No job goes on.")
+        self.write("data_distribution", {"node-1": ["a.jpg", "b.jpg", "c.jpg"], "node-2": {"items": ["d.jpg"]}})
+        self.write("node_capability", {"node-1": 2.5, "node-2": {"value": 10}})
+        self.write("birds.part", {"node-1": {"images": ["a.jpg"], "revision": 1}, "node-3": {"images": [], "revision": 1}})
+        self.write("birds.work", {"node-1": progress(5, 20, 2.5)})
+        self.write("birds.work.slow", {"node-2": progress(40, 80, 10)})
+        for name in ("data_distribution", "node_capability", "birds.part", "birds.work", "birds.work.slow"):
+            self.forget(name)
+        self.page.see("45 of 100")
+        self.page.click("birds")
+        self.page.wait("its page", lambda: self.page.text("h1") == "birds")
+        self.page.see("5 / 20")
+        self.page.see("no worker yet")
+        # A quarter of a bar that is a quarter as long as the other one.
+        width = """const bar = [...document.querySelectorAll('tbody tr')].find((row) => row.textContent.includes(arguments[0]))
+            .querySelector('.share-bar');
+        return [bar, bar.querySelector('.filled')].map((one) => parseFloat(one.style.width))"""
+        self.assertEqual(self.page.run(width, "node-1"), [25, 25])
+        self.assertEqual(self.page.run(width, "node-2"), [100, 50])
+        self.assertEqual(self.page.findings(), [])
+        self.write("birds.work", {"node-1": progress(20, 20, 0, "waiting", problem="out of images")})
+        self.page.see("out of images")
+        self.assertEqual(self.page.run(width, "node-1"), [25, 100])
+        self.page.see("60 of 100")
+
+
 class Tasks(DashboardCase):
     refused = (400, 401, 404, 409)
 

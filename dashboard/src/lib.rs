@@ -13,14 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
-    REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, REFERRER_POLICY,
 };
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::{Problem, shorten};
-use estimand_web::{Failure, Role, Routes, ServedPart, segment};
+use estimand_web::{Failure, Role, Routes, ServedPart, has_tag, segment};
 use ring::digest::{SHA256, digest};
 
 use crate::assets::{ALL, Asset, PAGE};
@@ -65,7 +64,7 @@ impl Dashboard {
             return Err(Problem::not_found(format!("the dashboard has no file {}", shorten(name))).into());
         };
         let mut response = match self.content(asset)? {
-            Cow::Borrowed(_) if has(req, tag) => HttpResponse::NotModified().finish(),
+            Cow::Borrowed(_) if has_tag(req.headers(), tag) => HttpResponse::NotModified().finish(),
             Cow::Borrowed(content) => HttpResponse::Ok().body(Bytes::from_static(content)),
             Cow::Owned(content) => HttpResponse::Ok().body(content),
         };
@@ -131,11 +130,6 @@ async fn file(req: HttpRequest, dashboard: ThinData<Dashboard>) -> Result<HttpRe
 async fn file_in_folder(req: HttpRequest, dashboard: ThinData<Dashboard>) -> Result<HttpResponse, Failure> {
     let name = format!("{}/{}", segment(&req, "folder"), segment(&req, "file"));
     dashboard.answer(&req, &name)
-}
-
-fn has(req: &HttpRequest, tag: &HeaderValue) -> bool {
-    let given = req.headers().get_all(IF_NONE_MATCH).filter_map(|given| given.to_str().ok());
-    given.flat_map(|tags| tags.split(',')).any(|given| given.trim().as_bytes() == tag.as_bytes())
 }
 
 fn tag(content: &[u8]) -> HeaderValue {

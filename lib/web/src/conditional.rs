@@ -45,7 +45,7 @@ pub fn asks_for_tag(req: &HttpRequest) -> bool {
 
 /// True if the caller has the answer with this digest.
 pub fn has_already(req: &HttpRequest, digest: &ContentDigest) -> bool {
-    has(req.headers(), &tag(digest))
+    has_tag(req.headers(), &tag(digest))
 }
 
 /// The digest of bytes of a media type.
@@ -87,7 +87,7 @@ fn with_tag(req: &HttpRequest, response: HttpResponse) -> HttpResponse {
         },
     };
     let tag = tag(&digest);
-    let mut response = match has(req.headers(), &tag) {
+    let mut response = match has_tag(req.headers(), &tag) {
         false => head.set_body(body),
         true => {
             let mut response = head.set_body(BoxBody::new(()));
@@ -138,7 +138,7 @@ fn tag(digest: &ContentDigest) -> HeaderValue {
 
 /// True if `If-None-Match` names the tag, or any. A weak tag matches, too: a proxy that has compressed the answer makes
 /// it one.
-fn has(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+pub fn has_tag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let given = headers.get_all(IF_NONE_MATCH).filter_map(|given| given.to_str().ok());
     given
         .flat_map(|tags| tags.split(','))
@@ -172,7 +172,7 @@ mod tests {
         let request = given
             .iter()
             .fold(TestRequest::get(), |request, given| request.append_header((IF_NONE_MATCH, *given)));
-        has(request.to_http_request().headers(), &HeaderValue::from_static(tag))
+        has_tag(request.to_http_request().headers(), &HeaderValue::from_static(tag))
     }
 
     #[test]

@@ -51,7 +51,9 @@ pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
 pub use browser::host_of;
 pub use builtin::exposition;
-pub use conditional::{ContentDigest, asks_for_tag, content_digest, has_already, joined_digest, set_digest};
+pub use conditional::{
+    ContentDigest, asks_for_tag, content_digest, has_already, has_tag, joined_digest, set_digest,
+};
 pub use cors::{AllowedOrigins, Origin, OriginError};
 pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, last_event_id, push_event, push_event_id};
 pub use failure::{Failure, Foreign};

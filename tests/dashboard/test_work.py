@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+
 from dashboard_case import DashboardCase
 
 
@@ -210,7 +212,16 @@ class Tasks(DashboardCase):
 class Reservations(DashboardCase):
     refused = (400, 401, 404, 409)
 
+    def has_prices(self) -> bool:
+        """True when a node is known that takes promises."""
+        try:
+            self.api("GET", "/api/reservations/prices?resources=cpu%3D0.1&duration=5m&from=10m")
+        except urllib.error.HTTPError:
+            return False
+        return True
+
     def test_price_reserve_and_cancel(self) -> None:
+        self.page.wait("prices", self.has_prices)
         self.sign_in()
         self.page.go("#/reservations")
         self.page.click("Grant credits")
@@ -239,6 +250,16 @@ class Reservations(DashboardCase):
         self.page.click("Reserve the cheapest")
         self.page.see("PROMISED")
         self.page.see("ada")
+        self.page.click("Change it")
+        self.page.fill("duration", "soon", "dialog")
+        self.page.click("What would it cost?", "dialog")
+        self.page.error_at("duration", "")
+        self.page.fill("duration", "10m", "dialog")
+        self.page.click("What would it cost?", "dialog")
+        self.page.see("It would cost", "dialog")
+        self.assertEqual(self.page.findings(), [])
+        self.page.click("Change it", "dialog")
+        self.page.wait("the change", lambda: '"10m"' in self.page.text(), lambda: self.page.text())
         self.page.click("Give it another value")
         self.page.fill("value", "60", "dialog")
         self.page.click("Save", "dialog")

@@ -7,7 +7,7 @@ import { Form } from "/assets/lib/form.js";
 import { LedgerChart } from "/assets/lib/ledger.js";
 import { notice } from "/assets/lib/notice.js";
 import { Table } from "/assets/lib/table.js";
-import { age, instant, number, span, STATE_TONES } from "/assets/lib/words.js";
+import { age, instant, number, span, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
 
 const EVERY_MS = 4000;
 const MOST = 200;
@@ -159,7 +159,11 @@ async function showOne(place, id, signal) {
     if (JSON.stringify(found) === sign) return;
     sign = JSON.stringify(found);
     const { guarantee } = found;
-    fill(tools, GOES_ON.includes(found.state) ? [button("Give it another value", () => bid(id, look)), button("Cancel it", () => cancel(id, look), { class: "danger" })] : null);
+    fill(tools, GOES_ON.includes(found.state) ? [
+      found.state === "PROMISED" ? button("Change it", () => change(found, look)) : null,
+      button("Give it another value", () => bid(id, look)),
+      button("Cancel it", () => cancel(id, look), { class: "danger" }),
+    ] : null);
     fill(told, facts([
       ["State", tag(found.state, STATE_TONES[found.state] ?? "plain")],
       ["Reason", found.reason],
@@ -177,6 +181,39 @@ async function showOne(place, id, signal) {
     ]), h("h3", {}, "As it was asked for"), h("pre", {}, JSON.stringify(found.document)));
   };
   poll(look, EVERY_MS, { signal, failed: (error) => fill(told, notice(error, "This reservation")) });
+}
+
+/** Another time or size before its time comes. What is left as it is stays; refused, all of it does. */
+function change({ id, document }, look) {
+  dialog(`Change ${id}`, (close) => {
+    const told = h("p", { class: "note", "aria-live": "polite" });
+    const body = (filled) => Object.fromEntries(["from", "by", "duration", "width", "value"].map((name) => [name, filled.value(name)]).filter(([, value]) => value !== undefined));
+    const send = (filled, more) => json("POST", `/api/reservations/${segment(id)}/change`, { body: { ...body(filled), ...more } });
+    const price = async (filled) => {
+      const quote = await send(filled, { dryRun: true });
+      setText(told, `It would cost ${number(Number(quote.price))} credits, from ${instant(quote.start)}.`);
+    };
+    const form = new Form({
+      label: "Change the reservation",
+      word: "Change it",
+      changed: () => setText(told, ""),
+      fields: [
+        { name: "from", label: "Not before", hint: "Such as 10m from now, or an instant" },
+        { name: "by", label: "Done by", hint: "Such as 6h from now, or an instant" },
+        { name: "duration", label: "For", hint: `Now ${oneLine(document.duration ?? "")}` },
+        { name: "width", label: "Units", kind: "number", hint: `Now ${document.width ?? 1}` },
+        { name: "value", label: "Worth", hint: "The most credits that it is worth" },
+      ],
+      more: [button("What would it cost?", () => form.send(price)), button("Cancel", close)],
+      submit: async (filled) => {
+        const changed = await send(filled, {});
+        announce(`${id} costs ${changed.price} credits now`);
+        close();
+        await look();
+      },
+    });
+    return [note("What is left empty stays as it is."), form.element, told];
+  });
 }
 
 function bid(id, look) {

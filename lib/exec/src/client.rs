@@ -1,7 +1,7 @@
 //! The agent's handle on its launcher: runs and cells.
 
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -81,21 +81,27 @@ impl Launcher {
 
     /// Starts a run and waits until its program is executed.
     pub async fn run(&self, spec: RunSpec<'_>) -> Result<Run, SpawnError> {
-        let mut run = self.begin(spec, false).await?;
+        let (mut run, outputs) = self.begin(spec, false).await?;
+        run.watch(outputs).map_err(SpawnError::Pipes)?;
         run.confirmed().await?;
         Ok(run)
     }
 
-    /// Requests a run. [`Run::confirmed`] returns once its program is executed or could not be. With `holds_outputs`
-    /// its output ends when the run does, and not when the run closes it.
-    pub(super) async fn begin(&self, spec: RunSpec<'_>, holds_outputs: bool) -> Result<Run, SpawnError> {
+    /// Requests a run; the pipes of its output and error come with it. [`Run::confirmed`] returns once its program is
+    /// executed or could not be. With `holds_outputs` its output ends when the run does, and not when the run closes it.
+    pub(super) async fn begin(
+        &self,
+        spec: RunSpec<'_>,
+        holds_outputs: bool,
+    ) -> Result<(Run, [OwnedFd; 2]), SpawnError> {
         let id = self.shared.next_id();
         let request = Request::Start(spec.request(id, &self.shared.token)?);
         let link = self.shared.link().await.ok_or(SpawnError::LauncherGone)?;
         spec.cell.open_in(&link).await;
         let owner = self.shared.options.privileges.run_as.as_ref();
-        let (pipes, outputs, input) = RunPipes::new(spec.stdin, owner).map_err(SpawnError::Pipes)?;
-        let outputs = Arc::new(outputs);
+        let pipes = RunPipes::new(spec.stdin, owner).map_err(SpawnError::Pipes)?;
+        let RunPipes { outputs, stdin, run_outputs, run_stdin } = pipes;
+        let run_outputs = Arc::new(run_outputs);
         let (started_sender, started) = oneshot::channel();
         let (ended_sender, ended) = oneshot::channel();
         let expected = link.expect_run(
@@ -105,7 +111,7 @@ impl Launcher {
                 began: Instant::now(),
                 program: spec.program,
                 dir: spec.dir,
-                outputs: holds_outputs.then(|| outputs.clone()),
+                outputs: holds_outputs.then(|| run_outputs.clone()),
                 started: Some(started_sender),
                 ended: ended_sender,
             },
@@ -114,12 +120,12 @@ impl Launcher {
             return Err(SpawnError::LauncherGone);
         }
         // From here on dropping it kills its processes.
-        let run = Run::new(link.clone(), id, started, ended, pipes);
+        let run = Run::new(link.clone(), id, started, ended, stdin);
         let file = spec.file.as_ref().map(|file| &file.descriptor);
         let descriptors: Vec<BorrowedFd<'_>> =
-            outputs.iter().chain(&input).chain(file).map(AsFd::as_fd).collect();
+            run_outputs.iter().chain(&run_stdin).chain(file).map(AsFd::as_fd).collect();
         link.send(&request, &descriptors).await?;
-        Ok(run)
+        Ok((run, outputs))
     }
 
     /// Gives the runs that have a deadline another one. The launcher ends them then, even if this process is stopped

@@ -28,12 +28,21 @@ pub struct Run {
     stdin: Option<Sender>,
 }
 
-/// The agent's ends of a run's pipes.
+/// What is known of a run.
+#[derive(Debug)]
+pub(super) enum RunNews {
+    Started,
+    Ended(RunOutcome),
+}
+
+/// The pipes of a run: the agent's ends, and the run's, which block.
 #[derive(Debug)]
 pub(super) struct RunPipes {
-    pub stdout: Receiver,
-    pub stderr: Receiver,
+    /// The reading ends of its output and error. Nothing waits for them yet, and they block.
+    pub outputs: [OwnedFd; 2],
     pub stdin: Option<Sender>,
+    pub run_outputs: [OwnedFd; 2],
+    pub run_stdin: Option<OwnedFd>,
 }
 
 impl Run {
@@ -42,9 +51,8 @@ impl Run {
         id: u64,
         started: oneshot::Receiver<StartAnswer>,
         ended: oneshot::Receiver<RunOutcome>,
-        pipes: RunPipes,
+        stdin: Option<Sender>,
     ) -> Self {
-        let RunPipes { stdout, stderr, stdin } = pipes;
         Run {
             link,
             id,
@@ -53,10 +61,16 @@ impl Run {
             started: Some(started),
             ended,
             outcome: None,
-            stdout: Some(stdout),
-            stderr: Some(stderr),
+            stdout: None,
+            stderr: None,
             stdin,
         }
+    }
+
+    /// Has the runtime wait for its output and error.
+    pub(super) fn watch(&mut self, [stdout, stderr]: [OwnedFd; 2]) -> std::io::Result<()> {
+        (self.stdout, self.stderr) = (Some(watched(stdout)?), Some(watched(stderr)?));
+        Ok(())
     }
 
     /// Waits until the program is executed or could not be. May be dropped and called again.
@@ -68,10 +82,18 @@ impl Run {
         Ok(())
     }
 
-    /// Waits for the end of a run that may not have started yet. May be dropped and called again.
-    pub(super) async fn outcome(&mut self) -> Result<RunOutcome, SpawnError> {
-        self.confirmed().await?;
-        Ok(self.ended().await)
+    /// Waits until it is known to have started, and then until it has ended; most have ended when it is known. May be
+    /// dropped and called again.
+    pub(super) async fn news(&mut self) -> Result<RunNews, SpawnError> {
+        if self.started.is_some() {
+            self.confirmed().await?;
+            match self.ended.try_recv() {
+                Ok(outcome) => self.outcome = Some(outcome),
+                // A launcher that is gone has reported none.
+                Err(_) => return Ok(RunNews::Started),
+            }
+        }
+        Ok(RunNews::Ended(self.ended().await))
     }
 
     /// The main process; its number may be another's once the run has ended.
@@ -129,33 +151,30 @@ impl Drop for Run {
 }
 
 impl RunPipes {
-    /// Makes the pipes of a run: the agent's ends, which do not block, and the run's, which do (output and error, and
-    /// input).
-    pub fn new(
-        stdin: Stdin,
-        owner: Option<&Identity>,
-    ) -> std::io::Result<(Self, [OwnedFd; 2], Option<OwnedFd>)> {
-        let (stdout, stdout_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, stderr_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (stdin_end, stdin) = match stdin {
+    /// `owner` is the run's user, if that is not this process's.
+    pub fn new(stdin: Stdin, owner: Option<&Identity>) -> std::io::Result<Self> {
+        let (stdout, run_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, run_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (run_stdin, stdin) = match stdin {
             Stdin::Null => (None, None),
             Stdin::Pipe => {
-                let (stdin_end, stdin) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                let (run_stdin, stdin) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::fs::fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
-                (Some(stdin_end), Some(Sender::from_owned_fd_unchecked(stdin)?))
+                (Some(run_stdin), Some(Sender::from_owned_fd_unchecked(stdin)?))
             }
         };
         if let Some(Identity { uid, gid, .. }) = owner {
             // Or the run could not open `/dev/stderr`, which is how scripts write there.
-            for end in [&stdout_end, &stderr_end].into_iter().chain(&stdin_end) {
+            for end in [&run_stdout, &run_stderr].into_iter().chain(&run_stdin) {
                 rustix::fs::fchown(end, Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
             }
         }
-        for end in [&stdout, &stderr] {
-            rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK)?;
-        }
-        let stdout = Receiver::from_owned_fd_unchecked(stdout)?;
-        let stderr = Receiver::from_owned_fd_unchecked(stderr)?;
-        Ok((RunPipes { stdout, stderr, stdin }, [stdout_end, stderr_end], stdin_end))
+        Ok(RunPipes { outputs: [stdout, stderr], stdin, run_outputs: [run_stdout, run_stderr], run_stdin })
     }
+}
+
+/// The reading end of a pipe, for which the runtime waits.
+pub(super) fn watched(end: OwnedFd) -> std::io::Result<Receiver> {
+    rustix::fs::fcntl_setfl(&end, OFlags::NONBLOCK)?;
+    Receiver::from_owned_fd_unchecked(end)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -57,8 +57,9 @@ pub(super) struct WaitingRun {
 
 impl Link {
     pub fn new(socket: OwnedFd, generation: u64) -> io::Result<Self> {
+        // Not for writing: each packet that the launcher takes would wake this process.
         // SAFETY: the descriptor is owned, and nothing takes it out or closes it before the `AsyncFd` is dropped.
-        let socket = unsafe { AsyncFd::register(socket) }?;
+        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
         Ok(Link {
             socket,
             generation,
@@ -70,12 +71,18 @@ impl Link {
 
     /// Sends a request, waiting while the launcher is behind.
     pub async fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<(), SpawnError> {
-        let packet = request.encode();
-        let sent = self
-            .socket
-            .async_io(Interest::WRITABLE, |socket| Ok(socket::send(socket, &packet, descriptors)?))
-            .await;
-        sent.map_err(|_| SpawnError::LauncherGone)
+        self.send_packet(&request.encode(), descriptors).await.map_err(|_| SpawnError::LauncherGone)
+    }
+
+    async fn send_packet(&self, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match socket::send(self.socket.get_ref(), packet, descriptors) {
+            Err(Errno::AGAIN) => {}
+            sent => return Ok(sent?),
+        }
+        let socket = rustix::io::fcntl_dupfd_cloexec(self.socket.get_ref(), 3)?;
+        // SAFETY: as above.
+        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::WRITABLE) }?;
+        socket.async_io(Interest::WRITABLE, |socket| Ok(socket::send(socket, packet, descriptors)?)).await
     }
 
     /// Sends a small request at once or as soon as there is room, without waiting.
@@ -185,10 +192,7 @@ impl Link {
             self.behind.notified().await;
             while let Some(packet) = self.next_of_backlog() {
                 // If it fails the launcher is gone, which the reading side sees.
-                let _ = self
-                    .socket
-                    .async_io(Interest::WRITABLE, |socket| Ok(socket::send(socket.as_fd(), &packet, &[])?))
-                    .await;
+                let _ = self.send_packet(&packet, &[]).await;
                 lock(&self.backlog).pop_front();
             }
         }

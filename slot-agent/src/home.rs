@@ -121,13 +121,20 @@ impl Home {
     /// The folder in which a slot's executable runs, and which is its own to keep things in.
     pub fn slot_folder(&self, data_name: &str) -> io::Result<PathBuf> {
         let folder = self.folder_of(data_name);
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => close(&folder, 0o700)?,
+        // Nearly always it is there as it should be, and one look is all.
+        let there = match folder.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&folder)?;
+                folder.metadata()?
+            }
+            there => there?,
+        };
+        if there.mode() & 0o777 != 0o700 {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
         }
         // Not what is in it: of a former user's files the new one makes what it can.
         if let Some((uid, gid)) = self.owner
-            && folder.metadata()?.uid() != uid
+            && there.uid() != uid
         {
             rustix::fs::chown(&folder, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }

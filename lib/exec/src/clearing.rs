@@ -1,6 +1,7 @@
 //! The processes that runs leave behind, and their end.
 //!
-//! With a cgroup this costs a look into one file for each run. Without one the process table is scanned: a few
+//! With cgroups one look at the launcher's own children serves all runs that have ended; only if there are others than
+//! main processes, the cgroups are looked into. Without, the process table is scanned: a few
 //! times a second while anything runs, and always before a killed run is reported or a cell is closed. A scan
 //! serves all runs that wait for one.
 
@@ -115,12 +116,13 @@ impl State {
             .map(|(id, _)| *id)
             .collect();
         let (mut to_find, mut empty) = (HashSet::new(), Vec::new());
+        let nothing_left = !due.is_empty() && self.has_only_mains();
         for id in due {
             let run = &self.runs[&id];
             let (cell, condemned) = (run.cell, run.condemned);
             match self.cells.get_mut(&cell) {
                 Some(cell) if cell.has_groups() => {
-                    if cell.is_empty() {
+                    if nothing_left || cell.is_empty() {
                         empty.push(id);
                     } else {
                         cell.kill();
@@ -133,14 +135,14 @@ impl State {
                 _ => self.finish(id),
             }
         }
-        self.finish_emptied(&empty, now);
+        self.finish_emptied(&empty, nothing_left, now);
         let clean = self.sweep_if_due(now, &to_find);
         self.close_cells(clean);
     }
 
     /// One look for what has left its cell serves all runs whose cells are empty.
-    fn finish_emptied(&mut self, runs: &[u64], now: Instant) {
-        let clean = runs.is_empty() || !self.kill_strays();
+    fn finish_emptied(&mut self, runs: &[u64], nothing_left: bool, now: Instant) {
+        let clean = runs.is_empty() || nothing_left || !self.kill_strays();
         for id in runs {
             match clean {
                 true => self.finish(*id),

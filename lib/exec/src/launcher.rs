@@ -14,8 +14,10 @@ use rustix::process::{Pid, Rlimit, Signal};
 
 use super::capabilities::Capabilities;
 use super::cell::{Cell, Containment};
+use super::cgroup;
 use super::child::Child;
 use super::failure::Failure;
+use super::orphans::{self, Children};
 use super::peak_memory::PeakMemory;
 use super::poll::Poll;
 use super::privileges::{self, PrivilegeDrop, Privileges};
@@ -24,7 +26,6 @@ use super::socket::{self, ReceivedPacket};
 use super::stack::Stack;
 use super::sweeps::{FIRST_PAUSE, Sweeps};
 use super::{CgroupMode, ExceededLimit, Exit, Precedence, RunOutcome};
-use super::{cgroup, orphans};
 
 /// How long a launcher that ends waits for processes that cannot be killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -55,6 +56,7 @@ pub(super) struct State {
     ending_since: Option<Instant>,
     /// Nothing is left of any run: this process has no child.
     pub(super) childless: bool,
+    pub(super) children: Children,
     pub(super) sweeps: Sweeps,
 }
 
@@ -99,6 +101,7 @@ impl State {
             waits_for_socket: false,
             ending_since: None,
             childless: true,
+            children: Children::of_this_process(),
             sweeps: Sweeps::new(),
         }
     }

@@ -29,9 +29,16 @@ impl State {
         self.privileges.as_ref().is_none_or(|privileges| privileges.is_own_user())
     }
 
+    /// True if the launcher has no children but the main processes of runs, so that no cell holds anything of a run whose
+    /// main process has ended: an orphan would be a child of the launcher. False also if the look costs much.
+    pub(super) fn has_only_mains(&self) -> bool {
+        let mains = |children: Vec<i32>| children.iter().all(|pid| self.mains.contains_key(pid));
+        self.childless || self.children.listed().is_some_and(mains)
+    }
+
     /// Also those that have ended and are not reaped yet: their own children may not be the launcher's yet.
     fn strays(&self) -> HashSet<i32> {
-        let mut strays: HashSet<i32> = orphans::children(self.pid.as_raw_pid()).into_iter().collect();
+        let mut strays: HashSet<i32> = self.children.pids().into_iter().collect();
         strays.retain(|pid| !self.mains.contains_key(pid) && !self.is_in_cell(*pid));
         strays
     }

@@ -2,24 +2,27 @@
 //!
 //! The child shares the launcher's memory, so nothing is copied for it. The launcher does not wait for it, as it would
 //! after `vfork`: a program on a network mount that hangs delays only its own child. The child's stack and its
-//! [`Setup`] stay as they are until it has executed its program or is dead, which the end of its status pipe shows.
+//! [`Setup`] stay as they are until it has executed its program or is dead: the kernel notes that in its [`Notes`].
 //!
 //! It prepares itself step by step with system calls alone, gives up the privileges that it may not keep, and executes
-//! its program. It allocates nothing and writes only to its own stack. Its calls go straight to the kernel: the C
-//! library's would leave their errors in the `errno` that it shares with the launcher. A step that fails is written to
-//! the status pipe, which closes when the program is executed.
+//! its program. It allocates nothing and writes only to its own stack and notes. Its calls go straight to the kernel: the
+//! C library's would leave their errors in the `errno` that it shares with the launcher. A step that fails is noted.
 //!
-//! Some children get a copy of the launcher's memory instead, see [`Memory`].
+//! Some children get a copy of the launcher's memory instead, see [`Memory`]. Their notes go through a status pipe, which
+//! closes when the program is executed.
 
+use std::cell::UnsafeCell;
 use std::convert::Infallible;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
 use syscalls::{Sysno, syscall};
@@ -38,7 +41,7 @@ enum Remark {
     Failed(Failure),
 }
 
-/// The remarks of a child until it executed its program or gave up.
+/// What a child says until it has executed its program or given up.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Report {
     /// The memory that it held before it executed its program, in bytes.
@@ -72,10 +75,18 @@ pub(super) enum Memory {
 /// A child that has not executed its program yet, as far as is known.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// Its remarks. It hangs up when the program is executed.
-    pub status: OwnedFd,
+    /// The remarks of one with a copy of the memory. It hangs up when the program is executed.
+    status: Option<OwnedFd>,
     stack: Stack,
-    _setup: Box<Setup>,
+    setup: Box<Setup>,
+}
+
+/// The report of a child that shares the launcher's memory, in that memory.
+#[derive(Debug)]
+pub(super) struct Notes {
+    /// Not nought as long as the child uses the memory. The kernel clears it when the child executes its program or ends.
+    within: AtomicI32,
+    report: UnsafeCell<Report>,
 }
 
 /// Everything that a child needs, made before it is. The descriptors are the launcher's, of which it has copies.
@@ -91,8 +102,9 @@ pub(super) struct Setup {
     pub launcher: Pid,
     /// Closed by the child before anything that may take long, or the agent could not see the launcher's end.
     pub socket: RawFd,
-    /// Where a failure is written; it closes when the program is executed.
-    pub report: RawFd,
+    pub notes: Notes,
+    /// Where the notes go instead, if the memory is a copy; it closes when the program is executed.
+    pub report: Option<RawFd>,
     /// `None`: the launcher's own, which is `/dev/null`.
     pub stdin: Option<RawFd>,
     pub stdout: RawFd,
@@ -106,23 +118,53 @@ pub(super) struct Setup {
 
 impl Child {
     /// Makes the child and returns its process id with it.
-    pub fn spawn(setup: Setup, memory: Memory, stack: Stack, status: OwnedFd) -> io::Result<(Pid, Child)> {
-        let setup = Box::new(setup);
-        let shared = match memory {
-            Memory::Shared if SYSTEM_CALLS_ARE_DIRECT => libc::CLONE_VM,
-            Memory::Shared | Memory::Copied => 0,
+    pub fn spawn(mut setup: Setup, memory: Memory, stack: Stack) -> io::Result<(Pid, Child)> {
+        let is_shared = memory == Memory::Shared && SYSTEM_CALLS_ARE_DIRECT;
+        // The launcher's copy of the writing end is closed here.
+        let (status, report) = match is_shared {
+            true => (None, None),
+            false => {
+                let (status, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+                (Some(status), Some(report))
+            }
         };
+        setup.report = report.as_ref().map(AsRawFd::as_raw_fd);
+        let setup = Box::new(setup);
+        let shared = if is_shared { libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID } else { 0 };
         let given = ptr::from_ref(&*setup).cast_mut().cast();
+        let within = setup.notes.within.as_ptr();
+        let (nowhere, nothing) = (ptr::null_mut::<libc::pid_t>(), ptr::null_mut::<c_void>());
         // SAFETY: stack and setup are this child's alone, and stay where and as they are until it has executed its
-        // program or is dead, when `Child` is taken apart. `run_child` only reads the setup.
-        let pid = unsafe { libc::clone(run_child, stack.top(), shared | libc::SIGCHLD, given) };
+        // program or is dead, when `Child` is taken apart. `run_child` only reads the setup, but for its notes, which
+        // the launcher reads only then.
+        let pid = unsafe {
+            libc::clone(run_child, stack.top(), shared | libc::SIGCHLD, given, nowhere, nothing, within)
+        };
         let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
-        Ok((pid, Child { status, stack, _setup: setup }))
+        Ok((pid, Child { status, stack, setup }))
+    }
+
+    /// Its report, once it has executed its program or is dead; an error before.
+    pub fn report(&self, is_dead: bool) -> Result<Report, Errno> {
+        match &self.status {
+            Some(status) => read_report(status.as_fd()),
+            None if is_dead || self.setup.notes.within.load(Ordering::Acquire) == 0 => {
+                // SAFETY: the child writes to it no more.
+                Ok(unsafe { *self.setup.notes.report.get() })
+            }
+            None => Err(Errno::AGAIN),
+        }
     }
 
     /// The stack, for another child. Only for a child that has executed its program or is dead.
     pub fn into_stack(self) -> Stack {
         self.stack
+    }
+}
+
+impl Notes {
+    pub fn new() -> Self {
+        Notes { within: AtomicI32::new(1), report: UnsafeCell::default() }
     }
 }
 
@@ -157,8 +199,10 @@ impl Setup {
         self.take_descriptors().map_err(Failure::at(Step::Descriptors))?;
         if let Some(privileges) = &self.privileges {
             privileges.give_up()?;
-            // The kernel forgot it when the user changed.
-            self.die_with_launcher().map_err(Failure::at(Step::Session))?;
+            if privileges.changes_user() {
+                // The kernel forgot it.
+                self.die_with_launcher().map_err(Failure::at(Step::Session))?;
+            }
         }
         if changed.is_err() {
             // The user's own directory may be closed to the agent.
@@ -241,9 +285,22 @@ impl Setup {
     }
 
     fn remark(&self, remark: Remark) {
+        let Some(report) = self.report else {
+            // SAFETY: the launcher reads it only when this child has left the memory.
+            return unsafe { &mut *self.notes.report.get() }.take(remark);
+        };
         let mut bytes = [0_u8; MAX_REMARK];
         if let Ok(bytes) = postcard::to_slice(&remark, &mut bytes) {
-            let _ = rustix::io::write(own(self.report), bytes);
+            let _ = rustix::io::write(own(report), bytes);
+        }
+    }
+}
+
+impl Report {
+    fn take(&mut self, remark: Remark) {
+        match remark {
+            Remark::Memory(kib) => self.memory = kib.checked_mul(1024),
+            Remark::Failed(failure) => self.failure = Some(failure),
         }
     }
 }
@@ -270,7 +327,7 @@ fn memory_held() -> u64 {
 }
 
 /// Reads a status pipe, once the child has closed it by executing its program or by its end; an error before.
-pub(super) fn read_report(status: BorrowedFd<'_>) -> Result<Report, Errno> {
+fn read_report(status: BorrowedFd<'_>) -> Result<Report, Errno> {
     let mut looked_at = [PollFd::from_borrowed_fd(status, PollFlags::empty())];
     rustix::event::poll(&mut looked_at, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
     if !looked_at[0].revents().contains(PollFlags::HUP) {
@@ -285,12 +342,8 @@ fn report_of(mut bytes: &[u8]) -> Report {
     let mut report = Report::default();
     while !bytes.is_empty() {
         match postcard::take_from_bytes(bytes) {
-            Ok((Remark::Memory(kib), rest)) => {
-                report.memory = kib.checked_mul(1024);
-                bytes = rest;
-            }
-            Ok((Remark::Failed(failure), rest)) => {
-                report.failure = Some(failure);
+            Ok((remark, rest)) => {
+                report.take(remark);
                 bytes = rest;
             }
             Err(_) => {

@@ -163,7 +163,7 @@ impl State {
     fn confirm_due(&mut self, now: Instant) {
         let waiting = self.runs.iter().filter(|(_, run)| run.child.is_some() && run.look_again <= now);
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.confirm(id);
+            self.confirm(id, false);
             self.look_again(id, now);
         }
     }

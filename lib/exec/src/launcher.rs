@@ -264,7 +264,7 @@ impl State {
     }
 
     fn main_ended(&mut self, id: u64, status: i32, usage: &libc::rusage) {
-        self.confirm(id);
+        self.confirm(id, true);
         let Some(run) = self.runs.get_mut(&id) else { return };
         // It is dead, whatever its status pipe says.
         run.child = None;

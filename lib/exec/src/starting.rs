@@ -1,14 +1,13 @@
 //! The start of a run in the launcher, and whether its program was executed.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::cell::Cell;
-use super::child::{Child, Memory, Setup, pointers, read_report};
+use super::child::{Child, Memory, Notes, Setup, pointers};
 use super::failure::{Failure, Step};
 use super::launcher::{Run, State};
 use super::orphans;
@@ -74,8 +73,6 @@ impl State {
             _ => return Err(refused(Errno::INVAL)),
         };
         cell.thaw().map_err(Failure::at(Step::Cell))?;
-        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
-        let (status, report) = rustix::pipe::pipe_with(flags).map_err(Failure::at(Step::Fork))?;
         let changes_user = self.privileges.as_ref().is_some_and(PrivilegeDrop::changes_user);
         let memory = if changes_user || cell.limits_memory() { Memory::Copied } else { Memory::Shared };
         let stack = self.stacks.pop().map_or_else(Stack::new, Ok).map_err(Failure::at(Step::Fork))?;
@@ -87,7 +84,8 @@ impl State {
             privileges: self.privileges.clone(),
             launcher: self.pid,
             socket: self.socket.as_raw_fd(),
-            report: report.as_raw_fd(),
+            notes: Notes::new(),
+            report: None,
             stdin: stdin.map(AsRawFd::as_raw_fd),
             stdout: stdout.as_raw_fd(),
             stderr: stderr.as_raw_fd(),
@@ -96,19 +94,19 @@ impl State {
             variables: pointers(&start.variables),
             start,
         };
-        let made = Child::spawn(setup, memory, stack, status).map_err(Failure::at(Step::Fork))?;
+        let made = Child::spawn(setup, memory, stack).map_err(Failure::at(Step::Fork))?;
         cell.run = Some(run);
         Ok(made)
     }
 
-    /// Reads the status of a child: it has executed its program, or reports a failure. This is looked up when a run
+    /// Reads the report of a child: it has executed its program, or failed. This is looked up when a run
     /// ends or after a moment, whichever is first: being woken for it would cost most runs their processor just
     /// when they have it.
-    pub(super) fn confirm(&mut self, id: u64) {
+    pub(super) fn confirm(&mut self, id: u64, is_dead: bool) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let Some(child) = &run.child else { return };
         // An error means that it has done neither yet.
-        let Ok(report) = read_report(child.status.as_fd()) else { return };
+        let Ok(report) = child.report(is_dead) else { return };
         self.stacks.extend(run.child.take().map(Child::into_stack));
         self.stacks.truncate(SPARE_STACKS);
         run.failure = report.failure;

@@ -24,6 +24,10 @@ use super::state::{QueuedWrite, State};
 /// The largest batch, in items and in bytes: half of what the data service takes.
 const MAX_BATCH_ITEMS: usize = MAX_SEGMENT_ITEMS;
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// From one batch to the next, while little waits and none of it is in a hurry: an agent whose runs end one after another
+/// would send a batch for each. What comes after a pause leaves at once.
+const SPACING: Duration = Duration::from_millis(2);
+const LITTLE: usize = 64;
 /// How long a disk that failed is left alone.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 /// How often a segment is tried to be read before it is left aside.
@@ -37,8 +41,10 @@ pub struct Courier<'a, C> {
     client: C,
     sending: Option<Delivery>,
     pauses: BackOff,
-    /// Not to send before.
+    /// Not to send before, because it failed.
     send_at: Option<Instant>,
+    /// Not to send before, because something was sent just now and little waits.
+    spaced_until: Instant,
     /// Not to write to the disk before.
     write_at: Option<Instant>,
     unread: u32,
@@ -58,13 +64,19 @@ impl Outbox {
 impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     fn new(shared: &'a Arc<Shared>, client: C) -> Self {
         let pauses = BackOff::new(shared.options.first_pause, shared.options.longest_pause);
-        Courier { shared, client, sending: None, pauses, send_at: None, write_at: None, unread: 0 }
+        let (sending, send_at, write_at) = (None, None, None);
+        let spaced_until = Instant::now();
+        Courier { shared, client, sending, pauses, send_at, spaced_until, write_at, unread: 0 }
     }
 
     async fn run(mut self, stop: &Stop) {
         loop {
-            self.send_if_due().await;
-            let wake = earliest(self.spool_due(), self.send_at.filter(|_| self.sending.is_none()));
+            let spaced = self.spaced();
+            if spaced.is_none() {
+                self.send_if_due().await;
+            }
+            let send_at = spaced.or(self.send_at).filter(|_| self.sending.is_none());
+            let wake = earliest(self.spool_due(), send_at);
             tokio::select! {
                 () = stop.requested() => break,
                 answer = answer_of(&mut self.sending) => self.settle(&answer).await,
@@ -108,6 +120,13 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
         first && state.counts.failing_since.is_none()
     }
 
+    /// When what waits is to be sent, if that is not now. None if nothing waits.
+    fn spaced(&self) -> Option<Instant> {
+        let state = self.shared.state();
+        let may_wait = !state.is_urgent() && (1..LITTLE).contains(&state.waiting());
+        (may_wait && self.spaced_until > Instant::now()).then_some(self.spaced_until)
+    }
+
     async fn send_if_due(&mut self) {
         if self.sending.is_some() || self.send_at.is_some_and(|at| at > Instant::now()) {
             return;
@@ -116,6 +135,7 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
         let Some(piece) = self.next_piece().await else { return };
         match (self.client)() {
             Some(client) => {
+                self.spaced_until = Instant::now() + SPACING;
                 self.sending = Some(Box::pin(async move { client.write_batch(&piece).await }));
             }
             None => self.failed("the address of the data service is not known yet".to_owned()),

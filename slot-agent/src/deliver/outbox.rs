@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::SpoolError;
 use super::parcel::Refusal;
 use super::spool::{Limits, Spool};
-use super::state::{QueuedWrite, State};
+use super::state::{QueuedWrite, State, Urgency};
 
 /// The largest write that is taken at all; several times what a data service takes.
 const MAX_ITEM_BYTES: usize = 512 * 1024;
@@ -127,11 +127,20 @@ impl Outbox {
     /// They need their order: a write without one is delivered too, but if it has to be sent twice, it may
     /// have its effect twice. What is put after the end of [`run`](Self::run) waits for the next run.
     pub fn put(&self, writes: Vec<Write>) {
+        self.put_with(writes, Urgency::AtOnce);
+    }
+
+    /// The same, and they may wait a moment for others.
+    pub fn put_in_company(&self, writes: Vec<Write>) {
+        self.put_with(writes, Urgency::WithOthers);
+    }
+
+    fn put_with(&self, writes: Vec<Write>, urgency: Urgency) {
         let held = writes.into_iter().map(QueuedWrite::new);
         let (held, oversized): (Vec<QueuedWrite>, Vec<QueuedWrite>) =
             held.partition(|held| held.bytes <= MAX_ITEM_BYTES);
         if !held.is_empty() {
-            self.0.state().push(held);
+            self.0.state().push(held, urgency);
             self.0.poke.notify_one();
         }
         let reason = |held: &QueuedWrite| format!("{} bytes are more than a value can have", held.bytes);

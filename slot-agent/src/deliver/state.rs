@@ -34,11 +34,22 @@ pub struct Counts {
     pub drop_said: bool,
 }
 
+/// How soon writes leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// With the next batch, which goes out as soon as the one before it is answered.
+    AtOnce,
+    /// A moment later, if another batch has just left.
+    WithOthers,
+}
+
 #[derive(Debug)]
 pub struct State {
     pub max_bytes: usize,
     queue: VecDeque<QueuedWrite>,
     queue_bytes: usize,
+    /// Something in the queue is not to wait for company.
+    urgent: bool,
     pub parcel: Option<Parcel>,
     /// The content of the spool, as of the last time that it was touched.
     pub spool: spool::Content,
@@ -60,6 +71,7 @@ impl State {
             max_bytes,
             queue: VecDeque::new(),
             queue_bytes: 0,
+            urgent: false,
             parcel: None,
             spool,
             moving: 0,
@@ -75,8 +87,13 @@ impl State {
         self.queue.is_empty()
     }
 
+    pub fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
     /// Adds what is newest, then keeps the bound.
-    pub fn push(&mut self, held: impl IntoIterator<Item = QueuedWrite>) {
+    pub fn push(&mut self, held: impl IntoIterator<Item = QueuedWrite>, urgency: Urgency) {
+        self.urgent |= urgency == Urgency::AtOnce;
         for held in held {
             self.queue_bytes += held.bytes;
             self.queue.push_back(held);
@@ -104,6 +121,7 @@ impl State {
         let count = count.max(1).min(self.queue.len());
         let taken: Vec<QueuedWrite> = self.queue.drain(..count).collect();
         self.queue_bytes -= taken.iter().map(|held| held.bytes).sum::<usize>();
+        self.urgent &= !self.queue.is_empty();
         // The memory that a large outage has needed is not kept for ever.
         if self.queue.is_empty() && self.queue.capacity() > 4_096 {
             self.queue = VecDeque::new();

@@ -80,10 +80,10 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
         told => told,
     };
     if answer != Answer::Nothing {
-        context.outbox.put(writes::values(&origin, answer));
+        context.outbox.put_in_company(writes::values(&origin, answer));
     }
     if outcome.reason().is_some() && !before.failing_for.is_empty() {
-        context.outbox.put(writes::failed(&origin, &before.failing_for));
+        context.outbox.put_in_company(writes::failed(&origin, &before.failing_for));
     }
     RunResult {
         started_at,

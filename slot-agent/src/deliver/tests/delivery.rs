@@ -65,6 +65,29 @@ async fn writes_that_gather_while_a_batch_is_on_its_way_leave_together() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn what_may_wait_leaves_two_milliseconds_after_the_last_batch_unless_it_has_urgent_company() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = Service::start(|_| Reply::Take).await;
+    let options = super::OutboxOptions { spool_after: super::PATIENCE, ..options(dir.path()) };
+    let running = Running::start(options, &service.address);
+    let began = std::time::Instant::now();
+    for sequence in 1..=20 {
+        running.outbox.put_in_company(writes("a", sequence..=sequence));
+        running.until("its delivery", |figures| figures.delivered == sequence).await;
+    }
+    assert!(began.elapsed() >= Duration::from_millis(19 * 2), "{:?}", began.elapsed());
+    // The first of them would wait, were it alone.
+    for sequence in (21..=40).step_by(2) {
+        running.outbox.put_in_company(writes("a", sequence..=sequence));
+        running.outbox.put(writes("a", sequence + 1..=sequence + 1));
+        running.until("both", |figures| figures.delivered == sequence + 1).await;
+    }
+    assert_eq!(service.history("a"), (1..=40).collect::<Vec<_>>());
+    assert_eq!(service.requests().len(), 30);
+    running.stop().await;
+}
+
 /// Answers that leave the outcome open, refusals to answer, and restarts, in any order.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_doubled_whatever_becomes_of_the_answers() {

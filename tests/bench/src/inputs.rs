@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use estimand_testkit::http::Http;
+use estimand_testkit::http::{EventReader, Http};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -148,6 +148,33 @@ pub fn until_one(http: &Http, name: &str, node: usize, expected: f64) -> anyhow:
         }
         ensure!(began.elapsed() < PATIENCE, "{path} is {found:?} after {PATIENCE:?}, not {expected}");
         thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A watch of the results of one name.
+pub struct ResultWatch(EventReader);
+
+impl ResultWatch {
+    /// Opens it, and passes over what there is already.
+    pub fn open(http: &Http, name: &str) -> anyhow::Result<Self> {
+        let mut events = http.try_sse(&format!("/api/data/watch?dataName={name}"), &[])?;
+        while events.try_next(PATIENCE)?.context("the watch ended")?.event != "snapshot" {}
+        Ok(ResultWatch(events))
+    }
+
+    /// Waits until it tells that a node's result is this.
+    pub fn until(&mut self, node: usize, expected: f64) -> anyhow::Result<()> {
+        let node = node_of(node);
+        loop {
+            let event = self.0.try_next(PATIENCE)?.context("the watch ended")?;
+            if event.event != "change" {
+                continue;
+            }
+            let found: Found = serde_json::from_str(&event.data)?;
+            if found.node_name == node && is_same(found.data_value, expected) {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::bench::Bench;
 use crate::contest::Spread;
 use crate::cores::Cores;
 use crate::histogram::Histogram;
-use crate::inputs::{Inputs, node_of, until_all, until_one};
+use crate::inputs::{Inputs, ResultWatch, node_of, until_all, until_one};
 use crate::load::Load;
 use crate::plane::{Agent, Plane};
 use crate::report::rounded;
@@ -48,6 +48,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         for background in [false, true] {
             delay(bench, &mut rig, "bench_double", double, background)?;
         }
+        told_delay(bench, &mut rig, "bench_double", double)?;
     }
     chain(bench)?;
     share(bench)
@@ -229,6 +230,38 @@ fn delay(
     let report = &mut bench.report;
     report.timing(&format!("from a change to its result{beside}"), &readable);
     report.timing("  of which until it is acknowledged", &acknowledged);
+    Ok(())
+}
+
+/// From a change of one node's value until a watch tells its result, one after the other; and for comparison how long the
+/// same connection takes for the least there is, a read of one value.
+fn told_delay(
+    bench: &mut Bench,
+    rig: &mut Rig,
+    name: &str,
+    result: impl Fn(&Inputs, usize) -> f64 + Sync,
+) -> anyhow::Result<()> {
+    let (mut told, mut round_trip) = (Histogram::default(), Histogram::default());
+    let mut rng = Rng::with_seed(8);
+    let (cores, inputs, http) = (rig.cores, &mut rig.inputs, &rig.http);
+    cores.on_load_core(|| -> anyhow::Result<()> {
+        let mut watch = ResultWatch::open(http, name)?;
+        for _ in 0..SAMPLES {
+            let node = rng.usize(0..inputs.nodes());
+            let path = format!("/api/data/{INPUT}/{}", node_of(node));
+            let began = Instant::now();
+            let answer = http.get(&path);
+            round_trip.record(began.elapsed());
+            ensure!(answer.status == 200, "GET {path}: {answer}");
+            let began = Instant::now();
+            inputs.write_one(http, node)?;
+            watch.until(node, result(inputs, node))?;
+            told.record(began.elapsed());
+        }
+        Ok(())
+    })?;
+    bench.report.timing("from a change to its result on a watch", &told);
+    bench.report.timing("  a read of one value meanwhile", &round_trip);
     Ok(())
 }
 

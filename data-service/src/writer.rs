@@ -227,7 +227,7 @@ impl Writer {
         drop(snapshot);
         while self.alarms.next().is_some_and(|at| at <= now) {
             let snapshot = self.snapshot();
-            let due: Vec<Arc<Entry>> = self.alarms.due(now, &snapshot, MAX_DUE);
+            let due: Vec<Entry> = self.alarms.due(now, &snapshot, MAX_DUE);
             if due.is_empty() {
                 continue;
             }

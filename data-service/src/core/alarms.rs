@@ -9,7 +9,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
 
@@ -78,7 +77,7 @@ impl Alarms {
     }
 
     /// The values, at most so many, that have expired at `now`.
-    pub fn due(&mut self, now: i64, snapshot: &Snapshot, most: usize) -> Vec<Arc<Entry>> {
+    pub fn due(&mut self, now: i64, snapshot: &Snapshot, most: usize) -> Vec<Entry> {
         let mut due = Vec::new();
         while due.len() < most && self.next().is_some_and(|at| at <= now) {
             let Some(Reverse((at, name, node))) = self.heap.pop() else { break };
@@ -104,21 +103,20 @@ mod tests {
     use super::*;
     use crate::core::entry::{Facts, Marks};
 
-    fn entry(at: i64, valid_for: i64, alarm: i64) -> Arc<Entry> {
+    fn entry(at: i64, valid_for: i64, alarm: i64) -> Entry {
         let facts = Facts {
             name: DataName::parse("a").unwrap(),
             node: NodeName::parse("n").unwrap(),
             collected_at: at,
             received_at: at,
-            valid_for: Some(valid_for),
+            valid_for: Some(valid_for).into(),
             marks: Marks::default(),
             revision: 1,
-            order: None,
-            provenance: None,
+            origin: None,
         };
         let entry = Entry::new(facts, "1");
         entry.alarm.store(alarm, RELAXED);
-        Arc::new(entry)
+        entry
     }
 
     #[test]

@@ -1,33 +1,38 @@
-//! One value in memory: its facts, and its JSON as readers get it.
+//! One value in memory: its facts and its text, in one piece of memory.
 //!
-//! The JSON is rendered when the value is written and when its state changes, never when it is read. It
-//! begins with the data name, so that a binding serves the same bytes under its own name by replacing the
-//! head. An entry never changes; a change makes a new one.
+//! Its object is rendered when it is read, under its own data name or under that of a binding, whole or with a part of
+//! the value. An entry never changes; a change makes a new one.
 
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Deref, Range};
 use std::sync::atomic::AtomicI64;
 
 use bytes::Bytes;
-use estimand_api::instant::push_rfc3339;
-use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::value::State;
-use estimand_api::write::{Order, seconds};
+use estimand_api::write::Order;
+use triomphe::ThinArc;
 
-/// A value of a data name on a node.
+use super::origin::Origin;
+use super::rendering::push_object;
+
+/// A value of a data name on a node. Clones are the same.
+#[derive(Clone)]
+pub struct Entry(SharedEntry);
+
+/// The same as cells keep it: one pointer, behind which everything lies.
+pub type SharedEntry = ThinArc<Head, u8>;
+
+/// The part of an entry before its text.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Head {
     pub facts: Facts,
-    /// The whole object.
-    json: Bytes,
-    /// Where the value itself stands in it.
-    value: Part,
     /// When the writer is going to look whether it has turned stale; 0 if it never is. Only the writer's.
     pub alarm: AtomicI64,
 }
 
-/// Where a value or a part of one stands in its rendered JSON.
+/// Where a part of a value stands in its text.
 pub type Part = Range<u32>;
 
 /// The facts of a value beside its text.
@@ -37,12 +42,33 @@ pub struct Facts {
     pub node: NodeName,
     pub collected_at: i64,
     pub received_at: i64,
-    pub valid_for: Option<i64>,
+    pub valid_for: Validity,
     pub marks: Marks,
     pub revision: u64,
-    /// The highest place that a write of a slot has had here; plain writes leave it as it is.
-    pub order: Option<Order>,
-    pub provenance: Option<Box<str>>,
+    pub origin: Option<Origin>,
+}
+
+/// For how long a value holds; a negative number stands for ever, so that it takes the room of one number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Validity(i64);
+
+impl Validity {
+    /// None: for ever.
+    pub fn micros(self) -> Option<i64> {
+        (self.0 >= 0).then_some(self.0)
+    }
+}
+
+impl From<Option<i64>> for Validity {
+    fn from(micros: Option<i64>) -> Self {
+        Validity(micros.map_or(-1, |micros| micros.max(0)))
+    }
+}
+
+impl fmt::Debug for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.micros().fmt(f)
+    }
 }
 
 /// Why a value may not be fresh; a write clears all of them.
@@ -73,42 +99,32 @@ impl Facts {
 
     /// When it turns stale.
     pub fn expires_at(&self) -> Option<i64> {
-        self.valid_for.map(|valid| self.known_since().saturating_add(valid))
+        self.valid_for.micros().map(|valid| self.known_since().saturating_add(valid))
+    }
+
+    /// The highest place that a write of a slot has had here; plain writes leave it as it is.
+    pub fn order(&self) -> Option<Order> {
+        self.origin.as_ref().and_then(Origin::order)
+    }
+
+    pub fn provenance(&self) -> Option<&str> {
+        self.origin.as_ref().and_then(Origin::provenance)
     }
 }
 
 impl Entry {
-    /// Renders a value.
     pub fn new(facts: Facts, text: &str) -> Self {
-        let mut out = Vec::with_capacity(256 + text.len());
-        out.extend_from_slice(HEAD);
-        push_string(&mut out, facts.name.as_str());
-        out.extend_from_slice(b",\"nodeName\":");
-        push_string(&mut out, facts.node.as_str());
-        out.extend_from_slice(b",\"dataValue\":");
-        let start = out.len();
-        out.extend_from_slice(text.as_bytes());
-        let value = start as u32..out.len() as u32;
-        out.extend_from_slice(b",\"collectedAt\":\"");
-        push_rfc3339(&mut out, facts.collected_at);
-        out.extend_from_slice(b"\",\"receivedAt\":\"");
-        push_rfc3339(&mut out, facts.received_at);
-        out.extend_from_slice(b"\",\"validFor\":");
-        match facts.valid_for {
-            Some(micros) => out.extend_from_slice(seconds(micros).as_bytes()),
-            None => out.extend_from_slice(b"null"),
-        }
-        out.extend_from_slice(b",\"state\":\"");
-        out.extend_from_slice(facts.marks.state().as_str().as_bytes());
-        out.extend_from_slice(b"\",\"revision\":");
-        push_number(&mut out, facts.revision);
-        out.push(b'}');
-        Entry { facts, json: Bytes::from(out.into_boxed_slice()), value, alarm: AtomicI64::new(0) }
+        let head = Head { facts, alarm: AtomicI64::new(0) };
+        Entry(ThinArc::from_header_and_slice(head, text.as_bytes()))
     }
 
     /// The same value with other marks, as a change of its own.
     pub fn marked(&self, marks: Marks, revision: u64) -> Self {
-        let facts = Facts { marks, revision, ..self.facts.clone() };
+        self.with(Facts { marks, revision, ..self.facts.clone() })
+    }
+
+    /// The same value with other facts.
+    pub fn with(&self, facts: Facts) -> Self {
         let entry = Entry::new(facts, self.text());
         entry.alarm.store(self.alarm.load(RELAXED), RELAXED);
         entry
@@ -121,11 +137,14 @@ impl Entry {
 
     /// The JSON text of a part of the value, or of all of it.
     pub fn text_of(&self, part: Option<&Part>) -> &str {
-        std::str::from_utf8(self.bytes_of(part.unwrap_or(&self.value))).unwrap_or("null")
+        std::str::from_utf8(self.bytes_of(part)).unwrap_or("null")
     }
 
-    fn bytes_of(&self, part: &Part) -> &[u8] {
-        &self.json[part.start as usize..part.end as usize]
+    fn bytes_of(&self, part: Option<&Part>) -> &[u8] {
+        match part {
+            None => &self.0.slice,
+            Some(part) => &self.0.slice[part.start as usize..part.end as usize],
+        }
     }
 
     /// Where a field of the value stands, or of a part of it.
@@ -134,59 +153,62 @@ impl Entry {
         let found = field.find(text)?;
         // The found text is a piece of the text that was searched.
         let start =
-            within.unwrap_or(&self.value).start + (found.as_ptr().addr() - text.as_ptr().addr()) as u32;
+            within.map_or(0, |part| part.start) + (found.as_ptr().addr() - text.as_ptr().addr()) as u32;
         Some(start..start + found.len() as u32)
     }
 
-    /// The whole object. Sharing it would touch its count, which lies elsewhere in memory and is hardly ever in
-    /// the processor's cache; a small object is copied sooner.
+    /// The whole object.
     pub fn json(&self) -> Bytes {
-        match self.json.len() {
-            0..=1024 => Bytes::copy_from_slice(&self.json),
-            _ => self.json.clone(),
-        }
+        let mut out = Vec::new();
+        self.push_json(&mut out, None, None);
+        Bytes::from(out)
     }
 
     /// Appends the whole object, under another data name if one is given, with only a part of the value if one
     /// is given.
     pub fn push_json(&self, out: &mut Vec<u8>, alias: Option<&DataName>, part: Option<&Part>) {
-        let mut rest = 0;
-        if let Some(alias) = alias {
-            out.extend_from_slice(HEAD);
-            push_string(out, alias.as_str());
-            rest = HEAD.len() + self.facts.name.as_str().len() + 2;
-        }
-        if let Some(part) = part {
-            out.extend_from_slice(&self.json[rest..self.value.start as usize]);
-            out.extend_from_slice(self.bytes_of(part));
-            rest = self.value.end as usize;
-        }
-        out.extend_from_slice(&self.json[rest..]);
+        push_object(out, alias.unwrap_or(&self.facts.name), &self.facts, self.bytes_of(part));
     }
 
-    /// Roughly how much memory it takes.
+    /// True if both are the same in memory.
+    pub fn is(&self, other: &Entry) -> bool {
+        self.0.as_ptr() == other.0.as_ptr()
+    }
+
+    /// The memory that it takes: the counter and the length before it, and the allocator's own, too.
     pub fn size(&self) -> usize {
-        self.json.len() + self.facts.provenance.as_ref().map_or(0, |text| text.len()) + 256
+        let origin = self.facts.origin.as_ref().map_or(0, Origin::size);
+        size_of::<[usize; 3]>() + size_of::<Head>() + self.0.slice.len() + origin
+    }
+
+    /// As a cell keeps it.
+    pub fn into_shared(self) -> SharedEntry {
+        self.0
     }
 }
 
-const HEAD: &[u8] = b"{\"dataName\":";
+impl From<SharedEntry> for Entry {
+    fn from(shared: SharedEntry) -> Self {
+        Entry(shared)
+    }
+}
+
+impl Deref for Entry {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.0.header.header
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("facts", &self.facts).field("text", &self.text()).finish()
+    }
+}
+
 /// The alarm is the writer's own note; nothing else depends on when it is seen.
 pub const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
-
-/// Appends a number in decimal.
-pub fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return out.extend_from_slice(&digits[at..]);
-        }
-    }
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -199,11 +221,10 @@ mod tests {
             node: NodeName::parse("n1").unwrap(),
             collected_at: 1_700_000_000_000_000,
             received_at: 1_700_000_000_000_001,
-            valid_for: Some(1_500_000),
+            valid_for: Some(1_500_000).into(),
             marks: Marks::default(),
             revision: 42,
-            order: None,
-            provenance: None,
+            origin: None,
         }
     }
 

@@ -35,7 +35,7 @@ impl GivenEpochs {
             facts.revision <= self.settled
                 && self.by_name.get(&facts.name).is_some_and(|given| order.epoch > *given)
         };
-        facts.order.filter(|order| !is_beyond(order))
+        facts.order().filter(|order| !is_beyond(order))
     }
 }
 

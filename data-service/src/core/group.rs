@@ -18,6 +18,7 @@ use super::binding_change::BindingChange;
 use super::entry::{Entry, Facts, Marks};
 use super::epochs::GivenEpochs;
 use super::log::Change;
+use super::origin::{LastOrigin, Origin};
 use super::snapshot::{LastChange, Snapshot};
 use super::value_cell::ValueCell;
 
@@ -33,9 +34,9 @@ pub struct Group {
     put: HashMap<usize, Put>,
     pub changes: Vec<Change>,
     /// Values to be kept in the history.
-    pub past: Vec<Arc<Entry>>,
+    pub past: Vec<Entry>,
     /// The values with which histories begin, unless those have them already.
-    pub first: Vec<Arc<Entry>>,
+    pub first: Vec<Entry>,
     /// The names and nodes whose history is to be deleted.
     pub forget: Vec<(DataName, Option<NodeName>)>,
     /// The bindings that have changed.
@@ -45,6 +46,7 @@ pub struct Group {
     pub retention: Option<Retention>,
     /// The orders that count.
     epochs: Arc<GivenEpochs>,
+    last_origin: LastOrigin,
     /// Writes that were older than what is stored.
     pub superseded: u64,
     pub now: i64,
@@ -55,7 +57,7 @@ pub struct Group {
 struct Put {
     cell: Arc<ValueCell>,
     changed: Arc<LastChange>,
-    entry: Arc<Entry>,
+    entry: Entry,
 }
 
 impl Group {
@@ -76,6 +78,7 @@ impl Group {
             swaps: Vec::new(),
             retention: None,
             epochs,
+            last_origin: LastOrigin::default(),
             superseded: 0,
             now,
         }
@@ -96,8 +99,8 @@ impl Group {
 
     /// The values to be stored, of several changes of one the last; in the order of their keys, which is that
     /// of the table, so that a database goes through it once.
-    pub fn stored(&self) -> Vec<&Arc<Entry>> {
-        let mut stored: Vec<&Arc<Entry>> = self.put.values().map(|put| &put.entry).collect();
+    pub fn stored(&self) -> Vec<&Entry> {
+        let mut stored: Vec<&Entry> = self.put.values().map(|put| &put.entry).collect();
         stored.sort_unstable_by_key(|entry| (&entry.facts.name, &entry.facts.node));
         stored
     }
@@ -114,7 +117,7 @@ impl Group {
     }
 
     /// The value as this group leaves it.
-    pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
+    pub fn get(&self, name: &str, node: &str) -> Option<Entry> {
         let (cell, _) = self.next.cell(name, node)?;
         Some(self.put.get(&address(cell)).map_or_else(|| cell.latest(), |put| put.entry.clone()))
     }
@@ -145,8 +148,7 @@ impl Group {
         self.next.revision
     }
 
-    fn put(&mut self, entry: Entry) -> Arc<Entry> {
-        let entry = Arc::new(entry);
+    fn put(&mut self, entry: Entry) -> Entry {
         let (name, node) = (entry.facts.name.as_str(), entry.facts.node.as_str());
         let (cell, changed) = match self.next.cell(name, node) {
             Some((cell, changed)) => (cell.clone(), changed.clone()),
@@ -176,7 +178,7 @@ impl Group {
         }
         let order = write.order.or(standing);
         let Content::Value { text, valid_for, provenance } = &write.content else {
-            return Ok(self.fail(before.as_deref(), write, order));
+            return Ok(self.fail(before.as_ref(), write, order));
         };
         // Names are shared with what is there already, so that they are kept once.
         let (name, node) = match &before {
@@ -188,11 +190,10 @@ impl Group {
             node,
             collected_at: write.collected_at.unwrap_or(self.now),
             received_at: self.now,
-            valid_for: *valid_for,
+            valid_for: (*valid_for).into(),
             marks: Marks::default(),
             revision: self.next_revision(),
-            order,
-            provenance: provenance.clone(),
+            origin: self.last_origin.share(order, provenance.as_deref()),
         };
         let stale = facts.expires_at().is_some_and(|at| at <= self.now);
         let facts = Facts { marks: Marks { stale, ..facts.marks }, ..facts };
@@ -220,9 +221,8 @@ impl Group {
             return WriteReceipt { outcome: Outcome::Replaced, revision: before.facts.revision };
         }
         let revision = self.next_revision();
-        let mut entry = before.marked(marks, revision);
-        entry.facts.order = order;
-        self.put(entry);
+        let origin = Origin::new(order, before.facts.provenance());
+        self.put(before.with(Facts { marks, revision, origin, ..before.facts.clone() }));
         WriteReceipt { outcome: Outcome::Replaced, revision }
     }
 
@@ -255,7 +255,7 @@ impl Group {
             let nodes = self.next.table(name.as_str())?.nodes();
             Some(nodes.filter_map(|node| self.get(name.as_str(), node.as_str())))
         });
-        let is_kept = |entry: &Arc<Entry>| self.past.iter().any(|kept| Arc::ptr_eq(kept, entry));
+        let is_kept = |entry: &Entry| self.past.iter().any(|kept| kept.is(entry));
         let first: Vec<_> = tables.flatten().filter(|entry| !is_kept(entry)).collect();
         self.first.extend(first);
         self.retention = Some(retention.clone());
@@ -276,9 +276,8 @@ impl Group {
                 .collect(),
         };
         nodes.iter().for_each(|node| self.take_out(name, node));
-        let stays = |entry: &Arc<Entry>| {
-            entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node)
-        };
+        let stays =
+            |entry: &Entry| entry.facts.name != *name || node.is_some_and(|node| entry.facts.node != *node);
         self.past.retain(stays);
         self.first.retain(stays);
         self.forget.push((name.clone(), node.cloned()));
@@ -293,7 +292,7 @@ impl Group {
     }
 
     pub fn mark_node(&mut self, node: &NodeName, lost: bool) -> StateReceipt {
-        let of_node: Vec<Arc<Entry>> = self
+        let of_node: Vec<Entry> = self
             .next
             .own_names()
             .into_iter()

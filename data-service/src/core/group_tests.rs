@@ -271,7 +271,7 @@ fn a_history_begins_with_the_value_that_is_there() {
     }
     let retention = Retention::from([(name("a"), kept), (name("c"), kept)]);
     Retain(retention.clone()).apply(&mut group, &none).unwrap();
-    let texts = |entries: &[Arc<Entry>]| {
+    let texts = |entries: &[Entry]| {
         let mut texts: Vec<_> = entries.iter().map(|entry| entry.text().to_owned()).collect();
         texts.sort_unstable();
         texts

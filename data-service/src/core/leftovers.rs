@@ -83,13 +83,13 @@ impl Leftovers {
 
 /// A plain write has neither; one over a slot's value leaves the order that was there.
 fn is_of_slot(entry: &Entry) -> bool {
-    entry.facts.order.is_some() && entry.facts.provenance.is_some()
+    entry.facts.order().is_some() && entry.facts.provenance().is_some()
 }
 
 /// True if a slot that runs has delivered with a higher epoch: each move has one.
 fn has_moved(left: &Entry, values: Values<'_>, producers: &Producers) -> bool {
     let Some(Place::Nodes(nodes)) = producers.names.get(&left.facts.name) else { return false };
-    let epoch = |entry: &Entry| entry.facts.order.map(|order| order.epoch);
+    let epoch = |entry: &Entry| entry.facts.order().map(|order| order.epoch);
     nodes.iter().filter_map(|node| values.get(node.as_str())).any(|entry| epoch(&entry) > epoch(left))
 }
 

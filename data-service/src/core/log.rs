@@ -25,7 +25,7 @@ pub const MAX_WATCHERS: usize = 20_000;
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A value is new, or its state is.
-    Put(Arc<Entry>),
+    Put(Entry),
     Removed {
         name: DataName,
         node: NodeName,

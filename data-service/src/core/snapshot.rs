@@ -108,7 +108,7 @@ pub struct Values<'s> {
 
 impl<'s> Values<'s> {
     /// The value itself, however it is shown and also if it is not.
-    pub fn get(self, node: &str) -> Option<Arc<Entry>> {
+    pub fn get(self, node: &str) -> Option<Entry> {
         self.table.nodes.get(node)?.at(self.revision)
     }
 
@@ -132,7 +132,7 @@ impl<'s> Values<'s> {
     }
 
     /// All that there is, in the order of the nodes' names.
-    pub fn entries(self) -> impl Iterator<Item = Arc<Entry>> + use<'s> {
+    pub fn entries(self) -> impl Iterator<Item = Entry> + use<'s> {
         self.table.nodes.values().filter_map(move |cell| cell.at(self.revision))
     }
 
@@ -224,7 +224,7 @@ impl Snapshot {
     }
 
     /// The value of a name on a node.
-    pub fn get(&self, name: &str, node: &str) -> Option<Arc<Entry>> {
+    pub fn get(&self, name: &str, node: &str) -> Option<Entry> {
         self.table(name)?.get(node)
     }
 
@@ -272,7 +272,7 @@ impl Snapshot {
     }
 
     /// Makes a cell for a value that had none, under its own name.
-    pub fn insert(&mut self, entry: Arc<Entry>) -> (Arc<ValueCell>, Arc<LastChange>) {
+    pub fn insert(&mut self, entry: Entry) -> (Arc<ValueCell>, Arc<LastChange>) {
         let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
         let cell = Arc::new(ValueCell::new(entry));
         let table = Arc::make_mut(self.tables.entry(name.clone()).or_default());
@@ -281,6 +281,29 @@ impl Snapshot {
         self.values += 1;
         self.refresh_aliases(&name);
         (cell, changed)
+    }
+
+    /// Puts a value where nobody reads yet, in place of the one that is there.
+    pub fn set(&mut self, entry: Entry) {
+        let table = Arc::make_mut(self.tables.entry(entry.facts.name.clone()).or_default());
+        match table.nodes.get(entry.facts.node.as_str()) {
+            Some(cell) => {
+                cell.replace(entry);
+                cell.forget(u64::MAX);
+            }
+            None => {
+                table.nodes.insert(entry.facts.node.clone(), Arc::new(ValueCell::new(entry)));
+                self.values += 1;
+            }
+        }
+    }
+
+    /// The node of that name, if it is one, with its name as it is kept.
+    pub fn interned(&mut self, node: &str) -> Option<NodeName> {
+        match self.node_names.get_key_value(node) {
+            Some((kept, ())) => Some(kept.clone()),
+            None => NodeName::parse(node).ok().map(|node| self.intern(&node)),
+        }
     }
 
     /// The name of a node as it is kept.

@@ -4,8 +4,6 @@
 //! only a part if the binding says so; a reader may ask for a part of that again. The part is found once, and
 //! rendering then joins three pieces of the bytes that are there. A value without such a part is not shown.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
@@ -23,7 +21,7 @@ pub struct View<'s> {
 /// A value, shown.
 #[derive(Debug)]
 pub struct ShownValue<'s> {
-    entry: Arc<Entry>,
+    entry: Entry,
     alias: Option<&'s DataName>,
     /// None: all of it.
     part: Option<Part>,
@@ -31,7 +29,7 @@ pub struct ShownValue<'s> {
 
 impl<'s> View<'s> {
     /// None if the value has no such part.
-    pub fn show(self, entry: Arc<Entry>) -> Option<ShownValue<'s>> {
+    pub fn show(self, entry: Entry) -> Option<ShownValue<'s>> {
         let shown = ShownValue { entry, alias: self.alias, part: None };
         shown.narrow(self.field)
     }

@@ -14,7 +14,7 @@ use estimand_store::{HistoryQuery, HistoryRow, MAX_HISTORY_BYTES, PastRows};
 use estimand_web::{Failure, Query};
 
 use crate::DataService;
-use crate::core::entry::push_number;
+use crate::core::rendering::push_number;
 use crate::http::read::{field_of, node_of};
 
 pub const DEFAULT_LIMIT: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! Reads: one look into the published snapshot, then bytes that are rendered already.
+//! Reads: one look into the published snapshot, then the bytes of what is there.
 //!
 //! Nothing here waits for a writer, a database or another reader. The reader says which values are good
 //! enough (`state`, `maxAge`); without a say everything comes, with its state. A part of a value (`field`) is
@@ -276,7 +276,7 @@ fn explained(shown: &ShownValue<'_>) -> Bytes {
     shown.push_json(&mut out);
     out.pop();
     out.extend_from_slice(b",\"provenance\":");
-    out.extend_from_slice(shown.facts().provenance.as_deref().unwrap_or("null").as_bytes());
+    out.extend_from_slice(shown.facts().provenance().unwrap_or("null").as_bytes());
     out.push(b'}');
     Bytes::from(out)
 }

@@ -26,8 +26,8 @@ use futures_util::stream::unfold;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::DataService;
-use crate::core::entry::push_number;
 use crate::core::log::{Change, MAX_WATCHERS, Seat, Since};
+use crate::core::rendering::push_number;
 use crate::core::shared_pieces::Piece;
 use crate::core::snapshot::{Bound, Snapshot};
 use crate::http::names::{AskedNames, Names};

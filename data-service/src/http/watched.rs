@@ -6,8 +6,8 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_web::push_event_id;
 
-use crate::core::entry::push_number;
 use crate::core::log::{Change, Interest};
+use crate::core::rendering::push_number;
 use crate::core::snapshot::{Snapshot, Values};
 use crate::core::view::View;
 use crate::http::names::AskedNames;

@@ -19,9 +19,9 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::DataService;
-use crate::core::entry::push_number;
 use crate::core::group::Retention;
 use crate::core::operations::{Delete, MarkNode, Retain};
+use crate::core::rendering::push_number;
 use crate::http::clock_skew;
 use crate::http::named_items;
 use crate::http::orders;

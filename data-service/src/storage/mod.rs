@@ -3,26 +3,28 @@
 //! It turns a group into rows, and a database's error into the facts that the writer needs: refused, so that
 //! nothing of the group is stored; or broken, so that the outcome is unknown.
 
+mod loading;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use estimand_api::duration::Span;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 use estimand_api::registration::History;
 use estimand_api::value::BindingTarget;
-use estimand_api::write::Order;
 use estimand_store::{
-    BindingRef, Change, Claim, Connection, DataRowRef, Error, Group as Rows, Halt, HistoryDelete,
-    HistoryRowRef, Journaled, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
+    BindingRef, Claim, Connection, DataRowRef, Error, Group as Rows, Halt, HistoryDelete, HistoryRowRef,
+    Journaled, Key, RetentionRef, StoreUrl, SwapRef, SwapRow,
 };
 
 use crate::core::backlog::JournaledGroup;
 use crate::core::binding_change::BindingChange;
-use crate::core::entry::{Entry, Facts, Marks};
+use crate::core::entry::Entry;
 use crate::core::group::{Group, Retention};
 use crate::core::snapshot::{Bound, Snapshot};
+use loading::Loading;
 
 /// How far the revision of a starting service lies beyond the last one stored. Changes of state that time
 /// makes are published without being stored, and no revision may be given out twice.
@@ -95,15 +97,16 @@ impl Storage {
         let claim = connection.claim(OWNER, HEADROOM as i64)?;
         // Nothing was given out yet by the first service of a new store.
         let revision = if claim.epoch == 1 { 0 } else { claim.revision.unsigned_abs() };
-        let mut snapshot = Snapshot::empty(revision);
+        let mut loading = Loading::new(revision, now);
         let mut loaded = 0_usize;
         let journaled = connection.load_data(&mut |change| {
-            load(change, now, &mut snapshot);
+            loading.take(&change);
             loaded += 1;
             if loaded.is_multiple_of(10_000) {
-                progress(snapshot.values);
+                progress(loading.snapshot().values);
             }
         })?;
+        let mut snapshot = loading.into_snapshot();
         load_bindings(&mut connection, &mut snapshot)?;
         let mut retention = Retention::new();
         for row in connection.load_retention()? {
@@ -280,65 +283,24 @@ fn group_of(journaled: Journaled) -> JournaledGroup {
     JournaledGroup { revision: revision.unsigned_abs(), changes, bytes, at: Instant::now() }
 }
 
-/// Takes a stored change into a snapshot that nobody reads yet.
-fn load(change: Change<'_>, now: i64, snapshot: &mut Snapshot) {
-    let Key { data_name, node_name } = change.key();
-    let Some((name, node)) = DataName::parse(data_name).ok().zip(NodeName::parse(node_name).ok()) else {
-        tracing::error!("a stored value has no valid name; it stays where it is and is not served");
-        return;
-    };
-    let Change::Put(row) = change else { return snapshot.remove(&name, &node) };
-    let entry = Arc::new(entry_of(&row, &name, &node, now, snapshot));
-    match snapshot.cell(data_name, node_name) {
-        Some((cell, _)) => {
-            cell.replace(entry);
-            cell.forget(u64::MAX);
-        }
-        None => drop(snapshot.insert(entry)),
-    }
-}
-
-fn entry_of(
-    row: &DataRowRef<'_>,
-    name: &DataName,
-    node: &NodeName,
-    now: i64,
-    snapshot: &mut Snapshot,
-) -> Entry {
-    let order = u64::try_from(row.epoch).ok().zip(u64::try_from(row.sequence).ok());
-    let mut facts = Facts {
-        name: snapshot.kept_name(name),
-        node: snapshot.intern(node),
-        collected_at: row.collected_at,
-        received_at: row.received_at,
-        valid_for: row.valid_for,
-        marks: Marks { stale: false, failed: row.failed, lost: row.lost },
-        revision: row.revision.unsigned_abs(),
-        order: order.map(|(epoch, sequence)| Order { epoch, sequence }),
-        provenance: row.provenance.map(Box::from),
-    };
-    facts.marks.stale = facts.expires_at().is_some_and(|at| at <= now);
-    Entry::new(facts, row.data_value)
-}
-
 fn row_of(entry: &Entry) -> DataRowRef<'_> {
     let facts = &entry.facts;
     // Plain writes have no place in an order; a negative one says so.
     let (epoch, sequence) =
-        facts.order.map_or((-1, -1), |order| (signed(order.epoch), signed(order.sequence)));
+        facts.order().map_or((-1, -1), |order| (signed(order.epoch), signed(order.sequence)));
     DataRowRef {
         data_name: facts.name.as_str(),
         node_name: facts.node.as_str(),
         data_value: entry.text(),
         collected_at: facts.collected_at,
         received_at: facts.received_at,
-        valid_for: facts.valid_for,
+        valid_for: facts.valid_for.micros(),
         failed: facts.marks.failed,
         lost: facts.marks.lost,
         revision: signed(facts.revision),
         epoch,
         sequence,
-        provenance: facts.provenance.as_deref(),
+        provenance: facts.provenance(),
     }
 }
 

@@ -1,3 +1,4 @@
+use estimand_api::names::NodeName;
 use estimand_api::write::{Content, Write};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Instants on the wire: microseconds since 1970 inside, RFC 3339 in UTC outside.
 //!
-//! Rendering is on the path of every write, hence by hand; reading is not, hence through chrono.
+//! Rendering is on the path of every read, hence by hand; reading is not, hence through chrono.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -9,31 +9,41 @@ use crate::duration::{Span, SpanText};
 use crate::problem::{FieldError, Problem};
 use crate::schema::of;
 
-/// Appends `2026-01-31T23:59:59.000001Z`.
-pub fn push_rfc3339(out: &mut Vec<u8>, micros: i64) {
-    let days = micros.div_euclid(86_400_000_000);
-    let of_day = micros.rem_euclid(86_400_000_000);
-    let (year, month, day) = civil(days);
-    if !(0..=9999).contains(&year) {
-        return out.extend_from_slice(b"9999-12-31T23:59:59.999999Z");
+/// Renders `2026-01-31T23:59:59.000001Z`.
+pub fn rfc3339(micros: i64) -> [u8; 27] {
+    if !WRITABLE.contains(&micros) {
+        return *b"9999-12-31T23:59:59.999999Z";
     }
-    let seconds = of_day / 1_000_000;
+    let since_year_0 = (micros - WRITABLE.start).unsigned_abs();
+    let (year, month, day) = civil((since_year_0 / 86_400_000_000) as u32);
+    let of_day = since_year_0 % 86_400_000_000;
+    let (seconds, micros) = ((of_day / 1_000_000) as u32, (of_day % 1_000_000) as u32);
     let mut text = *b"0000-00-00T00:00:00.000000Z";
-    digits(&mut text[0..4], year);
-    digits(&mut text[5..7], month);
-    digits(&mut text[8..10], day);
-    digits(&mut text[11..13], seconds / 3600);
-    digits(&mut text[14..16], seconds / 60 % 60);
-    digits(&mut text[17..19], seconds % 60);
-    digits(&mut text[20..26], of_day % 1_000_000);
-    out.extend_from_slice(&text);
+    for (at, number) in [
+        (0, year / 100),
+        (2, year % 100),
+        (5, month),
+        (8, day),
+        (11, seconds / 3600),
+        (14, seconds / 60 % 60),
+        (17, seconds % 60),
+        (20, micros / 10_000),
+        (22, micros / 100 % 100),
+        (24, micros % 100),
+    ] {
+        text[at..at + 2].copy_from_slice(&PAIRS[number as usize]);
+    }
+    text
+}
+
+/// Appends the same.
+pub fn push_rfc3339(out: &mut Vec<u8>, micros: i64) {
+    out.extend_from_slice(&rfc3339(micros));
 }
 
 /// The same as a string.
 pub fn to_rfc3339(micros: i64) -> String {
-    let mut out = Vec::with_capacity(27);
-    push_rfc3339(&mut out, micros);
-    String::from_utf8(out).unwrap_or_default()
+    String::from_utf8_lossy(&rfc3339(micros)).into_owned()
 }
 
 /// The instants that can be written: the years 0 to 9999 in UTC, in microseconds since 1970.
@@ -122,25 +132,29 @@ pub mod optional {
     }
 }
 
-fn digits(place: &mut [u8], mut number: i64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
+/// The numbers up to 99, in two digits.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
     }
-}
+    pairs
+};
 
-/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Years are
-/// counted from March, so that the leap day is the last of its year.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
+/// Year, month and day of a day counted from 0000-01-01, in the proleptic Gregorian calendar. Years are
+/// counted from March, so that the leap day is the last of its year, and from 400 years before, so that all are positive.
+fn civil(days: u32) -> (u32, u32, u32) {
+    let shifted = days + 146_097 - 60;
+    let era = shifted / 146_097;
+    let of_era = shifted % 146_097;
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+    (era * 400 + year_of_era + u32::from(month <= 2) - 400, month, day)
 }
 
 #[cfg(test)]

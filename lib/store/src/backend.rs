@@ -51,6 +51,11 @@ const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = 
      PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
      PRAGMA journal_size_limit = 67108864;";
 
+/// A scan comes to each page once, so a cache of many would only take memory; behind it there is the one that serves
+/// random keys, as above.
+const SCANNING: &str = "PRAGMA cache_size = -2048;";
+const SCANNED: &str = "PRAGMA cache_size = -65536;";
+
 /// Pages that a process finds in the log need not be on disk: when a sync fails, the kernel treats pages that it
 /// could not write as written, and shows them to the next reader of the log. Commits that come to lie behind such a
 /// gap are lost with it at a power cut. So nothing is added to a log that another process wrote: it goes into the
@@ -205,6 +210,22 @@ impl Backend {
     pub(crate) fn copy_log(&mut self) {
         if let Self::Sqlite(connection) = self {
             let _ = connection.batch_execute(COPY_THE_LOG);
+        }
+    }
+
+    /// Prepares for reading a large table from its beginning to its end.
+    pub(crate) fn begin_scan(&mut self) -> QueryResult<()> {
+        self.set_of_sqlite(SCANNING)
+    }
+
+    pub(crate) fn end_scan(&mut self) -> QueryResult<()> {
+        self.set_of_sqlite(SCANNED)
+    }
+
+    fn set_of_sqlite(&mut self, settings: &str) -> QueryResult<()> {
+        match self {
+            Self::Sqlite(connection) => connection.batch_execute(settings),
+            Self::Postgres(_) | Self::Mysql(_) => Ok(()),
         }
     }
 

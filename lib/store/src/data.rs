@@ -3,6 +3,10 @@
 //! They are in `t_data` and, what came last, in the journal, to which a commit adds; a fold brings them from there into
 //! `t_data`. This is the hot path: statements stay prepared, and a group's changes of values are one row.
 
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
+
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
@@ -13,8 +17,11 @@ use crate::{
     SwapRef, binding, history, journal, owner, retention,
 };
 
-/// Rows that are in memory at once while all are loaded. At the largest values that is 128 MiB.
-const PAGE: i64 = 2_000;
+/// Rows that are read at once while all are loaded. Of three pages one is read, one waits and one is handed over: at the
+/// largest values they are 96 MiB.
+const PAGE: i64 = 500;
+const WAITING_PAGES: usize = 1;
+const LOADING: &str = "loading the data";
 /// Ids that one statement deletes.
 const DELETES: usize = 500;
 
@@ -138,14 +145,29 @@ impl Connection {
         self.replay(each)
     }
 
-    /// Hands over the rows of `t_data`.
+    /// Hands over the rows of `t_data`, while another thread reads the next ones.
     pub(crate) fn load_table(&mut self, each: &mut dyn FnMut(DataRow)) -> Result<(), Error> {
+        let (send, pages) = mpsc::sync_channel(WAITING_PAGES);
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || self.read_table(&send));
+            for page in pages {
+                page.into_iter().for_each(&mut *each);
+            }
+            reader.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Reads all pages of `t_data`, unless nobody takes them any more.
+    fn read_table(&mut self, pages: &SyncSender<Vec<DataRow>>) -> Result<(), Error> {
         let mut last = String::new();
+        self.read(LOADING, Backend::begin_scan)?;
         loop {
-            let page = self.read("loading the data", |backend| page_after(backend, &last))?;
-            let Some(row) = page.last() else { return Ok(()) };
+            let page = self.read(LOADING, |backend| page_after(backend, &last))?;
+            let Some(row) = page.last() else { return self.read(LOADING, Backend::end_scan) };
             last = id(row.data_name.as_str(), row.node_name.as_str());
-            page.into_iter().for_each(&mut *each);
+            if pages.send(page).is_err() {
+                return Ok(());
+            }
         }
     }
 

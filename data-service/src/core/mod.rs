@@ -10,6 +10,7 @@ pub mod epochs;
 pub mod group;
 pub mod leftovers;
 pub mod log;
+pub mod node_index;
 pub mod numbers;
 pub mod operations;
 pub mod origin;
@@ -17,6 +18,7 @@ mod rejection;
 pub mod rendering;
 pub mod shared_pieces;
 pub mod snapshot;
+pub mod table;
 pub mod value_cell;
 pub mod view;
 

@@ -6,18 +6,18 @@
 //! lock; and replacing a value copies nothing.
 
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::pointer::Pointer;
 use estimand_api::value::BindingTarget;
 
 use super::entry::Entry;
+use super::table::{Alias, RenderedArray, Table};
 use super::value_cell::ValueCell;
 use super::view::{ShownValue, View};
+
+pub use super::table::{Digest, LastChange};
 
 /// All values and bindings.
 #[derive(Debug, Clone, Default)]
@@ -44,61 +44,6 @@ pub struct Bound {
     pub before: Option<BindingTarget>,
 }
 
-/// Makes a table that of a bound name.
-#[derive(Debug, Clone)]
-struct Alias {
-    /// The name under which values are shown.
-    name: DataName,
-    /// The part of each that is shown.
-    field: Option<Pointer>,
-}
-
-/// The nodes that have a value of one name, or of the name that it is bound to.
-#[derive(Debug, Default)]
-pub struct Table {
-    nodes: imbl::OrdMap<NodeName, Arc<ValueCell>>,
-    /// Under which name and in which part they are shown, if not as they are.
-    alias: Option<Alias>,
-    changed: Arc<LastChange>,
-    /// All of them as one JSON array, rendered when it is first asked for.
-    array: ArcSwapOption<RenderedArray>,
-}
-
-/// The revision of the last published change to a name's values.
-#[derive(Debug, Default)]
-pub struct LastChange(AtomicU64);
-
-impl LastChange {
-    /// For the writer, before it publishes the snapshot of that revision.
-    pub fn set(&self, revision: u64) {
-        self.0.store(revision, Ordering::Release);
-    }
-}
-
-#[derive(Debug)]
-struct RenderedArray {
-    /// The value of `changed` when it was rendered.
-    at: u64,
-    array: Bytes,
-    /// Made when it is first asked for.
-    digest: OnceLock<Digest>,
-}
-
-/// The digest of a rendered array; how it is made is its readers' matter.
-pub type Digest = [u8; 16];
-
-/// A table is cloned only to be changed, hence without its rendered array.
-impl Clone for Table {
-    fn clone(&self) -> Self {
-        Table {
-            nodes: self.nodes.clone(),
-            alias: self.alias.clone(),
-            changed: self.changed.clone(),
-            array: ArcSwapOption::empty(),
-        }
-    }
-}
-
 /// The values of one name, at the revision of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'s> {
@@ -109,7 +54,7 @@ pub struct Values<'s> {
 impl<'s> Values<'s> {
     /// The value itself, however it is shown and also if it is not.
     pub fn get(self, node: &str) -> Option<Entry> {
-        self.table.nodes.get(node)?.at(self.revision)
+        self.table.get(node, self.revision)
     }
 
     /// The value of a node as it is shown.
@@ -154,7 +99,7 @@ impl<'s> Values<'s> {
 
     /// All values as a JSON array.
     pub fn array(self) -> Bytes {
-        let changed = self.table.changed.0.load(Ordering::Acquire);
+        let changed = self.table.changed.get();
         if changed > self.revision {
             // A later snapshot is about to be published, or is already; this one's array is asked for no more.
             return self.render();
@@ -268,7 +213,7 @@ impl Snapshot {
     /// The cell of a value, and the revision of the last change to its name's values. For the writer.
     pub fn cell(&self, name: &str, node: &str) -> Option<(&Arc<ValueCell>, &Arc<LastChange>)> {
         let table = self.tables.get(name)?;
-        Some((table.nodes.get(node)?, &table.changed))
+        Some((table.cell(node)?, &table.changed))
     }
 
     /// Makes a cell for a value that had none, under its own name.
@@ -276,7 +221,7 @@ impl Snapshot {
         let (name, node) = (entry.facts.name.clone(), entry.facts.node.clone());
         let cell = Arc::new(ValueCell::new(entry));
         let table = Arc::make_mut(self.tables.entry(name.clone()).or_default());
-        table.nodes.insert(node, cell.clone());
+        table.insert(node, cell.clone());
         let changed = table.changed.clone();
         self.values += 1;
         self.refresh_aliases(&name);
@@ -286,13 +231,13 @@ impl Snapshot {
     /// Puts a value where nobody reads yet, in place of the one that is there.
     pub fn set(&mut self, entry: Entry) {
         let table = Arc::make_mut(self.tables.entry(entry.facts.name.clone()).or_default());
-        match table.nodes.get(entry.facts.node.as_str()) {
+        match table.cell(entry.facts.node.as_str()) {
             Some(cell) => {
                 cell.replace(entry);
                 cell.forget(u64::MAX);
             }
             None => {
-                table.nodes.insert(entry.facts.node.clone(), Arc::new(ValueCell::new(entry)));
+                table.insert(entry.facts.node.clone(), Arc::new(ValueCell::new(entry)));
                 self.values += 1;
             }
         }
@@ -324,7 +269,7 @@ impl Snapshot {
     pub fn remove(&mut self, name: &DataName, node: &NodeName) {
         let Some(table) = self.tables.get_mut(name) else { return };
         let table = Arc::make_mut(table);
-        if table.nodes.remove(node).is_some() {
+        if table.remove(node).is_some() {
             self.values -= 1;
         }
         if table.nodes.is_empty() {
@@ -367,8 +312,9 @@ impl Snapshot {
     }
 
     fn show(&mut self, alias: DataName, served: &BindingTarget) {
-        let shown = self.tables.get(&served.to).map(|table| Table::clone(table)).unwrap_or_default();
+        let mut shown = self.tables.get(&served.to).map(|table| Table::clone(table)).unwrap_or_default();
         let of = Alias { name: alias.clone(), field: served.field.clone() };
-        self.tables.insert(alias, Arc::new(Table { alias: Some(of), ..shown }));
+        shown.alias = Some(of);
+        self.tables.insert(alias, Arc::new(shown));
     }
 }

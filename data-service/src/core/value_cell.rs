@@ -47,6 +47,11 @@ impl ValueCell {
         None
     }
 
+    /// True if it is the place of a value of that node.
+    pub fn is_of(&self, node: &str) -> bool {
+        self.current.load().header.header.facts.node.as_str() == node
+    }
+
     /// The latest entry. For the writer.
     pub fn latest(&self) -> Entry {
         self.current.load_full().into()

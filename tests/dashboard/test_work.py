@@ -92,6 +92,7 @@ class Registrations(DashboardCase):
         self.assertEqual(self.api("GET", "/api/registry/taken")["cmd"], "/bin/echo 4")
 
     def test_it_is_tried_before_it_is_saved(self) -> None:
+        self.server.await_nodes(1)
         self.sign_in()
         self.go("#/registrations/+new", "New registration")
         self.page.fill("dataName", "tried_first")

@@ -12,20 +12,23 @@ import { byName, bytes, command, count, number, value as oneLine } from "/assets
 export function runOnce({ word, run, refused = () => false }, signal) {
   const nodes = h("select", { "aria-label": "Node" });
   const result = h("div", { "aria-live": "polite" });
-  const listed = get("/api/nodes", { signal }).then((all) => {
+  const list = async () => {
+    const all = await get("/api/nodes", { signal });
     const ready = all.filter(({ state }) => state === "ready").map(({ nodeName }) => nodeName).sort(byName);
     fill(nodes, ready.map((node) => h("option", { value: node }, node)));
-    if (ready.length === 0) fill(result, note("No node is there that could run it."));
-  }).catch((error) => fill(result, notice(error, "The list of nodes")));
+  };
+  const listed = list().catch((error) => fill(result, notice(error, "The list of nodes")));
   const go = action(word, async () => {
     await listed;
-    if (!nodes.value) return;
-    fill(result, note("It runs …"));
     try {
-      fill(result, report(await run(nodes.value)));
+      // A node may have come since.
+      if (!nodes.value) await list();
+      if (!nodes.value) return fill(result, note("No node is there that could run it."));
+      fill(result, note("It runs …"));
+      return fill(result, report(await run(nodes.value)));
     } catch (error) {
-      if (signal.aborted) return;
-      fill(result, refused(error) ? [] : notice(error, "A run"));
+      if (signal.aborted) return null;
+      return fill(result, refused(error) ? [] : notice(error, "A run"));
     }
   });
   return { tools: [nodes, go], result };

@@ -26,6 +26,7 @@ impl Redaction {
             (kernel("hostname"), "[host]"),
             (machine, "[machine]"),
             (format!("version {}", env!("CARGO_PKG_VERSION")), "version [ours]"),
+            ("little: it had ended before it was looked at".to_owned(), "[bytes]"),
         ];
         cells.extend(["cgroup v1", "cgroup v2", "subreaper"].map(|way| (way.to_owned(), "[containment]")));
         Redaction {

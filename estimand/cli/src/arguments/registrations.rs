@@ -13,7 +13,7 @@ Examples:
   estimand register cpu_usage --every 5s -- cpu-usage --percent
   estimand register disk --every 1m --timeout 10s -- sh -c 'df --output=pcent / | tail -n 1'
   estimand register capability --every 5s --inputs cpu_usage,memory -- capability
-  estimand register cpu_usage --every 5s --try -- cpu-usage --percent     # run it once, register nothing
+  estimand register cpu_usage --every 5s --try -- cpu-usage --percent
   estimand register probe --every 1m --upload ./probe.py -- --fast
   estimand register --file registrations.json --replace";
 

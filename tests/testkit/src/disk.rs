@@ -132,7 +132,8 @@ impl Disk {
 
     #[track_caller]
     fn unmount(&self) {
-        run("umount", &[&self.path()]);
+        // A program that is being started beside has copies of all open files until it is executed.
+        wait::until_ok(RELEASE_DEADLINE, "the disk to be unmounted", || attempt("umount", &[&self.path()]));
         // A process with mounts of its own, started meanwhile, may have it for a moment longer.
         wait::until(RELEASE_DEADLINE, "nobody to have the disk mounted", || {
             device::of(self.image()).is_none().then_some(())
@@ -244,10 +245,19 @@ pub(crate) fn mount(arguments: &[&str], at: &Path) {
 
 #[track_caller]
 fn run(program: &str, arguments: &[&Path]) {
+    attempt(program, arguments).unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+/// The error says what the program said.
+#[track_caller]
+fn attempt(program: &str, arguments: &[&Path]) -> Result<(), String> {
     let output =
         Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {}: {said}", output.status);
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{program} {arguments:?}: {}: {said}", output.status)),
+    }
 }
 
 /// Takes off what test processes mounted that are gone.

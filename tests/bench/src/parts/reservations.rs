@@ -84,6 +84,10 @@ fn until_priced(http: &Http) -> anyhow::Result<()> {
     wait::poll(PATIENCE, prices).map_err(|answer| anyhow::anyhow!("there are no prices: {answer}"))
 }
 
+/// The answer that says to ask again: others were faster at the ledger each time. It is kept under its key, so another one is
+/// taken. The time of that counts, too.
+const BUSY: u16 = 503;
+
 /// A client that reserves.
 trait Client {
     /// Reserves under a key, waits until that is answered, and gives the reservation.
@@ -106,27 +110,47 @@ impl Line {
     }
 
     fn ask(&mut self, request: &Value, status: u16) -> anyhow::Result<Value> {
+        let read = self.answer(request)?;
+        ensure!(read["status"] == status, "{request}: {read}");
+        Ok(read["body"].clone())
+    }
+
+    fn answer(&mut self, request: &Value) -> anyhow::Result<Value> {
         self.stream.write_all(format!("{request}\n").as_bytes())?;
         let mut answer = String::new();
         self.reader.read_line(&mut answer)?;
-        let read: Value = serde_json::from_str(&answer).with_context(|| format!("the answer {answer:?}"))?;
-        ensure!(read["status"] == status, "{request}: {answer}");
-        Ok(read["body"].clone())
+        serde_json::from_str(&answer).with_context(|| format!("the answer {answer:?}"))
     }
 }
 
 impl Client for Line {
     fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
-        self.ask(&json!({ "reserve": document, "key": key }), 201)
+        let began = Instant::now();
+        for attempt in 0.. {
+            let request = json!({ "reserve": document, "key": format!("{key}.{attempt}") });
+            let answer = self.answer(&request)?;
+            if answer["status"] != BUSY || began.elapsed() > PATIENCE {
+                ensure!(answer["status"] == 201, "{request}: {answer}");
+                return Ok(answer["body"].clone());
+            }
+        }
+        unreachable!("attempts end with the patience")
     }
 }
 
 impl Client for Http {
     fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
-        let headers = [("Idempotency-Key", key), ("Content-Type", "application/json")];
-        let answer = self.request("POST", "/api/reservations", &headers, document.to_string().as_bytes());
-        ensure!(answer.status == 201, "{answer}");
-        Ok(answer.json())
+        let (body, began) = (document.to_string(), Instant::now());
+        for attempt in 0.. {
+            let key = format!("{key}.{attempt}");
+            let headers = [("Idempotency-Key", key.as_str()), ("Content-Type", "application/json")];
+            let answer = self.request("POST", "/api/reservations", &headers, body.as_bytes());
+            if answer.status != BUSY || began.elapsed() > PATIENCE {
+                ensure!(answer.status == 201, "{answer}");
+                return Ok(answer.json());
+            }
+        }
+        unreachable!("attempts end with the patience")
     }
 }
 

@@ -51,7 +51,7 @@ export function registrationForm(registered, signal, saved) {
       form.clear();
       return report;
     },
-    // What is wrong with a field stands at the field.
+    // An error of a field stands at the field.
     refused: (error) => {
       const fields = error.errors?.length > 0;
       if (fields) form.show(error);

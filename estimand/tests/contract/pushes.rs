@@ -80,7 +80,7 @@ fn a_compressed_push_is_taken_and_bounded(target: &Target) {
     assert_eq!(push(target, &query, &packed, gzip(lines.as_bytes())).status, 204);
     let stored = value(target, &format!("{bucket}_m"), "n1");
     assert_eq!(stored["dataValue"]["series"].as_object().unwrap().len(), 1_000);
-    // What comes out is bounded as if it had come so.
+    // The inflated body is bounded as a plain one is.
     let bomb = gzip(&vec![b' '; 64 << 20]);
     assert!(bomb.len() < 100_000);
     problem(&push(target, &query, &packed, bomb), 413);

@@ -163,7 +163,7 @@ fn a_change_is_tried_with_the_secrets_that_are_kept() {
     plane.end();
 }
 
-/// What the agent computes is evaluated once, and nobody who reads it sees the result.
+/// A formula is evaluated once, and nobody who reads it sees the result.
 #[test]
 fn a_formula_runs_by_hand() {
     let plane = Plane::up("formula-by-hand");

@@ -41,7 +41,7 @@ enum Remark {
     Failed(Failure),
 }
 
-/// What a child says until it has executed its program or given up.
+/// The remarks of a child until it has executed its program or given up.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Report {
     /// The memory that it held before it executed its program, in bytes.

@@ -28,7 +28,7 @@ pub struct Run {
     stdin: Option<Sender>,
 }
 
-/// What is known of a run.
+/// The news of a run.
 #[derive(Debug)]
 pub(super) enum RunNews {
     Started,

@@ -98,7 +98,7 @@ pub async fn try_registration(
         state.cluster.audit(AuditedChange { detail, ..manager.audited(&node, "tried", &caller) });
         Ok::<_, Problem>(())
     })??;
-    // What ran can be found out, whatever becomes of this process.
+    // The trail says later what ran, whatever becomes of this process.
     stored(&leadership).await?;
     tracing::info!(name = %registration.data_name, %node, by = %caller, "a registration is tried");
     let now = DateTime::from_timestamp_micros(manager.shared().clock.now_micros()).unwrap_or_default();

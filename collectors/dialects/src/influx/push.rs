@@ -11,7 +11,7 @@ use super::{Measurements, RejectedRecords, each_line, head};
 /// The most fields in one piece.
 pub const MAX_PUSHED_FIELDS: usize = 100_000;
 
-/// What was sent.
+/// A piece of points, as it was sent.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Push {
     /// In the order in which their measurements and nodes came first.

@@ -40,13 +40,13 @@ fn read(text: &str) -> Result<Reading, String> {
     let mut measurements = Measurements::default();
     let mut rejected = RejectedRecords::default();
     let mut records = 0;
-    each_line(text, |line, number, shown| {
+    each_line(text, |line, place| {
         match line {
             Ok(line) => {
                 records += line.fields.len();
                 measurements.add(line);
             }
-            Err(problem) => rejected.push(|| format!("line {}: `{}` {problem}", number(), head(shown))),
+            Err(problem) => rejected.push(|| place.says(problem)),
         }
         if records > MAX_RECORDS { Err(too_many("fields")) } else { Ok(()) }
     })?;
@@ -59,21 +59,37 @@ fn read(text: &str) -> Result<Reading, String> {
     }
 }
 
-/// Gives each line that is there, read or with what is wrong with it, with a way to its number and with its text.
+/// The place of a line in all of the text.
+struct LinePlace<'t> {
+    text: &'t str,
+    /// The text from the line on.
+    from: &'t str,
+}
+
+impl LinePlace<'_> {
+    /// The problem of the line, with its number and its beginning.
+    fn says(&self, problem: &str) -> String {
+        let number = 1 + self.text[..self.text.len() - self.from.len()].matches('\n').count();
+        format!(
+            "line {number}: `{}` {problem}",
+            head(self.from.lines().next().unwrap_or_default().trim_end())
+        )
+    }
+}
+
+/// Gives each line that is there, read or with its problem.
 fn each_line(
     text: &str,
-    mut take: impl FnMut(Result<Line, &'static str>, &dyn Fn() -> usize, &str) -> Result<(), String>,
+    mut take: impl FnMut(Result<Line, &'static str>, LinePlace<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut rest = text;
-    while let Some(start) = line::start(rest) {
-        let number = || 1 + text[..text.len() - start.len()].matches('\n').count();
-        let (first, after_first) = start.split_once('\n').unwrap_or((start, ""));
-        let (line, after) = match line::read(start) {
+    while let Some(from) = line::start(rest) {
+        let (line, after) = match line::read(from) {
             Ok((line, after)) => (Ok(line), after),
-            Err(problem) => (Err(problem), after_first),
+            Err(problem) => (Err(problem), from.split_once('\n').map_or("", |(_, after)| after)),
         };
         rest = after;
-        take(line, &number, first.trim_end())?;
+        take(line, LinePlace { text, from })?;
     }
     Ok(())
 }

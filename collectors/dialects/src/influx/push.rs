@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::line::Line;
-use super::{Measurements, RejectedRecords, each_line, head};
+use super::{Measurements, RejectedRecords, each_line};
 
 /// The most fields in one piece.
 pub const MAX_PUSHED_FIELDS: usize = 100_000;
@@ -36,20 +36,17 @@ pub fn push(text: &str, node_tag: &str, unit: i64) -> Result<Push, String> {
     let mut by_node: HashMap<String, usize> = HashMap::new();
     let mut rejected = RejectedRecords::default();
     let mut fields = 0;
-    each_line(text, |line, number, shown| {
-        match line.and_then(|line| of_node(line, node_tag, unit)) {
+    each_line(text, |line, place| {
+        match line.map_err(str::to_owned).and_then(|line| of_node(line, node_tag, unit)) {
             Ok((node, line)) => {
                 fields += line.fields.len();
-                let place = *by_node.entry(node).or_insert_with_key(|node| {
+                let at = *by_node.entry(node).or_insert_with_key(|node| {
                     nodes.push((node.clone(), Measurements::default()));
                     nodes.len() - 1
                 });
-                nodes[place].1.add(line);
+                nodes[at].1.add(line);
             }
-            Err(problem) => rejected.push(|| {
-                let tag = if problem == NO_NODE { format!(" `{node_tag}`") } else { String::new() };
-                format!("line {}: `{}` {problem}{tag}", number(), head(shown))
-            }),
+            Err(problem) => rejected.push(|| place.says(&problem)),
         }
         match fields > MAX_PUSHED_FIELDS {
             true => Err(format!("there are more than {MAX_PUSHED_FIELDS} fields; expected at most so many")),
@@ -74,11 +71,10 @@ pub fn push(text: &str, node_tag: &str, unit: i64) -> Result<Push, String> {
     Ok(Push { values, rejected })
 }
 
-const NO_NODE: &str = "says no node: it has no tag";
-
 /// Takes the node out of a line, and has its time in nanoseconds.
-fn of_node(mut line: Line, node_tag: &str, unit: i64) -> Result<(String, Line), &'static str> {
-    let place = line.tags.iter().position(|(name, _)| name == node_tag).ok_or(NO_NODE)?;
+fn of_node(mut line: Line, node_tag: &str, unit: i64) -> Result<(String, Line), String> {
+    let place = line.tags.iter().position(|(name, _)| name == node_tag);
+    let place = place.ok_or_else(|| format!("says no node: it has no tag `{node_tag}`"))?;
     let (_, node) = line.tags.remove(place);
     line.at = match line.at {
         Some(at) => Some(at.checked_mul(unit).ok_or("has a time that is too far away")?),

@@ -135,6 +135,14 @@ impl Command {
         }
     }
 
+    /// The text as it stands, of a registration that starts no process: a name, or an expression.
+    pub fn text(&self) -> String {
+        match self {
+            Command::Line(text) => text.clone(),
+            Command::Argv(words) => words.join(" "),
+        }
+    }
+
     /// The program and its arguments. A line that never was checked and cannot be split is one word.
     pub fn argv(&self) -> Vec<String> {
         match self {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimand_api::command::Command;
 use estimand_api::names::DataName;
 use estimand_api::registration::{Format, Mode, Registration, Replicas};
 use estimand_expressions::{Budget, Error, ErrorKind, Expression, Past, PastPart};
@@ -77,10 +76,7 @@ impl Formula {
             answers_for: BTreeSet::new(),
             params: registration.params.clone(),
         };
-        let text = match &registration.cmd {
-            Command::Line(text) => text.clone(),
-            Command::Argv(words) => words.join(" "),
-        };
+        let text = registration.cmd.text();
         let how = match registration.mode {
             Mode::Expr => spec.express(&text)?,
             _ => spec.process(&text)?,

@@ -1,6 +1,5 @@
 //! One evaluation of a formula, as if it were the run of a program.
 
-use estimand_api::command::Command;
 use estimand_api::registration::{Mode, Registration};
 use estimand_dialects::Answer;
 
@@ -35,11 +34,7 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
 /// The mode, and the text as it was registered.
 fn shown(registration: &Registration) -> Vec<String> {
     let mode = if registration.mode == Mode::Expr { "expr" } else { "builtin" };
-    let text = match &registration.cmd {
-        Command::Line(text) => text.clone(),
-        Command::Argv(words) => words.join(" "),
-    };
-    vec![mode.to_owned(), text]
+    vec![mode.to_owned(), registration.cmd.text()]
 }
 
 fn judge(registration: &Registration, round: Round) -> Verdict {

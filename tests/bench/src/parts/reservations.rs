@@ -86,12 +86,25 @@ fn until_priced(http: &Http) -> anyhow::Result<()> {
 
 /// The answer that says to ask again: others were faster at the ledger each time. It is kept under its key, so another one is
 /// taken. The time of that counts, too.
-const BUSY: u16 = 503;
+const BUSY: u64 = 503;
 
 /// A client that reserves.
 trait Client {
-    /// Reserves under a key, waits until that is answered, and gives the reservation.
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value>;
+    /// Asks for a reservation under a key, waits until that is answered, and gives the status and what came with it.
+    fn ask_for(&mut self, document: &Value, key: &str) -> anyhow::Result<(u64, Value)>;
+
+    /// Asks until it is reserved, and gives the reservation.
+    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
+        let (began, mut attempt) = (Instant::now(), 0);
+        loop {
+            let (status, answer) = self.ask_for(document, &format!("{key}.{attempt}"))?;
+            if status != BUSY || began.elapsed() > PATIENCE {
+                ensure!(status == 201, "{document}: {status}, {answer}");
+                return Ok(answer);
+            }
+            attempt += 1;
+        }
+    }
 }
 
 struct Line {
@@ -124,33 +137,17 @@ impl Line {
 }
 
 impl Client for Line {
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
-        let began = Instant::now();
-        for attempt in 0.. {
-            let request = json!({ "reserve": document, "key": format!("{key}.{attempt}") });
-            let answer = self.answer(&request)?;
-            if answer["status"] != BUSY || began.elapsed() > PATIENCE {
-                ensure!(answer["status"] == 201, "{request}: {answer}");
-                return Ok(answer["body"].clone());
-            }
-        }
-        unreachable!("attempts end with the patience")
+    fn ask_for(&mut self, document: &Value, key: &str) -> anyhow::Result<(u64, Value)> {
+        let answer = self.answer(&json!({ "reserve": document, "key": key }))?;
+        Ok((answer["status"].as_u64().unwrap_or_default(), answer["body"].clone()))
     }
 }
 
 impl Client for Http {
-    fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
-        let (body, began) = (document.to_string(), Instant::now());
-        for attempt in 0.. {
-            let key = format!("{key}.{attempt}");
-            let headers = [("Idempotency-Key", key.as_str()), ("Content-Type", "application/json")];
-            let answer = self.request("POST", "/api/reservations", &headers, body.as_bytes());
-            if answer.status != BUSY || began.elapsed() > PATIENCE {
-                ensure!(answer.status == 201, "{answer}");
-                return Ok(answer.json());
-            }
-        }
-        unreachable!("attempts end with the patience")
+    fn ask_for(&mut self, document: &Value, key: &str) -> anyhow::Result<(u64, Value)> {
+        let headers = [("Idempotency-Key", key), ("Content-Type", "application/json")];
+        let answer = self.request("POST", "/api/reservations", &headers, document.to_string().as_bytes());
+        Ok((answer.status.into(), answer.json()))
     }
 }
 

@@ -253,7 +253,7 @@ fn logs_are_followed_until_they_are_ended() {
 #[test]
 fn a_registration_is_tried_in_a_session() {
     let mut session = Session::with_node();
-    session.until_known(NODE);
+    session.plane().until_known(NODE);
     session.program("probe", "echo looked >&2; echo 0.42");
     session.program("wrong", "echo no such sensor >&2; exit 3");
     session.run(&["register", "probed", "--every", "1h", "--try", "--", "probe"]);

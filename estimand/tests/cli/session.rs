@@ -12,7 +12,7 @@ use std::time::Duration;
 use estimand_testkit::http::Http;
 use estimand_testkit::plane::Plane;
 use estimand_testkit::process::{self, Estimand};
-use estimand_testkit::wait::{self, PATIENCE};
+use estimand_testkit::wait;
 use tempfile::TempDir;
 
 use crate::redact::Redaction;
@@ -82,13 +82,6 @@ impl Session {
     pub fn until_ran(&self, name: &str, node: &str, runs: u64) {
         let what = format!("to have run {runs} times");
         self.plane().until_instance(name, node, &what, |one| one["runs"] == runs);
-    }
-
-    /// Waits until the manager has heard of a node.
-    #[track_caller]
-    pub fn until_known(&self, node: &str) {
-        let known = || self.http().get(&format!("/api/nodes/{node}")).status == 200;
-        wait::until(PATIENCE, "the node to be known", || known().then_some(()));
     }
 
     pub fn command(&self, args: &[&str]) -> Command {

@@ -216,8 +216,7 @@ impl Plane {
 
     /// Waits until the manager has heard of the node.
     pub fn until_known(&self) {
-        let known = || self.http.get(&format!("/api/nodes/{NODE}")).status == 200;
-        wait::until(PATIENCE, "the node to be known", || known().then_some(()));
+        estimand_testkit::plane::Plane::of(&self.services).until_known(NODE);
     }
 
     /// A run of a registration that is not made yet.

@@ -73,6 +73,12 @@ impl Plane {
         get(&self.manager, &format!("/api/nodes/{node}"))
     }
 
+    /// Waits until the manager has heard of a node.
+    #[track_caller]
+    pub fn until_known(&self, node: &str) {
+        wait::until_ok(PATIENCE, &format!("{node} to be known"), || self.node(node).map(drop));
+    }
+
     pub fn instances(&self) -> Result<Vec<Value>, String> {
         array(get(&self.manager, "/api/mng/instances"))
     }

@@ -144,8 +144,10 @@ impl Table {
         let number = reservation.number;
         self.ids.insert(reservation.id.clone(), number);
         self.promises.insert(reservation.promise_id(), number);
-        if let Some(key) = &reservation.key {
-            self.keys.insert(key.clone(), number);
+        match &reservation.key {
+            Some(key) => drop(self.keys.insert(key.clone(), number)),
+            // One that is refused loses it.
+            None => self.forget_key(number),
         }
         let is_in = [
             (&mut self.open, reservation.is_open()),
@@ -165,7 +167,14 @@ impl Table {
         self.reservations.insert(number, reservation);
     }
 
+    fn forget_key(&mut self, number: u64) {
+        if let Some(key) = self.get(number).and_then(|before| before.key.clone()) {
+            self.keys.remove(&key);
+        }
+    }
+
     fn remove(&mut self, number: u64) {
+        self.forget_key(number);
         let Some(reservation) = self.reservations.remove(&number) else { return };
         self.ids.remove(&reservation.id);
         self.promises.remove(&reservation.promise_id());
@@ -173,9 +182,6 @@ impl Table {
             [&mut self.open, &mut self.pending, &mut self.changing, &mut self.untold, &mut self.unpublished]
         {
             numbers.remove(&number);
-        }
-        if let Some(key) = &reservation.key {
-            self.keys.remove(key);
         }
     }
 }

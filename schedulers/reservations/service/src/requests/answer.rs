@@ -73,8 +73,10 @@ impl Request<ReservationsState> for Answered {
     }
 }
 
+/// They keep no key: the same request that is sent again is a new attempt, and cannot reserve twice.
 fn refuse(edits: &mut [Edit<'_>], reason: &str, at: i64) {
     for edit in edits {
+        edit.after.key = None;
         edit.end(State::Refused, Money::ZERO, Reason::Refund, at);
         edit.after.progress.reason = Some(reason.to_owned());
     }

@@ -354,6 +354,12 @@ fn a_list_is_paid_as_one_and_to_others_it_is_not_there() {
     world.check();
     let states: Vec<State> = world.state.table().all().map(|one| one.state()).collect();
     assert_eq!(states, [State::Refused, State::Refused]);
+    let again = Step::Open { user: 1, prices: vec![30, 40], key: Some(1) };
+    for _ in 0..2 {
+        world.take(again.clone());
+        world.check();
+        assert_eq!(world.state.table().len(), 4, "refused, its key is free, and the next has it");
+    }
     let scope = |user: &str| Scope::of(&estimand_web::Principal::named("t").of_user(Some(user.into())));
     let table = world.state.table();
     assert!(table.find(&scope("user 1"), "r1").is_some() && table.find(&scope("user 2"), "r1").is_none());

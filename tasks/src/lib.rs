@@ -202,6 +202,7 @@ impl ServedPart for TaskService {
             .add(Role::Operate, promises::promise_of, promises::__path_promise_of)
             .add(Role::Operate, promises::resize, promises::__path_resize)
             .add(Role::Operate, promises::release, promises::__path_release)
+            .add(Role::Operate, promises::release_all, promises::__path_release_all)
             .schemas::<QueryTypes>()
             .share(self.clone())
     }

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 66] = [
+const PATHS: [(&str, &[&str]); 67] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -69,6 +69,7 @@ const PATHS: [(&str, &[&str]); 66] = [
     ("/api/capacity/promises", &["get", "post"]),
     ("/api/capacity/promises/{id}", &["delete", "get"]),
     ("/api/capacity/promises/{id}/resize", &["post"]),
+    ("/api/capacity/releases", &["post"]),
     ("/api/reservations", &["get", "post"]),
     ("/api/reservations/{id}", &["get"]),
     ("/api/reservations/prices", &["get"]),

@@ -68,6 +68,34 @@ fn capacity_is_promised_refused_told_and_given_back(target: &Target) {
     let released = target.tasks.request("DELETE", &path, &[], b"").expect_status(200).json();
     assert_eq!(released["state"], "RELEASED");
     assert_eq!(target.tasks.get(&path).expect_status(200).json(), released);
+    several_are_given_back_in_one_step(target, &fake);
+}
+
+fn several_are_given_back_in_one_step(target: &Target, fake: &Fake<'_>) {
+    let batch = json!({ "allOrNone": [cpu(fake, 1000), cpu(fake, 1000)] });
+    let made = wait::until(PATIENCE, "two promises", || {
+        fake.beat();
+        let answer = ask(target, &batch);
+        (answer.status == 201).then(|| answer.json())
+    });
+    let ids: Vec<Value> =
+        made["promises"].as_array().unwrap().iter().map(|promise| promise["id"].clone()).collect();
+    let release =
+        |ids: Value| target.tasks.send_json("POST", "/api/capacity/releases", &json!({ "ids": ids }));
+    let released = release(json!([ids[0], "nobody", ids[1], ids[0]])).expect_status(200).json();
+    let mut given_back = released["released"].as_array().unwrap().clone();
+    given_back.sort_by_key(ToString::to_string);
+    let mut expected = ids.clone();
+    expected.sort_by_key(ToString::to_string);
+    assert_eq!(given_back, expected);
+    for id in &ids {
+        let path = format!("/api/capacity/promises/{}", id.as_str().unwrap());
+        let promise = target.tasks.get(&path).expect_status(200).json();
+        assert_eq!((&promise["state"], &promise["revision"]), (&json!("RELEASED"), &released["revision"]));
+    }
+    assert_eq!(release(json!(ids)).expect_status(200).json()["released"], json!([]), "they are over");
+    wrong_field(&release(json!([])), "ids");
+    wrong_field(&release(json!([7])), "ids");
 }
 
 fn wrong_promises_are_refused_with_every_error(target: &Target) {
@@ -112,6 +140,7 @@ fn a_reader_sees_what_is_free_and_no_promises(target: &Target) {
     problem(&send("POST", "/api/capacity/promises"), 403);
     problem(&send("POST", "/api/capacity/promises/p/resize"), 403);
     problem(&send("DELETE", "/api/capacity/promises/p"), 403);
+    problem(&send("POST", "/api/capacity/releases"), 403);
     let read = |path: &str| target.tasks.request("GET", path, &headers[..1], b"");
     problem(&read("/api/capacity/promises"), 403);
     problem(&read("/api/capacity/promises/p"), 403);

@@ -11,7 +11,8 @@ use crate::{Client, Error, Payload, Repeat};
 use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::promise::{
-    CapacityTimeline, PromiseBatch, PromisePage, PromiseRecord, PromiseResize, PromisesMade,
+    CapacityTimeline, PromiseBatch, PromisePage, PromiseRecord, PromiseReleases, PromiseResize, PromisesMade,
+    PromisesReleased,
 };
 
 /// A part of the timeline.
@@ -93,10 +94,11 @@ impl Client {
         self.read(&answer)
     }
 
-    /// Gives a promise back; one that is over stays as it is.
-    pub async fn release_promise(&self, id: &str) -> Result<PromiseRecord, Error> {
-        let url = self.url(&["api", "capacity", "promises", id], &[]);
-        let answer = self.send(Method::DELETE, url, None, Repeat::Safe).await?;
+    /// Gives promises back in one step; those that are over or not known are passed over.
+    pub async fn release_promises(&self, ids: Vec<String>) -> Result<PromisesReleased, Error> {
+        let url = self.url(&["api", "capacity", "releases"], &[]);
+        let body = serde_json::to_vec(&PromiseReleases { ids }).unwrap_or_default();
+        let answer = self.send(Method::POST, url, Some(Bytes::from(body)), Repeat::Safe).await?;
         self.read(&answer)
     }
 }

@@ -6,7 +6,8 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::promise::{
-    MAX_PROMISES_BYTES, PromiseBatch, PromisePage, PromiseRecord, PromiseResize, PromiseState, PromisesMade,
+    MAX_PROMISES_BYTES, PromiseBatch, PromisePage, PromiseRecord, PromiseReleases, PromiseResize,
+    PromiseState, PromisesMade, PromisesReleased,
 };
 use estimand_api::task_record::MAX_TASK_WAIT_MS;
 use estimand_web::parameters::{self, whole};
@@ -18,7 +19,7 @@ use crate::TaskService;
 use crate::change::Rejection;
 use crate::core::promise::{Promise, class};
 use crate::core::promises::Promises;
-use crate::requests::{MakePromises, ReleasePromise, ResizePromise};
+use crate::requests::{MakePromises, ReleasePromise, ReleasePromises, ResizePromise};
 use crate::scope::Scope;
 
 /// The most promises on a page, and how many there are if nothing is said. Those of one revision are on one page.
@@ -202,6 +203,31 @@ pub async fn release(
     let id = segment(&req, "id").to_owned();
     let promise = service.change(ReleasePromise { id, by: caller.to_string() }).await?;
     Ok(HttpResponse::Ok().json(record(&promise)))
+}
+
+/// Gives promises back, all in one step. Their tasks end.
+///
+/// Those that are over or not known are passed over, so the same may be sent again.
+#[utoipa::path(
+    post,
+    path = "/api/capacity/releases",
+    tag = "tasks",
+    request_body(content = PromiseReleases, description = "The promises"),
+    responses(
+        (status = 200, description = "None of them has capacity any more", body = PromisesReleased),
+        (status = 400, description = "The body is not valid", body = Problem),
+        (status = 413, description = "The request is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn release_all(
+    caller: Principal,
+    body: Body<MAX_PROMISES_BYTES>,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let PromiseReleases { ids } = body.parse(PromiseReleases::parse).await?;
+    let released = service.change(ReleasePromises { ids, by: caller.to_string() }).await?;
+    Ok(HttpResponse::Ok().insert_header((REVISION.clone(), released.revision)).json(released))
 }
 
 fn record(promise: &Promise) -> PromiseRecord {

@@ -17,6 +17,6 @@ pub use images::{Publish, Unpublish};
 pub use make_room::{Displacement, MakeRoom};
 pub use news::News;
 pub use placement::{Placement, Placements};
-pub use promises::{MakePromises, NodeOffers, PassTime, ReleasePromise, ResizePromise};
+pub use promises::{MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise};
 pub use standing::NodeStandings;
 pub use submit::Submission;

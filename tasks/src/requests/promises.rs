@@ -1,9 +1,10 @@
 //! Promises that are made, changed and given back. Each is one step on the ledger as it is at that moment, so nothing is
 //! promised twice, whoever asks at the same time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use estimand_api::promise::{PromiseBatch, PromiseRequest, PromiseResize, PromiseState};
+use estimand_api::promise::{PromiseBatch, PromiseRequest, PromiseResize, PromiseState, PromisesReleased};
 use estimand_capacity::{LedgerError, Tick, Window};
 use estimand_runtime::single_writer::{Decision, Request};
 
@@ -234,10 +235,40 @@ impl Request<TasksState> for ReleasePromise {
         if !promise.is_live() {
             return Ok(Decision::Nothing(Arc::clone(promise)));
         }
-        let released = promise.then(PromiseState::Released, format!("`{}` gave it back", self.by));
-        let change = with_tasks(state, vec![released], None);
+        let change = with_tasks(state, vec![released(promise, &self.by)], None);
         let reply = |_: &TasksState, change: &Change| Arc::clone(&change.promises.promises[0]);
         Ok(Decision::change(change, reply))
+    }
+}
+
+fn released(promise: &Promise, by: &str) -> Promise {
+    promise.then(PromiseState::Released, format!("`{by}` gave it back"))
+}
+
+/// Promises are given back in one step, so the ledger moves on once; their tasks end. Those that are over are passed over.
+pub struct ReleasePromises {
+    pub ids: Vec<String>,
+    pub by: String,
+}
+
+impl Request<TasksState> for ReleasePromises {
+    type Reply = PromisesReleased;
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, PromisesReleased>, Rejection> {
+        let promises = &state.table().promises;
+        let ids: BTreeSet<String> = self.ids.into_iter().collect();
+        let live = ids.iter().filter_map(|id| promises.find(id)).filter(|promise| promise.is_live());
+        let all: Vec<Promise> = live.map(|promise| released(promise, &self.by)).collect();
+        if all.is_empty() {
+            let revision = promises.revision;
+            return Ok(Decision::Nothing(PromisesReleased { revision, released: Vec::new() }));
+        }
+        let reply = |_: &TasksState, change: &Change| {
+            let PromiseChange { promises, revision, .. } = &change.promises;
+            let released = promises.iter().map(|promise| promise.id.clone()).collect();
+            PromisesReleased { revision: *revision, released }
+        };
+        Ok(Decision::change(with_tasks(state, all, None), reply))
     }
 }
 

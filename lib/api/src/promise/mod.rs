@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 mod request;
 
 pub use request::{
-    FIELDS, MAX_BATCH, MAX_PROMISES_BYTES, MAX_WIDTH, PromiseBatch, PromiseRequest, PromiseResize,
+    FIELDS, MAX_BATCH, MAX_PROMISES_BYTES, MAX_WIDTH, PromiseBatch, PromiseReleases, PromiseRequest,
+    PromiseResize,
 };
 
 /// The nodes without a label `class` are of this one.
@@ -93,6 +94,15 @@ pub struct PromiseRecord {
 pub struct PromisesMade {
     pub revision: u64,
     pub promises: Vec<PromiseRecord>,
+}
+
+/// The promises that were given back, and the revision of the ledger since then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromisesReleased {
+    pub revision: u64,
+    /// Those that were live until now.
+    pub released: Vec<String>,
 }
 
 /// Promises in the order in which they changed last.

@@ -247,6 +247,46 @@ impl PromiseResize {
     }
 }
 
+/// Promises that are given back together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PromiseReleases {
+    pub ids: Vec<String>,
+}
+
+crate::described!(
+    PromiseReleases,
+    [],
+    json!({
+        "type": "object",
+        "required": ["ids"],
+        "additionalProperties": false,
+        "properties": {
+            "ids": { "type": "array", "minItems": 1, "maxItems": MAX_BATCH, "items": { "type": "string" },
+                "description": "The promises; those that are over or not known are passed over" },
+        },
+        "examples": [{ "ids": ["p7", "night"] }],
+    })
+);
+
+impl PromiseReleases {
+    pub fn parse(body: &[u8]) -> Result<PromiseReleases, Problem> {
+        let mut fields = Fields::new(parse_object(body)?);
+        let expected = format!("an array of 1 to {MAX_BATCH} ids of promises");
+        let ids = fields.required("ids", &expected, |value| match value {
+            Value::Array(items) if (1..=MAX_BATCH).contains(&items.len()) => {
+                let id = |item: &Value| {
+                    item.as_str().map(str::to_owned).ok_or_else(|| format!("has {}, not text", kind_of(item)))
+                };
+                items.iter().map(id).collect()
+            }
+            Value::Array(items) => Err(format!("has {}", items.len())),
+            other => Err(format!("is {}, not an array", kind_of(other))),
+        });
+        fields.end_body()?;
+        Ok(PromiseReleases { ids: ids.unwrap_or_default() })
+    }
+}
+
 fn tick(value: &Value) -> Result<u64, String> {
     fields::whole(value, 0, LAST_TICK)
 }

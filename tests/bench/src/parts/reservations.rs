@@ -209,7 +209,15 @@ fn give_back(base: &str, reserved: Vec<Vec<Value>>) -> anyhow::Result<()> {
         }
         Ok(())
     })
-    .map(drop)
+    .map(drop)?;
+    // The ledger moves on with each step of that, and has what is reserved meanwhile priced anew.
+    let http = Http::new(base);
+    let released = || {
+        let live = http.get("/api/capacity/promises?state=PROMISED&limit=1");
+        let is_none = live.status == 200 && live.json()["promises"] == json!([]);
+        is_none.then_some(()).ok_or(live)
+    };
+    wait::poll(PATIENCE, released).map_err(|live| anyhow::anyhow!("something is promised still: {live}"))
 }
 
 /// Runs the same with each, all at the same time.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use estimand_api::promise::MAX_BATCH;
 use estimand_client::{Client, Error, PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
@@ -26,11 +27,14 @@ impl Work for Tidier {
     async fn round(&mut self) -> Result<Next, PeerError> {
         let client = self.shared.task_service().await;
         let untold: Vec<Arc<Reservation>> = self.shared.table(|table| table.untold().cloned().collect());
+        let (given_back, untold): (Vec<_>, Vec<_>) =
+            untold.into_iter().partition(|reservation| reservation.progress.is_to_release);
+        for some in given_back.chunks(MAX_BATCH) {
+            self.release(&client, some).await?;
+        }
         for reservation in untold {
             let is_live = reservation.is_live();
-            if reservation.progress.is_to_release {
-                self.release(&client, &reservation).await?;
-            } else if is_live && reservation.progress.task == TaskStanding::Due {
+            if is_live && reservation.progress.task == TaskStanding::Due {
                 self.submit(&client, &reservation).await?;
             } else if is_live && let TaskStanding::Stale(id) = &reservation.progress.task {
                 self.withdraw(&client, &reservation, id).await?;
@@ -41,14 +45,13 @@ impl Work for Tidier {
 }
 
 impl Tidier {
-    async fn release(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
-        match within(ANSWER_WITHIN, client.release_promise(&reservation.promise_id())).await {
-            Ok(promise) => self.shared.heard_of(promise.revision),
-            // It is not kept any more, so it is over.
-            Err(PeerError::Client(error)) if error.status() == Some(404) => {}
-            Err(error) => return Err(error),
-        }
-        self.writer.submit(Released(reservation.number)).await.map_err(PeerError::of_write)
+    /// In one step: each step of the ledger has all orders that wait priced anew.
+    async fn release(&self, client: &Client, some: &[Arc<Reservation>]) -> Result<(), PeerError> {
+        let promises = some.iter().map(|reservation| reservation.promise_id()).collect();
+        let released = within(ANSWER_WITHIN, client.release_promises(promises)).await?;
+        self.shared.heard_of(released.revision);
+        let numbers = some.iter().map(|reservation| reservation.number).collect();
+        self.writer.submit(Released(numbers)).await.map_err(PeerError::of_write)
     }
 
     /// Takes back the task of before a change, so that its id is free for the one after it.

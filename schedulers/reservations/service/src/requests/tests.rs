@@ -201,7 +201,7 @@ impl World {
                 self.decide(Rebid { id: id(of), value, scope, by: name(0) });
             }
             Step::Tidy { of } => {
-                self.decide(Released(of));
+                self.decide(Released(vec![of]));
                 self.decide(TaskWithdrawn(of));
                 let key = self.state.table().get(of).map(|one| one.task_key()).unwrap_or_default();
                 let task = TaskStanding::Submitted("t".to_owned());

@@ -2,23 +2,32 @@
 
 use estimand_runtime::single_writer::{Decision, Request};
 
-use super::Edit;
+use super::{Edit, together};
 use crate::change::Rejection;
 use crate::reservation::TaskStanding;
 use crate::writer::ReservationsState;
 
-/// Its promise was released.
-pub struct Released(pub u64);
+/// Their promises were released.
+pub struct Released(pub Vec<u64>);
 
 impl Request<ReservationsState> for Released {
     type Reply = ();
 
     fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
-        let known = state.table().get(self.0).filter(|reservation| reservation.progress.is_to_release);
-        let Some(reservation) = known else { return Ok(Decision::Nothing(())) };
-        let mut edit = Edit::new(state.table(), reservation, "scheduler");
-        edit.after.progress.is_to_release = false;
-        Ok(Decision::change(edit.change(state.now_us()), |_: &ReservationsState, _| ()))
+        let table = state.table();
+        let known = self.0.iter().filter_map(|number| table.get(*number));
+        let edits: Vec<Edit<'_>> = known
+            .filter(|reservation| reservation.progress.is_to_release)
+            .map(|reservation| {
+                let mut edit = Edit::new(table, reservation, "scheduler");
+                edit.after.progress.is_to_release = false;
+                edit
+            })
+            .collect();
+        Ok(match edits.is_empty() {
+            true => Decision::Nothing(()),
+            false => Decision::change(together(edits, state.now_us()), |_: &ReservationsState, _| ()),
+        })
     }
 }
 

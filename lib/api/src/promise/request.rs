@@ -274,10 +274,7 @@ impl PromiseReleases {
         let expected = format!("an array of 1 to {MAX_BATCH} ids of promises");
         let ids = fields.required("ids", &expected, |value| match value {
             Value::Array(items) if (1..=MAX_BATCH).contains(&items.len()) => {
-                let id = |item: &Value| {
-                    item.as_str().map(str::to_owned).ok_or_else(|| format!("has {}, not text", kind_of(item)))
-                };
-                items.iter().map(id).collect()
+                items.iter().map(fields::id).collect()
             }
             Value::Array(items) => Err(format!("has {}", items.len())),
             other => Err(format!("is {}, not an array", kind_of(other))),

@@ -160,11 +160,7 @@ impl PromiseBatch {
         let mut fields = Fields::new(parse_object(body)?);
         let if_revision = fields.optional("ifRevision", "a revision", |value| fields::whole(value, 0, MOST));
         let expected = format!("an array of 1 to {MAX_BATCH} promises");
-        let asked = fields.required("allOrNone", &expected, |value| match value {
-            Value::Array(items) if (1..=MAX_BATCH).contains(&items.len()) => Ok(items.clone()),
-            Value::Array(items) => Err(format!("has {}", items.len())),
-            other => Err(format!("is {}, not an array", kind_of(other))),
-        });
+        let asked = fields.required("allOrNone", &expected, |value| batch(value).map(<[Value]>::to_vec));
         let mut all_or_none = Vec::new();
         for (place, item) in asked.unwrap_or_default().into_iter().enumerate() {
             match PromiseRequest::read(&format!("allOrNone[{place}]"), item) {
@@ -272,15 +268,18 @@ impl PromiseReleases {
     pub fn parse(body: &[u8]) -> Result<PromiseReleases, Problem> {
         let mut fields = Fields::new(parse_object(body)?);
         let expected = format!("an array of 1 to {MAX_BATCH} ids of promises");
-        let ids = fields.required("ids", &expected, |value| match value {
-            Value::Array(items) if (1..=MAX_BATCH).contains(&items.len()) => {
-                items.iter().map(fields::id).collect()
-            }
-            Value::Array(items) => Err(format!("has {}", items.len())),
-            other => Err(format!("is {}, not an array", kind_of(other))),
-        });
+        let ids = fields.required("ids", &expected, |value| batch(value)?.iter().map(fields::id).collect());
         fields.end_body()?;
         Ok(PromiseReleases { ids: ids.unwrap_or_default() })
+    }
+}
+
+/// The items of an array that has as many as a request may have.
+fn batch(value: &Value) -> Result<&[Value], String> {
+    match value {
+        Value::Array(items) if (1..=MAX_BATCH).contains(&items.len()) => Ok(items),
+        Value::Array(items) => Err(format!("has {}", items.len())),
+        other => Err(format!("is {}, not an array", kind_of(other))),
     }
 }
 

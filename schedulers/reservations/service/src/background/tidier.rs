@@ -32,12 +32,11 @@ impl Work for Tidier {
         for some in given_back.chunks(MAX_BATCH) {
             self.release(&client, some).await?;
         }
-        for reservation in untold {
-            let is_live = reservation.is_live();
-            if is_live && reservation.progress.task == TaskStanding::Due {
-                self.submit(&client, &reservation).await?;
-            } else if is_live && let TaskStanding::Stale(id) = &reservation.progress.task {
-                self.withdraw(&client, &reservation, id).await?;
+        for reservation in untold.iter().filter(|reservation| reservation.is_live()) {
+            match &reservation.progress.task {
+                TaskStanding::Due => self.submit(&client, reservation).await?,
+                TaskStanding::Stale(id) => self.withdraw(&client, reservation, id).await?,
+                _ => {}
             }
         }
         Ok(Next::Period)

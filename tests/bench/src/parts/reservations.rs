@@ -84,8 +84,7 @@ fn until_priced(http: &Http) -> anyhow::Result<()> {
     wait::poll(PATIENCE, prices).map_err(|answer| anyhow::anyhow!("there are no prices: {answer}"))
 }
 
-/// The answer that says to ask again: others were faster at the ledger each time. It is kept under its key, so another one is
-/// taken. The time of that counts, too.
+/// The answer that says to ask again with the same key. The time of that counts, too.
 const BUSY: u64 = 503;
 
 /// A client that reserves.
@@ -95,14 +94,15 @@ trait Client {
 
     /// Asks until it is reserved, and gives the reservation.
     fn reserve(&mut self, document: &Value, key: &str) -> anyhow::Result<Value> {
-        let (began, mut attempt) = (Instant::now(), 0);
+        let (began, mut is_again) = (Instant::now(), false);
         loop {
-            let (status, answer) = self.ask_for(document, &format!("{key}.{attempt}"))?;
+            let (status, answer) = self.ask_for(document, key)?;
             if status != BUSY || began.elapsed() > PATIENCE {
-                ensure!(status == 201, "{document}: {status}, {answer}");
+                // The outcome of the first attempt may have been unknown, and good.
+                ensure!(status == 201 || is_again && status == 200, "{document}: {status}, {answer}");
                 return Ok(answer);
             }
-            attempt += 1;
+            is_again = true;
         }
     }
 }

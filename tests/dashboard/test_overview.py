@@ -16,8 +16,6 @@ MOST_GROWTH = 40
 
 
 class Overview(DashboardCase):
-    refused = (401,)
-
     def label(self) -> str:
         found: str = self.page.run("return document.querySelector('.heatmap > canvas')?.getAttribute('aria-label') ?? ''")
         return found

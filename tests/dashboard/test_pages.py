@@ -28,8 +28,6 @@ MOST_BYTES = 250_000
 
 
 class Pages(DashboardCase):
-    refused = (401,)
-
     def fill_up(self) -> None:
         self.register("pages_load1", "cut -d' ' -f1 /proc/loadavg", format="number", history="1h")
         self.register("pages_fails", "/bin/sh -c 'echo no such sensor >&2; exit 3'", paused=True)

@@ -6,8 +6,6 @@ from dashboard_case import DashboardCase
 
 
 class Data(DashboardCase):
-    refused = (401,)
-
     def test_names_and_their_states(self) -> None:
         self.write("names_written", {"node-1": 1, "node-2": 2})
         self.forget("names_written")

@@ -16,6 +16,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::contest::Sample;
 use crate::histogram::Histogram;
+use crate::nats;
 use crate::reply::{Reply, Wire};
 
 /// How long an answer may take.
@@ -36,6 +37,7 @@ pub struct Load {
 }
 
 struct Connection {
+    wire: Wire,
     stream: TcpStream,
     request: Vec<u8>,
     sent: usize,
@@ -59,6 +61,13 @@ impl Load {
             stream.set_nonblocking(true)?;
             epoll::add(&epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
             opened.push(Connection::new(wire, stream));
+        }
+        if wire == Wire::Nats {
+            for (number, connection) in opened.iter_mut().enumerate() {
+                connection.stream.set_nonblocking(false)?;
+                nats::greet(&mut connection.stream, number)?;
+                connection.stream.set_nonblocking(true)?;
+            }
         }
         Ok(Load { epoll, connections: opened, piece: vec![0; READ_BYTES] })
     }
@@ -115,6 +124,9 @@ impl Load {
         if !requests.next(&mut connection.request) {
             return Ok(false);
         }
+        if connection.wire == Wire::Nats {
+            nats::sign(&mut connection.request, number)?;
+        }
         connection.began = Instant::now();
         connection.flush(&self.epoll, number)?;
         Ok(true)
@@ -124,7 +136,7 @@ impl Load {
 impl Connection {
     fn new(wire: Wire, stream: TcpStream) -> Self {
         let (request, reply) = (Vec::new(), Reply::of(wire));
-        Connection { stream, request, sent: 0, began: Instant::now(), reply, is_stuck: false }
+        Connection { wire, stream, request, sent: 0, began: Instant::now(), reply, is_stuck: false }
     }
 
     /// Sends as much of the request as the socket takes; `epoll` says when it takes the rest.

@@ -20,6 +20,7 @@ mod holder;
 mod inputs;
 mod keys;
 mod load;
+mod nats;
 mod parts;
 mod peer;
 mod place;

@@ -1,5 +1,5 @@
 //! As much of a protocol as a load generator needs to know when a response is complete and that it is a success. Of
-//! HTTP/1.1 that is its status and its announced length, of Redis' protocol its first line. Bodies are counted, not kept.
+//! HTTP/1.1 that is its status and its announced length, of Redis' and of NATS' its first line. Bodies are counted, not kept.
 
 use anyhow::{Context, bail};
 
@@ -8,12 +8,16 @@ const MAX_HEAD: usize = 16 * 1024;
 /// The beginning of an answer that has no body and announces none.
 const NO_CONTENT: &[u8] = b"HTTP/1.1 204 ";
 
+/// The beginnings of good messages of JetStream: a stored one, and one that was read. They are of one length.
+const NATS_SUCCESS: [&[u8]; 2] = [b"{\"stream\":", b"NATS/1.0\r\n"];
+
 /// The protocol of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
     #[default]
     Http,
     Redis,
+    Nats,
 }
 
 /// Follows one response after the other through the pieces in which they arrive.
@@ -106,6 +110,7 @@ impl Head {
         match wire {
             Wire::Http => Head::parse(bytes),
             Wire::Redis => Head::parse_redis(bytes),
+            Wire::Nats => Head::parse_nats(bytes),
         }
     }
 
@@ -124,6 +129,26 @@ impl Head {
             _ => bail!("not a success: {line}"),
         };
         Ok(Some(Head { size, body: Missing::Bytes(body) }))
+    }
+
+    /// A line that ends with the length of the message. The message begins with the name of a stream, or with headers without
+    /// a status if it is a success.
+    fn parse_nats(bytes: &[u8]) -> anyhow::Result<Option<Head>> {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1) else {
+            return Ok(None);
+        };
+        let size = end + NATS_SUCCESS[0].len();
+        let Some(head) = bytes.get(..size) else { return Ok(None) };
+        let line = String::from_utf8_lossy(head[..end].trim_ascii_end());
+        let length = line.rsplit(' ').next().and_then(|length| length.parse::<usize>().ok());
+        match length {
+            Some(length) if NATS_SUCCESS.contains(&&head[end..]) => {
+                let rest =
+                    (length + "\r\n".len()).checked_sub(size - end).context("a message that is too short")?;
+                Ok(Some(Head { size, body: Missing::Bytes(rest) }))
+            }
+            _ => bail!("not a success: {}", String::from_utf8_lossy(head)),
+        }
     }
 
     fn parse(bytes: &[u8]) -> anyhow::Result<Option<Head>> {
@@ -197,6 +222,29 @@ mod tests {
         }
         for failure in [&b"-ERR unknown command\r\n"[..], b"$-1\r\n"] {
             let error = Reply::of(Wire::Redis).take(failure).unwrap_err().to_string();
+            assert!(error.starts_with("not a success"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_nats_is_complete_wherever_it_is_cut() {
+        let stored = b"MSG _INBOX.001 1  30\r\n{\"stream\":\"KV_bench\", \"seq\":1}\r\n";
+        let read = b"HMSG _INBOX.001 1 18 22\r\nNATS/1.0\r\na: b\r\n\r\n0.12\r\n";
+        for message in [&stored[..], &read[..]] {
+            for cut in 1..message.len() {
+                let mut reply = Reply::of(Wire::Nats);
+                for _ in 0..2 {
+                    assert!(!reply.take(&message[..cut]).unwrap(), "cut at {cut}");
+                    assert!(reply.take(&message[cut..]).unwrap(), "cut at {cut}");
+                }
+            }
+        }
+        for failure in [
+            &b"HMSG _INBOX.001 1 28 28\r\nNATS/1.0 404 Message Not Found\r\n\r\n\r\n"[..],
+            b"MSG _INBOX.001 1 40\r\n{\"error\":{\"code\":503}}\r\n",
+            b"-ERR 'Maximum Payload Violation'\r\n..............",
+        ] {
+            let error = Reply::of(Wire::Nats).take(failure).unwrap_err().to_string();
             assert!(error.starts_with("not a success"), "{error}");
         }
     }

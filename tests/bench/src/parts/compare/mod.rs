@@ -5,6 +5,7 @@
 
 mod etcd;
 mod http;
+mod nats;
 mod nginx;
 mod paper;
 mod postgres;
@@ -82,6 +83,7 @@ fn field(bench: &mut Bench, ours: &BindingTarget) -> anyhow::Result<Field> {
     let started = [
         ("nginx", "nginx-light", nginx::start(&folder.join("nginx"), KEYS, ours)?),
         ("redis", "redis-server", redis::start(&folder.join("redis"))?),
+        ("nats", "nats-server", nats::start(&folder.join("nats"))?),
         ("etcd", "etcd-server", etcd::start(&folder.join("etcd"))?),
         ("prometheus", "prometheus", prometheus::prometheus(&folder.join("prometheus"), KEYS)?),
         ("pushgateway", "prometheus-pushgateway", prometheus::push_gateway(&folder.join("push"))?),
@@ -237,6 +239,7 @@ fn about_this_machine(bench: &mut Bench) {
     for (program, flag) in [
         ("nginx", "-v"),
         ("redis-server", "--version"),
+        ("nats-server", "--version"),
         ("etcd", "--version"),
         ("prometheus", "--version"),
         ("prometheus-pushgateway", "--version"),

@@ -41,11 +41,9 @@ fn read(out: &mut Vec<u8>, Draw { name, node, .. }: Draw) {
     let _ = write!(out, "*2\r\n$3\r\nGET\r\n$19\r\nbench_{name:04}/node-{node:03}\r\n");
 }
 
-/// A value as long as an answer of Estimand's about one.
-fn write(out: &mut Vec<u8>, Draw { name, node, value }: Draw) {
-    let text = format!(
-        r#"{{"dataName":"bench_{name:04}","nodeName":"node-{node:03}","dataValue":0.{value:06},"collectedAt":"2026-01-01T00:00:00.000000Z","receivedAt":"2026-01-01T00:00:00.000000Z","validFor":null,"state":"fresh","revision":1234567}}"#
-    );
+fn write(out: &mut Vec<u8>, draw: Draw) {
+    let Draw { name, node, .. } = draw;
+    let text = draw.document();
     let length = text.len();
     let _ =
         write!(out, "*3\r\n$3\r\nSET\r\n$19\r\nbench_{name:04}/node-{node:03}\r\n${length}\r\n{text}\r\n");

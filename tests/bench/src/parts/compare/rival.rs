@@ -29,6 +29,16 @@ pub struct Draw {
     pub value: u32,
 }
 
+impl Draw {
+    /// A value as long as an answer of Estimand's about one.
+    pub fn document(self) -> String {
+        let Draw { name, node, value } = self;
+        format!(
+            r#"{{"dataName":"bench_{name:04}","nodeName":"node-{node:03}","dataValue":0.{value:06},"collectedAt":"2026-01-01T00:00:00.000000Z","receivedAt":"2026-01-01T00:00:00.000000Z","validFor":null,"state":"fresh","revision":1234567}}"#
+        )
+    }
+}
+
 /// Appends a request about a key.
 pub type Render = fn(&mut Vec<u8>, Draw);
 

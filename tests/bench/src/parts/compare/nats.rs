@@ -1,0 +1,72 @@
+//! NATS with a bucket of keys and values in JetStream, over its own protocol.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+
+use anyhow::ensure;
+use estimand_testkit::process::free_port;
+
+use super::rival::{Draw, Rival};
+use crate::nats::{INBOX, greet};
+use crate::peer::{Peer, find};
+use crate::reply::Wire;
+
+const CONFIGURATION: &str = include_str!("../../../peers/nats.conf");
+/// As NATS' own clients make a bucket.
+const BUCKET: &str = r#"{"name":"KV_bench","subjects":["$KV.bench.>"],"storage":"file","max_msgs_per_subject":1,"discard":"new","allow_direct":true,"allow_rollup_hdrs":true,"deny_delete":true}"#;
+
+pub fn start(folder: &Path) -> anyhow::Result<Option<Rival>> {
+    let Some(program) = find("nats-server") else { return Ok(None) };
+    fs::create_dir_all(folder)?;
+    let port = free_port();
+    let file = folder.join("nats.conf");
+    let configuration =
+        CONFIGURATION.replace("@FOLDER@", &folder.display().to_string()).replace("@PORT@", &port.to_string());
+    fs::write(&file, configuration)?;
+    let address = ([127, 0, 0, 1], port).into();
+    let mut peer = Peer::start(&program, ["-c".as_ref(), file.as_os_str()], folder)?;
+    peer.until_it_listens(address)?;
+    make_bucket(address)?;
+    let (peers, wire) = (vec![peer], Wire::Nats);
+    let remark = "a bucket of JetStream in files, synced every two minutes; reads by direct get";
+    Ok(Some(Rival {
+        name: "nats",
+        remark,
+        wire,
+        address,
+        peers,
+        beneath: Vec::new(),
+        read: Some(read),
+        write: Some(write),
+    }))
+}
+
+fn make_bucket(address: SocketAddr) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    greet(&mut stream, 0)?;
+    let mut request = Vec::new();
+    publish(&mut request, "$JS.API.STREAM.CREATE.KV_bench", BUCKET);
+    stream.write_all(&request)?;
+    let mut answer = vec![0; 4096];
+    let count = stream.read(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer[..count]);
+    ensure!(answer.contains(r#""did_create":true"#), "the bucket was not made: {answer}");
+    Ok(())
+}
+
+fn publish(out: &mut Vec<u8>, subject: &str, text: &str) {
+    let length = text.len();
+    // Writing to a vector does not fail.
+    let _ = write!(out, "PUB {subject} {INBOX} {length}\r\n{text}\r\n");
+}
+
+fn read(out: &mut Vec<u8>, Draw { name, node, .. }: Draw) {
+    publish(out, &format!("$JS.API.DIRECT.GET.KV_bench.$KV.bench.bench_{name:04}.node-{node:03}"), "");
+}
+
+fn write(out: &mut Vec<u8>, draw: Draw) {
+    let Draw { name, node, .. } = draw;
+    publish(out, &format!("$KV.bench.bench_{name:04}.node-{node:03}"), &draw.document());
+}

@@ -8,6 +8,7 @@ mod misbehaviour;
 mod plain;
 mod privileges;
 mod stranger;
+mod system_calls;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

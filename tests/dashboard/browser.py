@@ -96,6 +96,13 @@ class Browser:
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.devtools("Emulation.setEmulatedMedia", {"features": [scheme, still]})
 
+    def hide(self, hidden: bool) -> None:
+        """As if another page were before this one, or no more."""
+        script = """const hidden = arguments[0];
+        Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+        document.dispatchEvent(new Event('visibilitychange'))"""
+        self.run(script, hidden)
+
     def devtools(self, command: str, parameters: dict[str, Any]) -> Any:
         return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 

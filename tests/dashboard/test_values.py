@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import urllib.request
+
 from dashboard_case import DashboardCase
+from server import PATIENCE
 
 
 class Data(DashboardCase):
@@ -62,6 +66,24 @@ class Data(DashboardCase):
         self.page.see("the expression origin_in * 2.0")
         self.page.see("cut -d' ' -f1 /proc/loadavg")
         self.page.see("of version 1")
+
+
+    def test_a_page_that_nobody_looks_at_holds_no_stream(self) -> None:
+        def watches() -> int:
+            with urllib.request.urlopen(self.server.address + "/metrics", timeout=PATIENCE) as answer:
+                return int(re.search(r"^estimand_watchers (\d+)$", answer.read().decode(), re.MULTILINE)[1])
+
+        self.write("unseen", {"node-1": 1})
+        self.forget("unseen")
+        self.go("#/data/unseen", "unseen")
+        self.page.see("node-1")
+        held = watches()
+        self.page.hide(True)
+        self.page.wait("the end of its watch", lambda: watches() < held, watches)
+        self.write("unseen", {"node-1": 777.5})
+        self.page.hide(False)
+        self.page.see("777.5")
+        self.assertEqual(self.page.text("#connection"), "")
 
 
 class Estimators(DashboardCase):

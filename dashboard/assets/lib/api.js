@@ -8,6 +8,8 @@ const tokenListeners = new Set();
 
 // The longest silence of a stream: the service sends a comment every 15 seconds.
 const SILENCE_MS = 40_000;
+// A page that nobody looks at holds no stream: a browser has six connections to a service for all of its pages.
+const UNSEEN_MS = 5_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
 
@@ -126,6 +128,21 @@ export function pause(ms, signal) {
   });
 }
 
+/** Waits until the page is seen, or until `signal`. */
+export function seen(signal) {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
+}
+
 function backOff(attempt) {
   const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
   return longest * (0.5 + Math.random() / 2);
@@ -160,13 +177,14 @@ export async function poll(look, every, { signal, failed = () => {} }) {
 }
 
 /**
- * Follows server-sent events until `signal`. EventSource cannot show a token, so the stream is read here; after a break
- * it is resumed behind the last event. Ends with the problem if the request is refused for good.
+ * Follows server-sent events until `signal`, while the page is seen. EventSource cannot show a token, so the stream is read
+ * here; after a break it is resumed behind the last event. Ends with the problem if the request is refused for good.
  */
 export async function watch(path, handle, { signal }) {
   let last = null;
   let attempt = 0;
   while (!signal.aborted) {
+    await seen(signal);
     try {
       await stream(path, last, signal, (event) => {
         attempt = 0;
@@ -176,8 +194,9 @@ export async function watch(path, handle, { signal }) {
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Problem && !passes(error)) throw error;
-      if (!(error instanceof Problem)) setLost(true);
+      if (!(error instanceof Problem) && !document.hidden) setLost(true);
     }
+    if (document.hidden) continue;
     attempt += 1;
     await pause(backOff(attempt), signal).catch(() => {});
   }
@@ -188,6 +207,12 @@ async function stream(path, last, signal, handle) {
   const end = () => broken.abort();
   signal.addEventListener("abort", end);
   let silence = setTimeout(end, SILENCE_MS);
+  let unseen = null;
+  const look = () => {
+    clearTimeout(unseen);
+    unseen = document.hidden ? setTimeout(end, UNSEEN_MS) : null;
+  };
+  document.addEventListener("visibilitychange", look);
   try {
     const headers = { Accept: "text/event-stream" };
     if (last !== null) headers["Last-Event-ID"] = last;
@@ -203,6 +228,8 @@ async function stream(path, last, signal, handle) {
     }
   } finally {
     clearTimeout(silence);
+    clearTimeout(unseen);
+    document.removeEventListener("visibilitychange", look);
     signal.removeEventListener("abort", end);
     broken.abort();
   }

@@ -19,6 +19,7 @@ mod log;
 mod metrics;
 mod plan;
 mod plan_units;
+mod pressures;
 mod publishing;
 mod requests;
 mod scope;

@@ -136,12 +136,12 @@ impl Plan {
         }
     }
 
-    /// Takes facts, each of a node by its name.
-    pub fn learn(&mut self, facts: &BTreeMap<String, Pressure>) {
+    /// Takes facts, each of a node by its name; none: it is gone.
+    pub fn learn(&mut self, facts: Vec<(String, Option<Pressure>)>) {
         for (node, fact) in facts {
-            let id = self.cluster.ledger.node(node);
+            let id = self.cluster.ledger.node(&node);
             if let Some(view) = id.and_then(|id| self.cluster.node_mut(id)) {
-                view.pressure.learn(*fact);
+                view.pressure.learn(fact);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Everything that handlers and background loops share: the published tasks, what is known of the cluster, and the bells
 //! that are rung when something changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwapOption;
@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use crate::change::{self, Change, Rejection};
 use crate::core::cluster::Cluster;
 use crate::core::document::array_member;
-use crate::core::pressure::Pressure;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
+use crate::pressures::Pressures;
 use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
@@ -49,8 +49,7 @@ pub struct Shared {
     pub peers: watch::Sender<Option<Arc<Peers>>>,
     /// The nodes as the manager gave them last.
     pub nodes: ArcSwapOption<Vec<Node>>,
-    /// The pressure of each node, by its name.
-    pub pressures: Mutex<BTreeMap<String, Pressure>>,
+    pub pressures: Mutex<Pressures>,
     /// The cluster as the planner left it, for those who ask why.
     pub plan: ArcSwapOption<Cluster>,
     pub planning: Rounds,

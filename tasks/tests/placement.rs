@@ -38,7 +38,7 @@ fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
     for (number, thousandths) in thousandths.iter().enumerate() {
         let id = cluster.ledger.node(&format!("n{number}")).unwrap();
         let fact = Pressure { thousandths: *thousandths, measured_at: at, revision: at + number as u64 };
-        cluster.node_mut(id).unwrap().pressure.learn(fact);
+        cluster.node_mut(id).unwrap().pressure.learn(Some(fact));
     }
 }
 

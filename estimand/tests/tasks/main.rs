@@ -10,6 +10,7 @@ mod images;
 mod plane;
 mod ports;
 mod precedence;
+mod pressure;
 mod promises;
 mod web;
 

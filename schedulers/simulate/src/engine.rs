@@ -186,7 +186,7 @@ impl Simulation<'_> {
         let thousandths = self.nodes[node.index()].pressure();
         if let Some(view) = self.cluster.node_mut(node) {
             let revision = view.pressure.fact().map_or(0, |fact| fact.revision) + 1;
-            view.pressure.learn(Pressure { thousandths, measured_at, revision });
+            view.pressure.learn(Some(Pressure { thousandths, measured_at, revision }));
         }
     }
 

@@ -36,15 +36,17 @@ impl PlannerLoop {
     /// Brings the plan up to what is stored and known.
     fn follow(&mut self, nodes: &Arc<Vec<Node>>, now: Millis) {
         let Changed { all, tasks } = self.shared.take_changed();
-        if all || std::mem::take(&mut self.fresh) {
+        let is_new = all || std::mem::take(&mut self.fresh);
+        if is_new {
             (self.plan, self.nodes) = (Plan::default(), None);
-            self.set_nodes(nodes);
+        }
+        let has_other_nodes = self.set_nodes(nodes);
+        if is_new {
             self.shared.table(|table| {
                 self.plan.follow_promises(&table.promises, now / 1000);
                 table.all().for_each(|task| self.plan.follow(task.number, Some(task), now));
             });
         } else {
-            self.set_nodes(nodes);
             let rested = self.plan.take_rested(now);
             self.shared.table(|table| {
                 self.plan.follow_promises(&table.promises, now / 1000);
@@ -53,8 +55,10 @@ impl PlannerLoop {
                 }
             });
         }
-        let facts = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.plan.learn(&facts);
+        let mut pressures = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
+        let facts = if has_other_nodes { pressures.take_all() } else { pressures.take_changed() };
+        drop(pressures);
+        self.plan.learn(facts);
     }
 
     /// Has promises begin and end that are due.
@@ -66,11 +70,14 @@ impl PlannerLoop {
         }
     }
 
-    fn set_nodes(&mut self, nodes: &Arc<Vec<Node>>) {
-        if !self.nodes.as_ref().is_some_and(|known| Arc::ptr_eq(known, nodes)) {
+    /// True if they are others than before.
+    fn set_nodes(&mut self, nodes: &Arc<Vec<Node>>) -> bool {
+        let are_others = !self.nodes.as_ref().is_some_and(|known| Arc::ptr_eq(known, nodes));
+        if are_others {
             self.plan.set_nodes(nodes);
             self.nodes = Some(Arc::clone(nodes));
         }
+        are_others
     }
 
     /// Has the decisions stored. What did not take effect is withdrawn, and followed anew.

@@ -4,7 +4,7 @@
 //! one call; where a node has none, that of `load`. A value is the runnable work for each processor: a number, or an
 //! object that has it as `onePerCore`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use estimand_api::names::DataName;
@@ -34,9 +34,9 @@ impl PressureReader {
         let names: Vec<DataName> = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
         let mut known = FactsByName::default();
         let take = |event| {
-            known.take(event);
+            let nodes = known.take(event);
             let mut pressures = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
-            *pressures = known.pressures();
+            nodes.iter().for_each(|node| pressures.set(node, known.of_node(node)));
         };
         peers.data_service.follow(&names, "the pressure of nodes", take).await;
     }
@@ -47,17 +47,23 @@ impl PressureReader {
 struct FactsByName([BTreeMap<String, Pressure>; NAMES.len()]);
 
 impl FactsByName {
-    fn take(&mut self, event: Event) {
+    /// Takes what happened, and returns the nodes that it is about.
+    fn take(&mut self, event: Event) -> BTreeSet<String> {
         match event {
             Event::Snapshot { values, .. } => {
-                *self = FactsByName::default();
+                let before = std::mem::take(self).0.into_iter().flat_map(BTreeMap::into_keys);
                 values.iter().for_each(|value| self.put(value));
+                before.chain(values.iter().map(|value| value.node_name.to_string())).collect()
             }
-            Event::Change(value) => self.put(&value),
+            Event::Change(value) => {
+                self.put(&value);
+                BTreeSet::from([value.node_name.to_string()])
+            }
             Event::Delete { data_name, node_name, .. } => {
                 if let Some(of_name) = self.of(data_name.as_str()) {
                     of_name.remove(node_name.as_str());
                 }
+                BTreeSet::from([node_name.to_string()])
             }
         }
     }
@@ -79,12 +85,8 @@ impl FactsByName {
         }
     }
 
-    fn pressures(&self) -> BTreeMap<String, Pressure> {
-        let mut pressures = BTreeMap::new();
-        for of_name in self.0.iter().rev() {
-            pressures.extend(of_name.iter().map(|(node, fact)| (node.clone(), *fact)));
-        }
-        pressures
+    fn of_node(&self, node: &str) -> Option<Pressure> {
+        self.0.iter().find_map(|of_name| of_name.get(node)).copied()
     }
 }
 

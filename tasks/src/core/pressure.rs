@@ -38,11 +38,11 @@ impl NodePressure {
         self.fact
     }
 
-    /// Takes the fact that the plane has now. It may have been measured before the last one: of another estimator.
-    pub fn learn(&mut self, fact: Pressure) {
-        if self.fact.replace(fact) == Some(fact) {
-            return;
-        }
+    /// Takes the fact that the plane has now, or has no more. It may have been measured before the last one: of another
+    /// estimator.
+    pub fn learn(&mut self, fact: Option<Pressure>) {
+        let before = std::mem::replace(&mut self.fact, fact);
+        let Some(fact) = fact.filter(|_| before != fact) else { return };
         while let Some((_, change)) = self.changes.front().filter(|(at, _)| *at <= fact.measured_at) {
             self.sum -= change;
             self.changes.pop_front();
@@ -104,7 +104,7 @@ mod tests {
     fn what_changed_since_the_fact_counts_and_what_is_in_it_does_not() {
         let mut node = NodePressure::default();
         assert_eq!(node.estimate(), None);
-        node.learn(fact(2000, 100));
+        node.learn(Some(fact(2000, 100)));
         node.placed(1000);
         assert_eq!(node.estimate(), Some(3000), "placed, on its way");
         node.started(110, 1000);
@@ -112,23 +112,35 @@ mod tests {
         node.ended(120, 500);
         assert_eq!(node.estimate(), Some(2500));
         // Measured after the start and before the end was: the start is in it.
-        node.learn(fact(3000, 115));
+        node.learn(Some(fact(3000, 115)));
         assert_eq!(node.estimate(), Some(2500));
-        node.learn(fact(9, 50));
+        node.learn(Some(fact(9, 50)));
         assert_eq!(node.fact(), Some(fact(9, 50)), "of an estimator that has measured less recently");
-        node.learn(fact(3000, 115));
+        node.learn(Some(fact(3000, 115)));
         // Heard of late, though the fact has it.
         node.placed(700);
         node.started(112, 700);
         assert_eq!(node.estimate(), Some(2500));
-        node.learn(fact(1000, 200));
+        node.learn(Some(fact(1000, 200)));
         assert_eq!(node.estimate(), Some(1000));
+    }
+
+    #[test]
+    fn a_fact_that_is_gone_is_no_fact() {
+        let mut node = NodePressure::default();
+        node.learn(Some(fact(2000, 100)));
+        node.placed(1000);
+        node.learn(None);
+        assert_eq!((node.fact(), node.estimate()), (None, None));
+        node.started(110, 1000);
+        node.learn(Some(fact(500, 105)));
+        assert_eq!(node.estimate(), Some(1500), "the start is not in it");
     }
 
     #[test]
     fn facts_that_stay_away_take_no_memory() {
         let mut node = NodePressure::default();
-        node.learn(fact(0, 0));
+        node.learn(Some(fact(0, 0)));
         for at in 1..5000 {
             node.placed(1000);
             node.started(at, 1000);

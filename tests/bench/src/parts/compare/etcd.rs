@@ -8,8 +8,7 @@ use estimand_testkit::process::free_port;
 
 use super::http::post;
 use super::rival::{Draw, Rival};
-use crate::peer::{Peer, find};
-use crate::reply::Wire;
+use crate::peer::find;
 
 const JSON: &str = "application/json";
 
@@ -34,21 +33,9 @@ pub fn start(folder: &Path) -> anyhow::Result<Option<Rival>> {
         "--logger",
         "zap",
     ];
-    let address = ([127, 0, 0, 1], client).into();
-    let mut peer = Peer::start(&program, args, folder)?;
-    peer.until_it_listens(address)?;
-    let (peers, wire) = (vec![peer], Wire::Http);
     let remark = "one member, its gateway for HTTP";
-    Ok(Some(Rival {
-        name: "etcd",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: Some(read),
-        write: Some(write),
-    }))
+    let rival = Rival::start("etcd", remark, (&program, args), client, folder)?;
+    Ok(Some(Rival { read: Some(read), write: Some(write), ..rival }))
 }
 
 fn key(name: u32, node: u32) -> String {

@@ -247,9 +247,7 @@ fn about_this_machine(bench: &mut Bench) {
         ("java", "--version"),
     ] {
         let Some(path) = find(program) else { continue };
-        if let Some(line) = first_line(&path, flag) {
-            bench.report.about(line);
-        }
+        bench.report.about(first_line(&path, flag).unwrap_or_else(|| format!("{program} says no version")));
     }
 }
 

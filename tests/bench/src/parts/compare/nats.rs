@@ -1,16 +1,14 @@
 //! NATS with a bucket of keys and values in JetStream, over its own protocol.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use anyhow::ensure;
-use estimand_testkit::process::free_port;
 
-use super::rival::{Draw, Rival};
+use super::rival::{Draw, Rival, configure};
 use crate::nats::{INBOX, greet};
-use crate::peer::{Peer, find};
+use crate::peer::find;
 use crate::reply::Wire;
 
 const CONFIGURATION: &str = include_str!("../../../peers/nats.conf");
@@ -19,28 +17,12 @@ const BUCKET: &str = r#"{"name":"KV_bench","subjects":["$KV.bench.>"],"storage":
 
 pub fn start(folder: &Path) -> anyhow::Result<Option<Rival>> {
     let Some(program) = find("nats-server") else { return Ok(None) };
-    fs::create_dir_all(folder)?;
-    let port = free_port();
-    let file = folder.join("nats.conf");
-    let configuration =
-        CONFIGURATION.replace("@FOLDER@", &folder.display().to_string()).replace("@PORT@", &port.to_string());
-    fs::write(&file, configuration)?;
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&program, ["-c".as_ref(), file.as_os_str()], folder)?;
-    peer.until_it_listens(address)?;
-    make_bucket(address)?;
-    let (peers, wire) = (vec![peer], Wire::Nats);
+    let (file, port) = configure(folder, "nats.conf", CONFIGURATION)?;
     let remark = "a bucket of JetStream in files, synced every two minutes; reads by direct get";
-    Ok(Some(Rival {
-        name: "nats",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: Some(read),
-        write: Some(write),
-    }))
+    let args = ["-c".as_ref(), file.as_os_str()];
+    let rival = Rival::start("nats", remark, (&program, args), port, folder)?;
+    make_bucket(rival.address)?;
+    Ok(Some(Rival { wire: Wire::Nats, read: Some(read), write: Some(write), ..rival }))
 }
 
 fn make_bucket(address: SocketAddr) -> anyhow::Result<()> {

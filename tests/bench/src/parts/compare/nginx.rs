@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use estimand_testkit::process::free_port;
-
 use super::http::get;
-use super::rival::{Draw, Rival};
+use super::rival::{Draw, Rival, configure};
 use crate::keys::{Keys, name_of, node_of};
-use crate::peer::{Peer, find};
-use crate::reply::Wire;
+use crate::peer::find;
 use crate::served::BindingTarget;
 
 const CONFIGURATION: &str = include_str!("../../../peers/nginx.conf");
@@ -24,27 +21,11 @@ pub fn start(folder: &Path, keys: Keys, ours: &BindingTarget) -> anyhow::Result<
             fs::write(files.join(&node), ours.get(&format!("/api/data/{name}/{node}")))?;
         }
     }
-    let port = free_port();
-    let configuration =
-        CONFIGURATION.replace("@FOLDER@", &folder.display().to_string()).replace("@PORT@", &port.to_string());
-    let file = folder.join("nginx.conf");
-    fs::write(&file, configuration)?;
-    let address = ([127, 0, 0, 1], port).into();
+    let (file, port) = configure(folder, "nginx.conf", CONFIGURATION)?;
     let args = ["-c".as_ref(), file.as_os_str(), "-e".as_ref(), "stderr".as_ref()];
-    let mut peer = Peer::start(&program, args, folder)?;
-    peer.until_it_listens(address)?;
-    let (peers, wire) = (vec![peer], Wire::Http);
     let remark = "the same bytes, from files in the page cache";
-    Ok(Some(Rival {
-        name: "nginx",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: Some(read),
-        write: None,
-    }))
+    let rival = Rival::start("nginx", remark, (&program, args), port, folder)?;
+    Ok(Some(Rival { read: Some(read), ..rival }))
 }
 
 fn read(out: &mut Vec<u8>, Draw { name, node, .. }: Draw) {

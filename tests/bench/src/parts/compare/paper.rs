@@ -7,8 +7,7 @@ use estimand_testkit::process::free_port;
 
 use super::http::{get, post};
 use super::rival::{Draw, Rival};
-use crate::peer::{Peer, find};
-use crate::reply::Wire;
+use crate::peer::find;
 
 /// Built by `tests/bench/peers/prepare`.
 const JAR: &str = "target/peers/paper.jar";
@@ -24,13 +23,8 @@ pub fn start(folder: &Path) -> anyhow::Result<Option<PaperService>> {
     let database = Server::start_own(Kind::Mariadb);
     let port = free_port();
     let args = arguments(&jar, port, &database.fresh_url());
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&java, args, folder)?;
-    peer.until_it_listens(address)?;
-    let remark = "Spring Boot over MariaDB";
-    let (peers, beneath, wire) = (vec![peer], vec![database.pid()], Wire::Http);
-    let name = "the paper's design";
-    let rival = Rival { name, remark, wire, address, peers, beneath, read: Some(read), write: Some(write) };
+    let rival = Rival::start("the paper's design", "Spring Boot over MariaDB", (&java, args), port, folder)?;
+    let rival = Rival { beneath: vec![database.pid()], read: Some(read), write: Some(write), ..rival };
     Ok(Some(PaperService { rival, _database: database }))
 }
 

@@ -10,8 +10,7 @@ use estimand_testkit::process::free_port;
 use super::http::{get, post};
 use super::rival::{Draw, Rival};
 use crate::keys::{Keys, name_of, node_of};
-use crate::peer::{Peer, find};
-use crate::reply::Wire;
+use crate::peer::find;
 use crate::served::{Bare, address_of};
 
 const CONFIGURATION: &str = include_str!("../../../peers/prometheus.yml");
@@ -30,47 +29,22 @@ pub fn prometheus(folder: &Path, keys: Keys) -> anyhow::Result<Option<Rival>> {
         format!("--storage.tsdb.path={}", folder.join("data").display()),
         format!("--web.listen-address=127.0.0.1:{port}"),
     ];
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&program, args, folder)?;
-    peer.until_it_listens(address)?;
+    let mut rival = Rival::start("prometheus", "an instant query", (&program, args), port, folder)?;
     let last = format!("/api/v1/query?query={}", series(keys.names - 1, keys.nodes - 1));
-    let http = Http::new(&format!("http://{address}"));
-    peer.until("it has scraped the page", || {
+    let http = Http::new(&format!("http://{}", rival.address));
+    rival.peers[0].until("it has scraped the page", || {
         http.try_request("GET", &last, &[], b"").is_ok_and(|answer| answer.text().contains("0.123456"))
     })?;
-    let (peers, wire) = (vec![peer], Wire::Http);
-    let remark = "an instant query";
-    Ok(Some(Rival {
-        name: "prometheus",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: Some(query),
-        write: None,
-    }))
+    Ok(Some(Rival { read: Some(query), ..rival }))
 }
 
 /// Stores nothing on a disk, so its writes are not durable.
 pub fn push_gateway(folder: &Path) -> anyhow::Result<Option<Rival>> {
     let Some(program) = find("prometheus-pushgateway") else { return Ok(None) };
     let port = free_port();
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&program, [format!("--web.listen-address=127.0.0.1:{port}")], folder)?;
-    peer.until_it_listens(address)?;
-    let (peers, wire) = (vec![peer], Wire::Http);
-    let remark = "not durable";
-    Ok(Some(Rival {
-        name: "pushgateway",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: None,
-        write: Some(push),
-    }))
+    let args = [format!("--web.listen-address=127.0.0.1:{port}")];
+    let rival = Rival::start("pushgateway", "not durable", (&program, args), port, folder)?;
+    Ok(Some(Rival { write: Some(push), ..rival }))
 }
 
 /// Flushes to the disk every few seconds, so an answered write may be lost.
@@ -82,22 +56,9 @@ pub fn victoria_metrics(folder: &Path) -> anyhow::Result<Option<Rival>> {
         format!("-httpListenAddr=127.0.0.1:{port}"),
         "-search.latencyOffset=0s".to_owned(),
     ];
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&program, args, folder)?;
-    peer.until_it_listens(address)?;
-    let (peers, wire) = (vec![peer], Wire::Http);
     let remark = "flushed every few seconds";
-    let name = "victoria-metrics";
-    Ok(Some(Rival {
-        name,
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: None,
-        write: Some(import),
-    }))
+    let rival = Rival::start("victoria-metrics", remark, (&program, args), port, folder)?;
+    Ok(Some(Rival { write: Some(import), ..rival }))
 }
 
 fn page_of(keys: Keys) -> String {

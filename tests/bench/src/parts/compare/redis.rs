@@ -1,40 +1,20 @@
 //! Redis, which syncs each write before it answers, as Estimand does.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use estimand_testkit::process::free_port;
-
-use super::rival::{Draw, Rival};
-use crate::peer::{Peer, find};
+use super::rival::{Draw, Rival, configure};
+use crate::peer::find;
 use crate::reply::Wire;
 
 const CONFIGURATION: &str = include_str!("../../../peers/redis.conf");
 
 pub fn start(folder: &Path) -> anyhow::Result<Option<Rival>> {
     let Some(program) = find("redis-server") else { return Ok(None) };
-    fs::create_dir_all(folder)?;
-    let port = free_port();
-    let file = folder.join("redis.conf");
-    let configuration =
-        CONFIGURATION.replace("@FOLDER@", &folder.display().to_string()).replace("@PORT@", &port.to_string());
-    fs::write(&file, configuration)?;
-    let address = ([127, 0, 0, 1], port).into();
-    let mut peer = Peer::start(&program, [&file], folder)?;
-    peer.until_it_listens(address)?;
-    let (peers, wire) = (vec![peer], Wire::Redis);
+    let (file, port) = configure(folder, "redis.conf", CONFIGURATION)?;
     let remark = "GET; SET with appendfsync always";
-    Ok(Some(Rival {
-        name: "redis",
-        remark,
-        wire,
-        address,
-        peers,
-        beneath: Vec::new(),
-        read: Some(read),
-        write: Some(write),
-    }))
+    let rival = Rival::start("redis", remark, (&program, [file]), port, folder)?;
+    Ok(Some(Rival { wire: Wire::Redis, read: Some(read), write: Some(write), ..rival }))
 }
 
 fn read(out: &mut Vec<u8>, Draw { name, node, .. }: Draw) {

@@ -1,9 +1,13 @@
 //! A program that people would use in Estimand's place, filled with the same keys, and the requests that it is sent.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use estimand_testkit::process::free_port;
 use fastrand::Rng;
 
 use crate::contest::{Sample, Side};
@@ -77,6 +81,15 @@ impl Requests for EveryKey {
     }
 }
 
+/// Writes a configuration for that folder and a free port, which is returned with the file.
+pub fn configure(folder: &Path, name: &str, configuration: &str) -> anyhow::Result<(PathBuf, u16)> {
+    fs::create_dir_all(folder)?;
+    let (port, file) = (free_port(), folder.join(name));
+    let configuration = configuration.replace("@FOLDER@", &folder.display().to_string());
+    fs::write(&file, configuration.replace("@PORT@", &port.to_string()))?;
+    Ok((file, port))
+}
+
 pub struct Rival {
     pub name: &'static str,
     /// Of its answers to writes, or of its reads.
@@ -91,6 +104,21 @@ pub struct Rival {
 }
 
 impl Rival {
+    /// A program that speaks HTTP at that port, once it listens.
+    pub fn start<A: AsRef<OsStr>>(
+        name: &'static str,
+        remark: &'static str,
+        (program, args): (&Path, impl IntoIterator<Item = A>),
+        port: u16,
+        folder: &Path,
+    ) -> anyhow::Result<Rival> {
+        let address = ([127, 0, 0, 1], port).into();
+        let mut peer = Peer::start(program, args, folder)?;
+        peer.until_it_listens(address)?;
+        let (peers, beneath, wire) = (vec![peer], Vec::new(), Wire::Http);
+        Ok(Rival { name, remark, wire, address, peers, beneath, read: None, write: None })
+    }
+
     /// Writes every key once.
     pub fn fill(&self, cores: Cores, keys: Keys) -> anyhow::Result<()> {
         let render = self.write.context("it takes no writes")?;

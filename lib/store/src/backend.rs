@@ -48,13 +48,11 @@ const SQLITE_WAL_RETRY_DELAY: Duration = Duration::from_millis(20);
 /// Durable at each commit. The log may grow to 4,000 pages (16 MiB) before it is copied into the
 /// database: fewer and larger copies serve random keys better.
 const SQLITE_SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-     PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
-     PRAGMA journal_size_limit = 67108864;";
+     PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864;";
 
-/// A scan comes to each page once, so a cache of many would only take memory; behind it there is the one that serves
-/// random keys, as above.
+/// Random keys are served by a large cache. A scan comes to each page once, so a cache of many would only take memory.
+const CACHING: &str = "PRAGMA cache_size = -65536;";
 const SCANNING: &str = "PRAGMA cache_size = -2048;";
-const SCANNED: &str = "PRAGMA cache_size = -65536;";
 
 /// Pages that a process finds in the log need not be on disk: when a sync fails, the kernel treats pages that it
 /// could not write as written, and shows them to the next reader of the log. Commits that come to lie behind such a
@@ -143,7 +141,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     connection
         .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
         .and_then(|()| use_write_ahead_log(&mut connection))
-        .and_then(|mode| connection.batch_execute(SQLITE_SETTINGS).map(|()| mode))
+        .and_then(|mode| connection.batch_execute(&format!("{SQLITE_SETTINGS} {CACHING}")).map(|()| mode))
         .and_then(|mode| empty_the_log(&mut connection, path).map(|()| mode))
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
@@ -219,7 +217,7 @@ impl Backend {
     }
 
     pub(crate) fn end_scan(&mut self) -> QueryResult<()> {
-        self.set_of_sqlite(SCANNED)
+        self.set_of_sqlite(CACHING)
     }
 
     fn set_of_sqlite(&mut self, settings: &str) -> QueryResult<()> {

@@ -36,6 +36,18 @@ pub fn status(encoding: Encoding, problem: &Problem) -> Vec<u8> {
     }
 }
 
+/// What an answer in protobuf says to an export that was taken; the points that were left out, and why.
+pub fn taken(body: &[u8]) -> Option<(i64, String)> {
+    let partial = ExportMetricsServiceResponse::decode(body).ok()?.partial_success?;
+    let says = partial.rejected_data_points > 0 || !partial.error_message.is_empty();
+    says.then_some((partial.rejected_data_points, partial.error_message))
+}
+
+/// The reason in an answer in protobuf that refuses an export.
+pub fn refused(body: &[u8]) -> Option<String> {
+    Status::decode(body).ok().map(|status| status.message).filter(|message| !message.is_empty())
+}
+
 /// The code of gRPC that is nearest to a status of HTTP.
 fn code(status: u16) -> i32 {
     match status {

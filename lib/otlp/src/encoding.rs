@@ -1,5 +1,6 @@
 //! The two encodings of a body.
 
+use estimand_api::problem::shorten;
 use prost::Message as _;
 
 use crate::messages::ExportMetricsServiceRequest;
@@ -19,8 +20,17 @@ pub enum Encoding {
 pub enum Error {
     #[error("it is no ExportMetricsServiceRequest in protobuf: {0}")]
     Protobuf(#[from] prost::DecodeError),
-    #[error("it is no ExportMetricsServiceRequest in JSON: {0}")]
-    Json(#[from] serde_json::Error),
+    #[error("it is no ExportMetricsServiceRequest in JSON: {problem}, at line {line}, column {column}")]
+    Json { problem: String, line: usize, column: usize },
+}
+
+impl From<serde_json::Error> for Error {
+    /// The library repeats what it has read, however long that is.
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column, text) = (error.line(), error.column(), error.to_string());
+        let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+        Error::Json { problem: shorten(problem), line, column }
+    }
 }
 
 impl Encoding {

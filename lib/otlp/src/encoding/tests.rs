@@ -59,6 +59,19 @@ fn both_encodings_say_the_same() {
 }
 
 #[test]
+fn a_message_is_short_however_long_the_text_is_that_is_wrong() {
+    let long = "x".repeat(100_000);
+    let point = format!("{{\"gauge\":{{\"dataPoints\":[{{\"asInt\":\"{long}\"}}]}}}}");
+    for (wrong, part) in [
+        (format!("{{\"resourceMetrics\":\n\"{long}\"}}"), "at line 2, column 100002"),
+        (format!("{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{point}]}}]}}]}}"), "at line 1"),
+    ] {
+        let said = Encoding::Json.decode(wrong.as_bytes()).unwrap_err().to_string();
+        assert!(said.len() < 300 && said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn what_is_cut_short_is_refused() {
     let body = whole().encode_to_vec();
     let whole_prefixes =

@@ -41,7 +41,7 @@ use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::{
-    bindings, history, metrics, name_list, names, node_labels, orders, problems, producers, push, read,
+    bindings, history, metrics, name_list, names, node_labels, orders, otlp, problems, producers, push, read,
     speakers, watch, write,
 };
 use figures::Figures;
@@ -233,6 +233,7 @@ impl ServedPart for DataService {
             .add(Role::Write, write::delete, write::__path_delete)
             .add(Role::Write, write::batch, write::__path_batch)
             .add(Role::Write, push::push, push::__path_push)
+            .add(Role::Write, otlp::export, otlp::__path_export)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
             .add(Role::Read, metrics::metrics, metrics::__path_metrics)

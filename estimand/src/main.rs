@@ -18,6 +18,7 @@ mod collect;
 mod completions;
 mod defaults;
 mod eureka;
+mod export_metrics;
 mod fate;
 mod greeting;
 mod guard;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
             let options = args.options().unwrap_or_else(|wrong| wrong.exit());
             run_long(agent::run(options, log), &mut settings)
         }
+        Command::ExportMetrics(args) => run_long(export_metrics::run(&remote, *args), &mut settings),
         Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
         Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
         Command::FileService(args) => run_service(&remote, args.options(), &mut settings),

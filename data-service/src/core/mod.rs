@@ -11,7 +11,6 @@ pub mod group;
 pub mod leftovers;
 pub mod log;
 pub mod node_index;
-pub mod numbers;
 pub mod operations;
 pub mod origin;
 mod rejection;

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::numbers::numbers;
 use estimand_api::pointer::Pointer;
 use estimand_api::value::State;
 use estimand_runtime::metrics::{Exposition, Kind};
 
 use crate::DataService;
-use crate::core::numbers::numbers;
+
 use crate::core::snapshot::Snapshot;
 use crate::core::view::ShownValue;
 

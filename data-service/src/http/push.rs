@@ -7,7 +7,6 @@
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::duration::Span;
-use estimand_api::headers::VALID_FOR_HEADER;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::write::{Content, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
@@ -15,8 +14,8 @@ use estimand_dialects::influx::{self, Push};
 use estimand_web::{Body, Failure, Principal, Query};
 
 use crate::DataService;
-use crate::http::clock_skew;
 use crate::http::write::room_of;
+use crate::http::{clock_skew, valid_for};
 
 /// The tag that says which node a point is of, as Telegraf sets it.
 const NODE_TAG: &str = "host";
@@ -94,14 +93,7 @@ impl PushQuery {
                 })?
             }
         };
-        let valid_for = req.headers().get(VALID_FOR_HEADER).map(|given| {
-            let given = given.to_str().unwrap_or("?");
-            Span::parse(given).map(|span| i64::try_from(span.as_micros()).unwrap_or(i64::MAX)).map_err(|_| {
-                let error = FieldError::new("Estimand-Valid-For", "is no span of time").given(given);
-                Problem::invalid_field(error.expected("a duration such as `30s`"))
-            })
-        });
-        Ok(PushQuery { bucket, unit, valid_for: valid_for.transpose()? })
+        Ok(PushQuery { bucket, unit, valid_for: valid_for::of(req)? })
     }
 }
 

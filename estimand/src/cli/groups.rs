@@ -39,8 +39,7 @@ const GROUPS: &[Group] = &[
             One("doctor"),
             One("top"),
             Several(&["nodes", "instances"], "The machines; what runs on them, with its troubles"),
-            One("logs"),
-            One("collect"),
+            Several(&["logs", "collect"], "What runs print on stderr; measure here, once"),
         ],
     },
     Group {
@@ -49,6 +48,7 @@ const GROUPS: &[Group] = &[
             Several(&["get", "compare"], "Read the latest values; compare several names"),
             Several(&["watch", "history"], "Follow values as they change; read past ones"),
             Several(&["put", "delete"], "Write a value; delete values"),
+            One("export-metrics"),
             Several(&["bind", "unbind", "bindings"], "Have a name serve another's values; list such"),
         ],
     },

@@ -11,6 +11,7 @@ use estimand_cli::{ClientCommand, Remote, Remotely};
 
 pub mod collect;
 pub mod engine;
+pub mod export_metrics;
 pub mod groups;
 pub mod job;
 pub mod partition;
@@ -26,6 +27,7 @@ pub mod tls;
 
 use collect::CollectArgs;
 use engine::{AgentArgs, ManagerArgs, UpArgs};
+use export_metrics::ExportMetricsArgs;
 use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
@@ -65,6 +67,8 @@ pub enum Command {
     Client(ClientCommand),
     #[command(flatten)]
     Scheduler(SchedulerCommand),
+    /// Send values to OpenTelemetry, as metrics
+    ExportMetrics(Box<Remotely<ExportMetricsArgs>>),
     /// Measure this machine once, without any service
     Collect(CollectArgs),
     /// Compare placement policies under a virtual clock, without any service

@@ -29,6 +29,7 @@ mod labels;
 mod nodes;
 mod openapi;
 mod order;
+mod otlp;
 mod paper;
 mod promises;
 mod pushes;

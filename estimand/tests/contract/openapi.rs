@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 67] = [
+const PATHS: [(&str, &[&str]); 68] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -27,6 +27,7 @@ const PATHS: [(&str, &[&str]); 67] = [
     ("/api/data/names", &["get"]),
     ("/api/data/batch", &["post"]),
     ("/api/v2/write", &["post"]),
+    ("/v1/metrics", &["post"]),
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
     ("/api/data/metrics", &["get"]),

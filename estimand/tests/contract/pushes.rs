@@ -116,13 +116,10 @@ fn a_wrong_push_is_explained(target: &Target) {
     wrong_input(&push(target, "bucket=a%20b", &[], line), "bucket", "a b", "letter");
     wrong_input(&push(target, &format!("bucket={bucket}&precision=h"), &[], line), "precision", "h", "ns");
     unknown_input(&push(target, &format!("bucket={bucket}&db=x"), &[], line), "db", "bucket");
-    let holds = [("Estimand-Valid-For", "for ever")];
-    wrong_input(
-        &push(target, &format!("bucket={bucket}"), &holds, line),
-        "Estimand-Valid-For",
-        "for ever",
-        "30s",
-    );
+    for given in ["for ever", "0s", "0"] {
+        let answer = push(target, &format!("bucket={bucket}"), &[("Estimand-Valid-For", given)], line);
+        wrong_input(&answer, "Estimand-Valid-For", given, "30s");
+    }
     wrong_field(&push(target, &format!("bucket={bucket}"), &[], [0x6d, 0xff]), "body");
     let many = format!("m,host=n1 {}x=1", "x=1,".repeat(100_000));
     problem(&push(target, &format!("bucket={bucket}"), &[], many), 413);

@@ -24,6 +24,7 @@ pages! {
     commands_of_existing_plugins_print_the_output_shown: "docs/how-to/existing-plugins.md",
     commands_of_gpu_nodes_print_the_output_shown: "docs/how-to/gpu-nodes.md",
     commands_of_hdfs_locality_print_the_output_shown: "docs/how-to/hdfs-locality.md",
+    commands_of_opentelemetry_print_the_output_shown: "docs/how-to/opentelemetry.md",
     commands_of_postgresql_print_the_output_shown: "docs/how-to/postgresql.md",
     commands_of_python_processor_print_the_output_shown: "docs/how-to/python-processor.md",
     commands_of_scheduler_and_simulator_print_the_output_shown: "docs/how-to/scheduler-and-simulator.md",

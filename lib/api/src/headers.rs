@@ -17,3 +17,9 @@ pub const FILE_GRANT_HEADER: &str = "estimand-file-grant";
 
 /// For how long the values of a request hold that says so nowhere else.
 pub const VALID_FOR_HEADER: &str = "estimand-valid-for";
+
+/// Data names of pushed metrics begin with it.
+pub const NAME_PREFIX_HEADER: &str = "estimand-name-prefix";
+
+/// Attributes of resources that tell the series of pushed metrics apart.
+pub const SERIES_ATTRIBUTES_HEADER: &str = "estimand-series-attributes";

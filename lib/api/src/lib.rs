@@ -23,6 +23,7 @@ pub mod names;
 pub mod node;
 mod node_state;
 pub mod notice;
+pub mod numbers;
 pub mod order;
 pub mod pointer;
 pub mod problem;

@@ -16,8 +16,8 @@ use estimand_api::problem::kind;
 use estimand_api::registration::History;
 use estimand_api::selector::Selector;
 use estimand_api::value::{
-    BatchReceipt, Binding, BindingTarget, DeletionReceipt, PastValue, Producers, State, StateReceipt, Swap,
-    Value, WriteReceipt,
+    BatchReceipt, Binding, BindingTarget, DeletionReceipt, NameSummary, PastValue, Producers, State,
+    StateReceipt, Swap, Value, WriteReceipt,
 };
 use estimand_api::write::Write;
 
@@ -97,6 +97,12 @@ pub(super) fn name_list(names: &[DataName], patterns: &[NamePattern]) -> String 
 }
 
 impl Client {
+    /// Every name that serves values, its own or those of another one, without the values.
+    pub async fn names(&self) -> Result<Vec<NameSummary>, Error> {
+        let answer = self.get(self.url(&["api", "data", "names"], &[])).await?;
+        self.read(&answer)
+    }
+
     /// Reads values; all of them are of one snapshot, whose revision comes with them.
     pub async fn values(&self, query: &Query) -> Result<(Vec<Value>, u64), Error> {
         self.values_or_hint(query).await.map(|(values, revision, _)| (values, revision))

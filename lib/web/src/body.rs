@@ -37,7 +37,8 @@ const INFLATED_AT_ONCE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Body<const LIMIT: usize>(
     pub Bytes,
-    #[expect(dead_code, reason = "it is given back with the body")] Option<BodyReservation>,
+    /// Given back with the body.
+    Option<BodyReservation>,
 );
 
 impl<const LIMIT: usize> Body<LIMIT> {
@@ -51,6 +52,23 @@ impl<const LIMIT: usize> Body<LIMIT> {
             0..=PARSED_AT_ONCE => parse(&self.0),
             _ => web::block(move || parse(&self.0)).await.map_err(|_| Problem::internal())?,
         }
+    }
+
+    /// The same of a body that takes more memory once it is parsed; `size` says how much before that. This takes its part of
+    /// the budget, too.
+    pub async fn parse_within<T: Send + 'static>(
+        mut self,
+        req: &HttpRequest,
+        size: impl FnOnce(&[u8]) -> Result<usize, Problem> + Send + 'static,
+        parse: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let mut reservation = self.1.take().or_else(|| reservation(req));
+        self.parse(move |body| {
+            let bytes = body.len() + size(body)?;
+            reservation.as_mut().map_or(Ok(()), |reservation| reservation.grow_to(bytes))?;
+            parse(body)
+        })
+        .await
     }
 }
 
@@ -286,6 +304,23 @@ mod tests {
         });
         assert_eq!(read_body::<10>(&req, streamed(sent)).await.unwrap_err().status, 503);
         assert_eq!(count.get(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_grows_by_parsing_takes_its_part_of_the_budget() {
+        let budget = BodyBudget::default();
+        let req = TestRequest::post().app_data(ThinData(budget.clone())).to_http_request();
+        let body = || read_body::<10>(&req, pieces(vec![Ok("ab".into())]));
+        let while_parsing = budget.clone();
+        let parsed = body().await.unwrap().parse_within(
+            &req,
+            |_| Ok(1 << 20),
+            move |_| Ok(while_parsing.reserve().grow_to(32 << 20).is_err()),
+        );
+        assert!(parsed.await.unwrap());
+        budget.reserve().grow_to(32 << 20).unwrap();
+        let too_much = body().await.unwrap().parse_within(&req, |_| Ok(1 << 30), |_| Ok(()));
+        assert_eq!(too_much.await.unwrap_err().status, 503);
     }
 
     #[tokio::test]

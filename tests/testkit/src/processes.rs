@@ -140,6 +140,11 @@ pub fn kill9(pid: u32) {
     signal_to(pid, Signal::KILL);
 }
 
+/// SIGTERM to one process. Nothing happens if there is none of that id.
+pub fn terminate(pid: u32) {
+    signal_to(pid, Signal::TERM);
+}
+
 /// True if `pid` runs: not if it is dead and only not yet waited for.
 pub fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| !stat.is_zombie)

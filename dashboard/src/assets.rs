@@ -46,6 +46,7 @@ pub const ALL: &[Asset] = assets![
     "lib/live.js",
     "lib/notice.js",
     "lib/origin.js",
+    "lib/paging.js",
     "lib/provenance.js",
     "lib/registration_form.js",
     "lib/run_once.js",

@@ -18,8 +18,8 @@ func must(holds bool, found ...any) {
 
 func main() {
 	configuration := estimand.NewConfiguration()
-	configuration.Servers = estimand.ServerConfigurations{{URL: os.Getenv("SERVER")}}
-	configuration.AddDefaultHeader("Authorization", "Bearer "+os.Getenv("TOKEN"))
+	configuration.Servers = estimand.ServerConfigurations{{URL: os.Getenv("ESTIMAND_SERVER")}}
+	configuration.AddDefaultHeader("Authorization", "Bearer "+os.Getenv("ESTIMAND_TOKEN"))
 	client, ctx := estimand.NewAPIClient(configuration), context.Background()
 
 	var registration estimand.RegistrationInput

@@ -7,7 +7,7 @@ from estimand_client.api.data import post_data, read_data, read_one_data_data_na
 from estimand_client.api.registry import get_registry_data_name, post_registry
 from estimand_client.models import RegistrationInput, Write
 
-client = AuthenticatedClient(base_url=os.environ["SERVER"], token=os.environ["TOKEN"])
+client = AuthenticatedClient(base_url=os.environ["ESTIMAND_SERVER"], token=os.environ["ESTIMAND_TOKEN"])
 
 registration = RegistrationInput.from_dict({"dataName": "by_python", "cmd": "true", "max-Time": 5})
 made = post_registry.sync_detailed(client=client, body=registration)

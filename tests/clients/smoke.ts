@@ -2,8 +2,8 @@
 import createClient from "openapi-fetch";
 import type { paths } from "./api";
 
-const { SERVER, TOKEN } = process.env;
-const client = createClient<paths>({ baseUrl: SERVER, headers: { Authorization: `Bearer ${TOKEN}` } });
+const { ESTIMAND_SERVER, ESTIMAND_TOKEN } = process.env;
+const client = createClient<paths>({ baseUrl: ESTIMAND_SERVER, headers: { Authorization: `Bearer ${ESTIMAND_TOKEN}` } });
 
 function expect(holds: boolean, found: unknown): void {
   if (!holds) throw new Error(JSON.stringify(found));

@@ -62,10 +62,9 @@ class Data(DashboardCase):
         label = self.page.run("return document.querySelector('.chart').getAttribute('aria-label')")
         self.assertIn("origin_in over time. node-1: last", label)
         self.go("#/data/origin_out/node-1", "node-1")
-        self.page.see("origin_in of node-1")
-        self.page.see("the expression origin_in * 2.0")
+        self.page.see("expression\norigin_in * 2.0")
         self.page.see("cut -d' ' -f1 /proc/loadavg")
-        self.page.see("of version 1")
+        self.page.see(", version 1")
 
 
     def test_a_page_that_nobody_looks_at_holds_no_stream(self) -> None:

@@ -211,7 +211,7 @@ class Tasks(DashboardCase):
 
 
 class Reservations(DashboardCase):
-    refused = (400, 401, 404, 409)
+    refused = (400, 401, 403, 404, 409)
 
     def has_prices(self) -> bool:
         """True when a node is known that takes promises."""
@@ -268,3 +268,75 @@ class Reservations(DashboardCase):
         self.page.click("Cancel it")
         self.page.click("Cancel it", "dialog")
         self.page.see("CANCELLED")
+
+    def reserve(self, user: str, count: int, **fields: object) -> list[str]:
+        """Small reservations of that user, which are cancelled when the test is over."""
+        one = {"resources": {"cpu": 0.01}, "duration": "1m", "from": "20m", "by": "40m", **fields}
+        made = self.api("POST", "/api/reservations/lists", {"allOrNone": [one] * count, "user": user, "value": 50})
+        ids = [reservation["id"] for reservation in made["reservations"]]
+        for one_id in ids:
+            self.addCleanup(self.cancel, one_id)
+        return ids
+
+    def cancel(self, reservation: str) -> None:
+        if self.api("GET", f"/api/reservations/{reservation}")["state"] == "PROMISED":
+            self.api("POST", f"/api/reservations/{reservation}/cancel")
+
+    def shown(self) -> list[str]:
+        """The reservations that the list shows now."""
+        found: list[str] = self.page.run(
+            "return [...document.querySelectorAll('[aria-label=\"Reservations\"] tbody th')].map((cell) => cell.textContent)"
+        )
+        return found
+
+    def until_shown(self, ids: list[str]) -> None:
+        self.page.wait(f"the reservations {ids}", lambda: self.shown() == ids, self.shown)
+
+    def test_users_page_through_their_own(self) -> None:
+        self.page.wait("prices", self.has_prices)
+        for user in ("grace", "kurt"):
+            self.api("POST", "/api/credits/grants", {"user": user, "amount": 100})
+        of_kurt = self.reserve("kurt", 1)
+        of_grace = self.reserve("grace", 26)
+        (with_task,) = self.reserve("grace", 1, width=2, task={"command": "/bin/true"})
+        newest_first = [with_task, *reversed(of_grace)]
+        self.sign_in(self.token("of-grace", "user", user="grace"))
+        self.page.go("#/reservations")
+        self.until_shown(newest_first[:25])
+        self.page.click("Older")
+        self.until_shown(newest_first[25:])
+        self.page.see("Page 2")
+        self.assertEqual(self.page.findings(), [])
+        self.page.choose('select[aria-label="Which reservations"]', "CANCELLED")
+        self.page.see("No reservation is like that.")
+        self.page.choose('select[aria-label="Which reservations"]', "PENDING,PROMISED,ACTIVE")
+        self.until_shown(newest_first[:25])
+
+        # One with a task says what is promised, and leads there.
+        self.page.click(with_task)
+        self.page.see("2 units, each with cpu 0.01")
+        self.page.see("2 on node-1")
+        self.page.click(self.api("GET", f"/api/reservations/{with_task}")["task"])
+        self.page.see("/bin/true")
+        self.go(f"#/reservations/{with_task}", with_task)
+        self.page.click("Cancel it")
+        self.page.click("Cancel it", "dialog")
+        self.page.see("CANCELLED")
+        self.page.go("#/reservations")
+        self.page.choose('select[aria-label="Which reservations"]', "CANCELLED")
+        self.until_shown([with_task])
+        # That of somebody else is as if it was not there.
+        self.page.go(f"#/reservations/{of_kurt[0]}")
+        self.page.see("reservation", ".notice.bad")
+
+    def test_operators_see_those_of_all(self) -> None:
+        self.page.wait("prices", self.has_prices)
+        for user in ("edsger", "alonzo"):
+            self.api("POST", "/api/credits/grants", {"user": user, "amount": 100})
+        both = self.reserve("alonzo", 1) + self.reserve("edsger", 1)
+        self.sign_in()
+        self.page.go("#/reservations")
+        self.page.choose('select[aria-label="Which reservations"]', "PROMISED")
+        self.until_shown(both[::-1])
+        self.page.see("edsger")
+        self.page.see("alonzo")

@@ -1,9 +1,8 @@
 // Lines over time, by uPlot, which `index.html` loads; and sparklines, which are a path.
 
-import { fill, h } from "/assets/lib/dom.js";
+import { drawn, fill, h } from "/assets/lib/dom.js";
 import { number } from "/assets/lib/words.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const LINES = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
 
 /** A chart of `{ label, points: [[seconds, value], …] }`, drawn anew by `update`. */
@@ -106,18 +105,14 @@ export function align(series) {
 /** A small line of numbers, without axes. */
 export function sparkline(points) {
   const [width, height] = [96, 22];
-  const drawing = document.createElementNS(SVG, "svg");
-  for (const [name, value] of Object.entries({ class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" })) {
-    drawing.setAttribute(name, value);
-  }
+  const drawing = drawn("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   if (points.length < 2) return drawing;
   const [first, last] = [points[0][0], points.at(-1)[0]];
   let [low, high] = [Infinity, -Infinity];
   for (const [, value] of points) [low, high] = [Math.min(low, value), Math.max(high, value)];
   const x = (at) => ((at - first) / (last - first || 1)) * (width - 2) + 1;
   const y = (value) => (high > low ? height - 2 - ((value - low) / (high - low)) * (height - 4) : height / 2);
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", points.map(([at, value], place) => `${place ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join(""));
-  drawing.append(path);
+  const d = points.map(([at, value], place) => `${place ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  drawing.append(drawn("path", { d }));
   return drawing;
 }

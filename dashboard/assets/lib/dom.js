@@ -1,12 +1,17 @@
 // Makes elements. All text is text: nothing that a service says is ever read as HTML.
 
+const SVG = "http://www.w3.org/2000/svg";
+
 /** An element with properties (`class`, `on`, attributes) and children: elements, texts, or lists of them. */
-export function h(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
+export const h = (tag, properties = {}, ...children) => furnish(document.createElement(tag), properties, children);
+
+/** The same for an element of a drawing. */
+export const drawn = (tag, properties = {}, ...children) => furnish(document.createElementNS(SVG, tag), properties, children);
+
+function furnish(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === "class") element.className = value;
-    else if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }

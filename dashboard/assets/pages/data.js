@@ -5,7 +5,7 @@ import { Chart, sparkline } from "/assets/lib/chart.js";
 import { facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
 import { history, LiveValues } from "/assets/lib/live.js";
 import { notice } from "/assets/lib/notice.js";
-import { provenance } from "/assets/lib/provenance.js";
+import { Provenance } from "/assets/lib/provenance.js";
 import { filterBox, Table } from "/assets/lib/table.js";
 import { age, byName, count, instant, number, numericParts, part, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
 
@@ -159,10 +159,9 @@ async function showValue(place, name, node, signal) {
   signal.addEventListener("abort", () => chart.end());
   const over = section("Over time", {}, chart.element);
   over.hidden = true;
-  const origin = h("div", {}, note("Looking …"));
-  place.append(section("Now", {}, now), over, section("Where it comes from", {}, origin));
+  const origin = new Provenance(name, node, signal);
+  place.append(section("Now", {}, now), over, section("Where it comes from", {}, origin.element));
   let past = null;
-  let asked = 0;
   const changed = async ({ values }) => {
     const value = values.get(name).get(node);
     if (!value) return fill(now, note(`${node} has no value of ${name}.`));
@@ -189,10 +188,6 @@ async function showValue(place, name, node, signal) {
     const series = [...past].map(([pointer, points]) => ({ label: pointer || name, points }));
     over.hidden = !series.some(({ points }) => points.length > 1);
     if (!over.hidden) chart.update(series);
-    if (Date.now() - asked > 5000) {
-      asked = Date.now();
-      fill(origin, await provenance(name, node, signal));
-    }
   };
   const failed = (error) => fill(now, notice(error, `\`${name}\``));
   new LiveValues([name], { node, signal, changed, failed });

@@ -6,11 +6,14 @@ import { announce, button, confirm, dialog, facts, fill, h, link, note, section,
 import { Form } from "/assets/lib/form.js";
 import { LedgerChart } from "/assets/lib/ledger.js";
 import { notice } from "/assets/lib/notice.js";
+import { Paging } from "/assets/lib/paging.js";
 import { Table } from "/assets/lib/table.js";
-import { age, instant, number, span, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
+import { age, amount, count, instant, number, span, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
 
 const EVERY_MS = 4000;
-const MOST = 200;
+const MOST = 25;
+const MOST_NODES = 3;
+const FILTERS = [["", "all"], ["PENDING,PROMISED,ACTIVE", "not over"], ["PROMISED", "promised"], ["ACTIVE", "active"], ["OVER", "over"], ["CANCELLED", "cancelled"], ["BROKEN", "broken"], ["REFUSED", "refused"]];
 const GOES_ON = ["PENDING", "PROMISED", "ACTIVE"];
 
 export async function show(place, [id], signal) {
@@ -20,16 +23,14 @@ export async function show(place, [id], signal) {
 const at = (id) => `#/reservations/${segment(id)}`;
 
 function showAll(place, signal) {
-  const list = h("div", {}, note("Looking …"));
   const credits = h("div", {}, note("Looking …"));
   const ledger = new LedgerChart(signal);
   const grant = button("Grant credits", () => grantDialog());
   fill(place, h("h1", {}, "Reservations"),
     section("Price", {}, prices(signal)),
-    section("Reservations", {}, list),
+    showReservations(signal),
     section("Promised and free", { tools: ledger.tools }, ledger.element),
     section("Credits", { tools: grant }, credits));
-  showReservations(list, signal);
   showCredits(credits, signal);
 }
 
@@ -81,27 +82,54 @@ function prices(signal) {
   return [form.element, told, chart.element];
 }
 
-function showReservations(place, signal) {
+function showReservations(signal) {
   const table = new Table({
     label: "Reservations",
-    empty: "Nothing is reserved.",
+    empty: "No reservation is like that.",
     key: ({ id }) => id,
     columns: [
       { title: "Reservation", cell: ({ id }) => link(id, at(id)), sign: ({ id }) => id, order: ({ id }) => id },
       { title: "State", cell: ({ state }) => tag(state, STATE_TONES[state] ?? "plain"), sign: ({ state }) => state, order: ({ state }) => state },
       { title: "Account", cell: ({ user }) => user, order: ({ user }) => user },
+      { title: "From", class: "instant", cell: ({ start }) => instant(start), order: ({ start }) => Date.parse(start) },
+      { title: "To", class: "instant", cell: ({ end }) => instant(end), order: ({ end }) => Date.parse(end) },
+      { title: "Places", cell: places, order: ({ width }) => width },
       { title: "Price", class: "number", cell: ({ price }) => number(Number(price)), order: ({ price }) => Number(price) },
-      { title: "From", cell: ({ start }) => instant(start), order: ({ start }) => Date.parse(start) },
-      { title: "For", cell: ({ start, end }) => span((Date.parse(end) - Date.parse(start)) / 1000) },
+      { title: "Task", cell: ({ task }) => (task ? taskLink(task) : ""), sign: ({ task }) => task ?? "" },
       { title: "Delivered", cell: ({ guarantee }) => delivered(guarantee) },
     ],
   });
+  const filter = h("select", { "aria-label": "Which reservations" }, FILTERS.map(([states, word]) => h("option", { value: states }, word)));
+  const list = h("div", {}, note("Looking …"));
+  const failed = (error) => fill(list, notice(error, "The list of reservations"));
   const look = async () => {
-    const page = await get(`/api/reservations?limit=${MOST}`, { signal });
-    if (!table.element.isConnected) fill(place, table.element);
+    const [state, before] = [filter.value, paging.before];
+    const page = await get(query("/api/reservations", { state, limit: MOST, before }), { signal });
+    if (state !== filter.value || !paging.show(before, page.next)) return;
+    if (!table.element.isConnected) fill(list, table.element);
     table.update(page.reservations);
   };
-  poll(look, EVERY_MS, { signal, failed: (error) => fill(place, notice(error, "The list of reservations")) });
+  const paging = new Paging("Pages of reservations", () => look().catch(failed));
+  filter.addEventListener("change", () => paging.go([]));
+  poll(look, EVERY_MS, { signal, failed });
+  return section("Reservations", { tools: filter }, list, paging.element);
+}
+
+const taskLink = (task) => link(task, `#/tasks/${segment(task)}`);
+
+/** How many units, and where they are. */
+function places({ width, guarantee }) {
+  const nodes = [...new Set(guarantee?.nodes ?? [])];
+  const more = nodes.length - MOST_NODES;
+  const named = nodes.slice(0, MOST_NODES).join(", ") + (more > 0 ? ` and ${count(more, "more node")}` : "");
+  return nodes.length ? `${number(width)} on ${named}` : number(width);
+}
+
+/** What each unit is promised. */
+function promised({ width, guarantee }) {
+  if (!guarantee) return null;
+  const each = Object.entries(guarantee.resources).filter(([name]) => name !== "tasks").map(([name, some]) => `${name} ${amount(name, some)}`).join(", ");
+  return width > 1 ? `${count(width, "unit")}, each with ${each}` : each;
 }
 
 function delivered(guarantee) {
@@ -172,10 +200,11 @@ async function showOne(place, id, signal) {
       ["Given back", found.refund],
       ["From", instant(found.start)],
       ["To", instant(found.end)],
+      ["Promised", promised(found)],
       ["Promise", found.promise],
-      ["Task", found.task ? link(found.task, `#/tasks/${segment(found.task)}`) : null],
+      ["Task", found.task ? taskLink(found.task) : null],
       ["Delivered", delivered(guarantee)],
-      ["Nodes", guarantee?.nodes?.join(", ")],
+      ["Places", places(found)],
       ["Kept", guarantee?.kept === undefined || guarantee?.kept === null ? null : guarantee.kept ? "yes" : "no"],
       ["Made", `${instant(found.madeAt)} by ${found.madeBy}`],
     ]), h("h3", {}, "As it was asked for"), h("pre", {}, JSON.stringify(found.document)));

@@ -5,11 +5,12 @@ import { action, announce, button, confirm, facts, fill, h, link, note, section,
 import { Form } from "/assets/lib/form.js";
 import { LedgerChart } from "/assets/lib/ledger.js";
 import { notice } from "/assets/lib/notice.js";
+import { Paging } from "/assets/lib/paging.js";
 import { Table } from "/assets/lib/table.js";
 import { age, amount, bytes, command, count, instant, number, STATE_TONES } from "/assets/lib/words.js";
 
 const EVERY_MS = 5000;
-const MOST = 200;
+const MOST = 100;
 const OVER = ["SUCCEEDED", "FAILED", "CANCELLED"];
 const FILTERS = [["", "all"], ["QUEUED,PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST", "not over"], ["QUEUED", "queued"], ["RUNNING", "running"], ["FAILED", "failed"], ["SUCCEEDED", "succeeded"], ["CANCELLED", "cancelled"]];
 const WAIT_MS = 20_000;
@@ -39,29 +40,27 @@ function showAll(place, signal) {
   });
   const filter = h("select", { "aria-label": "Which tasks" }, FILTERS.map(([states, word]) => h("option", { value: states }, word)));
   const list = h("div", {}, note("Looking …"));
-  const more = h("p", { class: "note" });
   const tools = h("div", { class: "tools" }, filter, link("New task", "#/tasks/+new", { class: "button primary" }));
   const capacity = h("div", {}, note("Looking …"));
   const ledger = new LedgerChart(signal);
-  fill(place, h("h1", {}, "Tasks"), section("Queue", { tools }, list, more), section("Ledger", { tools: ledger.tools }, ledger.element), section("Capacity of nodes", {}, capacity));
+  const paging = new Paging("Pages of tasks", () => look().catch(failed));
+  fill(place, h("h1", {}, "Tasks"), section("Queue", { tools }, list, paging.element), section("Ledger", { tools: ledger.tools }, ledger.element), section("Capacity of nodes", {}, capacity));
   let due = null;
   const look = async () => {
-    const page = await get(query("/api/tasks", { state: filter.value, limit: MOST }), { signal });
+    const [state, before] = [filter.value, paging.before];
+    const page = await get(query("/api/tasks", { state, limit: MOST, before }), { signal });
+    if (state !== filter.value || !paging.show(before, page.next)) return;
     if (!table.element.isConnected) fill(list, table.element);
-    setText(more, page.next ? `The newest ${MOST} are shown.` : "");
     table.update(page.tasks);
   };
-  const failed = (error) => {
-    setText(more, "");
-    fill(list, notice(error, "The list of tasks"));
-  };
+  const failed = (error) => fill(list, notice(error, "The list of tasks"));
   const soon = () => {
     due ??= setTimeout(() => {
       due = null;
       look().catch(() => {});
     }, 200);
   };
-  filter.addEventListener("change", () => look().catch(failed));
+  filter.addEventListener("change", () => paging.go([]));
   poll(look, EVERY_MS, { signal, failed });
   watch("/api/tasks/watch", soon, { signal }).catch(() => {});
   signal.addEventListener("abort", () => clearTimeout(due));

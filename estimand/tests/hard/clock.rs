@@ -1,60 +1,14 @@
 //! Clocks that jump: an hour back, a day forward, and home again.
-//!
-//! A preloaded library tells a process what a file says that the time is. Clocks that only go forward are left alone, as
-//! a real jump leaves them.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use estimand_testkit::clock::Clock;
 use estimand_testkit::place::{Agent, Place};
 use estimand_testkit::plane::{Together, up};
-use estimand_testkit::process::{Builder, free_port};
+use estimand_testkit::process::free_port;
 use estimand_testkit::wait::{self, PATIENCE};
-use tempfile::TempDir;
 
 use crate::{pass, side_by_side};
-
-const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
-
-/// The time of day of the processes that look at it.
-struct Clock {
-    folder: TempDir,
-}
-
-impl Clock {
-    fn right() -> Self {
-        let clock = Clock { folder: tempfile::tempdir().unwrap() };
-        clock.shift("+0");
-        clock
-    }
-
-    /// How far off it is, such as `-1h`.
-    fn shift(&self, by: &str) {
-        // Moved to its place, so that nobody reads half of it.
-        let beside = self.folder.path().join("new");
-        std::fs::write(&beside, format!("{by}\n")).unwrap();
-        std::fs::rename(beside, self.file()).unwrap();
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("time")
-    }
-
-    fn give_to(&self, builder: Builder) -> Builder {
-        builder
-            .env("LD_PRELOAD", library())
-            .env("FAKETIME_TIMESTAMP_FILE", self.file())
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            .env("DONT_FAKE_MONOTONIC", "1")
-    }
-}
-
-fn library() -> PathBuf {
-    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
-    let found = folders.map(|folder| folder.join(LIBRARY)).find(|path| Path::is_file(path));
-    found.expect("libfaketime is not installed: apt-get install libfaketime")
-}
 
 /// The story for one clock, which some processes have.
 fn jumps(place: &Place, services: &Together, clock: &Clock, what: &str) {

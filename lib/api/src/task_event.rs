@@ -40,9 +40,9 @@ pub struct TaskEvent {
     /// `priority`.
     #[schema(value_type = Object)]
     pub cause: Value,
-    /// `scheduler`, or an agent or a user by name.
+    /// `"scheduler"`, or an agent or a user by name: `{"agent": "node-1"}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub actor: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

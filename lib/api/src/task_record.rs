@@ -103,8 +103,8 @@ pub struct TaskTransition {
     /// The event that caused it, with the attempt that it is about.
     #[schema(value_type = Object)]
     pub cause: Value,
-    /// `scheduler`, or an agent or a user by name.
-    #[schema(value_type = Object)]
+    /// `"scheduler"`, or an agent or a user by name: `{"agent": "node-1"}`.
+    #[schema(value_type = serde_json::Value)]
     pub actor: Value,
 }
 

@@ -55,7 +55,7 @@ pub use reservations::{PriceQuery, ReservationQuery};
 pub use task_events::{TaskEventQuery, TaskWatch};
 pub use task_files::GrantedFiles;
 pub use tasks::{LogQuery, TaskQuery};
-pub use tls::{CertificateFiles, Trust};
+pub use tls::{CertificateFiles, Objection, Trust};
 pub use tunnels::{Tunnel, TunnelQuery, is_of_this_user};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
@@ -81,7 +81,7 @@ pub enum Error {
     Address(String),
     /// A server answers, but cannot show that it is the service.
     #[error("{url} is not trusted: {cause}")]
-    Untrusted { url: String, cause: String },
+    Untrusted { url: String, cause: String, objection: Objection },
     #[error(transparent)]
     Files(#[from] FileError),
     #[error("the token in {TOKEN_VARIABLE} is not valid: {0}")]
@@ -311,13 +311,13 @@ impl Client {
         let advice = found.as_ref().and_then(tls::Trouble::advice);
         let more = advice.into_iter().chain(self.http.trouble());
         let text = more.fold(chain(error), |text, more| format!("{text}; {more}"));
-        let is_untrusted = match tls::cause::<listener::Stranger>(error) {
-            Some(stranger) => !stranger.may_pass(),
-            None => matches!(found, Some(tls::Trouble::Untrusted(_))),
+        let objection = match tls::cause::<listener::Stranger>(error) {
+            Some(stranger) => (!stranger.may_pass()).then_some(Objection::Other),
+            None => found.as_ref().and_then(tls::Trouble::objection),
         };
-        match is_untrusted {
-            true => Error::Untrusted { url, cause: text },
-            false => Error::Unreachable { url, cause: text },
+        match objection {
+            Some(objection) => Error::Untrusted { url, cause: text, objection },
+            None => Error::Unreachable { url, cause: text },
         }
     }
 

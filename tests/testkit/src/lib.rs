@@ -9,6 +9,7 @@
 //! something was not there. Every process that it starts dies with the test process, however that ends.
 
 pub mod celery;
+pub mod clock;
 pub mod databases;
 pub mod disk;
 pub mod docker;

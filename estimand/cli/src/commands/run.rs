@@ -106,13 +106,7 @@ fn facts(report: &RunReport) -> Vec<(String, Cell)> {
 
 /// Its output, and the values that it becomes.
 fn body(report: &RunReport) -> Vec<Cell> {
-    let size = match report.stdout_bytes > MAX_REPORT_OUTPUT_BYTES as u64 {
-        true => format!("the first {MAX_REPORT_OUTPUT_BYTES} of {} bytes", report.stdout_bytes),
-        false => words::count_u64(report.stdout_bytes, "byte"),
-    };
-    let mut lines = written("standard output", &size, &report.stdout);
-    let size = words::count(report.stderr.len(), "byte");
-    lines.extend(written("standard error", &size, &report.stderr));
+    let mut lines = output(report);
     lines.push(Cell::from(""));
     if let Some(note) = &report.note {
         lines.push(Cell::toned(note, Tone::Warning));
@@ -124,6 +118,21 @@ fn body(report: &RunReport) -> Vec<Cell> {
             Cell::from(format!("the value for {} would be {}", value.node_name, value.data_value))
         })),
     }
+    lines
+}
+
+/// The text that it wrote. An expression is computed without a process, so there is nothing that could write.
+fn output(report: &RunReport) -> Vec<Cell> {
+    if report.exit.is_none() && report.stdout.is_empty() && report.stderr.is_empty() {
+        return Vec::new();
+    }
+    let size = match report.stdout_bytes > MAX_REPORT_OUTPUT_BYTES as u64 {
+        true => format!("the first {MAX_REPORT_OUTPUT_BYTES} of {} bytes", report.stdout_bytes),
+        false => words::count_u64(report.stdout_bytes, "byte"),
+    };
+    let mut lines = written("standard output", &size, &report.stdout);
+    let size = words::count(report.stderr.len(), "byte");
+    lines.extend(written("standard error", &size, &report.stderr));
     lines
 }
 
@@ -174,6 +183,7 @@ mod tests {
         let refused =
             RunReport { exit: None, stdout: String::new(), error: Some("no".to_owned()), ..report() };
         assert!(!shown(&refused).contains("memory"), "{}", shown(&refused));
+        assert!(!shown(&refused).contains("nothing on"), "{}", shown(&refused));
         let failed = RunReport {
             exit: Some("exit 3".to_owned()),
             stdout: "half a val".to_owned(),

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use estimand_api::instant::to_rfc3339;
 use estimand_runtime::pem::{FileError, Stamp, read_certificates, read_key};
 use reqwest::header::HeaderMap;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use url::Url;
@@ -272,6 +274,15 @@ impl Trouble {
         None
     }
 
+    /// The objection to the certificate of the service, if that is the reason.
+    pub(super) fn objection(&self) -> Option<Objection> {
+        match self {
+            Trouble::Untrusted(rustls::Error::InvalidCertificate(error)) => Some(Objection::of(error)),
+            Trouble::Untrusted(_) => Some(Objection::Other),
+            Trouble::Other(_) => None,
+        }
+    }
+
     /// Advice for people.
     pub(super) fn advice(&self) -> Option<String> {
         match self {
@@ -281,6 +292,7 @@ impl Trouble {
                  in {AUTHORITY_VARIABLE}"
                 ))
             }
+            Trouble::Untrusted(rustls::Error::InvalidCertificate(error)) => time_of(error),
             Trouble::Other(rustls::Error::InvalidMessage(_)) => {
                 Some("what answers there does not speak TLS: is it an http:// address?".to_owned())
             }
@@ -294,6 +306,46 @@ impl Trouble {
             _ => None,
         }
     }
+}
+
+/// An objection to the certificate of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objection {
+    /// It is of an authority that is not known here.
+    Issuer,
+    /// It has expired, by the clock here.
+    Expired,
+    /// It is not valid yet, by the clock here.
+    Early,
+    /// It does not name the address by which the service was reached.
+    Address,
+    Other,
+}
+
+impl Objection {
+    fn of(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::UnknownIssuer => Objection::Issuer,
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Objection::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Objection::Early,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Objection::Address
+            }
+            _ => Objection::Other,
+        }
+    }
+}
+
+/// The times of a certificate in words: the library tells them as seconds since 1970.
+fn time_of(error: &CertificateError) -> Option<String> {
+    let shown = |time: UnixTime| i64::try_from(time.as_secs()).ok()?.checked_mul(1_000_000).map(to_rfc3339);
+    let (word, limit, now) = match error {
+        CertificateError::ExpiredContext { time, not_after } => ("expired at", *not_after, *time),
+        CertificateError::NotValidYetContext { time, not_before } => ("is valid from", *not_before, *time),
+        _ => return None,
+    };
+    let (limit, now) = (shown(limit)?, shown(now)?);
+    Some(format!("its certificate {word} {limit}, and the clock here says {now}"))
 }
 
 /// An I/O error passes over the error that it wraps when asked for its cause; I/O errors may be nested.

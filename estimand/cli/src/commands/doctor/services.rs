@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::access::{Grant, TokenState, TokenView};
 use estimand_api::problem::Problem;
-use estimand_client::{Error, Health};
+use estimand_client::{Error, Health, Objection};
 
 use super::finding::{Finding, or_ok};
 use crate::output::words;
@@ -18,6 +18,9 @@ const SOON: TimeDelta = TimeDelta::days(14);
 const MOST_OPEN: f64 = 0.8;
 /// Connections, values' files and slots take a few each.
 const FEW_FILES: u64 = 4096;
+
+/// The remedy for clocks that are apart.
+const SAME_TIME: &str = "compare `timedatectl` on both machines; let each follow a time server";
 
 /// One service, as it answered.
 #[derive(Debug)]
@@ -43,10 +46,12 @@ pub fn of_service(seen: &ServiceSeen, now: DateTime<Utc>) -> Vec<Finding> {
     let ServiceSeen { address, health, .. } = seen;
     let health = match health {
         Ok(health) => health,
-        Err(error @ Error::Untrusted { .. }) => {
-            let trust =
-                "--authority FILE, with the file `authority.pem` of the folder that `estimand pki init` made";
-            return vec![Finding::failure("tls", error.to_string()).remedy(trust)];
+        Err(error @ Error::Untrusted { objection, .. }) => {
+            let finding = Finding::failure("tls", error.to_string());
+            return vec![match remedy_for(*objection) {
+                Some(remedy) => finding.remedy(remedy),
+                None => finding,
+            }];
         }
         Err(error) => return vec![Finding::failure("server", error.to_string())],
     };
@@ -60,6 +65,24 @@ pub fn of_service(seen: &ServiceSeen, now: DateTime<Utc>) -> Vec<Finding> {
     all
 }
 
+/// The remedy for what speaks against the certificate of a service.
+fn remedy_for(objection: Objection) -> Option<&'static str> {
+    match objection {
+        Objection::Issuer => Some(
+            "--authority FILE, with the file `authority.pem` of the folder that `estimand pki init` made",
+        ),
+        Objection::Expired => Some(
+            "estimand pki issue NAME --service, where the authority is; the service reads the new file by itself",
+        ),
+        Objection::Early => Some(SAME_TIME),
+        Objection::Address => Some(
+            "reach it by an address that its certificate names, or issue one that names this address, too: \
+             estimand pki issue NAME --service --address ADDRESS",
+        ),
+        Objection::Other => None,
+    }
+}
+
 fn clock(seen: &ServiceSeen, health: &Health) -> Option<Finding> {
     let clock = health.clock?;
     // The clock was read between the two instants, up to a second after what it says.
@@ -71,10 +94,9 @@ fn clock(seen: &ServiceSeen, health: &Health) -> Option<Finding> {
         seen.address,
         words::took(apart.num_milliseconds() as f64)
     );
-    let remedy = "compare `timedatectl` on both machines; let each follow a time server";
     Some(match () {
-        () if apart > CLOCKS_ARE_WRONG => Finding::failure("clock", found).remedy(remedy),
-        () if apart > CLOCKS_DIFFER => Finding::warning("clock", found).remedy(remedy),
+        () if apart > CLOCKS_ARE_WRONG => Finding::failure("clock", found).remedy(SAME_TIME),
+        () if apart > CLOCKS_DIFFER => Finding::warning("clock", found).remedy(SAME_TIME),
         () => Finding::ok("clock", format!("the clocks here and at {} agree", seen.address)),
     })
 }

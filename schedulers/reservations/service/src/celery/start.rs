@@ -26,7 +26,7 @@ pub fn schema() -> Value {
         "required": ["task"],
         "properties": {
             "task": name,
-            "args": { "type": ["array", "null"] },
+            "args": { "type": ["array", "null"], "items": {} },
             "kwargs": { "type": ["object", "null"] },
             "queue": { "type": ["string", "null"], "minLength": 1, "maxLength": MAX_NAME_BYTES },
         },

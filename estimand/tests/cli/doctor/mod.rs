@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 
 use crate::session::{NODE, Session};
 
+mod certificates;
+mod clocks;
+mod nodes;
+
 struct Diagnosis {
     document: Value,
     code: i32,

@@ -1,6 +1,6 @@
 // Tasks: the queue, one task with the reason of its place and its log, new ones, and the ledger over time.
 
-import { ask, freshKey, get, json, pause, poll, Problem, query, segment, watch } from "/assets/lib/api.js";
+import { ask, freshKey, get, json, pause, poll, Problem, query, seen, segment, watch } from "/assets/lib/api.js";
 import { action, announce, button, confirm, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
 import { Form } from "/assets/lib/form.js";
 import { LedgerChart } from "/assets/lib/ledger.js";
@@ -190,6 +190,7 @@ async function follow(id, place, signal) {
   let shown = 0;
   let attempt = 0;
   while (!signal.aborted) {
+    await seen(signal);
     try {
       const page = await get(query(`/api/tasks/${segment(id)}/logs`, { from, limit: 1000, waitMs: shown ? WAIT_MS : undefined }), { signal });
       if (!text.isConnected) fill(place, told, text);

@@ -143,6 +143,10 @@ fn a_submission_is_one_task_however_often_it_is_sent(target: &Target) {
         let headers = [("Idempotency-Key", key.as_str()), ("Content-Type", "application/json")];
         target.tasks.request("POST", "/api/tasks", &headers, document.to_string().as_bytes())
     };
+    // Of a service that has just started; before that no task fits or does not.
+    wait::until(PATIENCE, "the nodes to be known", || {
+        (target.tasks.get("/api/capacity").status == 200).then_some(())
+    });
     let first = send(&document(&fake)).expect_status(201).json();
     assert!(first["waits"].as_str().unwrap().contains("fits on no node"), "{first}");
     assert_eq!(send(&document(&fake)).expect_status(200).json()["id"], first["id"]);

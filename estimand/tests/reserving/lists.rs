@@ -1,5 +1,7 @@
 //! Lists of which all are reserved or none, bundles of several resources, and widths that are open.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::{Value, json};
 
 use crate::lines::Connection;
@@ -98,6 +100,35 @@ fn an_open_width_is_the_one_that_costs_least_in_its_window() {
     }
     let tight = plane.reserve(&asked(5)).expect_problem(409);
     assert_eq!(tight["type"], "infeasible", "{tight}");
+    plane.check_money();
+}
+
+/// Somebody else has everything, gives it back to the ledger, and a moment later it is asked for here.
+#[test]
+fn nothing_is_refused_for_what_the_ledger_had_before() {
+    let plane = Plane::start();
+    let cpu = plane.processors();
+    plane.grant("ada", "1000");
+    let thousandths = (cpu * 1000.0) as u64;
+    for round in 0..20 {
+        let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 1_200;
+        let id = format!("other-{round}");
+        let promise = json!({ "id": id, "resources": { "cpu": thousandths }, "width": 1, "from": from,
+            "until": from + 60, "value": 1 });
+        plane
+            .http
+            .send_json("POST", "/api/capacity/promises", &json!({ "allOrNone": [promise] }))
+            .expect_status(201);
+        let asked = json!({ "resources": { "cpu": cpu }, "duration": 10, "from": "20m", "by": "1220s", "value": 9,
+            "user": "ada" });
+        // Nothing is promised twice either, however early it is asked for.
+        assert_eq!(plane.reserve(&asked).expect_problem(409)["type"], "infeasible");
+        plane.http.request("DELETE", &format!("/api/capacity/promises/{id}"), &[], b"").expect_status(200);
+        let made = plane.reserve(&asked).expect_status(201).json();
+        let path = format!("/api/reservations/{}/cancel", made["id"].as_str().unwrap());
+        plane.http.request("POST", &path, &[], b"").expect_status(200);
+        plane.wait_promise(&made, "RELEASED");
+    }
     plane.check_money();
 }
 

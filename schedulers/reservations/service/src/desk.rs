@@ -33,6 +33,7 @@ use tokio::time::{Duration, sleep};
 use crate::document::Document;
 use crate::http::problems;
 use crate::prices::{self, Priced, Prices};
+use crate::refusals;
 use crate::requests::{Open, Opened, known, sum};
 use crate::reservation::{Order, Reservation, State};
 use crate::shared::Shared;
@@ -276,17 +277,8 @@ impl Desk {
         if wishes.iter().any(|(wish, _)| is_pending(wish)) {
             self.answering.end().await;
         }
-        let mut scratch = (*prices).clone();
-        let order = Order { key: new_key(), revision: prices.revision };
-        let mut opening = Vec::new();
-        for (wish, reply) in wishes {
-            match self.price(&mut scratch, &wish) {
-                Ok(Ok(parts)) => opening.push((wish, parts, reply)),
-                Ok(Err(known)) => drop(reply.send(Ok(Opened::Known(known)))),
-                Err(problem) => drop(reply.send(Err(problem))),
-            }
-        }
-        let order = &order;
+        let (opening, revision) = self.price_each(client, prices, wishes).await;
+        let order = &Order { key: new_key(), revision };
         let opened = join_all(opening.into_iter().map(|(wish, parts, reply)| async move {
             let Wish { list, key, account, by, .. } = wish;
             let (documents, priced): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
@@ -306,6 +298,52 @@ impl Desk {
         if !parties.is_empty() {
             self.complete(client, parties).await;
         }
+    }
+
+    /// The requests that can be had, with the revision that they are priced for; the others are answered. None is refused for the
+    /// ledger's state as it was before.
+    async fn price_each(
+        &self,
+        client: &Client,
+        mut prices: Arc<Prices>,
+        mut wishes: Vec<(Wish, Reply<Opened>)>,
+    ) -> (Vec<(Wish, Parts, Reply<Opened>)>, u64) {
+        let mut is_read = false;
+        loop {
+            let mut scratch = (*prices).clone();
+            let (mut priced, mut refused) = (Vec::new(), Vec::new());
+            for (wish, reply) in wishes {
+                match self.price(&mut scratch, &wish) {
+                    Ok(Ok(parts)) => priced.push((wish, parts, reply)),
+                    Ok(Err(known)) => drop(reply.send(Ok(Opened::Known(known)))),
+                    Err(problem) => refused.push((wish, problem, reply)),
+                }
+            }
+            let may_be_old =
+                !is_read && refused.iter().any(|(_, problem, _)| refusals::is_for_the_moment(problem));
+            is_read = true;
+            let newer = if may_be_old { self.newer_prices(client, &prices).await } else { None };
+            match newer {
+                Some(newer) => {
+                    let refused = refused.into_iter().map(|(wish, _, reply)| (wish, reply));
+                    wishes =
+                        priced.into_iter().map(|(wish, _, reply)| (wish, reply)).chain(refused).collect();
+                    prices = newer;
+                }
+                None => {
+                    for (_, problem, reply) in refused {
+                        let _ = reply.send(Err(problem));
+                    }
+                    return (priced, prices.revision);
+                }
+            }
+        }
+    }
+
+    /// The prices of now, if the ledger has moved on.
+    async fn newer_prices(&self, client: &Client, prices: &Prices) -> Option<Arc<Prices>> {
+        let newer = self.read_prices(client).await.ok()?;
+        (newer.revision > prices.revision).then_some(newer)
     }
 
     /// The prices of a request, which are counted as taken; or the reservations that the same request made before.

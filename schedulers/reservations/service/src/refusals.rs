@@ -34,6 +34,11 @@ pub fn too_dear(offer: &Offer, value: Money) -> Problem {
     refused(kind::PRICE_ABOVE_VALUE, detail, error.expected(format!("at least {}", offer.price)))
 }
 
+/// True if it may be otherwise once the ledger has moved on.
+pub fn is_for_the_moment(problem: &Problem) -> bool {
+    [kind::PRICE_ABOVE_VALUE, kind::INFEASIBLE].contains(&&*problem.kind)
+}
+
 /// It asks for a worker of Celery, and there are none here.
 pub fn no_celery() -> Problem {
     let error = FieldError::new("celery", "needs a broker, and this service has none");

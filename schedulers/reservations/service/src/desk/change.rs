@@ -75,11 +75,24 @@ impl Desk {
             let prices = self.fresh_prices(client).await?;
             let reservation = self.shared.find(&wish.scope, &wish.id)?;
             self.shared.figures.quotes.increment();
-            let (document, priced) = priced(&self.shared, &prices, &reservation, &wish, &without)?;
-            let value = document.value.unwrap_or_default();
-            if value < priced.offer.price {
-                return Err(refusals::too_dear(&priced.offer, value));
-            }
+            let worth_it = |(document, priced): (Document, Priced)| {
+                let value = document.value.unwrap_or_default();
+                match value < priced.offer.price {
+                    true => Err(refusals::too_dear(&priced.offer, value)),
+                    false => Ok((document, priced)),
+                }
+            };
+            let priced = priced(&self.shared, &prices, &reservation, &wish, &without).and_then(worth_it);
+            let (document, priced) = match priced {
+                // None is refused for the ledger's state as it was before.
+                Err(problem)
+                    if refusals::is_for_the_moment(&problem)
+                        && self.newer_prices(client, &prices).await.is_some() =>
+                {
+                    continue;
+                }
+                priced => priced?,
+            };
             let change = PendingChange {
                 key: key.clone(),
                 document: Arc::new(document),

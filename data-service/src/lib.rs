@@ -8,7 +8,6 @@
 //! `core` holds values and applies operations, `http` translates, `storage` knows the rows, `queue` and
 //! `writer` are between. What the writer stores is in the journal first, which `journal` folds into `t_data`.
 
-mod answers;
 mod core;
 mod figures;
 mod http;

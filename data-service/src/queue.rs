@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
-use crate::answers::{Answering, WakeUps, awaited};
+use tokio::sync::oneshot;
+
 use crate::core::Rejection;
 use crate::core::group::{Group, Retention};
 use crate::core::operations::Operation;
@@ -27,9 +28,9 @@ pub trait Job: Send {
     /// Applies the operation to a group, and keeps the answer until the fate of the group is known.
     fn apply(&mut self, group: &mut Group, retention: &Retention);
     /// The group is stored, or changes nothing: gives the caller the answer.
-    fn answer(self: Box<Self>, wake_ups: &mut WakeUps);
+    fn answer(self: Box<Self>);
     /// The group is not stored.
-    fn fail(self: Box<Self>, error: SubmitError, wake_ups: &mut WakeUps);
+    fn fail(self: Box<Self>, error: SubmitError);
     /// The size of the request.
     fn bytes(&self) -> usize;
     /// True if it is worth trying alone when a group with others was refused, because the disk may be full.
@@ -41,22 +42,23 @@ struct PendingOperation<O: Operation> {
     operation: O,
     bytes: usize,
     answer: Option<Result<O::Reply, Rejection>>,
-    reply: Answering<Result<O::Reply, SubmitError>>,
+    reply: oneshot::Sender<Result<O::Reply, SubmitError>>,
 }
 
+// A caller that has gone away needs no answer.
 impl<O: Operation> Job for PendingOperation<O> {
     fn apply(&mut self, group: &mut Group, retention: &Retention) {
         self.answer = Some(self.operation.apply(group, retention));
     }
 
-    fn answer(self: Box<Self>, wake_ups: &mut WakeUps) {
+    fn answer(self: Box<Self>) {
         let PendingOperation { answer, reply, .. } = *self;
-        let answer = answer.map_or(Err(SubmitError::Ended), |answer| answer.map_err(SubmitError::Rejected));
-        reply.give(answer, wake_ups);
+        let _ = reply
+            .send(answer.map_or(Err(SubmitError::Ended), |answer| answer.map_err(SubmitError::Rejected)));
     }
 
-    fn fail(self: Box<Self>, error: SubmitError, wake_ups: &mut WakeUps) {
-        self.reply.give(Err(error), wake_ups);
+    fn fail(self: Box<Self>, error: SubmitError) {
+        let _ = self.reply.send(Err(error));
     }
 
     fn bytes(&self) -> usize {
@@ -68,7 +70,7 @@ impl<O: Operation> Job for PendingOperation<O> {
     }
 
     fn is_abandoned(&self) -> bool {
-        self.reply.is_abandoned()
+        self.reply.is_closed()
     }
 }
 
@@ -124,7 +126,7 @@ pub fn queue() -> (Submit, Inbox) {
 impl Submit {
     /// Has an operation done and waits until it is durable. `bytes` is the size of the request.
     pub async fn run<O: Operation>(&self, operation: O, bytes: usize) -> Result<O::Reply, SubmitError> {
-        let (reply, answer) = awaited();
+        let (reply, answer) = oneshot::channel();
         if self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel) > MAX_WAITING_BYTES {
             self.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             return Err(SubmitError::Overloaded);
@@ -138,8 +140,8 @@ impl Submit {
             });
         }
         match tokio::time::timeout(ANSWER_WITHIN, answer).await {
-            Ok(Some(answer)) => answer,
-            Ok(None) => Err(SubmitError::Ended),
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(SubmitError::Ended),
             Err(_) => Err(SubmitError::Late),
         }
     }

@@ -19,7 +19,6 @@ use estimand_api::names::DataName;
 use estimand_runtime::{BackOff, Clock};
 use estimand_store::Halt;
 
-use crate::answers::WakeUps;
 use crate::core::alarms::Alarms;
 use crate::core::entry::Entry;
 use crate::core::epochs::GivenEpochs;
@@ -147,7 +146,7 @@ impl Writer {
             jobs.iter_mut().for_each(|job| job.apply(&mut group, &retention));
             if group.is_empty() && unknown_from.is_none() {
                 self.figures.superseded.add(group.superseded);
-                answer(jobs);
+                jobs.into_iter().for_each(|job| job.answer());
                 return Ok(());
             }
             let began = Instant::now();
@@ -158,7 +157,7 @@ impl Writer {
                     self.figures.superseded.add(group.superseded);
                     self.stored_revision = group.next.revision;
                     self.publish(group);
-                    answer(jobs);
+                    jobs.into_iter().for_each(|job| job.answer());
                     return Ok(());
                 }
                 Err(StoreFailure::Fenced) => {
@@ -277,12 +276,6 @@ fn refuse(jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
     removals
 }
 
-fn answer(jobs: Vec<Box<dyn Job>>) {
-    let mut wake_ups = WakeUps::default();
-    jobs.into_iter().for_each(|job| job.answer(&mut wake_ups));
-}
-
 fn fail(jobs: Vec<Box<dyn Job>>, error: &SubmitError) {
-    let mut wake_ups = WakeUps::default();
-    jobs.into_iter().for_each(|job| job.fail(error.clone(), &mut wake_ups));
+    jobs.into_iter().for_each(|job| job.fail(error.clone()));
 }

@@ -58,7 +58,7 @@ export class Provenance {
     link.setAttribute("href", place);
     link.setAttribute("title", [title, from.length ? `Made of: ${from.join(", ")}` : null].filter(Boolean).join("\n"));
     link.className = `origin-box ${box.kind}`;
-    // What nobody changed stays, so that it can be read and marked.
+    // A drawing that is the same stays, so that it can be read and marked.
     const sign = lines.flat().map((part) => part?.textContent ?? part).join("\n");
     if (link.dataset.sign === sign) return;
     link.dataset.sign = sign;

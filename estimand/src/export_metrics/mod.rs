@@ -68,7 +68,7 @@ struct Exporter {
     has_told: Option<Counts>,
 }
 
-/// What a round has sent.
+/// The points of a round.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     points: usize,

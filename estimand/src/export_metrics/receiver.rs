@@ -45,7 +45,7 @@ pub struct Receiver {
     rests_until: Option<Instant>,
     /// It took nothing the last time.
     is_failing: bool,
-    /// What it said last about points that it left out.
+    /// Its last words about points that it left out.
     has_said: String,
 }
 

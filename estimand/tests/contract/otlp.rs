@@ -71,7 +71,7 @@ fn gauge(name: &str, points: &Value) -> Value {
     json!({"name": name, "gauge": {"dataPoints": points}})
 }
 
-/// What says a `Status` in JSON.
+/// The text of a `Status` in JSON.
 #[track_caller]
 fn status(answer: &Response, http: u16, code: i32) -> String {
     assert_eq!((answer.status, answer.header("content-type")), (http, Some("application/json")), "{answer}");

@@ -36,7 +36,7 @@ pub fn status(encoding: Encoding, problem: &Problem) -> Vec<u8> {
     }
 }
 
-/// What an answer in protobuf says to an export that was taken; the points that were left out, and why.
+/// The points that were left out of an export that was taken, and why, by an answer in protobuf.
 pub fn taken(body: &[u8]) -> Option<(i64, String)> {
     let partial = ExportMetricsServiceResponse::decode(body).ok()?.partial_success?;
     let says = partial.rejected_data_points > 0 || !partial.error_message.is_empty();

@@ -26,7 +26,7 @@ pub struct ResourceMetrics {
     pub scope_metrics: Vec<ScopeMetrics>,
 }
 
-/// What is measured: a program, a host, a container.
+/// The thing that is measured: a program, a host, a container.
 #[derive(Clone, PartialEq, Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Resource {

@@ -76,7 +76,7 @@ fn a_certificate_that_is_not_valid_now_is_told_with_its_time() {
     let found = secured.once("the certificate to be early", "its certificate is valid from");
     assert!(found.has("failure", "tls", "valid from").contains("timedatectl"), "{found:?}");
 
-    // What the remedy says helps, and nothing is started again.
+    // The remedy helps, and nothing is started again.
     issue(&secured.folder, TimeDelta::zero());
     assert_eq!(secured.once("the certificate to be valid again", "valid until").code, 0);
 

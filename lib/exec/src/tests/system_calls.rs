@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 
-/// What a run takes if nothing delays it.
+/// Those of a run that nothing delays.
 const CALLS_OF_A_RUN: usize = 13;
 /// Where no cgroup counts its processes, its user is bound to a number of them that is far above that of the moment.
 const BINDING: &str = "prlimit64(0, RLIMIT_NPROC";

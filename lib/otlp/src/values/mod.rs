@@ -1,6 +1,6 @@
 //! Points as values: all points of a metric on a node are one value, in the form that a page of Prometheus has.
 //!
-//! What is wrong is left out and counted, the rest is taken, as OTLP asks. Nothing is lost silently: two metrics that would
+//! A wrong point is left out and counted, the rest is taken, as OTLP asks. Nothing is lost silently: two metrics that would
 //! be one value, or two resources whose series would be one, are refused with the remedy. Texts that come once and stand in
 //! many places (those of a resource) are bounded, so that values grow with the body alone.
 

@@ -33,6 +33,7 @@ pub mod reservation;
 pub mod resources;
 pub mod schema;
 pub mod selector;
+pub mod series;
 pub mod size;
 pub mod slot;
 pub mod task;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use estimand_api::json::push_string;
+use estimand_api::series;
 
 use crate::messages::{AnyValue, AnyValueKind, KeyValue};
 
@@ -15,26 +16,8 @@ pub fn labels(attributes: &[KeyValue]) -> Labels {
     attributes.iter().map(|one| (one.key.clone(), text(one.value.as_ref()))).collect()
 }
 
-/// `name="value"` for each, with commas between them.
 pub fn label_text(labels: &Labels) -> String {
-    let mut out = String::new();
-    for (name, value) in labels {
-        if !out.is_empty() {
-            out.push(',');
-        }
-        out.push_str(name);
-        out.push_str("=\"");
-        for char in value.chars() {
-            match char {
-                '\\' => out.push_str("\\\\"),
-                '"' => out.push_str("\\\""),
-                '\n' => out.push_str("\\n"),
-                _ => out.push(char),
-            }
-        }
-        out.push('"');
-    }
-    out
+    series::label_text(labels.iter().map(|(name, value)| (&**name, &**value)))
 }
 
 /// A text is itself, everything else is JSON; bytes are in base64, and nothing is the empty text.

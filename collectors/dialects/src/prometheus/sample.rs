@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use estimand_api::series;
+
 use crate::head;
 
 use super::Rules;
@@ -27,24 +29,7 @@ impl Sample<'_> {
 
     /// The labels as in an exposition, sorted and without braces.
     pub(super) fn label_text(&self) -> String {
-        let mut out = String::new();
-        for (name, value) in &self.labels {
-            if !out.is_empty() {
-                out.push(',');
-            }
-            out.push_str(name);
-            out.push_str("=\"");
-            for char in value.chars() {
-                match char {
-                    '\\' => out.push_str("\\\\"),
-                    '"' => out.push_str("\\\""),
-                    '\n' => out.push_str("\\n"),
-                    _ => out.push(char),
-                }
-            }
-            out.push('"');
-        }
-        out
+        series::label_text(self.labels.iter().map(|(name, value)| (*name, &**value)))
     }
 }
 

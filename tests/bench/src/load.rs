@@ -58,16 +58,14 @@ impl Load {
         for number in 0..connections {
             let stream = TcpStream::connect(server).with_context(|| format!("connecting to {server}"))?;
             stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
             epoll::add(&epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
             opened.push(Connection::new(wire, stream));
         }
         if wire == Wire::Nats {
-            for (number, connection) in opened.iter_mut().enumerate() {
-                connection.stream.set_nonblocking(false)?;
-                nats::greet(&mut connection.stream, number)?;
-                connection.stream.set_nonblocking(true)?;
-            }
+            nats::greet(opened.iter_mut().map(|connection| &mut connection.stream))?;
+        }
+        for connection in &opened {
+            connection.stream.set_nonblocking(true)?;
         }
         Ok(Load { epoll, connections: opened, piece: vec![0; READ_BYTES] })
     }

@@ -12,17 +12,22 @@ const MOST_CONNECTIONS: usize = 1_000;
 /// The server asks for a sign of life two seconds after a connection was made, and then as often as it is configured to.
 const ASKED: &[u8] = b"PING\r\n";
 
-/// Begins a connection, and takes all that comes unasked.
-pub fn greet(stream: &mut TcpStream, number: usize) -> anyhow::Result<()> {
-    ensure!(number < MOST_CONNECTIONS, "an inbox has three digits");
-    write!(stream, "CONNECT {{\"verbose\":false,\"headers\":true}}\r\nSUB _INBOX.{number:03} 1\r\n")?;
-    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
-    while !said.ends_with(ASKED) {
-        let count = stream.read(&mut piece)?;
-        ensure!(count > 0, "the server said {:?} and closed", String::from_utf8_lossy(&said));
-        said.extend_from_slice(&piece[..count]);
+/// Begins connections, and takes all that comes unasked. All wait at once for the sign of life that they are asked for.
+pub fn greet<'a>(streams: impl IntoIterator<Item = &'a mut TcpStream>) -> anyhow::Result<()> {
+    let mut streams: Vec<&mut TcpStream> = streams.into_iter().collect();
+    ensure!(streams.len() <= MOST_CONNECTIONS, "an inbox has three digits");
+    for (number, stream) in streams.iter_mut().enumerate() {
+        write!(stream, "CONNECT {{\"verbose\":false,\"headers\":true}}\r\nSUB _INBOX.{number:03} 1\r\n")?;
     }
-    stream.write_all(b"PONG\r\n")?;
+    for stream in streams {
+        let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+        while !said.ends_with(ASKED) {
+            let count = stream.read(&mut piece)?;
+            ensure!(count > 0, "the server said {:?} and closed", String::from_utf8_lossy(&said));
+            said.extend_from_slice(&piece[..count]);
+        }
+        stream.write_all(b"PONG\r\n")?;
+    }
     Ok(())
 }
 

@@ -27,7 +27,7 @@ pub fn start(folder: &Path) -> anyhow::Result<Option<Rival>> {
 
 fn make_bucket(address: SocketAddr) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(address)?;
-    greet(&mut stream, 0)?;
+    greet([&mut stream])?;
     let mut request = Vec::new();
     publish(&mut request, "$JS.API.STREAM.CREATE.KV_bench", BUCKET);
     stream.write_all(&request)?;

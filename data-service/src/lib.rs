@@ -25,7 +25,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_runtime::metrics::Pieces;
-use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks};
+use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks, Trouble};
 use estimand_store::{Error, Halt, HistoryQuery, PastRows, StoreUrl, SwapRow, Worker};
 use estimand_web::{Role, Routes, ServedPart};
 
@@ -333,14 +333,17 @@ impl UnloadedWriter {
 
     /// Loads everything; waits for a database that does not answer. None if the service stops meanwhile.
     fn load(&self) -> Result<Option<StoredState>, Fatal> {
+        let mut trouble = Trouble::default();
         while !self.halt.is_requested() {
             let mut progress =
                 |loaded: usize| self.ready.not_ready(format_args!("{loaded} values loaded so far"));
             match Storage::load(&self.store, &self.halt, self.clock.now_micros(), &mut progress) {
                 Ok(stored) => return Ok(Some(stored)),
                 Err(cause @ (Error::Connection { .. } | Error::Busy { .. })) => {
-                    tracing::warn!(%cause, "waiting for the database");
-                    self.ready.not_ready(format_args!("waiting for the database: {cause}"));
+                    if trouble.failed(START_PAUSE) {
+                        tracing::warn!(%cause, "waiting for the database");
+                    }
+                    self.ready.not_ready(format_args!("waiting for the database: {}", cause.reason()));
                     std::thread::sleep(START_PAUSE);
                 }
                 Err(cause) => return Err(Fatal(format!("cannot use the store: {cause}"))),

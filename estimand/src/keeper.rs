@@ -164,7 +164,7 @@ impl KeeperTask {
                     format!("{} runs on it; waiting for its end", held_by(owner, holder.as_deref()))
                 }
                 Err(Obstacle::Store(error @ (Error::Connection { .. } | Error::Busy { .. }))) => {
-                    format!("the database does not answer: {error}")
+                    format!("the database does not answer: {}", error.reason())
                 }
                 Err(Obstacle::Store(error)) => {
                     self.end(&format!("cannot use the store {}: {error}", self.options.store));

@@ -126,6 +126,36 @@ fn says_when_nothing_can_be_stored(server: &Server) {
     until_ready(&http, true);
 }
 
+/// Longer than the longest pause between two attempts.
+const OUTAGE: Duration = Duration::from_secs(5);
+
+#[test]
+fn an_outage_is_told_once_by_each_that_waits() {
+    let (proxy, store) = behind_proxy(databases::postgres());
+    proxy.refuse();
+    let starting = up(&store);
+    let mut service = std::thread::scope(|scope| {
+        let starting = scope.spawn(|| starting.start());
+        std::thread::sleep(OUTAGE);
+        proxy.accept();
+        starting.join().unwrap()
+    });
+    service.terminate();
+    let log = service.stderr_tail();
+    let told = log.lines().filter(|line| line.contains(" WARN "));
+    // The same task tells the same once; the reason stands in it once.
+    let mut told: Vec<&str> =
+        told.filter_map(|line| line.split_once(" WARN ")).map(|(_, text)| text).collect();
+    assert!(told.iter().any(|text| text.contains("the store cannot be used yet")), "{log}");
+    assert!(told.iter().all(|text| text.matches("the database connection is lost").count() <= 1), "{log}");
+    let count = told.len();
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len(), count, "{log}");
+    // The tasks of one process that keep something in the store are fewer.
+    assert!(count <= 10, "{log}");
+}
+
 #[test]
 fn readiness_says_when_nothing_can_be_stored_on_postgres() {
     says_when_nothing_can_be_stored(databases::postgres());

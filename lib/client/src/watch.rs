@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use estimand_runtime::BackOff;
+use estimand_runtime::{BackOff, Trouble};
 use serde::Deserialize;
 use url::Url;
 
@@ -65,22 +65,26 @@ impl Client {
     /// Hands the events of names to `take`, for ever. After a refusal it begins anew, with a snapshot. `read` names in the
     /// log the facts that are read.
     pub async fn follow(&self, names: &[DataName], read: &str, mut take: impl FnMut(Event)) {
-        let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let (mut pauses, mut trouble) = (BackOff::new(FIRST_PAUSE, LONGEST_PAUSE), Trouble::default());
         loop {
             let mut watch = self.watch(names.to_vec());
-            loop {
+            let error = loop {
                 match watch.next().await {
                     Ok(event) => {
                         pauses.reset();
+                        if trouble.over() {
+                            tracing::info!("{read} can be read again");
+                        }
                         take(event);
                     }
-                    Err(error) => {
-                        tracing::warn!(%error, "{read} cannot be read; it is tried again");
-                        break;
-                    }
+                    Err(error) => break error,
                 }
+            };
+            let pause = pauses.pause();
+            if trouble.failed(pause) {
+                tracing::warn!(%error, "{read} cannot be read; it is tried again");
             }
-            tokio::time::sleep(pauses.pause()).await;
+            tokio::time::sleep(pause).await;
         }
     }
 }

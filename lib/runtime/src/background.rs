@@ -2,7 +2,7 @@
 //!
 //! Background work is a function without input that may be repeated: a round reads again everything that it needs and
 //! does all of it. A [`Driver`] runs rounds when one is requested through [`Rounds`] and when a period is over. Of
-//! failures in a row it logs the first one, and their end; between them it pauses, longer and longer. It ends when it
+//! failures in a row that last it logs one, and their end; between them it pauses, longer and longer. It ends when it
 //! is told to, in the middle of a round too. The figures of rounds are on `/metrics`.
 
 use std::fmt::Display;
@@ -17,6 +17,7 @@ use crate::back_off::BackOff;
 use crate::metrics::{Counter, Exposition, Gauge, Kind};
 use crate::rounds::Rounds;
 use crate::tasks::Tasks;
+use crate::trouble::Trouble;
 
 /// Background work.
 pub trait Work: Send {
@@ -117,14 +118,14 @@ impl Driver {
     }
 
     async fn make_rounds<W: Work>(&mut self, work: &mut W, rounds: &Rounds) {
-        let mut failing = false;
+        let mut trouble = Trouble::default();
         loop {
             let (ticket, begun) = (rounds.begin(), Instant::now());
             let outcome = work.round().await;
             self.figures.count(outcome.is_ok(), begun);
             match outcome {
                 Ok(next) => {
-                    if std::mem::take(&mut failing) {
+                    if trouble.over() {
                         tracing::info!("{} works again", self.activity);
                     }
                     self.back_off.reset();
@@ -141,13 +142,13 @@ impl Driver {
                     }
                 }
                 Err(error) => {
-                    match std::mem::replace(&mut failing, true) {
-                        false => tracing::warn!(%error, "{} failed; it is tried again", self.activity),
-                        true => tracing::debug!(%error, "{} failed again", self.activity),
+                    let (least, pause) = (self.back_off.first(), self.back_off.pause());
+                    match trouble.failed(pause) {
+                        true => tracing::warn!(%error, "{} failed; it is tried again", self.activity),
+                        false => tracing::debug!(%error, "{} failed", self.activity),
                     }
                     rounds.fail(ticket);
                     // A request gets an attempt soon, but many requests do not make attempts without a pause.
-                    let (least, pause) = (self.back_off.first(), self.back_off.pause());
                     sleep(least.min(pause)).await;
                     tokio::select! {
                         () = rounds.asked_since(ticket) => {}

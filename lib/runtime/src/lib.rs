@@ -1,6 +1,6 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one circuit breaker, one cancellation, a clock that tests can turn,
-//! signals, readiness, files that are replaced as a whole or held by one process, the sockets of this machine,
+//! signals, readiness, failures in a row, files that are replaced as a whole or held by one process, the sockets of this machine,
 //! certificates in files, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
@@ -22,6 +22,7 @@ pub mod single_writer;
 pub mod stop;
 pub mod tasks;
 pub mod tcp_sockets;
+mod trouble;
 pub mod tunnel;
 
 pub use back_off::BackOff;
@@ -35,3 +36,4 @@ pub use rounds::{Rounds, Ticket};
 pub use signals::Signals;
 pub use stop::{Stop, StopTrigger};
 pub use tasks::Tasks;
+pub use trouble::Trouble;

@@ -43,6 +43,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The reason of a broken connection by itself, for a sentence that says the rest; otherwise all of it.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Connection { cause, .. } => cause.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// True if there was no room on the disk.
     pub fn is_full_disk(&self) -> bool {
         matches!(self, Error::Busy { cause, .. } if is_full(cause) || cause == ballast::FULL)

@@ -136,8 +136,9 @@ impl Source {
             Err(error) => {
                 // Many processes lose one server at once; they should not come back at once.
                 let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-                tracing::warn!(store = %self.url, %error, retry_ms = pause.as_millis(), "the store can't be opened");
-                self.paused = Some((Instant::now() + pause, error.to_string()));
+                // The callers say what is not done for it.
+                tracing::debug!(store = %self.url, %error, retry_ms = pause.as_millis(), "the store can't be opened");
+                self.paused = Some((Instant::now() + pause, error.reason()));
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 Err(error)
             }

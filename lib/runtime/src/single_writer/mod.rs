@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::{BackOff, PartReady, Stop, Tasks};
+use crate::{BackOff, PartReady, Stop, Tasks, Trouble};
 use pending::{Group, Job, PendingRequest};
 
 pub use state::{Decision, Request, State, StorageError, SubmitError};
@@ -70,6 +70,7 @@ impl<S: State> Writer<S> {
             on_taken_over,
             certainty: Certainty::Unknown,
             has_loaded: false,
+            trouble: Trouble::default(),
         };
         // The lock says that one run of the task at a time owns the writer; nothing else ever takes it.
         let task = Arc::new(Mutex::new(task));
@@ -114,6 +115,8 @@ struct WriterTask<S: State> {
     on_taken_over: OnTakenOver,
     certainty: Certainty,
     has_loaded: bool,
+    /// With loading.
+    trouble: Trouble,
 }
 
 impl<S: State> WriterTask<S> {
@@ -166,12 +169,16 @@ impl<S: State> WriterTask<S> {
         match self.state.load().await {
             Ok(()) => {
                 self.has_loaded = true;
+                self.trouble.over();
                 self.certainty = Certainty::Known;
                 self.ready.ready();
             }
             Err(error @ StorageError::TakenOver(_)) => self.end(&error),
             Err(error) => {
-                tracing::warn!(%error, "{} cannot be loaded; trying again", S::NAME);
+                match self.trouble.failed(Duration::ZERO) {
+                    true => tracing::warn!(%error, "{} cannot be loaded; it is tried again", S::NAME),
+                    false => tracing::debug!(%error, "{} cannot be loaded", S::NAME),
+                }
                 if !self.has_loaded {
                     let why = format!("{} are not loaded: the database does not answer", S::NAME);
                     self.ready.not_ready(why);

@@ -87,7 +87,7 @@ impl TaskService {
     /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
         let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only } = options;
-        let shared = Arc::new(Shared::new(clock, publish.is_some()));
+        let shared = Arc::new(Shared::new(clock, publish.is_some(), readiness));
         let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);

@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
 use estimand_client::Client;
-use estimand_runtime::{Clock, Rounds};
+use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
 
 use crate::change::{self, Change, Rejection};
@@ -65,6 +65,9 @@ pub struct Shared {
     pub publishes: bool,
     pub publishing: Rounds,
     pub published: PublisherFigures,
+    /// The nodes are known, and a plan of them is made.
+    pub nodes_ready: PartReady,
+    pub plan_ready: PartReady,
 }
 
 /// The tasks to be looked at by the planner.
@@ -76,7 +79,7 @@ pub struct Changed {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>, publishes: bool) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, publishes: bool, readiness: &Readiness) -> Self {
         let tunnels = Tunnels::new(clock.now_micros());
         Shared {
             clock,
@@ -96,6 +99,8 @@ impl Shared {
             publishes,
             publishing: Rounds::new(),
             published: PublisherFigures::default(),
+            nodes_ready: readiness.part("nodes"),
+            plan_ready: readiness.part("plan"),
         }
     }
 
@@ -146,6 +151,8 @@ impl Shared {
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
         self.changed().all = true;
         self.poke();
+        // The promises have no nodes yet.
+        self.reading.ask();
         self.bell.send_modify(|rung| *rung += 1);
     }
 

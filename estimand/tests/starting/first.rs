@@ -62,3 +62,22 @@ fn first_starts_neither_stand_still_nor_answer_wrongly() {
     println!("{} first starts: {median:?}, at most {longest:?}", took.len());
     assert!(longest < median * 2 + STANDSTILL, "{took:?}");
 }
+
+/// A warning that is right on any start.
+const OF_ROOT: &str = "what runs here runs as root";
+
+#[test]
+fn a_first_start_warns_of_nothing_and_knows_its_nodes_once_it_is_ready() {
+    for _ in 0..long_or(50, 5) {
+        let mut up = process::estimand().args(["up", "--defaults", "standard", "--node", "n1"]).start();
+        let http = up.http();
+        for path in ["/api/capacity", "/api/capacity/timeline"] {
+            http.get(path).expect_status(200);
+        }
+        wait::until(PATIENCE, "a value", || (http.get("/api/data/load/n1").status == 200).then_some(()));
+        up.terminate();
+        let log = up.stderr_tail();
+        let warned = |line: &&str| line.contains(" WARN ") && !line.contains(OF_ROOT);
+        assert_eq!(log.lines().find(warned), None, "{log}");
+    }
+}

@@ -32,7 +32,13 @@ impl Work for NodeReader {
 
     async fn round(&mut self) -> Result<Next, PeerError> {
         let peers = peers(&self.shared).await;
-        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await?;
+        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await.inspect_err(|error| {
+            if self.shared.nodes.load().is_none() {
+                self.shared
+                    .nodes_ready
+                    .not_ready(format_args!("the manager does not give the nodes: {error}"));
+            }
+        })?;
         let (standings, offers) = (standings(&self.shared, &nodes), news(&self.shared, &nodes));
         // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();
@@ -43,6 +49,9 @@ impl Work for NodeReader {
         }
         if let Some(offers) = offers {
             self.writer.submit(offers).await.map_err(PeerError::of_write)?;
+        }
+        if self.shared.table(|table| table.promises.nodes().is_some()) {
+            self.shared.nodes_ready.ready();
         }
         if let Some(standings) = standings {
             self.writer.submit(standings).await.map_err(PeerError::of_write)?;

@@ -34,7 +34,7 @@ fn a_second_up_in_the_same_folder_is_refused_by_name() {
     // The port is found taken before anything else is looked at.
     let port = first.base_url().rsplit(':').next().unwrap().parse().unwrap();
     let said = refused(up().data_dir(&data).port(port));
-    assert!(said.contains("in use"), "{said}");
+    assert!(said.contains("in use by another process") && said.contains("--listen"), "{said}");
     goes_on(&mut first, 3);
     // Another folder, and the same file under another name.
     let link = folder.path().join("link.db");

@@ -76,6 +76,8 @@ pub enum ServerError {
          \nor listen on 127.0.0.1, or accept it with --insecure", ip = .0.ip()
     )]
     Exposed(SocketAddr),
+    #[error("{0} is in use by another process: end it first, or listen elsewhere with --listen ADDRESS")]
+    Taken(SocketAddr),
     #[error("cannot listen on {address}")]
     Bind { address: SocketAddr, source: io::Error },
     #[error("the server on {address} ended although nobody asked it to")]
@@ -100,7 +102,10 @@ impl BoundAddress {
         if !options.insecure && options.tls.is_none() && !listen.ip().to_canonical().is_loopback() {
             return Err(ServerError::Exposed(listen));
         }
-        let failed = |source| ServerError::Bind { address: listen, source };
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => ServerError::Taken(listen),
+            _ => ServerError::Bind { address: listen, source },
+        };
         let listener = entrance::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(BoundAddress { listener, address })

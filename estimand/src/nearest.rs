@@ -118,6 +118,7 @@ mod tests {
         check("CPU_usage", Some("cpu_usage"));
         check("nod-1", Some("node-1"));
         check("nodee-12", Some("node-12"));
+        check("laod", Some("load"));
         check("node-01", Some("node-1"));
         check("node-7", None);
         check("node-13", None);

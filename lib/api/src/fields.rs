@@ -183,10 +183,10 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
 const MAX_GIVEN_CHARS: usize = 64;
 
 /// The known name that was probably meant, if one is near enough. A short word is a few edits away
-/// from any other; a guess must keep most of the given letters.
+/// from any other; a guess must keep most of the given letters. Two letters in each other's place are one edit.
 pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let given: String = given.chars().take(MAX_GIVEN_CHARS).collect::<String>().to_ascii_lowercase();
-    let distance = |known: &str| strsim::levenshtein(&known.to_ascii_lowercase(), &given);
+    let distance = |known: &str| strsim::osa_distance(&known.to_ascii_lowercase(), &given);
     let close = known.min_by_key(|known| distance(known))?;
     (distance(close) <= (given.len() / 3).min(3)).then_some(close)
 }

@@ -13,6 +13,7 @@ pub mod otlp;
 pub mod problems;
 pub mod producers;
 pub mod push;
+mod pushed;
 pub mod read;
 mod rendered;
 pub mod speakers;

@@ -11,14 +11,13 @@ use estimand_api::duration::Span;
 use estimand_api::headers::{NAME_PREFIX_HEADER, SERIES_ATTRIBUTES_HEADER};
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem, kind, shorten};
-use estimand_api::write::{Content, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
+use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS};
 use estimand_otlp::values::{PushedValue, Rejected, Settings, Values, values};
 use estimand_otlp::{Encoding, MAX_DECODED_BYTES, partial_success, status};
 use estimand_web::{Body, Failure, Foreign, Principal, read_body};
 
 use crate::DataService;
-use crate::http::write::room_of;
-use crate::http::{clock_skew, valid_for};
+use crate::http::{pushed, valid_for};
 
 /// The most attributes that tell series apart.
 const MAX_SERIES_ATTRIBUTES: usize = 16;
@@ -97,13 +96,11 @@ async fn take(
     };
     let parsed = body.parse_within(req, size, move |body| read(body, encoding, &settings)).await?;
     let Values { values, rejected } = parsed;
-    let mut writes: Vec<Write> = values.into_iter().map(|value| write_of(value, valid_for)).collect();
-    clock_skew::correct(req, service.now(), &mut writes)?;
-    service.speakers().check(caller, &writes).await?;
-    if !writes.is_empty() {
-        let bytes = room_of(writes.len(), body_bytes);
-        service.submit(writes, bytes).await?;
-    }
+    let write = |value: PushedValue| {
+        pushed::write_of((value.data_name, value.node_name), value.text, value.at, valid_for)
+    };
+    let writes = values.into_iter().map(write).collect();
+    pushed::store(req, caller, service, writes, body_bytes).await?;
     Ok(rejected)
 }
 
@@ -143,16 +140,6 @@ fn read(body: &[u8], encoding: Encoding, settings: &Settings) -> Result<Values, 
             Err(Problem::invalid_field(FieldError::new("body", format!("{sentence}; nothing is stored"))))
         }
         _ => Ok(found),
-    }
-}
-
-fn write_of(value: PushedValue, valid_for: Option<i64>) -> Write {
-    Write {
-        data_name: value.data_name,
-        node_name: value.node_name,
-        content: Content::Value { text: value.text, valid_for, provenance: None },
-        collected_at: value.at,
-        order: None,
     }
 }
 

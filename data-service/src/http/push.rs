@@ -9,13 +9,12 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::write::{Content, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
+use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
 use estimand_dialects::influx::{self, Push};
 use estimand_web::{Body, Failure, Principal, Query};
 
 use crate::DataService;
-use crate::http::write::room_of;
-use crate::http::{clock_skew, valid_for};
+use crate::http::{pushed, valid_for};
 
 /// The tag that says which node a point is of, as Telegraf sets it.
 const NODE_TAG: &str = "host";
@@ -55,13 +54,8 @@ pub async fn push(
     let PushQuery { bucket, unit, valid_for } = PushQuery::read(&req)?;
     let body = body.inflated(&req).await?;
     let body_bytes = body.0.len();
-    let (mut writes, refused) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
-    clock_skew::correct(&req, service.now(), &mut writes)?;
-    service.speakers().check(&caller, &writes).await?;
-    if !writes.is_empty() {
-        let bytes = room_of(writes.len(), body_bytes);
-        service.submit(writes, bytes).await?;
-    }
+    let (writes, refused) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
+    pushed::store(&req, &caller, &service, writes, body_bytes).await?;
     match refused {
         None => Ok(HttpResponse::NoContent().finish()),
         Some(refused) => {
@@ -114,18 +108,12 @@ fn read(
         return Err(Problem::too_large(format!("the lines are {count} values; expected at most {most}")));
     }
     let mut writes = Vec::with_capacity(values.len());
-    for pushed in values {
-        let name = DataName::parse(&format!("{bucket}_{}", pushed.measurement));
-        let named = name.and_then(|name| Ok((name, NodeName::parse(&pushed.node)?)));
+    for value in values {
+        let name = DataName::parse(&format!("{bucket}_{}", value.measurement));
+        let named = name.and_then(|name| Ok((name, NodeName::parse(&value.node)?)));
         match named {
-            Ok((data_name, node_name)) => writes.push(Write {
-                data_name,
-                node_name,
-                content: Content::Value { text: pushed.value, valid_for, provenance: None },
-                collected_at: pushed.at,
-                order: None,
-            }),
-            Err(error) => rejected.push(|| format!("`{}` of `{}`: {error}", pushed.measurement, pushed.node)),
+            Ok(place) => writes.push(pushed::write_of(place, value.value, value.at, valid_for)),
+            Err(error) => rejected.push(|| format!("`{}` of `{}`: {error}", value.measurement, value.node)),
         }
     }
     Ok((writes, rejected.sentence()))

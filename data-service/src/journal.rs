@@ -3,7 +3,7 @@
 //! A commit adds to the journal in the order in which groups arrive; a fold goes through `t_data` in the order of keys, on
 //! a connection of its own. It may stop anywhere: the next one begins again with the oldest change that is left.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const UNREADY_AFTER: Duration = Duration::from_secs(30);
 /// The longest pause after a transaction of a fold, in which others get SQLite's lock.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
+/// The log is copied when it may be that long.
+const MAX_LOG_PAGES: usize = 4_000;
+/// Of SQLite.
+const PAGE_BYTES: usize = 4_096;
 
 /// The state that writer and folder share.
 pub struct Journal {
@@ -32,6 +36,8 @@ pub struct Journal {
     /// The last fold found no room on the disk. Then writers do not wait for it: what adds is refused by the disk as
     /// well, and what removes may make room.
     is_disk_full: AtomicBool,
+    /// Pages of SQLite's log that were not copied yet, if each change is in a page of its own.
+    log_pages: AtomicUsize,
     ready: PartReady,
     stop: Stop,
 }
@@ -47,6 +53,7 @@ impl Journal {
             rounds: Rounds::new(),
             right: OnceLock::new(),
             is_disk_full: AtomicBool::new(false),
+            log_pages: AtomicUsize::new(0),
             ready,
             stop: tasks.stop(),
         });
@@ -94,8 +101,22 @@ impl Journal {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The log has become longer by at most so many pages. It is copied in the main while others write, and its end, which
+    /// came meanwhile, in a turn: a log that is copied to its end is begun anew.
+    fn grow_log(&self, pages: usize, connection: &mut Connection, right: &FoldRight) -> Result<(), Error> {
+        let grown = self.log_pages.fetch_add(pages, Ordering::Relaxed) + pages;
+        if right.takes_turns() && grown >= MAX_LOG_PAGES {
+            self.log_pages.store(0, Ordering::Relaxed);
+            connection.copy_log()?;
+            let _turn = right.turn();
+            connection.copy_log()?;
+        }
+        Ok(())
+    }
+
     /// One fold: of the oldest changes, as many as are read at once.
     fn fold(&self, connection: &mut Connection, right: &FoldRight) -> Result<(), Error> {
+        connection.leave_log()?;
         let read_at = Instant::now();
         let page = connection.read_journal()?;
         let mut fold = page.fold()?;
@@ -105,15 +126,16 @@ impl Journal {
             }
             let began = Instant::now();
             let turn = right.turn();
-            connection.fold_piece(right.claim(), &mut fold)?;
+            let stored = connection.fold_piece(right.claim(), &mut fold)?;
             drop(turn);
+            self.grow_log(stored, connection, right)?;
             if right.takes_turns() && !self.backlog().is_half_full() {
                 std::thread::sleep(began.elapsed().min(MAX_PAUSE));
             }
         }
         self.backlog().fold(read_at, page.complete_up_to().map(i64::unsigned_abs));
         self.folded.notify_all();
-        Ok(())
+        self.grow_log(page.bytes() / PAGE_BYTES, connection, right)
     }
 }
 

@@ -94,6 +94,7 @@ impl Storage {
     ) -> Result<StoredState, Error> {
         let mut connection = Connection::open_until(url, halt)?;
         connection.migrate()?;
+        connection.leave_log()?;
         let claim = connection.claim(OWNER, HEADROOM as i64)?;
         // Nothing was given out yet by the first service of a new store.
         let revision = if claim.epoch == 1 { 0 } else { claim.revision.unsigned_abs() };
@@ -219,7 +220,11 @@ impl Storage {
     fn open(&mut self) -> Result<&mut Connection, Error> {
         let open = match self.connection.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
-            None => Connection::open_until(&self.url, &self.halt)?,
+            None => {
+                let mut connection = Connection::open_until(&self.url, &self.halt)?;
+                connection.leave_log()?;
+                connection
+            }
         };
         Ok(self.connection.insert(open))
     }

@@ -1,6 +1,7 @@
 //! Disks that are full, and one that fails.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use estimand_testkit::disk::{Disk, Refusing};
 use estimand_testkit::http::{Http, Response};
@@ -72,6 +73,10 @@ fn disks_that_are_full_or_fail_lose_nothing() {
         (
             "a_disk_that_stumbles_loses_nothing_to_a_power_cut",
             a_disk_that_stumbles_loses_nothing_to_a_power_cut as fn(),
+        ),
+        (
+            "a_power_cut_in_a_copy_of_the_log_loses_nothing",
+            a_power_cut_in_a_copy_of_the_log_loses_nothing as fn(),
         ),
         (
             "a_full_disk_under_the_spool_holds_up_nothing",
@@ -274,6 +279,57 @@ fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
         }
     });
     load.check(&up.http());
+}
+
+/// Writes a value that needs much of the log, again and again, until it is not answered any more. Each has a number, of
+/// which `acknowledged` is the last.
+fn fill_log(base: &str, name: &str, acknowledged: &AtomicU64) {
+    let http = Http::new(base).with_deadline(PATIENCE);
+    let filler = "x".repeat(LARGE);
+    for number in 1_u64.. {
+        let value =
+            json!({"dataName": name, "nodeName": "n", "dataValue": {"number": number, "filler": filler}});
+        match http.try_request("POST", "/api/data", &[], value.to_string().as_bytes()) {
+            Ok(answer) if answer.status < 300 => acknowledged.store(number, Ordering::Release),
+            Ok(answer) => expect_refused(&answer),
+            Err(_) => return,
+        }
+    }
+}
+
+/// The log is being copied into the database when the service stops: the database is changed by nothing else.
+fn a_power_cut_in_a_copy_of_the_log_loses_nothing() {
+    let disk = Disk::in_file(256);
+    let mut up = service(&disk);
+    let database = up.data_dir().join("estimand.db");
+    let changed_at = || std::fs::metadata(&database).unwrap().modified().unwrap();
+    for round in 0..long_or(20, 3) {
+        let values: Vec<_> = (0..4).map(|one| (format!("log_{round}_{one}"), AtomicU64::new(0))).collect();
+        std::thread::scope(|scope| {
+            for (name, acknowledged) in &values {
+                let base = up.base_url().to_owned();
+                scope.spawn(move || fill_log(&base, name, acknowledged));
+            }
+            wait::until(PATIENCE, "many values to be written", || {
+                values.iter().all(|(_, last)| last.load(Ordering::Acquire) > 200).then_some(())
+            });
+            let before = changed_at();
+            let deadline = Instant::now() + PATIENCE;
+            while changed_at() == before {
+                assert!(Instant::now() < deadline, "the log was not copied");
+            }
+            up.pause();
+            disk.note();
+            up.kill9();
+        });
+        disk.cut_power();
+        up.restart_on_same_port();
+        for (name, last) in &values {
+            let value = up.http().get(&format!("/api/data/{name}/n")).expect_status(200).json();
+            let (stored, last) = (value["dataValue"]["number"].as_u64(), last.load(Ordering::Acquire));
+            assert!(stored >= Some(last), "{name}: {last} was acknowledged, and {stored:?} is there");
+        }
+    }
 }
 
 /// Nobody takes what the agent has, and its disk is full: it goes on, within bounds, and what it holds comes in order.

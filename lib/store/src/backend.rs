@@ -60,6 +60,8 @@ const SCANNING: &str = "PRAGMA cache_size = -2048;";
 /// database first, which writes all of it anew. If another connection is in the way, that one has done so, and
 /// nothing happens.
 const EMPTY_THE_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
+/// A log that another connection copies is copied here only if it is far longer than that one lets it become.
+const LEAVE_THE_LOG: &str = "PRAGMA wal_autocheckpoint = 16000;";
 /// Copies the log as far as readers allow. If that is all of it, the next writer begins at its beginning again, where there
 /// is room.
 const COPY_THE_LOG: &str = "PRAGMA wal_checkpoint(PASSIVE);";
@@ -209,6 +211,10 @@ impl Backend {
         if let Self::Sqlite(connection) = self {
             let _ = connection.batch_execute(COPY_THE_LOG);
         }
+    }
+
+    pub(crate) fn leave_log(&mut self) -> QueryResult<()> {
+        self.set_of_sqlite(LEAVE_THE_LOG)
     }
 
     /// Prepares for reading a large table from its beginning to its end.

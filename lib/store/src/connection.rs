@@ -78,6 +78,19 @@ impl Connection {
         self.read("asking for an answer", Backend::ping)
     }
 
+    /// Commits do not copy SQLite's log into the database from now on, as long as another connection does.
+    pub fn leave_log(&mut self) -> Result<(), Error> {
+        self.read("leaving the log to others", Backend::leave_log)
+    }
+
+    /// Copies SQLite's log into the database, as far as it was written when this begins.
+    pub fn copy_log(&mut self) -> Result<(), Error> {
+        self.read("copying the log", |backend| {
+            backend.copy_log();
+            Ok(())
+        })
+    }
+
     /// Runs statements that change nothing.
     pub(crate) fn read<T>(
         &mut self,

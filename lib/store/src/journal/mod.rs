@@ -131,6 +131,10 @@ impl JournalPage {
         self.rows.last().filter(|_| self.is_cut).map(|row| row.revision - 1)
     }
 
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(|row| row.content.len()).sum()
+    }
+
     /// The last change of each value.
     pub fn fold(&self) -> Result<Fold<'_>, Error> {
         let mut records = Vec::new();

@@ -65,7 +65,7 @@ pub struct Shared {
     pub publishes: bool,
     pub publishing: Rounds,
     pub published: PublisherFigures,
-    /// The nodes are known, and a plan of them is made.
+    /// The nodes are known, and a plan of them is made; or they are not waited for any longer.
     pub nodes_ready: PartReady,
     pub plan_ready: PartReady,
 }
@@ -183,6 +183,12 @@ impl Shared {
             self.poke();
         }
         self.bell.send_modify(|rung| *rung += 1);
+    }
+
+    /// The nodes are not known, and nobody waits for them any longer.
+    pub fn wait_for_no_nodes(&self) {
+        self.nodes_ready.ready();
+        self.plan_ready.ready();
     }
 
     fn poke(&self) {

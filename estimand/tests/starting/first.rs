@@ -81,3 +81,13 @@ fn a_first_start_warns_of_nothing_and_knows_its_nodes_once_it_is_ready() {
         assert_eq!(log.lines().find(warned), None, "{log}");
     }
 }
+
+/// It waits for the nodes, but not for ever.
+#[test]
+fn a_task_service_gets_ready_while_its_manager_is_away() {
+    let away = format!("http://127.0.0.1:{}", free_port());
+    let service = process::estimand().args(["task-service", "--manager", &away, "--data-service", &away]);
+    let service = service.start();
+    service.http().get("/api/tasks").expect_status(200);
+    service.http().get("/api/capacity").expect_status(503);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use estimand_api::node::{Node, NodeState};
 use estimand_client::{PeerError, within};
@@ -16,14 +17,32 @@ use crate::requests::{NodeOffers, NodeStandings};
 use crate::shared::Shared;
 use crate::writer::TasksState;
 
+/// A service that starts is ready without the nodes after so long: what needs none of them goes on while the manager is away.
+const WAITED_FOR: Duration = Duration::from_secs(3);
+
 pub struct NodeReader {
     shared: Arc<Shared>,
     writer: Writer<TasksState>,
+    began: Instant,
 }
 
 impl NodeReader {
     pub fn new(shared: Arc<Shared>, writer: Writer<TasksState>) -> Self {
-        NodeReader { shared, writer }
+        NodeReader { shared, writer, began: Instant::now() }
+    }
+
+    /// Says why a service that starts is not ready, as long as it waits for the nodes.
+    fn miss_the_nodes(&self, error: &PeerError) {
+        if self.shared.nodes.load().is_some() {
+            return;
+        }
+        match self.began.elapsed() < WAITED_FOR {
+            true => {
+                let why = format!("the manager does not give the nodes: {error}");
+                self.shared.nodes_ready.not_ready(why);
+            }
+            false => self.shared.wait_for_no_nodes(),
+        }
     }
 }
 
@@ -32,13 +51,8 @@ impl Work for NodeReader {
 
     async fn round(&mut self) -> Result<Next, PeerError> {
         let peers = peers(&self.shared).await;
-        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await.inspect_err(|error| {
-            if self.shared.nodes.load().is_none() {
-                self.shared
-                    .nodes_ready
-                    .not_ready(format_args!("the manager does not give the nodes: {error}"));
-            }
-        })?;
+        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await;
+        let nodes = nodes.inspect_err(|error| self.miss_the_nodes(error))?;
         let (standings, offers) = (standings(&self.shared, &nodes), news(&self.shared, &nodes));
         // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();

@@ -64,8 +64,7 @@ fn a_lease_that_is_renewed_holds_for_as_long_as_it_is() {
 /// It may have been begun elsewhere meanwhile.
 #[test]
 fn what_did_not_begin_under_its_lease_never_does() {
-    let mut node = Node::start("lease-never");
-    node.services.give_leases_of(Duration::ZERO);
+    let mut node = Node::without_lease("lease-never");
     let work = node.shell("touch \"$0/ran\"");
     node.services.assign(json!([{"id": "l", "attempt": 1, "leased": true, "work": work}]));
     node.until("l.1", "be accepted", |heard| heard.stages.contains(&json!("accepted")));
@@ -83,8 +82,7 @@ fn what_did_not_begin_under_its_lease_never_does() {
 /// The answer that assigned it was on its way while the node was cut off: it may have been begun elsewhere meanwhile.
 #[test]
 fn what_was_assigned_before_the_lease_began_is_begun_when_it_is_said_again() {
-    let node = Node::start("lease-before");
-    node.services.give_leases_of(Duration::ZERO);
+    let node = Node::without_lease("lease-before");
     let assigned = json!([{"id": "l", "attempt": 1, "leased": true, "work": node.shell("touch \"$0/ran\"")}]);
     node.services.assign(assigned.clone());
     node.until("l.1", "be accepted", |heard| heard.stages.contains(&json!("accepted")));

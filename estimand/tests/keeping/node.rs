@@ -30,12 +30,13 @@ impl Node {
 
     /// `more` are further options of the agent. It may run the shell, the mock and Python.
     pub fn with(name: &str, more: &[&str]) -> Self {
-        Self::around(tempfile::tempdir().unwrap(), name, more, None)
+        Self::around(StandIn::start(), tempfile::tempdir().unwrap(), name, more, None)
     }
 
     /// Its agent keeps everything on this disk.
     pub fn on_disk(name: &str, disk: &Disk, more: &[&str]) -> Self {
-        Self::around(tempfile::tempdir().unwrap(), name, more, Some(disk.path().join("data")))
+        let data = disk.path().join("data");
+        Self::around(StandIn::start(), tempfile::tempdir().unwrap(), name, more, Some(data))
     }
 
     /// A node whose containers run in this engine, with the test's folder as their volume.
@@ -44,11 +45,23 @@ impl Node {
         let volume = folder.path().display().to_string();
         let socket = docker.socket().to_str().unwrap();
         let options = ["--docker", socket, "--allow-image", "estimand/*", "--allow-volume", &volume];
-        Self::around(folder, name, &[&options[..], more].concat(), None)
+        Self::around(StandIn::start(), folder, name, &[&options[..], more].concat(), None)
     }
 
-    fn around(folder: TempDir, name: &str, more: &[&str], data_dir: Option<PathBuf>) -> Self {
+    /// A node that has had no lease since its agent was started.
+    pub fn without_lease(name: &str) -> Self {
         let services = StandIn::start();
+        services.give_leases_of(Duration::ZERO);
+        Self::around(services, tempfile::tempdir().unwrap(), name, &[], None)
+    }
+
+    fn around(
+        services: StandIn,
+        folder: TempDir,
+        name: &str,
+        more: &[&str],
+        data_dir: Option<PathBuf>,
+    ) -> Self {
         let mock = mock::of_estimand();
         let mut args = ["agent", "--server", services.url(), "--node", "n1"].map(str::to_owned).to_vec();
         for allowed in ["/bin", "/usr/bin", mock.parent().unwrap().to_str().unwrap()] {

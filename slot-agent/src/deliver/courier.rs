@@ -13,7 +13,7 @@ use std::time::Duration;
 use estimand_api::value::BatchReceipt;
 use estimand_api::write::Write;
 use estimand_client::{self as client, Client};
-use estimand_runtime::{BackOff, Stop};
+use estimand_runtime::{BackOff, Stop, Trouble};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::outbox::{Outbox, Setback, Shared};
@@ -41,6 +41,7 @@ pub struct Courier<'a, C> {
     client: C,
     sending: Option<Delivery>,
     pauses: BackOff,
+    trouble: Trouble,
     /// Not to send before, because it failed.
     send_at: Option<Instant>,
     /// Not to send before, because something was sent just now and little waits.
@@ -66,7 +67,17 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
         let pauses = BackOff::new(shared.options.first_pause, shared.options.longest_pause);
         let (sending, send_at, write_at) = (None, None, None);
         let spaced_until = Instant::now();
-        Courier { shared, client, sending, pauses, send_at, spaced_until, write_at, unread: 0 }
+        Courier {
+            shared,
+            client,
+            sending,
+            pauses,
+            trouble: Trouble::default(),
+            send_at,
+            spaced_until,
+            write_at,
+            unread: 0,
+        }
     }
 
     async fn run(mut self, stop: &Stop) {
@@ -240,7 +251,8 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     fn went_well(&mut self) {
         self.pauses.reset();
         let mut state = self.shared.state();
-        if state.counts.failing_since.take().is_some() {
+        state.counts.failing_since = None;
+        if self.trouble.over() {
             tracing::info!(waiting = state.waiting(), "values are delivered again");
         }
         // The next loss is another episode, if the disk takes what waits.
@@ -250,12 +262,13 @@ impl<'a, C: Fn() -> Option<Client>> Courier<'a, C> {
     }
 
     fn failed(&mut self, why: String) {
-        self.send_at = Some(Instant::now() + self.pauses.pause());
-        let mut state = self.shared.state();
-        if state.counts.failing_since.is_none() {
-            state.counts.failing_since = Some(self.shared.options.clock.now_micros());
+        let pause = self.pauses.pause();
+        self.send_at = Some(Instant::now() + pause);
+        if self.trouble.failed(pause) {
             tracing::warn!(why, "values cannot be delivered; they are kept and tried again");
         }
+        let mut state = self.shared.state();
+        state.counts.failing_since.get_or_insert_with(|| self.shared.options.clock.now_micros());
         state.counts.last_error = Some(why);
     }
 

@@ -81,6 +81,7 @@ pub struct Driver {
     activity: &'static str,
     period: Option<Duration>,
     back_off: BackOff,
+    trouble: Trouble,
     figures: Arc<LoopFigures>,
 }
 
@@ -89,7 +90,7 @@ impl Driver {
     /// are asked for.
     pub(crate) fn new(activity: &'static str, figures: Arc<LoopFigures>) -> Self {
         let back_off = BackOff::new(Duration::from_millis(200), Duration::from_secs(5));
-        Driver { activity, period: None, back_off, figures }
+        Driver { activity, period: None, back_off, trouble: Trouble::default(), figures }
     }
 
     /// Rounds run this often even if none is asked for.
@@ -100,6 +101,11 @@ impl Driver {
     /// The pauses after failures.
     pub fn pauses(self, first: Duration, longest: Duration) -> Self {
         Driver { back_off: BackOff::new(first, longest), ..self }
+    }
+
+    /// The first failure in a row is told, although it may be over in a moment: each one loses something.
+    pub fn telling_at_once(self) -> Self {
+        Driver { trouble: Trouble::told_at_once(), ..self }
     }
 
     /// Makes rounds until `end`, or until one says that it was the last. The first begins at once.
@@ -118,14 +124,13 @@ impl Driver {
     }
 
     async fn make_rounds<W: Work>(&mut self, work: &mut W, rounds: &Rounds) {
-        let mut trouble = Trouble::default();
         loop {
             let (ticket, begun) = (rounds.begin(), Instant::now());
             let outcome = work.round().await;
             self.figures.count(outcome.is_ok(), begun);
             match outcome {
                 Ok(next) => {
-                    if trouble.over() {
+                    if self.trouble.over() {
                         tracing::info!("{} works again", self.activity);
                     }
                     self.back_off.reset();
@@ -143,7 +148,7 @@ impl Driver {
                 }
                 Err(error) => {
                     let (least, pause) = (self.back_off.first(), self.back_off.pause());
-                    match trouble.failed(pause) {
+                    match self.trouble.failed(pause) {
                         true => tracing::warn!(%error, "{} failed; it is tried again", self.activity),
                         false => tracing::debug!(%error, "{} failed", self.activity),
                     }

@@ -10,24 +10,37 @@ const PASSING: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// The failures of something that is tried again and again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Trouble {
+    passing: Duration,
     since: Option<Instant>,
     is_told: bool,
 }
 
+impl Default for Trouble {
+    fn default() -> Self {
+        Trouble { passing: PASSING, since: None, is_told: false }
+    }
+}
+
 impl Trouble {
+    /// Of something that loses by each failure: the first one in a row is told.
+    pub fn told_at_once() -> Self {
+        Trouble { passing: Duration::ZERO, ..Trouble::default() }
+    }
+
     /// Counts one more failure, with the pause until the next attempt. True for the one to be told, the first that may
     /// not be passing.
     pub fn failed(&mut self, pause: Duration) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let lasts = since.elapsed() >= PASSING || pause > LONG_PAUSE;
+        let lasts = since.elapsed() >= self.passing || pause > LONG_PAUSE;
         lasts && !std::mem::replace(&mut self.is_told, true)
     }
 
     /// Counts a success. True if a failure before it was told, so that its end is to be told, too.
     pub fn over(&mut self) -> bool {
-        std::mem::take(self).is_told
+        self.since = None;
+        std::mem::take(&mut self.is_told)
     }
 }
 
@@ -48,6 +61,16 @@ mod tests {
         assert!(!trouble.failed(PAUSE), "it was told");
         assert!(trouble.over(), "its end is told");
         assert!(!trouble.over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_costs_something_is_told_at_once() {
+        let mut trouble = Trouble::told_at_once();
+        for _ in 0..2 {
+            assert!(trouble.failed(PAUSE));
+            assert!(!trouble.failed(PAUSE), "it was told");
+            assert!(trouble.over());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -45,7 +45,7 @@ pub async fn run(before: &Remote, args: Remotely<ExportMetricsArgs>) -> anyhow::
         Exporter { client: session.client, names: args.names, every, receiver, has_told: None };
     let tasks = Tasks::new();
     let driver = tasks.driver("metrics", "sending metrics").every(every);
-    // What a receiver refuses is not sent again.
+    // Metrics that a receiver refuses are not sent again.
     let mut driver = driver.pauses(FIRST_PAUSE, LONGEST_PAUSE).telling_at_once();
     driver.run(&mut exporter, &Rounds::new(), stop.requested()).await;
     Ok(())

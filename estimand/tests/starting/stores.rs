@@ -136,7 +136,7 @@ fn an_outage_is_told_once_by_each_that_waits() {
     let starting = up(&store);
     let mut service = std::thread::scope(|scope| {
         let starting = scope.spawn(|| starting.start());
-        std::thread::sleep(OUTAGE);
+        wait::pass(OUTAGE);
         proxy.accept();
         starting.join().unwrap()
     });

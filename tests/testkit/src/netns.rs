@@ -1,7 +1,8 @@
 //! Several hosts on one machine: network namespaces at a bridge, whose cables can be cut.
 //!
-//! The test process, and what it starts outside of hosts, is reached at the bridge's address. A network is
-//! gone when it and its hosts are dropped. What a killed test process left is removed when the next one
+//! The bridge has a namespace of its own, so that no packet filter of this machine sees the frames between hosts:
+//! Docker's drops what is forwarded. The test process, and what it starts outside of hosts, is at a cable, too, with an
+//! address on the network. A network is gone when it and its hosts are dropped. What a killed test process left is removed when the next one
 //! makes a network: names carry the process id. Names and subnets are those of no other network, so tests may
 //! run side by side. All of this needs root and `iproute2`; without them a test that asks for it fails.
 
@@ -23,6 +24,9 @@ pub(crate) const ENTER: &str = "nsenter";
 const MAX_SUBNETS_TRIED: usize = 100;
 const OWN_HOST_PART: u8 = 1;
 const LAST_HOST_PART: u8 = 254;
+/// The bridge, within its namespace, and its end of the test process's cable.
+const BRIDGE: &str = "bridge";
+const OWN_PORT: &str = "own";
 /// The bridge's treatment of frames of a port, by the numbers of the spanning tree protocol.
 const DROPPED: &str = "0";
 const FORWARDED: &str = "3";
@@ -37,13 +41,15 @@ pub struct Network(Arc<Bridge>);
 pub struct Host {
     name: String,
     namespace: String,
-    /// The end of its cable at the bridge.
+    /// The end of its cable at the bridge, in the bridge's namespace.
     port: String,
     address: Ipv4Addr,
     bridge: Arc<Bridge>,
 }
 
 struct Bridge {
+    namespace: String,
+    /// The test process's end of its cable.
     interface: String,
     /// The first three parts of all addresses.
     subnet: [u8; 3],
@@ -122,12 +128,16 @@ impl Host {
     /// that a cut cable can be, and what it is for everyone who isn't at its ends. (With the link down,
     /// the host would see that it has no carrier, and connecting would fail within seconds.)
     pub fn cut(&self) {
-        bridge(&["link", "set", "dev", &self.port, "state", DROPPED]);
+        self.set_port(DROPPED);
     }
 
     /// Mends what [`Host::cut`] did. TCP goes on by itself at its next retransmission, whose pauses double.
     pub fn restore(&self) {
-        bridge(&["link", "set", "dev", &self.port, "state", FORWARDED]);
+        self.set_port(FORWARDED);
+    }
+
+    fn set_port(&self, state: &str) {
+        bridge(&["-netns", &self.bridge.namespace, "link", "set", "dev", &self.port, "state", state]);
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -142,10 +152,15 @@ impl Host {
             None,
             &format!(
                 "netns add {namespace}
-                 link add {port} type veth peer name eth0 address {mac} netns {namespace}
-                 link set {port} master {bridge} up
-                 neigh replace {address} lladdr {mac} dev {bridge} nud permanent",
-                bridge = bridge.interface
+                 neigh replace {address} lladdr {mac} dev {cable} nud permanent",
+                cable = bridge.interface
+            ),
+        );
+        ip_batch(
+            Some(&bridge.namespace),
+            &format!(
+                "link add {port} type veth peer name eth0 address {mac} netns {namespace}
+                 link set {port} master {BRIDGE} up"
             ),
         );
         let mut inside = format!(
@@ -170,24 +185,39 @@ impl Drop for Host {
         let mut others = self.bridge.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         others.retain(|(namespace, _)| *namespace != self.namespace);
         // Its other end goes along. The namespace itself is gone with the last process in it.
-        leftovers::delete(&["link", "delete", &self.port]);
+        leftovers::delete(&["-netns", &self.bridge.namespace, "link", "delete", &self.port]);
         leftovers::delete(&["netns", "delete", &self.namespace]);
     }
 }
 
 impl Bridge {
     fn create(subnet: [u8; 3]) -> Self {
-        let interface = leftovers::name('s', NEXT.fetch_add(1, Ordering::Relaxed));
-        let bridge =
-            Self { interface, subnet, last_host_part: OWN_HOST_PART.into(), hosts: Mutex::default() };
-        let (interface, address) = (&bridge.interface, bridge.address(OWN_HOST_PART));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let bridge = Self {
+            namespace: format!("{}-{BRIDGE}", leftovers::name('n', number)),
+            interface: leftovers::name('s', number),
+            subnet,
+            last_host_part: OWN_HOST_PART.into(),
+            hosts: Mutex::default(),
+        };
+        let Self { namespace, interface, .. } = &bridge;
+        let address = bridge.address(OWN_HOST_PART);
         ip_batch(
             None,
             &format!(
-                "link add {interface} address {} type bridge
+                "netns add {namespace}
+                 link add {interface} address {} type veth peer name {OWN_PORT} netns {namespace}
                  address add {address}/24 dev {interface}
                  link set {interface} up",
                 hardware_address(address)
+            ),
+        );
+        ip_batch(
+            Some(namespace),
+            &format!(
+                "link add {BRIDGE} type bridge
+                 link set {OWN_PORT} master {BRIDGE} up
+                 link set {BRIDGE} up"
             ),
         );
         bridge
@@ -202,6 +232,7 @@ impl Bridge {
 impl Drop for Bridge {
     fn drop(&mut self) {
         leftovers::delete(&["link", "delete", &self.interface]);
+        leftovers::delete(&["netns", "delete", &self.namespace]);
     }
 }
 

@@ -18,16 +18,11 @@ fn interfaces() -> String {
     String::from_utf8(Command::new("ip").args(["-o", "link"]).output().unwrap().stdout).unwrap()
 }
 
-/// The bridge is the interface with the network's address.
+/// The test process's cable is the interface with the network's address.
 fn interface_of(network: &Network) -> String {
     let address = format!("{}/24", network.address());
     let output = Command::new("ip").args(["-o", "address", "show", "to", &address]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().split_whitespace().nth(1).unwrap().to_owned()
-}
-
-/// Of a line like `7: NAME@PEER: <FLAGS> …`.
-fn name_in(line: &str) -> String {
-    line.split(": ").nth(1).unwrap().split('@').next().unwrap().to_owned()
 }
 
 fn server(host: &Host) -> Estimand {
@@ -94,15 +89,14 @@ fn nothing_is_left_of_a_network() {
     let namespace = String::from_utf8(namespace).unwrap().trim().to_owned();
     let file = Path::new("/run/netns").join(&namespace);
     assert!(file.exists() && namespace.ends_with("node-1"), "{namespace:?}");
-    let bridge = interface_of(&network);
-    let own: Vec<String> = interfaces().lines().filter(|line| line.contains(&bridge)).map(name_in).collect();
-    assert_eq!(own.len(), 2, "the bridge and a cable at it: {own:?}");
+    let cable = interface_of(&network);
+    let bridge = Path::new("/run/netns").join(format!("{}-bridge", cable.replacen('s', "n", 1)));
+    assert!(bridge.exists(), "{bridge:?}");
     drop(network);
     assert!(host.command("true").status().unwrap().success(), "a host keeps its network");
     drop(host);
-    assert!(!file.exists());
-    let now: Vec<String> = interfaces().lines().map(name_in).collect();
-    assert!(own.iter().all(|name| !now.contains(name)), "{own:?} in {now:?}");
+    assert!(!file.exists() && !bridge.exists());
+    assert!(!interfaces().contains(&cable), "{cable} in {}", interfaces());
 }
 
 #[test]

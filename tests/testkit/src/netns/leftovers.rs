@@ -1,7 +1,7 @@
 //! Names of namespaces and interfaces, and the removal of those whose test process is gone.
 //!
-//! A name is `ek`, the process id in hexadecimal, a letter for what it is (`s` a bridge, `v` a cable's end at
-//! it, `n` a namespace), and a number: the kernel allows an interface 15 bytes. What carries a process id that
+//! A name is `ek`, the process id in hexadecimal, a letter for what it is (`s` the test process's end of a
+//! cable, `v` an end at the bridge, `n` a namespace), and a number: the kernel allows an interface 15 bytes. What carries a process id that
 //! somebody else has by now stays until that one has ended too.
 
 use std::path::Path;

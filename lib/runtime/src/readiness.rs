@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// The readiness of one server. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -13,8 +14,8 @@ pub struct Readiness(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// All parts were ready at the same time once.
-    begun: bool,
+    /// When all parts were ready at the same time for the first time.
+    begun: Option<Instant>,
     withdrawn: bool,
     parts: Vec<(&'static str, Option<String>)>,
 }
@@ -52,9 +53,9 @@ impl Readiness {
         self.with(|state| state.withdrawn = true);
     }
 
-    /// False until all parts were ready for the first time.
-    pub fn has_begun(&self) -> bool {
-        self.with(|state| state.begun || state.parts.is_empty())
+    /// Whether all parts had been ready once by then.
+    pub fn had_begun(&self, by: Instant) -> bool {
+        self.with(|state| state.parts.is_empty() || state.begun.is_some_and(|begun| begun <= by))
     }
 
     /// The parts that are not ready and why, by name; the server itself is one once it goes down.
@@ -86,7 +87,9 @@ impl PartReady {
     fn set(&self, why: Option<String>) {
         self.readiness.with(|state| {
             state.parts[self.place].1 = why;
-            state.begun |= state.parts.iter().all(|(_, why)| why.is_none());
+            if state.parts.iter().all(|(_, why)| why.is_none()) {
+                state.begun.get_or_insert_with(Instant::now);
+            }
         });
     }
 }

@@ -1,10 +1,10 @@
 //! One line a request, under the target `estimand::access`.
 //!
 //! A failure of the service is a warning; a rejected request, and a change in the role Operate, is information;
-//! everything else is for debugging, also what a service that starts cannot answer yet. A line below the level of the
-//! log is never put together.
+//! everything else is for debugging, also "not yet": the answer of `/readyz` to a prober, and 503 for a request that
+//! came before the service was ready for the first time. A line below the level of the log is never put together.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
 use actix_web::http::{Method, StatusCode};
@@ -41,19 +41,21 @@ pub(crate) fn write(
     took: Duration,
     principal: Option<&Principal>,
 ) {
-    match level(role, req.method(), status, || has_begun(req)) {
+    match level(role, req.method(), status, || came_after_start(req, took)) {
         Level::WARN => line!(Level::WARN, req, status, took, principal),
         Level::INFO => line!(Level::INFO, req, status, took, principal),
         _ => line!(Level::DEBUG, req, status, took, principal),
     }
 }
 
-fn has_begun(req: &HttpRequest) -> bool {
-    req.app_data::<ThinData<Readiness>>().is_none_or(|readiness| readiness.has_begun())
+/// The request's arrival counts: its service may have become ready while it was answered.
+fn came_after_start(req: &HttpRequest, took: Duration) -> bool {
+    let Some(readiness) = req.app_data::<ThinData<Readiness>>() else { return true };
+    Instant::now().checked_sub(took).is_some_and(|arrival| readiness.had_begun(arrival))
 }
 
-fn level(role: Role, method: &Method, status: StatusCode, has_begun: impl Fn() -> bool) -> Level {
-    if status == StatusCode::SERVICE_UNAVAILABLE && !has_begun() {
+fn level(role: Role, method: &Method, status: StatusCode, came_after_start: impl Fn() -> bool) -> Level {
+    if status == StatusCode::SERVICE_UNAVAILABLE && (role == Role::Open || !came_after_start()) {
         Level::DEBUG
     } else if status.is_server_error() {
         Level::WARN
@@ -82,6 +84,8 @@ mod tests {
         check(Role::User, Method::POST, StatusCode::CREATED, Level::INFO);
         check(Role::Read, Method::GET, StatusCode::NOT_FOUND, Level::INFO);
         check(Role::Operate, Method::PUT, StatusCode::SERVICE_UNAVAILABLE, Level::WARN);
+        check(Role::Open, Method::GET, StatusCode::SERVICE_UNAVAILABLE, Level::DEBUG);
+        check(Role::Open, Method::GET, StatusCode::INTERNAL_SERVER_ERROR, Level::WARN);
         let starting = |status| level(Role::Read, &Method::GET, status, || false);
         assert_eq!(starting(StatusCode::SERVICE_UNAVAILABLE), Level::DEBUG);
         assert_eq!(starting(StatusCode::INTERNAL_SERVER_ERROR), Level::WARN);

@@ -16,7 +16,12 @@ pub fn simulate(args: &ReservationsArgs) -> Result<(), Failure> {
         let message = "--picture is for one day: give one --capacity and --seeds 1";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let study = Study { pricings, capacities: args.capacity.clone(), days: days(args)? };
+    let study = Study {
+        pricings,
+        capacities: args.capacity.clone(),
+        days: days(args)?,
+        is_recorded: args.arrivals.is_some(),
+    };
     let mut moments = Vec::new();
     let figures = study.run(&mut |_, _, _, outcome, capacity| {
         if args.picture.is_some() {

@@ -22,7 +22,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             None => Day { past: recipe.draw(seed + SEEDS), jobs: recipe.draw(seed), ticks: DAY },
         });
     }
-    let study = Study { pricings: Kind::ALL.to_vec(), capacities: vec![0.08, 0.10, 0.15, 0.25], days };
+    let study = Study {
+        pricings: Kind::ALL.to_vec(),
+        capacities: vec![0.08, 0.10, 0.15, 0.25],
+        days,
+        is_recorded: recorded.is_some(),
+    };
     let started = Instant::now();
     let figures = study.run(&mut |_, _, _, _, _| {})?;
     print!("{}", table(&figures));

@@ -37,6 +37,7 @@ fn prices_earn_more_than_no_prices_and_the_figures_add_up() {
         pricings: vec![Kind::Free, Kind::Fixed, Kind::Spread, Kind::Seasonal],
         capacities: vec![0.1],
         days: vec![day(60, 1), day(60, 2)],
+        is_recorded: false,
     };
     let mut seen = 0;
     let figures = study.run(&mut |_, _, _, outcome, capacity| {
@@ -54,6 +55,9 @@ fn prices_earn_more_than_no_prices_and_the_figures_add_up() {
         assert!(line.welfare <= line.optimum && line.utilization <= 1.0 && line.revenue <= line.welfare);
     }
     assert!(free.revenue == 0.0 && table(&figures).lines().count() == 5);
+    assert!(figures.iter().all(|line| line.of_bound.is_some()), "{figures:?}");
+    let recorded = Study { is_recorded: true, ..study }.run(&mut |_, _, _, _, _| {}).unwrap();
+    assert!(recorded.iter().all(|line| line.of_bound.is_none()), "{recorded:?}");
     let json = serde_json::to_value(&figures).unwrap();
     assert_eq!((&json[0]["pricing"], &json[3]["pricing"]), (&"free".into(), &"seasonal".into()));
 }
@@ -79,7 +83,7 @@ fn recorded_arrivals_are_halved_by_hours_and_sized_by_bytes() {
 #[test]
 fn the_picture_has_lines_for_price_and_use_and_a_bar_for_the_welfare_of_each_pricing() {
     let pricings = vec![Kind::Free, Kind::Seasonal];
-    let study = Study { pricings, capacities: vec![0.1], days: vec![day(30, 3)] };
+    let study = Study { pricings, capacities: vec![0.1], days: vec![day(30, 3)], is_recorded: false };
     let mut seen = Vec::new();
     let figures = study.run(&mut |_, _, _, outcome, capacity| seen.push((outcome.moments.clone(), capacity)));
     let days: Vec<PricedDay> = figures

@@ -82,8 +82,9 @@ pub struct Figures {
     pub days: usize,
     /// The worth of the accepted jobs, as a part of that of all.
     pub welfare: f64,
-    /// The same, as a part of the bound: the fractional knapsack over the ticks in which jobs arrive.
-    pub of_bound: f64,
+    /// The same, as a part of the bound: the fractional knapsack over the ticks in which jobs arrive. None for recorded days,
+    /// whose jobs run on long after the last arrival, so that it bounds nothing.
+    pub of_bound: Option<f64>,
     /// The bound, and the optimum of jobs that may be split and run until the last deadline: both as a part of all worth.
     pub bound: f64,
     pub optimum: f64,
@@ -102,6 +103,8 @@ pub struct Study {
     /// As parts of all work.
     pub capacities: Vec<f64>,
     pub days: Vec<Day>,
+    /// The arrivals are those of a recorded day.
+    pub is_recorded: bool,
 }
 
 /// The sums over days.
@@ -135,7 +138,7 @@ impl Study {
                     seen(*pricing, *capacity, number, &outcome, units);
                     figures.add(day, &outcome, units);
                 }
-                figures.finish(&sums);
+                figures.finish(&sums, self.is_recorded);
                 all.push(figures);
             }
         }
@@ -175,7 +178,7 @@ impl Figures {
             capacity,
             days: 0,
             welfare: 0.0,
-            of_bound: 0.0,
+            of_bound: None,
             bound: sums.bound / sums.value.max(1.0),
             optimum: sums.optimum / sums.value.max(1.0),
             revenue: 0.0,
@@ -200,8 +203,8 @@ impl Figures {
         self.overfull += outcome.overfull;
     }
 
-    fn finish(&mut self, sums: &Sums) {
-        self.of_bound = self.welfare / sums.bound.max(1.0);
+    fn finish(&mut self, sums: &Sums, is_recorded: bool) {
+        self.of_bound = (!is_recorded).then(|| self.welfare / sums.bound.max(1.0));
         self.welfare /= sums.value.max(1.0);
         self.revenue /= sums.value.max(1.0);
         self.utilization /= self.days.max(1) as f64;

@@ -23,12 +23,12 @@ pub fn table(figures: &[Figures]) -> String {
     for line in figures {
         let _ = writeln!(
             text,
-            "{:<9} {:>8} {:>7.1}% {:>7.1}% {:>8.3} {:>7.1}% {:>7.1}% {:>5.1}% {:>9} {:>6} {:>5}",
+            "{:<9} {:>8} {:>7.1}% {:>7.1}% {:>8} {:>7.1}% {:>7.1}% {:>5.1}% {:>9} {:>6} {:>5}",
             line.pricing,
             line.capacity,
             100.0 * line.welfare,
             100.0 * line.bound,
-            line.of_bound,
+            line.of_bound.map_or_else(|| "-".to_owned(), |part| format!("{part:.3}")),
             100.0 * line.optimum,
             100.0 * line.revenue,
             100.0 * line.utilization,

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::plane::Plane;
 
+/// Fewer than half of the files that may be open here.
+const MANY: usize = 9_000;
+
 pub struct Connection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -30,7 +33,7 @@ impl Connection {
 
     pub fn showing(plane: &Plane, token: &str) -> Self {
         let mut connection = Self::open(plane);
-        connection.say(&json!({ "token": token }));
+        connection.send_token(token);
         assert_eq!(connection.hear()["status"], 200);
         connection
     }
@@ -43,6 +46,11 @@ impl Connection {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// Sends the token without waiting for its answer.
+    fn send_token(&mut self, token: &str) {
+        self.say(&json!({ "token": token }));
     }
 
     fn is_closed(&mut self) -> bool {
@@ -79,7 +87,98 @@ fn many_requests_are_answered_in_order_on_one_connection() {
         .map(|answer| (answer["id"].as_str().unwrap(), answer["status"].as_u64().unwrap()))
         .collect();
     assert_eq!(seen, [("q", 200), ("s", 200), ("c", 200), ("n", 404)]);
+    connection.say(&json!({ "reserve": asked, "key": "line 0" }));
+    let again = connection.hear();
+    assert_eq!((&again["status"], &again["body"]["id"]), (&json!(200), &json!("r1")), "{again}");
     plane.check_money();
+}
+
+#[test]
+fn reservations_and_prices_are_read_over_lines_too() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "1000");
+    let mut connection = Connection::of_operator(&plane);
+    let asked =
+        json!({ "resources": { "cpu": 0.01 }, "duration": 1, "from": "10m", "value": 9, "user": "ada" });
+    for _ in 0..3 {
+        connection.say(&json!({ "reserve": asked }));
+        assert_eq!(connection.hear()["status"], 201);
+    }
+    connection.say(&json!({ "list": { "state": "PROMISED", "user": "ada", "limit": 2 } }));
+    let page = connection.hear();
+    let ids: Vec<_> = page["body"]["reservations"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!((ids, &page["body"]["next"]), (vec!["r3", "r2"], &json!("r2")), "{page}");
+    connection.say(&json!({ "prices": { "resources": "cpu=0.01", "duration": "1s", "by": "5s" } }));
+    let prices = connection.hear();
+    assert_eq!(prices["status"], 200, "{prices}");
+    let over_http = plane.http.get("/api/reservations/prices?resources=cpu=0.01&duration=1s&by=5s");
+    assert_eq!(prices["body"]["class"], over_http.json()["class"], "{prices}");
+    for (line, part) in [
+        (json!({ "list": { "stat": "PROMISED" } }), "stat"),
+        (json!({ "prices": { "resources": { "cpu": 1 }, "duration": "1s" } }), "neither a text nor a number"),
+        (json!({ "id": "i".repeat(127), "show": "r1" }), "128 bytes"),
+    ] {
+        connection.say(&line);
+        let answer = connection.hear();
+        assert_eq!(answer["status"], 400, "{line}: {answer}");
+        assert!(answer["body"].to_string().contains(part), "{line}: {answer}");
+    }
+}
+
+/// Connections that say nothing, and some that say much without a token, take no seats for long.
+#[test]
+fn whoever_shows_no_token_is_sent_away() {
+    let plane = Plane::start();
+    plane.processors();
+    let mut silent: Vec<Connection> = (0..20).map(|_| Connection::open(&plane)).collect();
+    let mut lost = Connection::open(&plane);
+    lost.say(&json!({ "show": "r1" }));
+    assert_eq!(lost.hear()["status"], 401);
+    let mut connection = Connection::of_operator(&plane);
+    for one in silent.iter_mut().chain([&mut lost]) {
+        let told = one.hear();
+        assert_eq!(told["status"], 408, "{told}");
+        assert!(told.to_string().contains("a token that the service knows"), "{told}");
+        assert!(one.is_closed());
+    }
+    connection.say(&json!({ "show": "r1" }));
+    assert_eq!(connection.hear()["status"], 404, "a connection that has shown its token stays");
+}
+
+/// Each of these would keep 64 answers of a quarter of a MiB.
+#[test]
+fn answers_that_nobody_reads_take_a_bounded_part_of_memory() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "1000");
+    let mut connection = Connection::of_operator(&plane);
+    let text = "x".repeat(200 << 10);
+    let task = json!({ "command": ["true"], "environment": { "TEXT": text } });
+    let asked = json!({
+        "resources": { "cpu": 0.01 }, "duration": 1, "from": "10m", "value": 9, "user": "ada", "task": task
+    });
+    connection.say(&json!({ "reserve": asked }));
+    let made = connection.hear();
+    assert_eq!(made["status"], 201, "{made}");
+    let token = plane.token(&json!({ "name": "sleepy", "role": "operate" }));
+    let before = plane.services.rss_bytes();
+    let mut unread: Vec<Connection> = (0..30).map(|_| Connection::showing(&plane, &token)).collect();
+    for one in &mut unread {
+        for _ in 0..64 {
+            one.say(&json!({ "show": "r1" }));
+        }
+    }
+    // Somebody else is answered meanwhile, and after as much of that as fits.
+    for _ in 0..50 {
+        connection.say(&json!({ "show": "r1" }));
+        assert_eq!(connection.hear()["status"], 200);
+    }
+    let grown = plane.services.rss_bytes().saturating_sub(before);
+    assert!(grown < 150 << 20, "{grown} bytes");
+    for _ in 0..64 {
+        assert_eq!(unread[0].hear()["status"], 200, "an answer that is read makes room for the next");
+    }
 }
 
 #[test]
@@ -91,7 +190,7 @@ fn what_is_wrong_is_answered_and_nobody_reserves_without_a_token() {
     stranger.say(&json!({ "id": 1, "reserve": asked }));
     assert_eq!(stranger.hear()["status"], 401);
     stranger.say(&json!({ "token": "none-that-anybody-made-0123456789" }));
-    assert_eq!(stranger.hear()["status"], 200, "only the form is checked here");
+    assert_eq!(stranger.hear()["status"], 401);
     stranger.say(&json!({ "id": 2, "reserve": asked }));
     assert_eq!(stranger.hear()["status"], 401);
 
@@ -153,23 +252,31 @@ fn a_line_without_end_is_refused_and_many_of_them_take_no_memory() {
 }
 
 #[test]
-fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
+fn thousands_of_idle_connections_cost_little_and_disturb_nobody() {
     let plane = Plane::start();
     plane.processors();
     plane.grant("ada", "10");
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let limit = rustix::process::Rlimit { current: most.maximum, maximum: most.maximum };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
-    let before = plane.services.rss_bytes();
-    let idle: Vec<TcpStream> = (0..10_000)
-        .map(|number| TcpStream::connect(plane.lines).unwrap_or_else(|error| panic!("{number}: {error}")))
-        .collect();
+    let token = plane.token(&json!({ "name": "idle", "role": "operate" }));
     let mut connection = Connection::of_operator(&plane);
+    let before = plane.services.rss_bytes();
+    let mut idle: Vec<Connection> = Vec::new();
+    for number in 0..MANY {
+        let mut one = Connection::open(&plane);
+        one.send_token(&token);
+        idle.push(one);
+        // Answers are read a hundred connections later, so that many tokens are checked at the same time.
+        if let Some(earlier) = number.checked_sub(100) {
+            assert_eq!(idle[earlier].hear()["status"], 200);
+        }
+    }
     let asked =
         json!({ "resources": { "cpu": 0.01 }, "duration": 1, "from": "10m", "value": 9, "user": "ada" });
     connection.say(&json!({ "id": 1, "reserve": asked }));
     assert_eq!(connection.hear()["status"], 201);
     let grown = plane.services.rss_bytes().saturating_sub(before);
     assert!(grown < 100 << 20, "{} idle connections cost {grown} bytes", idle.len());
-    println!("10,000 idle connections: {} bytes each", grown / 10_000);
+    println!("{MANY} idle connections: {} bytes each", grown / MANY as u64);
 }

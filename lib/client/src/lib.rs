@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqwest::{Method, Response, StatusCode, header};
+use reqwest::{Response, StatusCode, header};
 use url::Url;
 
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
@@ -51,6 +51,7 @@ pub use options::{Credentials, Options};
 pub use peer::{PeerError, within};
 pub use promises::TimelineQuery;
 pub use registry::{ChangedRegistry, RegistryChange};
+pub use reqwest::Method;
 pub use reservations::{PriceQuery, ReservationQuery};
 pub use task_events::{TaskEventQuery, TaskWatch};
 pub use task_files::GrantedFiles;

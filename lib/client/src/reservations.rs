@@ -164,15 +164,33 @@ impl Client {
         self.read(&answer)
     }
 
+    /// A request of somebody else, passed on as it is: the status and the body of its answer. It is sent until there is an
+    /// answer, so it is one that may be sent twice, or has a key.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<Bytes>,
+        key: Option<&str>,
+    ) -> Result<(u16, Bytes), Error> {
+        let header = key.map(key_header).transpose()?;
+        let payload = Payload { header, ..body.map(Payload::json).unwrap_or_default() };
+        let answer = self.send_payload(method, self.url(path, query), Some(payload), Repeat::Safe).await?;
+        Ok((answer.status.as_u16(), answer.body))
+    }
+
     async fn post_keyed(&self, url: Url, body: &impl Serialize, key: &str) -> Result<Answer, Error> {
-        let wrong = |_| {
-            let error = FieldError::new("Idempotency-Key", "is no key");
-            Box::new(Problem::invalid_field(error.expected("visible ASCII characters")))
-        };
-        let key = HeaderValue::from_str(key).map_err(wrong)?;
         let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
-        let header = Some((HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), key));
-        let payload = Payload { header, ..Payload::json(body) };
+        let payload = Payload { header: Some(key_header(key)?), ..Payload::json(body) };
         self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await
     }
+}
+
+fn key_header(key: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    let wrong = |_| {
+        let error = FieldError::new("Idempotency-Key", "is no key");
+        Box::new(Problem::invalid_field(error.expected("visible ASCII characters")))
+    };
+    Ok((HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), HeaderValue::from_str(key).map_err(wrong)?))
 }

@@ -1,0 +1,241 @@
+//! One connection: reads lines, has them answered, writes the answers in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use estimand_api::problem::Problem;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
+use serde_json::Value;
+use tokio::io::{AsyncWriteExt as _, Interest};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Lines;
+use super::caller::Caller;
+use super::request::{Line, Request, answered, late, refusal, wrong};
+use crate::document::MAX_DOCUMENT_BYTES;
+
+/// The longest line: a document, and what is around it.
+const MAX_LINE_BYTES: usize = MAX_DOCUMENT_BYTES + 1024;
+/// How many lines of a connection are answered at the same time.
+const MAX_PENDING: usize = 64;
+/// Lines up to this length are free; longer ones share a budget, in KiB.
+const SMALL_LINE_BYTES: usize = 4 * 1024;
+/// How long a connection may take until it has shown that it may be here: a token, or a request that is open to it.
+const WELCOME_WITHIN: Duration = Duration::from_secs(10);
+/// How long the rest of a line may take, and the reading of an answer.
+const LINE_WITHIN: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_secs(3_600);
+const READ_BYTES: usize = 16 * 1024;
+
+pub(super) struct Connection {
+    shared: Arc<Lines>,
+    stream: TcpStream,
+    /// None until the first line.
+    caller: Option<Arc<Caller>>,
+    /// A request was answered with anything but 401 or 403.
+    is_welcome: Arc<AtomicBool>,
+    welcome_by: Instant,
+    /// Bytes that were read and are no whole line yet.
+    rest: Vec<u8>,
+}
+
+/// Why no further line is read.
+enum End {
+    /// The other side is gone, or has said all.
+    Closed,
+    Told(Problem),
+}
+
+/// An answer, and its part of its token's memory until it is written.
+struct Reply {
+    text: String,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+type Replying = BoxFuture<'static, Reply>;
+
+impl Connection {
+    pub fn new(shared: Arc<Lines>, stream: TcpStream) -> Self {
+        let welcome_by = Instant::now() + WELCOME_WITHIN;
+        Connection { shared, stream, caller: None, is_welcome: Arc::default(), welcome_by, rest: Vec::new() }
+    }
+
+    pub async fn run(&mut self) {
+        let mut pending: FuturesOrdered<Replying> = FuturesOrdered::new();
+        let mut budget: Option<OwnedSemaphorePermit> = None;
+        let mut since: Option<Instant> = None;
+        loop {
+            if !self.is_welcome.load(Ordering::Relaxed) && Instant::now() >= self.welcome_by {
+                let end = End::Told(late("a token that the service knows", WELCOME_WITHIN));
+                return self.finish(pending, end).await;
+            }
+            if pending.len() < MAX_PENDING
+                && let Some(line) = take_line(&mut self.rest)
+            {
+                budget = None;
+                since = None;
+                pending.push_back(self.answer(&line).await);
+                continue;
+            }
+            // A long line is either whole or waits for its end here.
+            if self.rest.is_empty() {
+                self.rest = Vec::new();
+                since = None;
+            } else if since.is_none() {
+                since = Some(Instant::now());
+            }
+            let may_read = pending.len() < MAX_PENDING;
+            tokio::select! {
+                Some(reply) = pending.next() => {
+                    if !self.write(&reply.text).await {
+                        return;
+                    }
+                }
+                read = timeout_at(self.read_until(since), read(&self.stream, &mut self.rest)), if may_read => {
+                    let outcome = match read {
+                        Err(_) if since.is_some_and(|since| since.elapsed() >= LINE_WITHIN) => {
+                            Err(End::Told(late("the rest of the line", LINE_WITHIN)))
+                        }
+                        Err(_) => Ok(()),
+                        Ok(read) => read,
+                    };
+                    let outcome = outcome.and_then(|()| self.check_length(&mut budget));
+                    if let Err(end) = outcome {
+                        return self.finish(pending, end).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// When to look at the deadlines again if nothing arrives.
+    fn read_until(&self, since: Option<Instant>) -> Instant {
+        let line = since.map_or_else(|| Instant::now() + IDLE, |since| since + LINE_WITHIN);
+        if self.is_welcome.load(Ordering::Relaxed) { line } else { line.min(self.welcome_by) }
+    }
+
+    /// A line that is not whole yet is no longer than it may be, and has its part of the budget.
+    fn check_length(&self, budget: &mut Option<OwnedSemaphorePermit>) -> Result<(), End> {
+        let length = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        if length > MAX_LINE_BYTES {
+            let detail = format!("the line is longer than {MAX_LINE_BYTES} bytes, the limit here");
+            return Err(End::Told(Problem::too_large(detail)));
+        }
+        if length > SMALL_LINE_BYTES && budget.is_none() {
+            let kibibytes = u32::try_from(MAX_LINE_BYTES / 1024 + 1).unwrap_or(u32::MAX);
+            let taken = Arc::clone(&self.shared.budget).try_acquire_many_owned(kibibytes);
+            let refused = |_| End::Told(Problem::unavailable("too many long lines are being read", 1));
+            *budget = Some(taken.map_err(refused)?);
+        }
+        Ok(())
+    }
+
+    /// Answers what was asked before the end.
+    async fn finish(&mut self, mut pending: FuturesOrdered<Replying>, end: End) {
+        while let Some(reply) = pending.next().await {
+            if !self.write(&reply.text).await {
+                return;
+            }
+        }
+        let problem = match end {
+            End::Told(problem) => problem,
+            End::Closed if self.rest.is_empty() => return,
+            End::Closed => wrong("line", "ends in its middle", "a whole line, with a line feed at its end"),
+        };
+        self.write(&refusal(None, &problem)).await;
+    }
+
+    async fn write(&mut self, text: &str) -> bool {
+        matches!(timeout(LINE_WITHIN, self.stream.write_all(text.as_bytes())).await, Ok(Ok(())))
+    }
+
+    /// A token is checked before the lines behind it are read.
+    async fn answer(&mut self, line: &[u8]) -> Replying {
+        let (id, line) = match Line::parse(line) {
+            Ok(parsed) => parsed,
+            Err(problem) => return at_once(refusal(None, &problem)),
+        };
+        let done = match line {
+            Line::Token(token) => {
+                self.show(token).await.map(|()| at_once(answered(&id, &(200, "{}".into()))))
+            }
+            Line::Request(request) => self.request(id.clone(), request),
+        };
+        done.unwrap_or_else(|problem| at_once(refusal(Some(&id), &problem)))
+    }
+
+    async fn show(&mut self, token: estimand_api::access::Token) -> Result<(), Problem> {
+        self.caller = None;
+        self.caller = Some(self.shared.callers.of_token(token).await?);
+        self.is_welcome.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn request(&mut self, id: Value, request: Request) -> Result<Replying, Problem> {
+        let caller = match &self.caller {
+            Some(caller) => Arc::clone(caller),
+            None => Arc::clone(self.caller.insert(self.shared.callers.stranger()?)),
+        };
+        let is_welcome = Arc::clone(&self.is_welcome);
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::pin(async move {
+            let room = caller.room().await;
+            let turn = shared.requests.acquire().await;
+            let outcome = request.perform(&caller.client).await;
+            drop(turn);
+            let text = match &outcome {
+                Ok(answer) => answered(&id, answer),
+                Err(problem) => refusal(Some(&id), problem),
+            };
+            let status = outcome.map_or_else(|problem| problem.status, |(status, _)| status);
+            if !matches!(status, 401 | 403) {
+                is_welcome.store(true, Ordering::Relaxed);
+            }
+            match room.and_then(|room| caller.fit(room, text.len())) {
+                Some(room) => Reply { text, _room: Some(room) },
+                None => {
+                    let detail = "the answer is longer than the answers of this token may be until they are read; \
+                                  the request may have taken effect";
+                    Reply { text: refusal(Some(&id), &Problem::outcome_unknown(detail, 1)), _room: None }
+                }
+            }
+        }))
+    }
+}
+
+fn at_once(text: String) -> Replying {
+    Box::pin(async move { Reply { text, _room: None } })
+}
+
+/// Waits until there is something to read, and only then makes room for it.
+async fn read(stream: &TcpStream, rest: &mut Vec<u8>) -> Result<(), End> {
+    loop {
+        stream.ready(Interest::READABLE).await.map_err(|_| End::Closed)?;
+        rest.reserve(READ_BYTES);
+        return match stream.try_read_buf(rest) {
+            Ok(0) => Err(End::Closed),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(_) => Err(End::Closed),
+        };
+    }
+}
+
+/// The first whole line that is not empty.
+fn take_line(rest: &mut Vec<u8>) -> Option<Vec<u8>> {
+    loop {
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let mut line: Vec<u8> = rest.drain(..=end).collect();
+        while line.last().is_some_and(u8::is_ascii_whitespace) {
+            line.pop();
+        }
+        if !line.is_empty() {
+            return Some(line);
+        }
+    }
+}

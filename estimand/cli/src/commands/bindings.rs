@@ -2,8 +2,9 @@
 
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
+use estimand_api::problem::kind;
 use estimand_api::value::BindingTarget;
-use estimand_client::Query;
+use estimand_client::{Error, Query};
 
 use super::{Session, found};
 use crate::arguments::data::{BindArgs, BindingsArgs, UnbindArgs};
@@ -22,10 +23,16 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
                 );
             }
             let served = BindingTarget { to: to.clone(), field: args.field.clone() };
-            session.client.bind(name, &served, from).await?
+            session.client.bind(name, &served, from, args.force).await
         }
-        None => session.client.roll_back(name, from).await?,
+        None => session.client.roll_back(name, from, args.force).await,
     };
+    let rebound = rebound.map_err(|error| match &error {
+        Error::Problem(problem) if problem.kind == kind::SERVES_NOTHING => {
+            Failure::from(error).hint("--force binds it all the same")
+        }
+        _ => Failure::from(error),
+    })?;
     if let Some(hint) = &rebound.hint {
         remark(&format!("hint: {hint}"));
     }

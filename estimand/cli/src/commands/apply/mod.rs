@@ -9,8 +9,13 @@ mod export;
 mod files;
 mod plan;
 
+use std::time::{Duration, Instant};
+
 use estimand_api::names::DataName;
-use estimand_client::{Client, Options, Query, RegistryChange};
+use estimand_api::problem::kind;
+use estimand_api::value::BindingTarget;
+use estimand_client::{Client, Error, Options, Query, Rebound, RegistryChange};
+use tokio::time::sleep;
 
 pub use export::export;
 use files::Wishes;
@@ -21,6 +26,10 @@ use super::unregister::WITHIN;
 use crate::arguments::configuration::ApplyArgs;
 use crate::output::failure::Failure;
 use crate::output::{remark, words};
+
+/// How long a swap waits for the first values of what has just been registered.
+const FIRST_VALUES_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub async fn apply(session: &mut Session, args: &ApplyArgs) -> Result<(), Failure> {
     let wishes = files::read(&args.files, args.recursive)?;
@@ -115,7 +124,7 @@ async fn carry_out(
     if !put.registrations.is_empty() || !put.remove.is_empty() {
         hinted(client.change_registrations(&put).await?.hint);
     }
-    rebind(client, &plan.rebindings).await?;
+    rebind(client, &plan.rebindings, args.force).await?;
     if later {
         let remove =
             RegistryChange { remove: plan.prune.clone(), force: args.force, ..RegistryChange::default() };
@@ -126,9 +135,9 @@ async fn carry_out(
 }
 
 /// Swaps bindings, all of them or none.
-async fn rebind(client: &Client, rebindings: &[Rebinding]) -> Result<(), Failure> {
+async fn rebind(client: &Client, rebindings: &[Rebinding], force: bool) -> Result<(), Failure> {
     for (place, Rebinding { name, after, .. }) in rebindings.iter().enumerate() {
-        match client.bind(name, after, None).await {
+        match swap(client, name, after, force).await {
             Ok(rebound) => hinted(rebound.hint),
             Err(error) => {
                 let back = put_back(client, &rebindings[..place]).await;
@@ -146,12 +155,32 @@ async fn rebind(client: &Client, rebindings: &[Rebinding]) -> Result<(), Failure
     Ok(())
 }
 
+/// Swaps one binding, once its readers would get values.
+async fn swap(
+    client: &Client,
+    name: &DataName,
+    after: &BindingTarget,
+    force: bool,
+) -> Result<Rebound, Error> {
+    let began = Instant::now();
+    loop {
+        match client.bind(name, after, None, force).await {
+            Err(Error::Problem(problem))
+                if problem.kind == kind::SERVES_NOTHING && began.elapsed() < FIRST_VALUES_WITHIN =>
+            {
+                sleep(LOOK_EVERY).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Makes bindings what they were; the error says of which that failed.
 async fn put_back(client: &Client, rebindings: &[Rebinding]) -> Result<(), String> {
     let mut left = Vec::new();
     for Rebinding { name, before, .. } in rebindings.iter().rev() {
         let done = match before {
-            Some(before) => client.bind(name, before, None).await.map(drop),
+            Some(before) => client.bind(name, before, None, true).await.map(drop),
             None => client.unbind(name).await,
         };
         if done.is_err() {

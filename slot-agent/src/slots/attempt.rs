@@ -50,7 +50,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         verdict,
     };
     let timeout = Duration::from_micros(plan::timeout_us(registration).unwrap_or(30_000_000));
-    let deadline = started_at.saturating_add(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
+    let within = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
+    let deadline = context.machine_clock.now_micros().saturating_add(within);
     let guard = shared.cell(&context.launcher).await;
     let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
     let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null).await {

@@ -196,6 +196,7 @@ class Node:
     known_since: datetime
     instances: int
     delivery: Mapping[str, Json]
+    clock_ahead_ms: Optional[int] = None
 
 
 @dataclass(frozen=True)

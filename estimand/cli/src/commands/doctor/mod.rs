@@ -211,6 +211,7 @@ async fn of_cluster(session: &Session, seen: &[ServiceSeen]) -> Result<Vec<Findi
     match &nodes {
         Ok(nodes) => {
             all.extend(cluster::of_nodes(nodes, now));
+            all.extend(cluster::of_clocks(nodes));
             let versions = seen.iter().filter_map(ServiceSeen::version).collect();
             all.extend(cluster::of_versions(nodes, &versions));
             all.extend(cluster::of_delivery(nodes));

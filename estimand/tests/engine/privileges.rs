@@ -182,11 +182,14 @@ fn a_run_that_was_denied_something_names_the_option_that_helps() {
     let program = plane.script("flow", "echo 'ping: socket: Operation not permitted' >&2; exit 2");
     plane.register_cmd("flow", json!([program]), json!({ "mode": "stream" }));
     plane.until_error("flow", "`--keep-capability cap_net_raw`");
-    let program = plane.script("check", "echo 'UNKNOWN - /dev/kmsg: Operation not permitted'; exit 3");
-    plane.register_cmd("check", json!([program]), json!({ "format": "nagios" }));
+    let denied = "/dev/kmsg: Operation not permitted";
     let named = "`--keep-capability cap_syslog`";
-    plane.until_value("check", "noted", |value| {
-        value["note"].as_str().is_some_and(|note| note.contains(named))
-    });
+    let program = plane.script("unknown", &format!("echo 'UNKNOWN - {denied}'; exit 3"));
+    plane.register_cmd("unknown", json!([program]), json!({ "format": "nagios" }));
+    plane.until_error("unknown", named);
+    let program = plane.script("critical", &format!("echo 'CRITICAL - {denied}'; exit 2"));
+    plane.register_cmd("critical", json!([program]), json!({ "format": "nagios" }));
+    let is_noted = |value: &Value| value["note"].as_str().is_some_and(|note| note.contains(named));
+    plane.until_value("critical", "noted", is_noted);
     plane.end();
 }

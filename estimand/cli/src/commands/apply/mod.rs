@@ -9,27 +9,19 @@ mod export;
 mod files;
 mod plan;
 
-use std::time::{Duration, Instant};
-
 use estimand_api::names::DataName;
-use estimand_api::problem::kind;
-use estimand_api::value::BindingTarget;
-use estimand_client::{Client, Error, Options, Query, Rebound, RegistryChange};
-use tokio::time::sleep;
+use estimand_client::{Client, Options, Query, RegistryChange};
 
 pub use export::export;
 use files::Wishes;
 use plan::{Plan, Present, Rebinding};
 
 use super::Session;
+use super::bindings::bind_once_it_serves;
 use super::unregister::WITHIN;
 use crate::arguments::configuration::ApplyArgs;
 use crate::output::failure::Failure;
 use crate::output::{remark, words};
-
-/// How long a swap waits for the first values of what has just been registered.
-const FIRST_VALUES_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub async fn apply(session: &mut Session, args: &ApplyArgs) -> Result<(), Failure> {
     let wishes = files::read(&args.files, args.recursive)?;
@@ -137,7 +129,7 @@ async fn carry_out(
 /// Swaps bindings, all of them or none.
 async fn rebind(client: &Client, rebindings: &[Rebinding], force: bool) -> Result<(), Failure> {
     for (place, Rebinding { name, after, .. }) in rebindings.iter().enumerate() {
-        match swap(client, name, after, force).await {
+        match bind_once_it_serves(client, name, after, None, force).await {
             Ok(rebound) => hinted(rebound.hint),
             Err(error) => {
                 let back = put_back(client, &rebindings[..place]).await;
@@ -153,26 +145,6 @@ async fn rebind(client: &Client, rebindings: &[Rebinding], force: bool) -> Resul
         }
     }
     Ok(())
-}
-
-/// Swaps one binding, once its readers would get values.
-async fn swap(
-    client: &Client,
-    name: &DataName,
-    after: &BindingTarget,
-    force: bool,
-) -> Result<Rebound, Error> {
-    let began = Instant::now();
-    loop {
-        match client.bind(name, after, None, force).await {
-            Err(Error::Problem(problem))
-                if problem.kind == kind::SERVES_NOTHING && began.elapsed() < FIRST_VALUES_WITHIN =>
-            {
-                sleep(LOOK_EVERY).await;
-            }
-            outcome => return outcome,
-        }
-    }
 }
 
 /// Makes bindings what they were; the error says of which that failed.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use estimand_runtime::{CallError, Calls, Next, Readiness, Rounds, Stop, Tasks, Work};
+use estimand_runtime::{CallError, Calls, Next, Readiness, Rounds, Stop, SystemTrust, Tasks, Work};
 use reqwest::{Method, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -63,6 +63,7 @@ impl Registration {
         );
         Ok(Registration {
             http: reqwest::Client::builder()
+                .tls_backend_preconfigured(SystemTrust::client_config()?)
                 .no_proxy()
                 .timeout(ANSWER_WITHIN)
                 .build()

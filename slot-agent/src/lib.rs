@@ -18,6 +18,7 @@ mod errors;
 mod facts;
 mod home;
 mod link;
+mod plane_clock;
 mod power;
 mod program;
 mod reserve;

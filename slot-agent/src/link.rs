@@ -15,12 +15,13 @@ use estimand_api::names::NodeName;
 use estimand_api::node::{Delivery, DesiredState, Facts, Heartbeat, HeartbeatAnswer, RunRequest};
 use estimand_api::problem::kind;
 use estimand_client::{Client, Credentials, DesiredQuery, Error, Options};
-use estimand_runtime::{BackOff, Driver, Next, Rounds, Stop, Work};
+use estimand_runtime::{BackOff, Clock as _, Driver, Next, Rounds, Stop, Work};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::board::Board;
 use crate::home::Home;
+use crate::plane_clock::PlaneClock;
 use crate::tasks::{Tasks, boot_clock};
 
 /// Leased slots and tasks are ended so long before the lease ends.
@@ -57,6 +58,7 @@ impl Servers {
             attempts: 1,
             retry_within: Duration::ZERO,
             credentials: credentials.clone(),
+            ..Options::default()
         };
         let client = |address: &String| Client::with_options(address, options.clone());
         let all = addresses.iter().map(client).collect::<Result<Vec<_>, _>>()?;
@@ -104,6 +106,9 @@ pub struct Link {
     /// Called when this start of the agent must end.
     pub superseded: Box<dyn Fn(&str) + Send + Sync>,
     pub delivery: Box<dyn Fn() -> Delivery + Send + Sync>,
+    pub clock: Arc<PlaneClock>,
+    /// Called once if this machine's clock was wrong until now: by how many microseconds it was behind.
+    pub was_behind: Box<dyn Fn(i64) + Send + Sync>,
 }
 
 impl Link {
@@ -176,9 +181,18 @@ impl Link {
             full,
             statuses: report.statuses,
             leaving,
+            clock_ahead_ms: self.clock.ahead().map(|micros| micros / 1000),
         };
         beat.fit();
         beat
+    }
+
+    /// Learns the plane's time of day from the answer to a heartbeat.
+    fn learn_time(&self, sent: i64, answer: &HeartbeatAnswer) {
+        let learned = answer.now.and_then(|now| self.clock.learn(sent, now.timestamp_micros()));
+        if let Some(behind) = learned {
+            (self.was_behind)(behind);
+        }
     }
 
     async fn send(&self, client: &Client, beat: Heartbeat) -> Result<HeartbeatAnswer, Error> {
@@ -292,9 +306,12 @@ impl Work for Heartbeats<'_> {
         let report = link.board.report(self.answered);
         let upto = report.upto;
         let client = link.servers.current();
+        let beat = link.heartbeat(report, self.answered.is_none(), false);
         let (sent, sent_boot) = (Instant::now(), boot_clock());
-        match link.send(client, link.heartbeat(report, self.answered.is_none(), false)).await {
+        let sent_steady = link.clock.steady_micros();
+        match link.send(client, beat).await {
             Ok(answer) => {
+                link.learn_time(sent_steady, &answer);
                 link.extend_lease((sent, sent_boot), Duration::from_millis(answer.lease_ms));
                 self.answered = (!answer.resend).then_some(upto);
                 let interval = Duration::from_millis(answer.interval_ms.clamp(50, 300_000));

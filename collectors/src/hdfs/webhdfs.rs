@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 
+use estimand_runtime::SystemTrust;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reqwest::redirect::Policy;
@@ -53,9 +54,8 @@ impl WebError {
 }
 
 pub(super) fn client() -> Result<Client, String> {
-    // The binary has chosen its provider long before; a program that uses this as a library may not have.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::builder().no_proxy().redirect(Policy::none());
+    let trust = SystemTrust::client_config().map_err(|error| format!("no HTTP client: {error}"))?;
+    let client = Client::builder().tls_backend_preconfigured(trust).no_proxy().redirect(Policy::none());
     let client = client.user_agent(concat!("estimand/", env!("CARGO_PKG_VERSION")));
     client.build().map_err(|error| format!("no HTTP client: {error}"))
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use estimand_runtime::SystemTrust;
 use reqwest::header::LOCATION;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
@@ -81,9 +82,9 @@ fn make(params: &Params, around: &Surroundings) -> Result<Box<dyn Collector>, St
 }
 
 fn client(addresses: FoundAddresses) -> Result<Client, String> {
-    // The binary has chosen its provider long before; a program that uses this as a library may not have.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let trust = SystemTrust::client_config().map_err(|error| format!("no client: {error}"))?;
     let client = Client::builder()
+        .tls_backend_preconfigured(trust)
         .no_proxy()
         // Followed here, where the address of each is looked at.
         .redirect(Policy::none())

@@ -42,6 +42,14 @@ function showAll(place, signal) {
   poll(look, EVERY_MS, { signal, failed: (error) => fill(list, notice(error, "The list of bindings")) });
 }
 
+const forced = (is) => (is ? "?force=true" : "");
+
+/** A box to tick, and the line with it. */
+function forceBox() {
+  const box = h("input", { type: "checkbox", id: "force" });
+  return { box, line: h("p", { class: "check" }, box, h("label", { for: "force" }, "Also if its readers lose all values")) };
+}
+
 /** Asks for a name and a target, and binds it. */
 function bindDialog(given, signal, done = () => {}) {
   dialog(given.name ? `What \`${given.name}\` serves` : "Bind a name", (close) => {
@@ -53,11 +61,12 @@ function bindDialog(given, signal, done = () => {}) {
         { name: "name", label: "Name", value: given.name, hint: "The name that schedulers read" },
         { name: "to", label: "Serves the values of", value: given.to, list: [] },
         { name: "field", label: "Only the part", value: given.field, hint: "A JSON pointer such as /value; empty: the whole value" },
+        { name: "force", label: "Also if its readers would lose all values", kind: "check" },
       ],
       more: [button("Cancel", close)],
       submit: async (filled) => {
         const name = filled.value("name") ?? "";
-        const response = await ask("PUT", `/api/bindings/${segment(name) || "-"}`, { body: { to: filled.value("to"), field: filled.value("field"), from: given.from } });
+        const response = await ask("PUT", `/api/bindings/${segment(name) || "-"}${forced(filled.value("force"))}`, { body: { to: filled.value("to"), field: filled.value("field"), from: given.from } });
         announce(response.headers.get("Estimand-Hint") || `${name} is bound`);
         close();
         if (done() !== true) location.hash = at(name);
@@ -204,16 +213,19 @@ function swap(name, binding, candidate, side, look) {
   const { text, without } = side.change(place);
   const told = [h("p", {}, `Whoever reads \`${name}\` gets ${target(candidate)} from then on: ${text}.`)];
   if (without.length) told.push(h("p", {}, `Without a value: ${without.slice(0, 12).join(", ")}${without.length > 12 ? ", …" : ""}`));
+  const { box, line } = forceBox();
+  if (without.length) told.push(line);
   confirm(`Swap ${name}?`, told, "Swap it", async () => {
-    const response = await ask("PUT", `/api/bindings/${segment(name)}`, { body: { to: candidate.to, field: candidate.field, from: binding.to } });
+    const response = await ask("PUT", `/api/bindings/${segment(name)}${forced(box.checked)}`, { body: { to: candidate.to, field: candidate.field, from: binding.to } });
     announce(response.headers.get("Estimand-Hint") || `${name} serves ${target(candidate)}`);
     await look();
   });
 }
 
 function rollBack(name, binding, look) {
-  confirm(`Roll back ${name}?`, h("p", {}, `It serves ${target(binding.before)} again.`), "Roll it back", async () => {
-    await json("POST", `/api/bindings/${segment(name)}/rollback`, { body: { from: binding.to } });
+  const { box, line } = forceBox();
+  confirm(`Roll back ${name}?`, [h("p", {}, `It serves ${target(binding.before)} again.`), line], "Roll it back", async () => {
+    await json("POST", `/api/bindings/${segment(name)}/rollback${forced(box.checked)}`, { body: { from: binding.to } });
     announce(`${name} serves ${target(binding.before)} again`);
     await look();
   });

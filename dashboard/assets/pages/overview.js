@@ -11,6 +11,7 @@ import { age, command, count, numericParts, number } from "/assets/lib/words.js"
 const EVERY_MS = 3000;
 // The manager looks at every instance for the answer.
 const INSTANCES_EVERY_MS = 5000;
+const CLOCK_IS_OFF_MS = 1000;
 const ALIVE = "PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST,QUEUED";
 const MOST_TASKS = 200;
 // The first of these that has a number is what the map shows at first.
@@ -87,13 +88,17 @@ function watchInstances(tiles, failing, signal) {
     const sum = (field) => all.reduce((total, one) => total + one[field], 0);
     tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled"), "well", "good"], [sum("troubled"), "failing", "bad"]]);
     const troubled = all.filter((one) => one.troubled > 0);
+    const off = nodes.filter((node) => Math.abs(node.clockAheadMs ?? 0) >= CLOCK_IS_OFF_MS);
+    fill(clocksOff, off.length ? `${count(off.length, "clock")} off from the manager's, by which values are corrected: ${off.slice(0, 8).map((node) => `${node.nodeName} (${number(Math.abs(node.clockAheadMs) / 1000)} s ${node.clockAheadMs < 0 ? "behind" : "ahead"})`).join(", ")}${off.length > 8 ? ", …" : ""}` : "");
+    clocksOff.hidden = !off.length;
     const lostRows = lost.length ? [{ dataName: "", lost }] : [];
-    if (!table.element.isConnected) fill(failing, table.element, nodesLost);
+    if (!table.element.isConnected) fill(failing, table.element, nodesLost, clocksOff);
     table.update(troubled);
     fill(nodesLost, lostRows.length ? `${count(lost.length, "node")} lost: ${lost.slice(0, 8).map((node) => `${node.nodeName} (${age(node.lastHeartbeat)})`).join(", ")}${lost.length > 8 ? ", …" : ""}` : "");
     nodesLost.hidden = !lostRows.length;
   };
   const nodesLost = h("p", { class: "notice bad", hidden: true });
+  const clocksOff = h("p", { class: "notice", hidden: true });
   const failed = (error) => fill(failing, notice(error, "The list of failures"));
   poll(look, INSTANCES_EVERY_MS, { signal, failed });
 }

@@ -5,9 +5,12 @@
 
 use estimand_api::instant::rfc3339;
 use estimand_api::names::DataName;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::entry::Facts;
 
+const NOTE: &[u8] = b",\"note\":";
 const HEAD: &[u8] = b"{\"dataName\":\"";
 const NODE: &[u8] = b"\",\"nodeName\":\"";
 const VALUE: &[u8] = b"\",\"dataValue\":";
@@ -21,11 +24,25 @@ const RECEIVED_AT: usize = 59;
 pub fn push_object(out: &mut Vec<u8>, name: &DataName, facts: &Facts, text: &[u8]) {
     let tail = Tail::of(facts);
     let (name, node) = (name.as_str().as_bytes(), facts.node.as_str().as_bytes());
-    let pieces = [HEAD, name, NODE, node, VALUE, text, tail.as_bytes()];
+    let note = note_of(facts);
+    let (noted, note) = note.map_or((&b""[..], &b""[..]), |note| (NOTE, note.get().as_bytes()));
+    let pieces = [HEAD, name, NODE, node, VALUE, text, tail.as_bytes(), noted, note, b"}"];
     out.reserve(pieces.iter().map(|piece| piece.len()).sum());
     for piece in pieces {
         out.extend_from_slice(piece);
     }
+}
+
+/// The text `note` of the provenance. Hardly any provenance has one, and it is not parsed unless it may.
+fn note_of(facts: &Facts) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Noted<'p> {
+        #[serde(borrow)]
+        note: Option<&'p RawValue>,
+    }
+    let provenance = facts.provenance().filter(|text| text.contains("\"note\""))?;
+    let Noted { note } = serde_json::from_str(provenance).ok()?;
+    note.filter(|note| note.get().starts_with('"'))
 }
 
 /// The end of an object, behind the value.
@@ -48,7 +65,6 @@ impl Tail {
         tail.push(facts.marks.state().as_str().as_bytes());
         tail.push(b"\",\"revision\":");
         tail.push_number(facts.revision);
-        tail.push(b"}");
         tail
     }
 

@@ -1,7 +1,8 @@
 //! Bindings: the name that a bound name serves, since when, and the one that it served before.
 //!
 //! A binding that opens a gap is made all the same, because the operator may know better; the answer then
-//! says how many nodes have no value there.
+//! says how many nodes have no value there. One that would take every value away from readers needs `force`
+//! (decision 126).
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::web::ThinData;
@@ -10,7 +11,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::fields::{self, Fields};
 use estimand_api::headers::HINT_HEADER;
 use estimand_api::json::parse_object;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::schema::{of, optional};
@@ -20,15 +21,13 @@ use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use crate::DataService;
 use crate::core::binding_change::Rebound;
-use crate::core::entry::Entry;
 use crate::core::operations::{self, Operation};
-use crate::core::snapshot::{Bound, Snapshot};
+use crate::core::snapshot::Bound;
+use crate::http::gap::{gap, refuse_to_empty};
 use crate::http::history::{DEFAULT_LIMIT, limit};
 use crate::http::write::{SMALL, json};
 
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
-/// How many nodes a hint names.
-const MAX_NODES_NAMED: usize = 5;
 
 /// A binding as the interface shows it.
 fn binding(name: &DataName, bound: &Bound) -> Binding {
@@ -190,17 +189,21 @@ impl RollBack {
 /// Makes a name serve the values of another one, from one moment to the next.
 ///
 /// With `field` it serves that part of each value; what has no such part has no value under the name. With `from`
-/// only if the name serves the values of that one until then. What is so already is answered as it is.
+/// only if the name serves the values of that one until then. What is so already is answered as it is. A name that serves
+/// values now is bound to a name without any only with `?force=true`; the first binding of a name needs none.
 #[utoipa::path(
     put,
     path = "/api/bindings/{dataName}",
     tag = "bindings",
-    params(("dataName" = DataName, Path)),
+    params(
+        ("dataName" = DataName, Path),
+        ("force" = Option<bool>, Query, description = "Also if the name serves values now and would serve none"),
+    ),
     request_body(content = Bind, description = "What is served"),
     responses(
         (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
         (status = 400, description = "A name or the field is not valid", body = Problem),
-        (status = 409, description = "It has values of its own, the other is bound itself, or it does not serve the values of `from`", body = Problem),
+        (status = 409, description = "It has values of its own, the other is bound itself, it does not serve the values of `from`, or it would serve nothing any more", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
 )]
@@ -210,8 +213,12 @@ pub async fn bind(
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
+    let force = Query::parse(req.query_string(), &["force"])?.flag("force")?;
     let name = path_name(&req)?;
     let Bind { served, from } = Bind::read(&body.0)?;
+    if !force {
+        refuse_to_empty(&*service.snapshot()?, &name, Some(&served), from.as_ref())?;
+    }
     let operation = operations::Bind { name: name.clone(), served, from, by: actor(&caller) };
     rebind(&service, &name, operation, body.0.len()).await
 }
@@ -219,18 +226,22 @@ pub async fn bind(
 /// Makes a name serve what it served before.
 ///
 /// That is the last thing that it served and that is not what it serves now, so that twice is back again. A name
-/// that is bound no more is bound again to what it served at last.
+/// that is bound no more is bound again to what it served at last. As for PUT, `?force=true` is needed if it would serve
+/// nothing any more.
 #[utoipa::path(
     post,
     path = "/api/bindings/{dataName}/rollback",
     tag = "bindings",
-    params(("dataName" = DataName, Path)),
+    params(
+        ("dataName" = DataName, Path),
+        ("force" = Option<bool>, Query, description = "Also if the name serves values now and would serve none"),
+    ),
     request_body(content = Option<RollBack>, description = "Nothing, or only from what"),
     responses(
         (status = 200, description = "Bound. `Estimand-Hint` says how many nodes have no value there, if some had one before or none has", body = Binding),
         (status = 400, description = "A name is not valid", body = Problem),
         (status = 404, description = "It never was bound", body = Problem),
-        (status = 409, description = "It never served anything else, it does not serve the values of `from`, or what it served before is bound itself now", body = Problem),
+        (status = 409, description = "It never served anything else, it does not serve the values of `from`, or what it served before is bound itself or has no values now", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )
 )]
@@ -240,8 +251,14 @@ pub async fn roll_back(
     body: Body<SMALL>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
+    let force = Query::parse(req.query_string(), &["force"])?.flag("force")?;
     let name = path_name(&req)?;
     let RollBack { from } = RollBack::read(&body.0)?;
+    if !force {
+        let snapshot = service.snapshot()?;
+        let before = snapshot.bindings().get(&name).and_then(|bound| bound.before.as_ref());
+        refuse_to_empty(&snapshot, &name, before, from.as_ref())?;
+    }
     let operation = operations::RollBack { name: name.clone(), from, by: actor(&caller) };
     rebind(&service, &name, operation, body.0.len()).await
 }
@@ -285,52 +302,4 @@ async fn rebind(
         response.headers_mut().insert(HINT.clone(), hint);
     }
     Ok(response)
-}
-
-/// A hint for the operator if a name that serves `now` serves fewer nodes than it did by `until_now`, or none
-/// at all. Goes through both in step, since there may be many of them.
-fn gap(
-    snapshot: &Snapshot,
-    name: &DataName,
-    now: &BindingTarget,
-    until_now: Option<&BindingTarget>,
-) -> Option<String> {
-    let mut there = nodes(snapshot, now).peekable();
-    let serves_some = there.peek().is_some();
-    let (mut before, mut missing, mut named) = (0, 0, Vec::new());
-    for node in until_now.into_iter().flat_map(|served| nodes(snapshot, served)) {
-        while there.next_if(|other| *other < node).is_some() {}
-        before += 1;
-        if there.peek() != Some(&node) {
-            missing += 1;
-            if named.len() < MAX_NODES_NAMED {
-                named.push(node.to_string());
-            }
-        }
-    }
-    let more =
-        if missing > named.len() { format!(" and {} more", missing - named.len()) } else { String::new() };
-    let named = format!("({}{more})", named.join(", "));
-    let to = &now.to;
-    // A header is ASCII, and a pointer need not be.
-    let field = now.field.as_ref().map(|field| format!(" with `{}`", field.as_str().escape_default()));
-    let what = format!("value of `{to}`{}", field.unwrap_or_default());
-    match (serves_some, missing) {
-        (true, 0) => None,
-        (true, _) => Some(format!(
-            "nodes that have no {what} but had one under `{name}`: {missing} of {before} {named}"
-        )),
-        (false, 0) => Some(format!("there is no {what} yet, so `{name}` has none either")),
-        (false, _) => Some(format!(
-            "there is no {what}, so `{name}` has none any more; nodes that had one: {missing} {named}"
-        )),
-    }
-}
-
-/// The nodes that have a value with the served part, in order.
-fn nodes<'s>(snapshot: &'s Snapshot, served: &'s BindingTarget) -> impl Iterator<Item = NodeName> + use<'s> {
-    let entries = snapshot.table(served.to.as_str()).into_iter().flat_map(|values| values.entries());
-    let has_part =
-        |entry: &Entry| served.field.as_ref().is_none_or(|field| field.find(entry.text()).is_some());
-    entries.filter(move |entry| has_part(entry)).map(|entry| entry.facts.node.clone())
 }

@@ -3,7 +3,8 @@
 //! A value is as fresh as its age says, and its age is known to the sender that collected it, by its own
 //! clock. So a sender that says the time of its clock has its instants moved to ours. Differences that may as
 //! well be the time that the request was under way are left alone, so that no delay makes a value look
-//! younger, and instants that are right stay to the letter.
+//! younger, and instants that are right stay to the letter. Agents send the manager's time of day, which they know much
+//! better (decision 124).
 
 use actix_web::HttpRequest;
 use estimand_api::headers::SENT_AT_HEADER;

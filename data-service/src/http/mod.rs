@@ -2,6 +2,7 @@
 
 pub mod bindings;
 pub mod clock_skew;
+mod gap;
 pub mod history;
 pub mod metrics;
 pub mod name_list;

@@ -55,7 +55,7 @@ pub fn data_dir_or_default(given: Option<PathBuf>) -> PathBuf {
 
 /// Where data is kept unless said otherwise. A relative path in either variable would mean another folder
 /// with every start, so it counts as none; a process without a home is one of the system's.
-fn default_data_dir(xdg_data_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
+pub fn default_data_dir(xdg_data_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     xdg_data_home
         .and_then(absolute)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use estimand_otlp::messages::ExportMetricsServiceRequest;
 use estimand_otlp::{Encoding, Message as _, refused, taken};
-use estimand_runtime::BackOff;
+use estimand_runtime::{BackOff, SystemTrust};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Response, StatusCode, Url};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -63,8 +63,10 @@ impl Receiver {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map_or(String::new(), |port| format!(":{port}"));
         let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
-        let http =
-            reqwest::Client::builder().timeout(ANSWER_WITHIN).redirect(reqwest::redirect::Policy::none());
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(SystemTrust::client_config()?)
+            .timeout(ANSWER_WITHIN)
+            .redirect(reqwest::redirect::Policy::none());
         let http = http.build().context("the HTTP client of the receiver")?;
         Ok(Receiver {
             http,

@@ -175,9 +175,9 @@ fn json_is_what_the_manager_answered() {
     };
     let served = |path: &str| -> Value { session.http().get(path).expect_status(200).json() };
 
+    session.plane().until_node(NODE, "to know its clock", |node| node["clockAheadMs"].is_i64());
     let node = json(&["nodes", NODE]);
-    let fields =
-        "cordoned delivery facts instances knownSince labelSources labels lastHeartbeat nodeName state";
+    let fields = "clockAheadMs cordoned delivery facts instances knownSince labelSources labels lastHeartbeat nodeName state";
     assert_eq!(fields_of(&node), fields);
     assert_eq!(fields_of(&node["facts"]), "allow arch containment cores hostname kernel memory version");
     assert_eq!(fields_of(&node["delivery"]), "delivered dropped refused spooledBytes waiting");

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod apart;
+mod binding;
 mod completing;
 mod configuration;
 mod doctor;

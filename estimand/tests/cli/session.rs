@@ -152,6 +152,10 @@ impl Session {
 pub struct Running(Child);
 
 impl Running {
+    pub fn of(child: Child) -> Self {
+        Running(child)
+    }
+
     pub fn stdout(&mut self) -> ChildStdout {
         self.0.stdout.take().unwrap()
     }

@@ -36,7 +36,7 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     let fake = Fake::new(target);
     problem(&target.manager.get(&fake.path("")), 404);
     let answer = fake.beat().expect_status(200).json();
-    assert_eq!(fields_of(&answer), ["intervalMs", "leaseMs", "resend"].into());
+    assert_eq!(fields_of(&answer), ["intervalMs", "leaseMs", "now", "resend"].into());
     let (interval, lease) = (answer["intervalMs"].as_u64().unwrap(), answer["leaseMs"].as_u64().unwrap());
     assert!((100..=60_000).contains(&interval), "{answer}");
     // No lease is given to whoever may still follow something older.
@@ -58,8 +58,10 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     });
     assert_eq!(node, expected);
     let delivery = json!({"delivered": 7, "waiting": 2, "failing": "nobody answers"});
-    fake.beat_with(&json!({"delivery": delivery, "labels": {}})).expect_status(200);
+    let more = json!({"delivery": delivery, "labels": {}, "clockAheadMs": -30_000});
+    fake.beat_with(&more).expect_status(200);
     let node = target.manager.get(&fake.path("")).json();
+    assert_eq!(node["clockAheadMs"], -30_000);
     assert_eq!(
         (&node["delivery"]["failing"], &node["labels"]),
         (&delivery["failing"], &json!({ "node": fake.node }))

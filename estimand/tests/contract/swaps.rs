@@ -15,6 +15,7 @@ on_every_target!(
     a_rollback_binds_to_what_was_before,
     nobody_undoes_what_they_do_not_know_of,
     a_gap_is_said,
+    a_swap_that_would_serve_nothing_needs_force,
     wrong_swaps_are_refused,
 );
 
@@ -214,7 +215,7 @@ fn a_gap_is_said(target: &Target) {
     target.write(&half, "n9", 1);
     target.write(&objects, "n3", json!({"other": 1}));
     let hint = |body: Value| {
-        let answer = put(target, &stable, &body).expect_status(200);
+        let answer = put(target, &format!("{stable}?force=true"), &body).expect_status(200);
         answer.header("estimand-hint").unwrap_or_default().to_owned()
     };
     let check = |body: Value, says: &[&str]| {
@@ -237,6 +238,45 @@ fn a_gap_is_said(target: &Target) {
     bind(target, &stable, &full);
     let rolled = roll_back(target, &stable).expect_status(200);
     assert!(rolled.header("estimand-hint").is_some_and(|hint| hint.contains("2 of 3")), "{rolled}");
+}
+
+fn a_swap_that_would_serve_nothing_needs_force(target: &Target) {
+    let (stable, load, objects) = (target.name("capability"), target.name("load"), target.name("objects"));
+    target.write(&objects, "n1", json!({"value": 1}));
+    let refused = |name: &str, body: &Value, says: &[&str]| {
+        let problem = problem(&put(target, name, body), 409);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            problem["type"] == "serves-nothing" && says.iter().all(|part| detail.contains(part)),
+            "{problem}"
+        );
+    };
+    // Nobody reads values under a name that serves none: it may be bound before the first run.
+    put(target, &stable, &json!({"to": load})).expect_status(200);
+    put(target, &stable, &json!({"to": target.name("another")})).expect_status(200);
+    put(target, &stable, &json!({"to": load})).expect_status(200);
+    target.write(&load, "n1", 1);
+    target.write(&load, "n2", 2);
+    // Two letters in each other's place.
+    let slip = load.replace("load", "laod");
+    let is_it = format!("is it `{load}`?");
+    refused(&stable, &json!({"to": slip}), &[&slip, &stable, "2 nodes", &is_it, "`force`"]);
+    refused(&stable, &json!({"to": objects, "field": "/missing"}), &[&objects, "/missing", "2 nodes"]);
+    assert_eq!(target.values(&format!("dataName={stable}")), [1, 2]);
+    // What is so already, and what is wrong for another reason, is answered as before.
+    put(target, &stable, &json!({"to": load})).expect_status(200);
+    let elsewhere = problem(&put(target, &stable, &json!({"to": slip, "from": objects})), 409);
+    assert_eq!(elsewhere["type"], "conflict", "{elsewhere}");
+    // A rollback empties a name no more easily.
+    put(target, &stable, &json!({"to": objects})).expect_status(200);
+    target.delete(&format!("dataName={load}"));
+    assert_eq!(problem(&roll_back(target, &stable), 409)["type"], "serves-nothing");
+    let path = format!("/api/bindings/{stable}/rollback?force=true");
+    target.data.request("POST", &path, &[], b"").expect_status(200);
+    assert_eq!(target.values(&format!("dataName={stable}")), Vec::<Value>::new());
+    put(target, &stable, &json!({"to": objects})).expect_status(200);
+    let forced = put(target, &format!("{stable}?force=true"), &json!({"to": slip})).expect_status(200);
+    assert!(forced.header("estimand-hint").is_some(), "{forced}");
 }
 
 fn wrong_swaps_are_refused(target: &Target) {

@@ -103,3 +103,21 @@ fn output_that_is_no_value_is_explained() {
     }
     plane.end();
 }
+
+#[test]
+fn a_document_after_a_listed_exit_is_a_value_and_another_exit_is_told() {
+    let plane = Plane::up("ok-exits");
+    let program = plane.script("smart", "printf '{\\n  \"temperature\": 34\\n}\\n'; exit 68");
+    plane.register_cmd("listed", json!([program]), json!({ "okExits": [0, 4, 68] }));
+    let value = plane.until_value("listed", "there", |_| true);
+    assert_eq!(value["dataValue"], json!({ "temperature": 34 }));
+    assert_eq!(value["provenance"]["exit"], "exit 68");
+    plane.register_cmd("unlisted", json!([program]), json!({ "okExits": [0, 4] }));
+    plane.register_cmd("plain", json!([program]), json!({}));
+    for name in ["unlisted", "plain"] {
+        let slot = plane.until_error(name, "it ended with exit 68");
+        assert!(slot["lastError"].as_str().unwrap().contains("`okExits`"), "{slot}");
+        assert_eq!(plane.read(name), None);
+    }
+    plane.end();
+}

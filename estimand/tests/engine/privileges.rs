@@ -169,9 +169,27 @@ fn a_run_that_was_denied_something_names_the_option_that_helps() {
     let slot = plane.until_instance("well", "to have a note", |slot| slot["note"].is_string());
     let note = slot["note"].as_str().unwrap();
     assert!(note.contains("`--keep-capability cap_dac_read_search`"), "{slot}");
+    // Readers of the value see it, too.
+    let value = plane.read("well").unwrap();
+    assert_eq!((&value["note"], &value["provenance"]["note"]), (&json!(note), &json!(note)), "{value}");
+    let listed = plane.http.get("/api/data?dataName=well").expect_status(200).json();
+    assert_eq!(listed[0]["note"], note, "{listed}");
     let program = plane.script("ill", "echo 'socket: Operation not permitted (raw socket)' >&2; exit 2");
     plane.register_cmd("ill", json!([program]), json!({}));
     let slot = plane.until_error("ill", "`--keep-capability cap_net_raw`");
     assert!(slot["lastError"].as_str().unwrap().contains("exit 2"), "{slot}");
+    // A stream that ends, and a plugin that reports on its standard output.
+    let program = plane.script("flow", "echo 'ping: socket: Operation not permitted' >&2; exit 2");
+    plane.register_cmd("flow", json!([program]), json!({ "mode": "stream" }));
+    plane.until_error("flow", "`--keep-capability cap_net_raw`");
+    let denied = "/dev/kmsg: Operation not permitted";
+    let named = "`--keep-capability cap_syslog`";
+    let program = plane.script("unknown", &format!("echo 'UNKNOWN - {denied}'; exit 3"));
+    plane.register_cmd("unknown", json!([program]), json!({ "format": "nagios" }));
+    plane.until_error("unknown", named);
+    let program = plane.script("critical", &format!("echo 'CRITICAL - {denied}'; exit 2"));
+    plane.register_cmd("critical", json!([program]), json!({ "format": "nagios" }));
+    let is_noted = |value: &Value| value["note"].as_str().is_some_and(|note| note.contains(named));
+    plane.until_value("critical", "noted", is_noted);
     plane.end();
 }

@@ -1,4 +1,4 @@
-//! Clocks that jump: an hour back, a day forward, and home again.
+//! Clocks that jump: an hour back, some seconds, a day forward, and home again.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{pass, side_by_side};
 /// The story for one clock, which some processes have.
 fn jumps(place: &Place, services: &Together, clock: &Clock, what: &str) {
     let plane = &services.plane;
-    for by in ["-1h", "+0", "+1d", "+0"] {
+    for by in ["-1h", "+0", "-30s", "+45s", "+1d", "+0"] {
         clock.shift(by);
         // Slots keep their interval: neither a flood nor a pause.
         let before = place.runs("n1", "pulse");

@@ -112,11 +112,11 @@ impl Plane {
                 self.http.send_json("PUT", "/api/data/state", &body)
             }
             Operation::Bind { name, target: (to, field) } => {
-                let path = format!("/api/bindings/{}", self.name(*name));
+                let path = format!("/api/bindings/{}?force=true", self.name(*name));
                 self.http.send_json("PUT", &path, &json!({"to": self.name(*to), "field": field}))
             }
             Operation::RollBack { name } => {
-                let path = format!("/api/bindings/{}/rollback", self.name(*name));
+                let path = format!("/api/bindings/{}/rollback?force=true", self.name(*name));
                 self.http.request("POST", &path, &[], b"")
             }
             Operation::Unbind { name } => delete(format!("/api/bindings/{}", self.name(*name))),

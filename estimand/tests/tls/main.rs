@@ -10,6 +10,7 @@ mod apart;
 mod certificates;
 mod credentials;
 mod joining;
+mod no_authorities;
 mod pages;
 mod replacing;
 mod wire;

@@ -120,6 +120,7 @@ mod tests {
             full: true,
             statuses: (0..MAX_REGISTRATIONS).map(largest_status).collect(),
             leaving: false,
+            clock_ahead_ms: Some(i64::MIN),
         };
         beat.bound();
         assert!(serde_json::to_vec(&beat).unwrap().len() > MAX_HEARTBEAT_BYTES);

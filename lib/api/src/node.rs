@@ -68,6 +68,19 @@ pub struct Node {
     /// How many instances belong there.
     pub instances: u64,
     pub delivery: Delivery,
+    /// By how many milliseconds its clock is ahead of the manager's, as its agent found; values are corrected by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_ms: Option<i64>,
+}
+
+/// A clock that is off by less is as good as any.
+const CLOCK_IS_OFF_MS: u64 = 1_000;
+
+impl Node {
+    /// By how many milliseconds its clock is ahead of the manager's, if that is worth telling.
+    pub fn clock_off_ms(&self) -> Option<i64> {
+        self.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() >= CLOCK_IS_OFF_MS)
+    }
 }
 
 /// How an agent's deliveries to the data service go.
@@ -160,6 +173,9 @@ pub struct Heartbeat {
     /// It ends: all its slots have ended, and nothing more will be heard of it.
     #[serde(default)]
     pub leaving: bool,
+    /// By how many milliseconds the machine's clock is ahead of the manager's; absent: that is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// The answer to a heartbeat.
@@ -172,6 +188,10 @@ pub struct HeartbeatAnswer {
     pub lease_ms: u64,
     /// The next one should bring all statuses.
     pub resend: bool,
+    /// The manager's clock when it answered.
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub now: Option<DateTime<Utc>>,
 }
 
 /// The desired state of an agent: everything that it should run.

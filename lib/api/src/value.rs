@@ -101,6 +101,9 @@ pub struct Value {
     pub state: State,
     /// Grows with every change of any value; orders all of them.
     pub revision: u64,
+    /// A remark of the run that gave it: what it was denied, records that were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// With `?explain=1`: what produced it, or null for a plain write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

@@ -47,7 +47,7 @@ pub use files::{FileQuery, FileToSend};
 pub use health::Health;
 pub use listener::SERVER_USER_VARIABLE;
 pub use manager::DesiredQuery;
-pub use options::{Credentials, Options};
+pub use options::{Credentials, Options, SenderClock};
 pub use peer::{PeerError, within};
 pub use promises::TimelineQuery;
 pub use registry::{ChangedRegistry, RegistryChange};
@@ -280,7 +280,7 @@ impl Client {
         if let Some((content_type, body)) = body {
             request = request.header(header::CONTENT_TYPE, content_type).body(body);
             // For each attempt anew, so that it says how the clocks differ.
-            request = request.header(SENT_AT_HEADER, to_rfc3339(chrono::Utc::now().timestamp_micros()));
+            request = request.header(SENT_AT_HEADER, to_rfc3339(self.options.clock.now_micros()));
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
         let (status, revision, hint) = (response.status(), revision_of(&response), hint_of(&response));

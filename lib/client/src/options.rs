@@ -1,9 +1,12 @@
 //! How a client asks: its deadlines and attempts, and what it shows and trusts.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::access::{TOKEN_VARIABLE, Token};
+use estimand_runtime::{Clock, SystemClock};
 
 use crate::Error;
 use crate::tls::{self, CertificateFiles, Trust};
@@ -22,6 +25,33 @@ pub struct Options {
     /// No further attempt begins after this long: a service that takes its time to say no would be waited for each time.
     pub retry_within: Duration,
     pub credentials: Credentials,
+    pub clock: SenderClock,
+}
+
+/// The clock by which a client says when it sends, and so how old what it sends is.
+#[derive(Clone)]
+pub struct SenderClock(Arc<dyn Clock>);
+
+impl SenderClock {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        SenderClock(clock)
+    }
+
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.0.now_micros()
+    }
+}
+
+impl Default for SenderClock {
+    fn default() -> Self {
+        SenderClock(Arc::new(SystemClock))
+    }
+}
+
+impl fmt::Debug for SenderClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SenderClock")
+    }
 }
 
 /// Credentials of a client, and its trust in services.
@@ -44,6 +74,7 @@ impl Default for Options {
             attempts: 4,
             retry_within: Duration::from_secs(5),
             credentials: Credentials::default(),
+            clock: SenderClock::default(),
         }
     }
 }

@@ -131,7 +131,7 @@ impl Client {
 }
 
 /// A query parameter that is there or not.
-fn flag(name: &str, given: bool) -> Vec<(&str, &str)> {
+pub(super) fn flag(name: &str, given: bool) -> Vec<(&str, &str)> {
     given.then_some((name, "true")).into_iter().collect()
 }
 

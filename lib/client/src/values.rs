@@ -6,6 +6,7 @@ use bytes::Bytes;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value as Json, json};
 
+use crate::registry::flag;
 use crate::{Answer, Client, Error, Repeat};
 use estimand_api::duration::Span;
 use estimand_api::labels::LabelMap;
@@ -248,12 +249,13 @@ impl Client {
     }
 
     /// Makes `name` serve the values of another one, or a part of each, from one moment to the next. With
-    /// `from`, only if it serves that one until then.
+    /// `from`, only if it serves that one until then; with `force`, also if it would serve nothing any more.
     pub async fn bind(
         &self,
         name: &DataName,
         to: &BindingTarget,
         from: Option<&DataName>,
+        force: bool,
     ) -> Result<Rebound, Error> {
         let mut body = json!({ "to": to.to });
         if let Some(field) = &to.field {
@@ -262,15 +264,20 @@ impl Client {
         if let Some(from) = from {
             body["from"] = json!(from);
         }
-        let answer = self.put(&["api", "bindings", name.as_str()], body.to_string().into_bytes()).await?;
-        self.rebound(answer)
+        let url = self.url(&["api", "bindings", name.as_str()], &flag("force", force));
+        let body = Some(Bytes::from(body.to_string()));
+        self.rebound(self.send(Method::PUT, url, body, Repeat::Safe).await?)
     }
 
-    /// Makes `name` serve its target before the current one; twice is back again. With `from`, only if it
-    /// serves that one until then.
-    pub async fn roll_back(&self, name: &DataName, from: Option<&DataName>) -> Result<Rebound, Error> {
+    /// Makes `name` serve its target before the current one; twice is back again. `from` and `force` are as for `bind`.
+    pub async fn roll_back(
+        &self,
+        name: &DataName,
+        from: Option<&DataName>,
+        force: bool,
+    ) -> Result<Rebound, Error> {
         let body = from.map_or(json!({}), |from| json!({ "from": from })).to_string();
-        let url = self.url(&["api", "bindings", name.as_str(), "rollback"], &[]);
+        let url = self.url(&["api", "bindings", name.as_str(), "rollback"], &flag("force", force));
         let body = Some(Bytes::from(body));
         self.rebound(self.send(Method::POST, url, body, Repeat::OnlyIfNotTaken).await?)
     }

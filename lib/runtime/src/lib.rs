@@ -1,7 +1,7 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one circuit breaker, one cancellation, a clock that tests can turn,
 //! signals, readiness, failures in a row, files that are replaced as a whole or held by one process, the sockets of this machine,
-//! certificates in files, and figures in Prometheus' text form.
+//! certificates in files and the system's authorities, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
 
@@ -20,6 +20,7 @@ mod rounds;
 mod signals;
 pub mod single_writer;
 pub mod stop;
+mod system_trust;
 pub mod tasks;
 pub mod tcp_sockets;
 mod trouble;
@@ -35,5 +36,6 @@ pub use readiness::{PartReady, Readiness, Unready};
 pub use rounds::{Rounds, Ticket};
 pub use signals::Signals;
 pub use stop::{Stop, StopTrigger};
+pub use system_trust::{NO_AUTHORITIES, SystemTrust};
 pub use tasks::Tasks;
 pub use trouble::Trouble;

@@ -39,6 +39,18 @@ impl<'q, const N: usize> Query<'q, N> {
         debug_assert!(place.is_some(), "the route does not allow the parameter {name:?} it asks for");
         self.values[place?].as_deref()
     }
+
+    /// A parameter that is true or false: absent is false, and the name alone is true.
+    pub fn flag(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true" | "") => Ok(true),
+            Some(other) => {
+                let error = FieldError::new(name, "is neither true nor false").given(other);
+                Err(Problem::invalid_field(error.expected("true or false")))
+            }
+        }
+    }
 }
 
 fn unknown(name: &str, allowed: &[&str]) -> Problem {

@@ -25,7 +25,7 @@ impl Cluster {
         self.drawn = false;
         self.wall_us = wall_us;
         let interval_ms = self.interval_ms();
-        let farewell = HeartbeatAnswer { interval_ms, lease_ms: 0, resend: false };
+        let farewell = HeartbeatAnswer { interval_ms, ..HeartbeatAnswer::default() };
         if !self.admit(node, &beat, wall_us, now)? {
             return Ok(farewell);
         }
@@ -52,6 +52,7 @@ impl Cluster {
             interval_ms,
             lease_ms: if trusted { lease_ms } else { 0 },
             resend: !entry.has_all_statuses,
+            now: None,
         })
     }
 
@@ -133,6 +134,7 @@ impl Cluster {
         let Some(entry) = self.nodes.get_mut(node) else { return };
         entry.seen_us = wall_us;
         entry.delivery = beat.delivery;
+        entry.clock_ahead_ms = beat.clock_ahead_ms;
         // A revision that this leader has not given out yet says nothing.
         entry.applied = if beat.applied <= latest { beat.applied } else { 0 };
         entry.stopping = beat.stopping;

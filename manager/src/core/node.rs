@@ -45,6 +45,7 @@ pub(super) struct NodeEntry {
     pub lease_from: u64,
     pub stopping: Vec<DataName>,
     pub delivery: Delivery,
+    pub clock_ahead_ms: Option<i64>,
     /// True once all of its statuses have come.
     pub has_all_statuses: bool,
     pub statuses: BTreeMap<DataName, Status>,
@@ -82,6 +83,7 @@ impl NodeEntry {
             lease_from: 0,
             stopping: Vec::new(),
             delivery: Delivery::default(),
+            clock_ahead_ms: None,
             has_all_statuses: false,
             statuses: BTreeMap::new(),
             slots: Vec::new(),

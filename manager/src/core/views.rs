@@ -225,6 +225,7 @@ impl NodeEntry {
             known_since: DateTime::from_timestamp_micros(self.created_us).unwrap_or_default(),
             instances: self.slots.len() as u64,
             delivery: self.delivery.clone(),
+            clock_ahead_ms: self.clock_ahead_ms,
         }
     }
 

@@ -7,6 +7,7 @@
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
+use chrono::DateTime;
 use estimand_api::access::forbidden;
 use estimand_api::heartbeat_size::MAX_HEARTBEAT_BYTES;
 use estimand_api::names::NodeName;
@@ -59,13 +60,14 @@ pub async fn heartbeat(
     let beat = body.parse(input::heartbeat).await?;
     let wall_us = manager.shared().clock.now_micros();
     let bound = who.bound_labels(&beat.labels).clone();
-    let answer = leadership.answer(|state| {
+    let mut answer = leadership.answer(|state| {
         let answer = state.cluster.heartbeat(&node, beat, wall_us, uptime::now())?;
         state.cluster.bind_labels(&node, &bound);
         Ok::<_, AgentError>(answer)
     })??;
     leadership.announce_heartbeat();
     manager.shared().figures.heartbeats.increment();
+    answer.now = DateTime::from_timestamp_micros(manager.shared().clock.now_micros());
     Ok(HttpResponse::Ok().json(answer))
 }
 

@@ -13,7 +13,7 @@ use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query};
 
 use super::change::add_hint;
-use super::{flags, problems};
+use super::problems;
 use crate::Registry;
 use crate::core::edit::{self, Ask, Occasion, Outcome, Protection};
 
@@ -47,8 +47,8 @@ pub async fn batch(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["dryRun", "force"])?;
-    let dry_run = flags::read("dryRun", query.get("dryRun"))?;
-    let force = flags::read("force", query.get("force"))?;
+    let dry_run = query.flag("dryRun")?;
+    let force = query.flag("force")?;
     let batch = Batch::parse(&body.0)?;
     check(&registry, &batch).await?;
     let protection = match batch.remove.is_empty() {

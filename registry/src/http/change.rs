@@ -13,8 +13,8 @@ use estimand_api::registration::{
 };
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
+use super::precondition;
 use super::read::{JSON, etag};
-use super::{flags, precondition};
 use crate::Registry;
 use crate::core::RenderedRegistration;
 use crate::core::edit::Ask;
@@ -116,7 +116,7 @@ pub async fn delete(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["force"])?;
-    let (name, force) = (path_name(&req)?, flags::read("force", query.get("force"))?);
+    let (name, force) = (path_name(&req)?, query.flag("force")?);
     let protection = registry.protection(force).await;
     registry.change(vec![Ask::Remove(name.clone())], protection, &caller).await?;
     let mut response = HttpResponse::NoContent();

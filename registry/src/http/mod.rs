@@ -2,7 +2,6 @@
 
 pub mod batch;
 pub mod change;
-mod flags;
 pub mod patch;
 mod precondition;
 pub mod problems;

@@ -15,7 +15,7 @@ use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::change::{add_hint, answer};
-use super::{flags, precondition, problems};
+use super::{precondition, problems};
 use crate::Registry;
 use crate::core::edit::{Ask, Protection};
 use crate::core::{Rejection, StoredRegistration};
@@ -164,7 +164,7 @@ pub async fn rename(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["force"])?;
-    let (from, force) = (path_name(&req)?, flags::read("force", query.get("force"))?);
+    let (from, force) = (path_name(&req)?, query.flag("force")?);
     let Rename { to } = Rename::read(&body.0)?;
     registry.check_unbound(&[&to]).await?;
     let protection: Protection = registry.protection(force).await;

@@ -103,7 +103,7 @@ impl Plane {
     /// The one call by which an estimator is swapped.
     pub async fn bind(&self, name: &str, to: &str) -> Result<(), Error> {
         let served = BindingTarget { to: parse(to)?, field: None };
-        self.client.bind(&parse(name)?, &served, None).await?;
+        self.client.bind(&parse(name)?, &served, None, false).await?;
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::Delivery;
-use estimand_client::Credentials;
+use estimand_client::{self as client, Credentials, SenderClock};
 use estimand_collectors::Bounds;
 use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::{Clock, Tasks};
@@ -31,6 +31,7 @@ use crate::errors::AgentError;
 use crate::facts::{facts, labels};
 use crate::home::Home;
 use crate::link::{Link, Servers};
+use crate::plane_clock::PlaneClock;
 use crate::power;
 use crate::program::Programs;
 use crate::reserve::Reserve;
@@ -129,8 +130,11 @@ impl Agent {
             &home,
         )?;
         let servers = Arc::new(Servers::new(&options.servers, &options.credentials)?);
-        let sequencer = Sequencer::open(home.path(), Arc::clone(&options.clock))?;
+        let plane_clock = Arc::new(PlaneClock::new(Arc::clone(&options.clock)));
+        let clock: Arc<dyn Clock> = Arc::clone(&plane_clock) as _;
+        let sequencer = Sequencer::open(home.path(), Arc::clone(&clock))?;
         let mut outbox_options = OutboxOptions::new(home.spool());
+        outbox_options.clock = Arc::clone(&clock);
         outbox_options.max_spool_bytes = options.max_spool_bytes;
         let outbox = Arc::new(Outbox::open(outbox_options)?);
         let drops_root = power::drops_root(&privileges);
@@ -166,7 +170,7 @@ impl Agent {
             server_seen.clone(),
             client_options(&options.credentials),
             Arc::clone(&outbox),
-            Arc::clone(&options.clock),
+            Arc::clone(&clock),
         );
         let tasks = tasks::Tasks::open(TaskOptions {
             folder: home.tasks().to_owned(),
@@ -213,7 +217,8 @@ impl Agent {
             derive,
             server: server_seen.clone(),
             lease: lease_seen.clone(),
-            clock: options.clock,
+            clock: Arc::clone(&clock),
+            machine_clock: options.clock,
         };
         let turns = options.turns.unwrap_or_else(default_turns);
         let turns = (turns, turns * LONG_PER_TURN);
@@ -223,7 +228,7 @@ impl Agent {
             tracing::info!(slots = desired.slots.len(), "goes on with the last desired state");
             slots.resume(desired);
         }
-        let delivering = Arc::clone(&outbox);
+        let (delivering, moving) = (Arc::clone(&outbox), Arc::clone(&outbox));
         let fatal = Arc::clone(&options.on_fatal);
         let link = Arc::new(Link {
             servers,
@@ -238,6 +243,8 @@ impl Agent {
             server,
             superseded: Box::new(move |reason| fatal(reason)),
             delivery: Box::new(move || delivery(&delivering)),
+            clock: plane_clock,
+            was_behind: Box::new(move |by| moving.move_collected(by)),
         });
         let agent = Agent {
             slots: Tasks::new(),
@@ -250,7 +257,9 @@ impl Agent {
         };
         agent.spawn_slots(slots, inbox);
         agent.spawn_derive(deriving);
-        agent.spawn_outbox(outbox, server_seen, client_options(&options.credentials));
+        let delivers =
+            client::Options { clock: SenderClock::new(clock), ..client_options(&options.credentials) };
+        agent.spawn_outbox(outbox, server_seen, delivers);
         agent.spawn_tasks(&tasks, &client_options(&options.credentials));
         agent.spawn_tunnels(&tasks, &client_options(&options.credentials));
         agent.spawn_carrying(&tasks, &tasks::file_client_options(&options.credentials));

@@ -41,6 +41,7 @@ pub fn client_options(credentials: &client::Credentials) -> client::Options {
         attempts: 1,
         retry_within: Duration::ZERO,
         credentials: credentials.clone(),
+        ..client::Options::default()
     }
 }
 

@@ -147,6 +147,12 @@ impl Outbox {
         self.0.refuse(oversized.iter().map(|held| Refusal::of(&held.write, reason(held))).collect());
     }
 
+    /// Moves the instants of what waits in memory and came until now: they are by a clock that was so much behind. What is
+    /// on disk keeps its instants.
+    pub fn move_collected(&self, by: i64) {
+        self.0.state().move_collected(by);
+    }
+
     pub fn figures(&self) -> Figures {
         let now = self.0.options.clock.now_micros();
         let state = self.0.state();

@@ -73,6 +73,11 @@ impl Parcel {
         Parcel { pieces, segments: Vec::new(), spooled: 0, bytes, since, may_be_stored: false }
     }
 
+    /// All of its writes; those that are just being sent stay as they are there.
+    pub fn writes_mut(&mut self) -> impl Iterator<Item = &mut Write> {
+        self.pieces.iter_mut().flat_map(|piece| Arc::make_mut(piece).iter_mut())
+    }
+
     /// The writes of a segment of the spool.
     pub fn from_segment(number: u64, writes: Vec<Write>, spooled: usize, since: Instant) -> Self {
         let parcel = Parcel::new(writes, 0, since);

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use estimand_api::instant::WRITABLE;
 use estimand_api::write::{Content, Write};
 use tokio::time::Instant;
 
@@ -145,6 +146,16 @@ impl State {
     pub fn oldest(&self) -> Option<i64> {
         let parcel = self.parcel.as_ref().and_then(|parcel| parcel.oldest()?.collected_at);
         parcel.or(self.spool.oldest).or_else(|| self.queue.front()?.write.collected_at)
+    }
+
+    /// Moves the instants of all writes that are in memory alone.
+    pub fn move_collected(&mut self, by: i64) {
+        let parcel = self.parcel.as_mut().filter(|parcel| parcel.in_memory_alone());
+        let sent = parcel.into_iter().flat_map(Parcel::writes_mut);
+        let writes = sent.chain(self.queue.iter_mut().map(|held| &mut held.write));
+        for at in writes.filter_map(|write| write.collected_at.as_mut()) {
+            *at = at.saturating_add(by).clamp(WRITABLE.start, WRITABLE.end - 1);
+        }
     }
 
     pub fn count_dropped(&mut self, dropped: usize, why: &str) {

@@ -63,6 +63,7 @@ impl ExpressionTask {
             valid_for: Some(10.0),
             state: State::Fresh,
             revision: self.revision,
+            note: None,
             provenance: None,
         };
         self.hear(Some(Event::Change(Box::new(value))));

@@ -78,6 +78,7 @@ impl Bench {
             valid_for: Some(10.0),
             state,
             revision: self.revision,
+            note: None,
             provenance: None,
         };
         self.engine.change(stored, self.now);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use estimand_api::registration::Registration;
+use estimand_api::registration::{Format, Registration};
 use estimand_api::slot::MAX_STATUS_STDERR_BYTES;
 use estimand_dialects::{self as dialects, Answer, Output};
 use tokio::time::Instant;
@@ -50,7 +50,8 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
         verdict,
     };
     let timeout = Duration::from_micros(plan::timeout_us(registration).unwrap_or(30_000_000));
-    let deadline = started_at.saturating_add(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
+    let within = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
+    let deadline = context.machine_clock.now_micros().saturating_add(within);
     let guard = shared.cell(&context.launcher).await;
     let Some(cell) = &*guard else { return over(None, Verdict::Stopped) };
     let spec = match run_spec(context, shared, cell, Some(deadline), Stdin::Null).await {
@@ -80,10 +81,13 @@ pub async fn attempt(context: &Context, shared: &Shared) -> Attempt {
     };
     match captured {
         Ok(captured) => {
-            let advice = context.denial_advice(&captured.stderr_tail);
             let verdict = match disk.settle().await {
                 Some(reason) => Verdict::Failed(reason),
-                None => judge(&captured, registration, timeout).advised(advice),
+                None => {
+                    let verdict = judge(&captured, registration, timeout);
+                    let advice = context.denial_advice(&reports(&captured, registration, &verdict));
+                    verdict.advised(advice)
+                }
             };
             over(Some(captured), verdict)
         }
@@ -152,14 +156,9 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     }
     let dialect = dialects::of(registration.format);
     let exit = match captured.outcome.exit {
-        Exit::Code(code) if dialect.takes_exit(code) => code,
+        Exit::Code(code) if takes_exit(registration, dialect, code) => code,
         other => {
-            // Some programs say on stdout what went wrong.
-            let reason = match because(&captured.stderr_tail) {
-                none if none.is_empty() => because(&captured.stdout),
-                reason => reason,
-            };
-            return Verdict::Failed(format!("it ended with {}{reason}", exit_text(other)));
+            return Verdict::Failed(format!("it ended with {}{}", exit_text(other), why(captured)));
         }
     };
     let (kept, total) = (captured.stdout.len() as u64, captured.stdout_total);
@@ -176,6 +175,36 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     match verdict::judge(registration, read) {
         Verdict::Good(Answer::Nothing, note) => Verdict::Silent(silence(captured, note)),
         verdict => verdict,
+    }
+}
+
+fn takes_exit(registration: &Registration, dialect: &dyn dialects::Dialect, code: i32) -> bool {
+    match registration.ok_exits.is_empty() {
+        true => dialect.takes_exit(code),
+        false => u8::try_from(code).is_ok_and(|code| registration.ok_exits.contains(&code)),
+    }
+}
+
+/// The explanation of a bad exit. Some programs say on stdout what went wrong, and others print a good document there.
+fn why(captured: &CapturedRun) -> String {
+    let said = because(&captured.stderr_tail);
+    if !said.is_empty() {
+        return said;
+    }
+    match serde_json::from_slice::<serde_json::Value>(&captured.stdout) {
+        Ok(document) if document.is_object() || document.is_array() => {
+            ", and printed JSON all the same: if that is good, `okExits` names this exit".to_owned()
+        }
+        _ => because(&captured.stdout),
+    }
+}
+
+/// The output that may tell of a denial: standard error, and standard output where a program reports there.
+fn reports(captured: &CapturedRun, registration: &Registration, verdict: &Verdict) -> Vec<u8> {
+    let is_report = registration.format == Format::Nagios || matches!(verdict, Verdict::Failed(_));
+    match is_report {
+        true => [&captured.stderr_tail, &b"\n"[..], &captured.stdout].concat(),
+        false => captured.stderr_tail.clone(),
     }
 }
 

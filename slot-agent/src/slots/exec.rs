@@ -61,15 +61,7 @@ pub struct PreviousValues {
 pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: PreviousValues) -> RunResult {
     let Attempt { started_at, ended_at, captured, verdict, .. } = run_once(&context, &shared).await;
     let exit = captured.as_ref().map(|captured| exit_text(captured.outcome.exit));
-    let origin = Origin {
-        registered: &shared.registered,
-        node: &context.node,
-        order: Order { epoch: shared.epoch(), sequence: context.sequencer.next() },
-        run,
-        started_at,
-        ended_at,
-        exit: exit.as_deref(),
-    };
+    let order = Order { epoch: shared.epoch(), sequence: context.sequencer.next() };
     let (outcome, answer) = match Outcome::of(verdict, &context.node) {
         // Its slot may have been ended while it ended by itself.
         _ if shared.ends().is_requested() => (Outcome::Stopped, Answer::Nothing),
@@ -78,6 +70,16 @@ pub async fn exec(context: Arc<Context>, shared: Arc<Shared>, run: u64, before: 
             (Outcome::Failed(format!("it is not available here any more: {what}")), Answer::Nothing)
         }
         told => told,
+    };
+    let origin = Origin {
+        registered: &shared.registered,
+        node: &context.node,
+        order,
+        run,
+        started_at,
+        ended_at,
+        exit: exit.as_deref(),
+        note: outcome.note(),
     };
     if answer != Answer::Nothing {
         context.outbox.put_in_company(writes::values(&origin, answer));

@@ -2,7 +2,7 @@
 //!
 //! It is often not the last one: languages print the calls that led there, shells repeat the line that they could not
 //! read, and many programs end with how they want to be called. A line that begins with white space goes on with the one
-//! before. If nothing else is left, the last line has to do.
+//! before. If nothing else is left, the last line with a letter has to do.
 
 /// From these lines on, calls and surroundings are listed.
 const LISTS: [&str; 5] =
@@ -35,7 +35,7 @@ const REPEATS: [&str; 22] = [
 /// An error that the compiler of Perl found; others may follow from the first.
 const PERL_GAVE_UP: [&str; 2] = ["aborted due to compilation errors", "had compilation errors"];
 
-/// The line that explains most, if there is any.
+/// The line that explains most, if there is any with a letter in it.
 pub fn explanation(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let found = python(&lines)
@@ -44,7 +44,8 @@ pub fn explanation(text: &str) -> Option<&str> {
         .or_else(|| cplusplus(&lines))
         .or_else(|| perl(&lines))
         .or_else(|| general(&lines));
-    found.or(lines.last().copied()).map(str::trim)
+    let found = found.filter(|line| is_telling(line));
+    found.or_else(|| lines.iter().rfind(|line| is_telling(line)).copied()).map(str::trim)
 }
 
 /// The exception stands below the last traceback, whose own lines are indented.
@@ -93,7 +94,13 @@ fn general<'t>(lines: &[&'t str]) -> Option<&'t str> {
 }
 
 fn last_of<'t>(lines: &[&'t str]) -> Option<&'t str> {
-    lines.iter().rfind(|line| !is_continuation(line) && !is_repeated(line)).copied()
+    let explains = |line: &&&str| !is_continuation(line) && !is_repeated(line) && is_telling(line);
+    lines.iter().rfind(explains).copied()
+}
+
+/// A brace, a rule or a lone number says nothing.
+fn is_telling(line: &str) -> bool {
+    line.chars().any(char::is_alphabetic)
 }
 
 fn is_continuation(line: &str) -> bool {

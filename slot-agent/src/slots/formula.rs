@@ -78,6 +78,7 @@ impl Sink for Slot {
             // The very moment that the engine gives it, so that it knows it again.
             ended_at,
             exit: None,
+            note: None,
         };
         let Round { answers, mut failures, broken, waits } = round;
         let (mut writes, mut nodes, mut quarantined) = (Vec::new(), BTreeSet::new(), None);

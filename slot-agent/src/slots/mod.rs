@@ -90,7 +90,10 @@ pub struct Context {
     pub server: watch::Receiver<String>,
     /// Until when leased slots may run.
     pub lease: watch::Receiver<Option<Instant>>,
+    /// The plane's.
     pub clock: Arc<dyn Clock>,
+    /// This machine's, which its programs look at.
+    pub machine_clock: Arc<dyn Clock>,
 }
 
 impl Context {

@@ -125,6 +125,8 @@ struct Process<'a> {
     /// Until it is closed.
     errors: Option<Receiver>,
     stderr: Vec<u8>,
+    /// The remark on what it wrote to standard error.
+    note: Option<String>,
     /// When to tell of it, if there is something new; and when it was told last.
     tell_at: Option<Instant>,
     told: Option<Instant>,
@@ -147,6 +149,7 @@ impl<'a> Process<'a> {
             slot,
             errors: None,
             stderr: Vec::new(),
+            note: None,
             tell_at: None,
             told: None,
             tokens,
@@ -212,7 +215,8 @@ impl<'a> Process<'a> {
 
     async fn tell_what_it_wrote(&mut self) {
         (self.tell_at, self.told) = (None, Some(Instant::now()));
-        let note = self.context.denial_advice(&self.stderr);
+        self.note = self.context.denial_advice(&self.stderr);
+        let note = self.note.clone();
         self.slot.tell(StreamUpdate::Wrote { stderr: stderr_shown(&self.stderr), note }).await;
     }
 
@@ -230,7 +234,7 @@ impl<'a> Process<'a> {
         }
         let now = self.context.clock.now_micros();
         if answer != Answer::Nothing {
-            let origin = self.origin(now);
+            let origin = self.origin(now, outcome.note().or(self.note.as_deref()));
             self.context.outbox.put(writes::values(&origin, answer));
         }
         self.tell_line(now, outcome).await;
@@ -254,7 +258,7 @@ impl<'a> Process<'a> {
         self.tokens -= bytes as f64 / BYTES_A_TOKEN as f64;
     }
 
-    fn origin(&self, now: i64) -> Origin<'_> {
+    fn origin<'o>(&'o self, now: i64, note: Option<&'o str>) -> Origin<'o> {
         Origin {
             registered: &self.shared.registered,
             node: &self.context.node,
@@ -263,6 +267,7 @@ impl<'a> Process<'a> {
             started_at: now,
             ended_at: now,
             exit: None,
+            note,
         }
     }
 
@@ -328,7 +333,8 @@ impl<'a> Process<'a> {
 
     fn done(&mut self, reason: String, exit: Option<String>) -> StreamEnd {
         let stderr = stderr_shown(&self.stderr);
-        StreamEnd { outcome: Outcome::Failed(reason), stderr, exit }
+        let advice = self.context.denial_advice(&self.stderr);
+        StreamEnd { outcome: Outcome::Failed(reason).advised(advice), stderr, exit }
     }
 }
 

@@ -112,6 +112,7 @@ fn mark_failed(context: &Context, shared: &Shared, nodes: &[NodeName]) {
         started_at: now,
         ended_at: now,
         exit: None,
+        note: None,
     };
     context.outbox.put(writes::failed(&origin, nodes));
 }

@@ -53,9 +53,7 @@ impl<A> Verdict<A> {
             _ => None,
         }
     }
-}
 
-impl Verdict {
     /// The same with advice for whoever operates the node.
     #[must_use]
     pub fn advised(self, advice: Option<String>) -> Self {

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::plan::valid_for_us;
 use estimand_dialects::Answer;
 
+/// The most of a note that each value carries.
+const MAX_NOTE_CHARS: usize = 512;
+
 /// One run, as far as its values tell of it.
 pub struct Origin<'a> {
     pub registered: &'a RegistrationRecord,
@@ -21,6 +24,8 @@ pub struct Origin<'a> {
     pub ended_at: i64,
     /// Absent for a stream, whose process goes on.
     pub exit: Option<&'a str>,
+    /// A remark on it, which readers of its values should see.
+    pub note: Option<&'a str>,
 }
 
 /// The writes of an answer; none if it says nothing.
@@ -75,6 +80,9 @@ fn provenance(origin: &Origin<'_>, read: &Value) -> String {
     });
     if let Some(exit) = origin.exit {
         map["exit"] = json!(exit);
+    }
+    if let Some(note) = origin.note {
+        map["note"] = json!(note.chars().take(MAX_NOTE_CHARS).collect::<String>());
     }
     if !read.is_null() {
         map["inputs"] = read.clone();

@@ -238,6 +238,7 @@ impl Simulated {
             stopping: Vec::new(),
             full,
             statuses: follows.slots.values().cloned().collect(),
+            clock_ahead_ms: Some(0),
             leaving: false,
         }
     }

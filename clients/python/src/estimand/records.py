@@ -40,6 +40,7 @@ class Value:
     revision: int
     value: Json = field(default=None, metadata={"key": "dataValue"})
     valid_for: Optional[float] = None
+    note: Optional[str] = None
     provenance: Optional[Mapping[str, Json]] = None
 
     @property
@@ -146,6 +147,7 @@ Registration = TypedDict(
         "mode": str,
         "format": str,
         "strict": bool,
+        "okExits": Sequence[int],
         "nodes": str,
         "replicas": Union[int, str],
         "inputs": Sequence[str],
@@ -194,6 +196,7 @@ class Node:
     known_since: datetime
     instances: int
     delivery: Mapping[str, Json]
+    clock_ahead_ms: Optional[int] = None
 
 
 @dataclass(frozen=True)

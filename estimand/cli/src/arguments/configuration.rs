@@ -38,7 +38,7 @@ pub struct ApplyArgs {
     /// The set to which belongs what is registered or changed
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub set: DataName,
-    /// Also prune what others need, and bind to names that nothing produces
+    /// Also prune what others need, and bind to names that nothing produces or that have no values yet
     #[arg(long)]
     pub force: bool,
 }

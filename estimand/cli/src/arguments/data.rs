@@ -188,8 +188,8 @@ pub struct BindArgs {
     /// Only if they get this one's values until now
     #[arg(long, value_name = "NAME")]
     pub from: Option<DataName>,
-    /// Also to a name that no registration produces and that has no values
-    #[arg(long, conflicts_with = "rollback")]
+    /// Also to a name that no registration produces, and one without values if readers get some now
+    #[arg(long)]
     pub force: bool,
 }
 

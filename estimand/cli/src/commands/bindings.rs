@@ -1,15 +1,23 @@
 //! `bind`, `unbind` and `bindings`.
 
+use std::time::{Duration, Instant};
+
 use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
+use estimand_api::problem::kind;
 use estimand_api::value::BindingTarget;
-use estimand_client::Query;
+use estimand_client::{Client, Error, Query, Rebound};
+use tokio::time::sleep;
 
 use super::{Session, found};
 use crate::arguments::data::{BindArgs, BindingsArgs, UnbindArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table};
 use crate::output::{remark, words};
+
+/// How long a swap waits for the first values of what has just been registered.
+const FIRST_VALUES_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure> {
     let (name, from) = (&args.name, args.from.as_ref());
@@ -22,10 +30,16 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
                 );
             }
             let served = BindingTarget { to: to.clone(), field: args.field.clone() };
-            session.client.bind(name, &served, from).await?
+            bind_once_it_serves(&session.client, name, &served, from, args.force).await
         }
-        None => session.client.roll_back(name, from).await?,
+        None => session.client.roll_back(name, from, args.force).await,
     };
+    let rebound = rebound.map_err(|error| match &error {
+        Error::Problem(problem) if problem.kind == kind::SERVES_NOTHING => {
+            Failure::from(error).hint("--force binds it all the same")
+        }
+        _ => Failure::from(error),
+    })?;
     if let Some(hint) = &rebound.hint {
         remark(&format!("hint: {hint}"));
     }
@@ -39,6 +53,34 @@ pub async fn bind(session: &mut Session, args: &BindArgs) -> Result<(), Failure>
         None => String::new(),
     };
     Ok(session.out.line(&format!("`{name}` serves {now}{before}"))?)
+}
+
+/// Binds a name. Where its readers would lose all values because the target has only just been registered, that is given
+/// some seconds for its first run.
+pub async fn bind_once_it_serves(
+    client: &Client,
+    name: &DataName,
+    target: &BindingTarget,
+    from: Option<&DataName>,
+    force: bool,
+) -> Result<Rebound, Error> {
+    let began = Instant::now();
+    loop {
+        let error = match client.bind(name, target, from, force).await {
+            Err(Error::Problem(problem)) if problem.kind == kind::SERVES_NOTHING => problem,
+            outcome => return outcome,
+        };
+        // Values without the part that is asked for are no reason to wait. The first may have come just now.
+        let (values, _) = client.values(&Query::of(target.to.clone())).await?;
+        let has_come = values.iter().any(|value| match &target.field {
+            Some(field) => field.find(&value.data_value.to_string()).is_some(),
+            None => true,
+        });
+        if began.elapsed() >= FIRST_VALUES_WITHIN || !(values.is_empty() || has_come) {
+            return Err(Error::Problem(error));
+        }
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 /// True if there is a registration or a value of a name, or if a data service that runs alone cannot tell.

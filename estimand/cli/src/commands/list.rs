@@ -171,11 +171,10 @@ fn is_well(instance: &Instance, calendar: bool) -> bool {
     instance.trouble().is_none() && (status.last_good.is_some() || waits)
 }
 
-/// A remark on an instance that has given no value yet, which is no trouble.
+/// A remark on an instance that is no trouble: why it has given no value yet, or what its value lacks.
 fn remark_of(instance: &Instance) -> Option<String> {
     let status = &instance.status;
-    let is_told = status.last_good.is_none() && status.doing != SlotActivity::Unavailable;
-    let note = status.note.clone().filter(|_| is_told);
+    let note = status.note.clone().filter(|_| status.doing != SlotActivity::Unavailable);
     note.filter(|_| instance.trouble().is_none())
 }
 

@@ -108,7 +108,8 @@ fn table(nodes: &[Node], now: DateTime<Utc>) -> Table {
             Cell::from(node.instances.to_string()),
             Cell::from(words::age(node.last_heartbeat, now) + " ago"),
         ]);
-        delivery_troubles(&node.delivery).into_iter().for_each(|trouble| table.note(trouble));
+        let troubles = delivery_troubles(&node.delivery).into_iter().chain(clock_trouble(node));
+        troubles.for_each(|trouble| table.note(trouble));
     }
     table
 }
@@ -167,6 +168,23 @@ fn delivery_troubles(delivery: &Delivery) -> Vec<Cell> {
     failing.into_iter().chain(dropped).chain(refused).collect()
 }
 
+fn clock(node: &Node) -> Cell {
+    match (node.clock_off_ms(), node.clock_ahead_ms) {
+        (Some(ahead), _) => Cell::toned(
+            &format!("{} the manager's, values are corrected", words::clock(ahead)),
+            Tone::Warning,
+        ),
+        (None, Some(_)) => Cell::from("agrees with the manager's"),
+        (None, None) => Cell::from("not known"),
+    }
+}
+
+/// The trouble with its clock.
+fn clock_trouble(node: &Node) -> Option<Cell> {
+    let off = words::clock(node.clock_off_ms()?);
+    Some(Cell::toned(&format!("its clock is {off} the manager's"), Tone::Warning))
+}
+
 fn facts(node: &Node, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     let Node { facts, delivery, .. } = node;
     let when = |at| Cell::from(format!("{} ({} ago)", words::instant(at), words::age(at, now)));
@@ -189,6 +207,7 @@ fn facts(node: &Node, now: DateTime<Utc>) -> Vec<(String, Cell)> {
         ("contained by", Cell::from(&facts.containment)),
         ("may run", allowed),
         ("instances", Cell::from(node.instances.to_string())),
+        ("clock", clock(node)),
         ("last heartbeat", when(node.last_heartbeat)),
         ("known since", when(node.known_since)),
         ("delivered", Cell::from(words::count_u64(delivery.delivered, "value"))),
@@ -235,6 +254,7 @@ mod tests {
             known_since: now() - TimeDelta::days(3),
             instances: 12,
             delivery: Delivery { delivered: 1_000, ..Delivery::default() },
+            clock_ahead_ms: Some(3),
         }
     }
 
@@ -244,6 +264,7 @@ mod tests {
         failing.delivery.failing =
             Some("http://10.0.0.1:7070/api/data/batch does not answer: timed out".to_owned());
         failing.cordoned = true;
+        failing.clock_ahead_ms = Some(-30_000);
         let lost = Node {
             state: NodeState::Lost,
             last_heartbeat: now() - TimeDelta::minutes(90),

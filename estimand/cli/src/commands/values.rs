@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::{Session, absence, read_input};
 use crate::arguments::data::{DeleteArgs, GetArgs, PutArgs};
 use crate::output::failure::Failure;
-use crate::output::table::{Cell, Table};
+use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
 
 pub async fn put(session: &mut Session, args: &PutArgs) -> Result<(), Failure> {
@@ -163,6 +163,9 @@ pub fn table(values: &[Value], now: DateTime<Utc>) -> Table {
             words::state(value.state),
             Cell::from(words::age(value.collected_at, now)),
         ]);
+        if let Some(note) = &value.note {
+            table.note(Cell::toned(note, Tone::Warning));
+        }
     }
     table
 }

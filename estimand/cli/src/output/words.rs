@@ -33,6 +33,12 @@ pub fn took(millis: f64) -> String {
     }
 }
 
+/// A clock that is so many milliseconds ahead: `30.0s behind`.
+pub fn clock(ahead_ms: i64) -> String {
+    let word = if ahead_ms < 0 { "behind" } else { "ahead of" };
+    format!("{} {word}", took(ahead_ms.unsigned_abs() as f64))
+}
+
 /// `512 B`, `1.5 MiB`.
 pub fn bytes(number: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -11,6 +11,7 @@ use crate::session::{NODE, Session};
 mod certificates;
 mod clocks;
 mod nodes;
+mod stores;
 
 struct Diagnosis {
     document: Value,

@@ -178,6 +178,16 @@ pub const FIELDS: &[Field<Registration>] = &[
         ..Field::PLAIN
     },
     Field {
+        name: "okExits",
+        expected: "an array of 1 to 64 exit codes from 0 to 255, each once",
+        description: "The exit codes after which the output of a run is read, by default 0; after all others it has failed",
+        schema: ok_exits_schema,
+        read: |it, r| set(&mut r.ok_exits, it.optional(read_ok_exits)),
+        write: |r| unless_default(&r.ok_exits),
+        flags: &[Flag::new("ok-exits", "CODES", WHAT, Input::List(exit_code)).note("e.g. 0,4,64")],
+        ..Field::PLAIN
+    },
+    Field {
         name: "schema",
         expected: "a part of JSON Schema",
         description: "The shape of its values; others are kept from readers",
@@ -279,13 +289,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         },
         read: |it, r| set(&mut r.params, it.optional(read_params)),
         write: |r| unless_default(&r.params),
-        flags: &[Flag::new(
-            "param",
-            "KEY=VALUE",
-            WHAT,
-            Input::Pairs(|key, text| (key.to_owned(), scalar(text))),
-        )
-        .note("may be repeated")],
+        flags: &[Flag::new("param", "KEY=VALUE", WHAT, Input::Pairs(pair_of_scalar)).note("may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -295,13 +299,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         schema: || env_schema(&json!("string")),
         read: |it, r| r.env = read_env(it),
         write: |r| (!r.env.is_empty() || !r.secrets.is_empty()).then(|| r.env_to_json()),
-        flags: &[Flag::new(
-            "env",
-            "KEY=VALUE",
-            WHAT,
-            Input::Pairs(|key, text| (key.to_owned(), Value::from(text))),
-        )
-        .note("may be repeated")],
+        flags: &[Flag::new("env", "KEY=VALUE", WHAT, Input::Pairs(pair_of_text)).note("may be repeated")],
         ..Field::PLAIN
     },
     Field {

@@ -169,6 +169,8 @@ pub struct Registration {
     pub format: Format,
     /// One bad record spoils the whole output.
     pub strict: bool,
+    /// The exit codes after which output is read; none: the format's own.
+    pub ok_exits: BTreeSet<u8>,
     /// The expectations of its values; others are kept from readers.
     pub expect: Expectations,
     pub timeout: Option<Span>,
@@ -285,6 +287,7 @@ impl Registration {
             mode: Mode::default(),
             format: Format::default(),
             strict: false,
+            ok_exits: BTreeSet::new(),
             expect: Expectations::default(),
             timeout: None,
             nodes: Selector::default(),

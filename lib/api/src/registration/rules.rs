@@ -22,6 +22,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: one_timing, schema: one_timing_schema },
     Rule { check: fits_the_mode, schema: fits_the_mode_schema },
     Rule { check: |_, _| {}, schema: one_digest_schema },
+    Rule { check: exits_of_a_run, schema: exits_of_a_run_schema },
     Rule { check: inputs_of_a_processor, schema: inputs_of_a_processor_schema },
     Rule { check: alignment_of_intervals, schema: alignment_of_intervals_schema },
     Rule { check: beginning_of_calendars, schema: beginning_of_calendars_schema },
@@ -113,6 +114,27 @@ fn one_digest_schema() -> Value {
     json!({ "anyOf": [
         { "properties": { "sha256": { "type": "null" } } },
         { "properties": { "upload": { "type": "null" } } },
+    ] })
+}
+
+fn exits_of_a_run(registration: &Registration, fields: &mut Fields) {
+    if registration.ok_exits.is_empty() {
+        return;
+    }
+    let wrong = match (registration.mode, registration.format) {
+        (Mode::Exec, Format::Nagios) => {
+            "does not go with the format `nagios`, where the exit code is the state"
+        }
+        (Mode::Exec, _) => return,
+        _ => "goes with the mode `exec` alone",
+    };
+    fields.error("okExits", wrong).expected = Some("none".to_owned());
+}
+
+fn exits_of_a_run_schema() -> Value {
+    json!({ "anyOf": [
+        { "properties": { "okExits": { "type": "null" } } },
+        { "properties": { "mode": { "enum": ["exec", null] }, "format": { "not": { "const": "nagios" } } } },
     ] })
 }
 

@@ -36,7 +36,7 @@ fn the_papers_three_fields_are_enough() {
 #[test]
 fn a_rendered_registration_can_be_sent_back() {
     let full = json!({
-        "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes",
+        "cmd": ["sh", "-c", "echo $X | wc"], "kind": "processor", "mode": "exec", "format": "nodes", "okExits": [64, 0],
         "max-Time": 0.25, "timeout": "1.5s", "nodes": "zone=a,gpu", "replicas": 2, "inputs": ["a", "b"],
         "params": {"x": 1, "y": "z"}, "env": {"LANG": "C", "T": "hush"}, "secrets": ["T"], "sha256": "0f".repeat(32), "history": {"keep": "1h", "max": 7},
         "limits": {"memory": "64MiB", "cpu": 0.5, "processes": 9, "openFiles": 64, "disk": "1GiB"},
@@ -52,6 +52,28 @@ fn a_rendered_registration_can_be_sent_back() {
     assert_eq!(RegistrationRecord::from_map(shown.clone()).unwrap(), registered);
     let again = Registration::parse(Value::Object(shown).to_string().as_bytes()).unwrap();
     assert_eq!(again, SubmittedRegistration { registration, version: Some(3) });
+}
+
+#[test]
+fn exit_codes_are_of_runs_whose_output_is_read() {
+    let given = parse(json!({ "okExits": [4, 0] })).unwrap().registration;
+    assert_eq!(given.to_map()["okExits"], json!([0, 4]));
+    assert_eq!(parse(json!({})).unwrap().registration.to_map().get("okExits"), None);
+    let many: Vec<u8> = (0..65).collect();
+    for wrong in [
+        json!([]),
+        json!(4),
+        json!([256]),
+        json!([-1]),
+        json!([1.5]),
+        json!(["4"]),
+        json!([4, 4]),
+        json!(many),
+    ] {
+        refused(json!({ "okExits": wrong }), "okExits: ");
+    }
+    refused(json!({ "okExits": [4], "mode": "stream" }), "okExits: goes with the mode `exec` alone");
+    refused(json!({ "okExits": [4], "format": "nagios" }), "okExits: does not go with the format `nagios`");
 }
 
 #[test]

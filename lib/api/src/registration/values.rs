@@ -116,6 +116,42 @@ pub(super) fn read_inputs(value: &Value) -> Result<Vec<DataName>, String> {
     }
 }
 
+/// The most exit codes of `okExits`.
+const MAX_OK_EXITS: usize = 64;
+
+pub(super) fn read_ok_exits(value: &Value) -> Result<BTreeSet<u8>, String> {
+    let Value::Array(items) = value else {
+        return Err(format!("is {}, not an array", kind_of(value)));
+    };
+    if items.is_empty() || items.len() > MAX_OK_EXITS {
+        return Err(format!("has {} codes", items.len()));
+    }
+    let code = |item: &Value| {
+        item.as_u64()
+            .and_then(|code| u8::try_from(code).ok())
+            .ok_or_else(|| format!("has {item}, which is no exit code"))
+    };
+    let codes: BTreeSet<u8> = items.iter().map(code).collect::<Result<_, _>>()?;
+    match codes.len() == items.len() {
+        true => Ok(codes),
+        false => Err("has one twice".to_owned()),
+    }
+}
+
+pub(super) fn ok_exits_schema() -> Value {
+    json!({
+        "type": ["array", "null"], "items": { "type": "integer", "minimum": 0, "maximum": 255 }, "minItems": 1,
+        "maxItems": MAX_OK_EXITS, "uniqueItems": true,
+    })
+}
+
+/// An exit code out of an option.
+pub(super) fn exit_code(text: &str) -> Result<Value, String> {
+    text.parse::<u8>()
+        .map(Value::from)
+        .map_err(|_| format!("`{text}` is no exit code; expected a number from 0 to 255"))
+}
+
 pub(super) fn read_params(value: &Value) -> Result<BTreeMap<String, Value>, String> {
     let mut params = BTreeMap::new();
     let mut variables = BTreeSet::new();
@@ -215,6 +251,16 @@ pub(super) fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;
     }
+}
+
+/// A member of an object, whose value is a number or a truth if the text is one.
+pub(super) fn pair_of_scalar(key: &str, text: &str) -> (String, Value) {
+    (key.to_owned(), scalar(text))
+}
+
+/// A member of an object, whose value is the text.
+pub(super) fn pair_of_text(key: &str, text: &str) -> (String, Value) {
+    (key.to_owned(), Value::from(text))
 }
 
 /// The value of a field that does not have its default.

@@ -7,12 +7,13 @@
 mod verify;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use estimand_api::instant::to_rfc3339;
 use estimand_runtime::pem::{FileError, Stamp, read_certificates, read_key};
+use estimand_runtime::{NO_AUTHORITIES, SystemTrust};
 use reqwest::header::HeaderMap;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -106,7 +107,7 @@ impl Http {
         if base.scheme() != "https" {
             // A token goes only to whom it may be shown; without one nothing is at stake.
             let shown = headers.contains_key(reqwest::header::AUTHORIZATION);
-            let builder = plain(options, headers);
+            let builder = plain(options, headers)?;
             return Ok(Http::Fixed(finish(match listener::address_of(base).filter(|_| shown) {
                 Some(address) => builder.connector_layer(ListenerCheck(address)),
                 None => builder,
@@ -178,16 +179,19 @@ fn stamps(options: &Options) -> Vec<Stamp> {
 }
 
 fn build(options: &Options, headers: HeaderMap) -> Result<reqwest::Client, Error> {
-    let builder = plain(options, headers);
-    finish(match (&options.credentials.trust, &options.credentials.identity) {
-        (None, None) => builder,
-        (None, Some(own)) => builder.identity(identity(own)?),
-        (Some(trust), own) => builder.tls_backend_preconfigured(config(trust, own.as_ref())?),
-    })
+    let credentials = &options.credentials;
+    let config = config(credentials.trust.as_ref(), credentials.identity.as_ref())?;
+    finish(with(config, options, headers))
 }
 
-fn plain(options: &Options, headers: HeaderMap) -> reqwest::ClientBuilder {
+/// Without an own certificate: a service without TLS asks for none, and wherever it leads to is another server.
+fn plain(options: &Options, headers: HeaderMap) -> Result<reqwest::ClientBuilder, Error> {
+    Ok(with(config(None, None)?, options, headers))
+}
+
+fn with(config: ClientConfig, options: &Options, headers: HeaderMap) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
+        .tls_backend_preconfigured(config)
         .default_headers(headers)
         .connect_timeout(options.connect_timeout)
         .read_timeout(options.read_timeout)
@@ -198,19 +202,7 @@ fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
     builder.build().map_err(|error| Error::Tls(error.to_string()))
 }
 
-/// The own certificate beside the system's trust, which the HTTP library sets up by itself.
-fn identity(own: &CertificateFiles) -> Result<reqwest::Identity, Error> {
-    let read = |file: &Path| {
-        std::fs::read(file).map_err(|source| FileError::Read { file: file.display().to_string(), source })
-    };
-    let mut pem = read(&own.key)?;
-    pem.push(b'\n');
-    pem.extend(read(&own.certificate)?);
-    reqwest::Identity::from_pem(&pem)
-        .map_err(|_| FileError::content(&own.certificate, "no certificate with its key beside it").into())
-}
-
-fn config(trust: &Trust, own: Option<&CertificateFiles>) -> Result<ClientConfig, Error> {
+fn config(trust: Option<&Trust>, own: Option<&CertificateFiles>) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -227,7 +219,13 @@ fn config(trust: &Trust, own: Option<&CertificateFiles>) -> Result<ClientConfig,
     Ok(config)
 }
 
-fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+fn verifier(
+    trust: Option<&Trust>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    let Some(trust) = trust else {
+        return Ok(Arc::new(SystemTrust::new(provider)));
+    };
     Ok(match trust {
         Trust::Pin(pin) => Arc::new(Known::new(By::Authority(*pin), provider)),
         Trust::Shown(is_it) => Arc::new(Known::new(By::Itself(Arc::clone(is_it)), provider)),
@@ -293,6 +291,9 @@ impl Trouble {
                 ))
             }
             Trouble::Untrusted(rustls::Error::InvalidCertificate(error)) => time_of(error),
+            Trouble::Untrusted(rustls::Error::General(cause)) if cause == NO_AUTHORITIES => Some(format!(
+                "an authority of your own: its file with --authority, or in {AUTHORITY_VARIABLE}"
+            )),
             Trouble::Other(rustls::Error::InvalidMessage(_)) => {
                 Some("what answers there does not speak TLS: is it an http:// address?".to_owned())
             }

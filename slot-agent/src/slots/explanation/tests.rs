@@ -2,7 +2,7 @@
 
 use super::explanation;
 
-const OUTPUTS: [(&str, &str); 33] = [
+const OUTPUTS: [(&str, &str); 36] = [
     ("", ""),
     ("\n  \n", ""),
     ("no sensor\n", "no sensor"),
@@ -140,6 +140,10 @@ const OUTPUTS: [(&str, &str); 33] = [
          \r  0     0    0     0    0     0\ncurl: (7) Failed to connect to 127.0.0.1 port 1 after 0 ms\n",
         "curl: (7) Failed to connect to 127.0.0.1 port 1 after 0 ms",
     ),
+    // Braces, rules and numbers say nothing.
+    ("{\n  \"error\": \"no such device\"\n}\n", "\"error\": \"no such device\""),
+    ("no sensor\n-----\n", "no sensor"),
+    ("{}\n42\n", ""),
     // Nothing but repetitions: the last line is better than none.
     ("  at A.f\n  at A.main\n", "at A.main"),
 ];

@@ -57,6 +57,7 @@ pub fn client_options(credentials: &Credentials) -> Options {
         attempts: 1,
         retry_within: Duration::ZERO,
         credentials: credentials.clone(),
+        ..Options::default()
     }
 }
 

@@ -171,24 +171,34 @@ class ValueCalls(Calls):
         return self._one(Binding, Request("GET", ("api", "bindings", name), safe=True))
 
     def bind(
-        self, name: str, to: str, *, field: Optional[str] = None, only_from: Optional[str] = None
+        self,
+        name: str,
+        to: str,
+        *,
+        field: Optional[str] = None,
+        only_from: Optional[str] = None,
+        force: bool = False,
     ) -> Binding:
         """Makes a name serve the values of `to`, or the part `field` of each; a bound name is swapped.
 
-        With `only_from`, only if it serves that one until then.
+        With `only_from`, only if it serves that one until then; with `force`, also if its readers would lose all values.
         """
         body: dict[str, Any] = {"to": to}
         if field is not None:
             body["field"] = field
         if only_from is not None:
             body["from"] = only_from
-        request = Request("PUT", ("api", "bindings", name), body=json_body(body), safe=True)
+        path, query = ("api", "bindings", name), {"force": force or None}
+        request = Request("PUT", path, query, body=json_body(body), safe=True)
         return self._one(Binding, request)
 
-    def roll_back(self, name: str, *, only_from: Optional[str] = None) -> Binding:
+    def roll_back(
+        self, name: str, *, only_from: Optional[str] = None, force: bool = False
+    ) -> Binding:
         """Makes a name serve what it served before; twice is back again."""
         body = json_body({} if only_from is None else {"from": only_from})
-        return self._one(Binding, Request("POST", ("api", "bindings", name, "rollback"), body=body))
+        path, query = ("api", "bindings", name, "rollback"), {"force": force or None}
+        return self._one(Binding, Request("POST", path, query, body=body))
 
     def unbind(self, name: str) -> None:
         """Removes a binding."""

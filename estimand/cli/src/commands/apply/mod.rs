@@ -17,6 +17,7 @@ use files::Wishes;
 use plan::{Plan, Present, Rebinding};
 
 use super::Session;
+use super::bindings::bind_once_it_serves;
 use super::unregister::WITHIN;
 use crate::arguments::configuration::ApplyArgs;
 use crate::output::failure::Failure;
@@ -115,7 +116,7 @@ async fn carry_out(
     if !put.registrations.is_empty() || !put.remove.is_empty() {
         hinted(client.change_registrations(&put).await?.hint);
     }
-    rebind(client, &plan.rebindings).await?;
+    rebind(client, &plan.rebindings, args.force).await?;
     if later {
         let remove =
             RegistryChange { remove: plan.prune.clone(), force: args.force, ..RegistryChange::default() };
@@ -126,9 +127,9 @@ async fn carry_out(
 }
 
 /// Swaps bindings, all of them or none.
-async fn rebind(client: &Client, rebindings: &[Rebinding]) -> Result<(), Failure> {
+async fn rebind(client: &Client, rebindings: &[Rebinding], force: bool) -> Result<(), Failure> {
     for (place, Rebinding { name, after, .. }) in rebindings.iter().enumerate() {
-        match client.bind(name, after, None).await {
+        match bind_once_it_serves(client, name, after, None, force).await {
             Ok(rebound) => hinted(rebound.hint),
             Err(error) => {
                 let back = put_back(client, &rebindings[..place]).await;
@@ -151,7 +152,7 @@ async fn put_back(client: &Client, rebindings: &[Rebinding]) -> Result<(), Strin
     let mut left = Vec::new();
     for Rebinding { name, before, .. } in rebindings.iter().rev() {
         let done = match before {
-            Some(before) => client.bind(name, before, None).await.map(drop),
+            Some(before) => client.bind(name, before, None, true).await.map(drop),
             None => client.unbind(name).await,
         };
         if done.is_err() {

@@ -11,6 +11,7 @@ use estimand_api::task_record::TaskRecord;
 use estimand_api::value::Binding;
 
 use super::finding::{Finding, or_ok};
+use super::services::SAME_TIME;
 use crate::commands::list::by_nodes;
 use crate::output::words;
 
@@ -37,6 +38,26 @@ pub fn of_nodes(nodes: &[Node], now: DateTime<Utc>) -> Vec<Finding> {
         all.push(Finding::warning("nodes", format!("`{}` is cordoned", node.node_name)).remedy(remedy));
     }
     or_ok(all, "nodes", format!("{}, all ready", words::count(nodes.len(), "node")))
+}
+
+/// Findings about the clocks of nodes against the manager's.
+pub fn of_clocks(nodes: &[Node]) -> Vec<Finding> {
+    let mut known =
+        nodes.iter().filter(|node| node.state == NodeState::Ready && node.clock_ahead_ms.is_some());
+    let off = known.clone().filter_map(|node| Some((&node.node_name, node.clock_off_ms()?)));
+    let all: Vec<Finding> = off
+        .map(|(node, ahead)| {
+            let off = words::clock(ahead);
+            let found =
+                format!("the clock of `{node}` is {off} the manager's; its values are corrected by that");
+            Finding::warning("clock", found).remedy(SAME_TIME)
+        })
+        .collect();
+    match known.next() {
+        Some(_) => or_ok(all, "clock", "the clocks of nodes and manager agree"),
+        // Agents of before say nothing of it.
+        None => all,
+    }
 }
 
 pub fn of_versions(nodes: &[Node], services: &BTreeSet<&str>) -> Vec<Finding> {

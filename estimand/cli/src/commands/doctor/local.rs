@@ -1,80 +1,22 @@
-//! Findings about this machine: what listens where, the processes of the services, their store and disk.
-//!
-//! Only the kernel's own files are read, and only as far as this user may.
+//! Findings about this machine: what listens where, and the folder of the services.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use estimand_client::{TcpSocket, tcp_sockets};
+use estimand_client::tcp_sockets;
 
 use super::finding::Finding;
+use super::process::ServiceProcess;
 use crate::credentials::{TOKEN_FILE, data_dir_or_default};
 use crate::output::words;
 
-/// The commands that listen. An agent opens no port.
-const SERVICES: [&str; 7] =
-    ["up", "registry", "data", "manager", "task-service", "reservation-service", "file-service"];
-const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// A store with less room than that soon takes no more.
 const LITTLE_BYTES: u64 = 1 << 30;
 const HARDLY_ANY_BYTES: u64 = 100 << 20;
 
-/// A process of a service on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceProcess {
-    pub pid: u32,
-    command: Vec<String>,
-    /// The numbers of its sockets in the kernel; none if this user may not look.
-    sockets: Vec<u64>,
-}
-
-impl ServiceProcess {
-    fn name(&self) -> &str {
-        self.command.get(1).map_or("", String::as_str)
-    }
-
-    fn option(&self, name: &str) -> Option<&str> {
-        let at = self.command.iter().position(|word| word == name);
-        let beside = at.and_then(|at| self.command.get(at + 1)).map(String::as_str);
-        let joined = self.command.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        beside.or(joined)
-    }
-
-    /// Where it listens, as the kernel says, else as it was told.
-    fn listens(&self, sockets: &[TcpSocket]) -> String {
-        let own = sockets.iter().find(|socket| socket.listens && self.sockets.contains(&socket.inode));
-        own.map_or_else(
-            || self.option("--listen").unwrap_or(DEFAULT_LISTEN).to_owned(),
-            |socket| socket.local.to_string(),
-        )
-    }
-
-    pub fn data_dir(&self) -> PathBuf {
-        data_dir_or_default(self.option("--data-dir").map(PathBuf::from))
-    }
-
-    pub fn open_files_limit(&self) -> Option<u64> {
-        let limits = fs::read_to_string(format!("/proc/{}/limits", self.pid)).ok()?;
-        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
-    }
-
-    /// Findings about its store, as far as its command line and its folder tell.
-    pub fn store(&self) -> Finding {
-        let folder = self.data_dir();
-        let database = folder.join("estimand.db");
-        let kind = match self.option("--store").and_then(|url| url.split_once("://")) {
-            Some((kind, _)) => kind.to_owned(),
-            None if database.exists() => "sqlite".to_owned(),
-            None => return disk("store", "its kind is not known", &folder),
-        };
-        disk("store", &kind, &folder)
-    }
-}
-
 /// The room that is left in a folder.
-fn disk(check: &'static str, subject: &str, folder: &Path) -> Finding {
+pub fn disk(check: &'static str, subject: &str, folder: &Path) -> Finding {
     let shown = folder.display();
     let free = match rustix::fs::statvfs(folder) {
         Ok(room) => room.f_bavail.saturating_mul(room.f_frsize),
@@ -89,47 +31,6 @@ fn disk(check: &'static str, subject: &str, folder: &Path) -> Finding {
         () if free < LITTLE_BYTES => Finding::warning(check, found).remedy(remedy),
         () => Finding::ok(check, found),
     }
-}
-
-/// The services that run on this machine.
-pub fn services() -> Vec<ServiceProcess> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<ServiceProcess> = pids.filter_map(service).collect();
-    found.sort_by_key(|process| process.pid);
-    found
-}
-
-fn service(pid: u32) -> Option<ServiceProcess> {
-    let folder = Path::new("/proc").join(pid.to_string());
-    let line = fs::read(folder.join("cmdline")).ok()?;
-    let command: Vec<String> =
-        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    let program = command.first()?.rsplit('/').next()?;
-    let is_service = program == "estimand" && SERVICES.contains(&command.get(1)?.as_str());
-    // One in a container of this machine has ports of its own.
-    let network = |of: &Path| fs::read_link(of.join("ns/net")).ok();
-    let (own, its) = (network(Path::new("/proc/self")), network(&folder));
-    let is_elsewhere = own.is_some() && its.is_some() && own != its;
-    let is_service = is_service && !is_elsewhere;
-    is_service.then(|| ServiceProcess { pid, command, sockets: sockets_of(&folder).unwrap_or_default() })
-}
-
-fn sockets_of(folder: &Path) -> io::Result<Vec<u64>> {
-    let number = |target: PathBuf| -> Option<u64> {
-        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-    };
-    let entries = fs::read_dir(folder.join("fd"))?;
-    Ok(entries.flatten().filter_map(|entry| number(fs::read_link(entry.path()).ok()?)).collect())
-}
-
-/// The service that listens at a port of this machine.
-pub fn listening_at(port: u16, processes: &[ServiceProcess]) -> Option<&ServiceProcess> {
-    let sockets = tcp_sockets().unwrap_or_default();
-    let at_port = |process: &&ServiceProcess| {
-        process.listens(&sockets).rsplit(':').next().and_then(|port| port.parse().ok()) == Some(port)
-    };
-    processes.iter().find(at_port)
 }
 
 /// The reason why nothing answers at a port of this machine, as far as it can be seen.
@@ -164,9 +65,11 @@ pub fn why_silent(port: u16, processes: &[ServiceProcess]) -> Vec<Finding> {
             Finding::ok("process", found)
         })),
     }
-    all.extend(folder(
-        &processes.first().map_or_else(|| data_dir_or_default(None), ServiceProcess::data_dir),
-    ));
+    let place = match processes.first() {
+        Some(process) => process.data_dir(),
+        None => Some(data_dir_or_default(None)),
+    };
+    all.extend(place.iter().flat_map(|place| folder(place)));
     all
 }
 

@@ -19,13 +19,15 @@ use super::Session;
 use crate::arguments::doctor::DoctorArgs;
 use crate::output::failure::{Exit, Failure};
 use finding::{Finding, Level, count};
-use local::ServiceProcess;
+use process::ServiceProcess;
 use services::{ServiceSeen, Standing};
 
 mod cluster;
 mod finding;
 mod local;
+mod process;
 mod services;
+mod store;
 
 /// For one request; nothing is asked for twice.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -35,12 +37,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const MAX_TASKS: u32 = 20;
 
 pub async fn doctor(session: &mut Session, args: &DoctorArgs) -> Result<(), Failure> {
-    let processes = local::services();
+    let processes = process::services();
     let (seen, mut findings) = services(session, &processes).await?;
     let answers = seen.iter().any(|seen| seen.health.is_ok());
     findings.extend(own_certificate(session));
     if answers {
-        findings.extend(store(session, &processes)?);
+        findings.extend(stores(session, &processes).await?);
         findings.extend(of_cluster(session, &seen).await?);
     }
     if session.out.json {
@@ -115,7 +117,7 @@ async fn ask(
 ) -> ServiceSeen {
     let answered = Utc::now();
     let figures = client.figures().await;
-    let process = port_here(client).and_then(|port| local::listening_at(port, processes));
+    let process = port_here(client).and_then(|port| process::listening_at(port, processes));
     ServiceSeen {
         address: client.address().as_str().trim_end_matches('/').to_owned(),
         health,
@@ -175,12 +177,12 @@ fn own_certificate(session: &Session) -> Vec<Finding> {
     files.into_iter().map(finding).collect()
 }
 
-fn store(session: &Session, processes: &[ServiceProcess]) -> Result<Vec<Finding>, Failure> {
+async fn stores(session: &Session, processes: &[ServiceProcess]) -> Result<Vec<Finding>, Failure> {
     let mut all = Vec::new();
     for client in each(session)? {
-        let process = port_here(&client).and_then(|port| local::listening_at(port, processes));
+        let process = port_here(&client).and_then(|port| process::listening_at(port, processes));
         all.push(match process {
-            Some(process) => process.store(),
+            Some(process) => store::of_process(process).await,
             None => {
                 let found = format!("what {} stores in cannot be seen from here", client.address());
                 Finding::not_checked("store", found).remedy("estimand doctor, on that machine")
@@ -209,6 +211,7 @@ async fn of_cluster(session: &Session, seen: &[ServiceSeen]) -> Result<Vec<Findi
     match &nodes {
         Ok(nodes) => {
             all.extend(cluster::of_nodes(nodes, now));
+            all.extend(cluster::of_clocks(nodes));
             let versions = seen.iter().filter_map(ServiceSeen::version).collect();
             all.extend(cluster::of_versions(nodes, &versions));
             all.extend(cluster::of_delivery(nodes));

@@ -20,7 +20,7 @@ const MOST_OPEN: f64 = 0.8;
 const FEW_FILES: u64 = 4096;
 
 /// The remedy for clocks that are apart.
-const SAME_TIME: &str = "compare `timedatectl` on both machines; let each follow a time server";
+pub const SAME_TIME: &str = "compare `timedatectl` on both machines; let each follow a time server";
 
 /// One service, as it answered.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::time::Duration;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::{FieldError, Problem};
@@ -16,6 +16,9 @@ use futures_util::Stream;
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// That comment.
 pub const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// Tells a proxy to hand on each event as it comes; nginx would gather the stream until it has some KiB of it.
+static BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The revision after which a client goes on; none if it begins.
 pub fn last_event_id(req: &HttpRequest) -> Result<Option<u64>, Problem> {
@@ -31,12 +34,13 @@ pub fn last_event_id(req: &HttpRequest) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// The response whose body is a stream of events.
+/// The response whose body is a stream of events. No cache keeps it, and no proxy gathers it.
 pub fn event_stream(events: impl Stream<Item = Bytes> + 'static) -> HttpResponse {
     use futures_util::StreamExt as _;
     HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
-        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((BUFFERING.clone(), HeaderValue::from_static("no")))
         .streaming(Box::pin(events.map(Ok::<Bytes, Infallible>)))
 }
 
@@ -60,6 +64,14 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+
+    #[test]
+    fn a_stream_of_events_is_neither_kept_nor_gathered_on_its_way() {
+        let response = event_stream(futures_util::stream::empty());
+        for (name, value) in [("cache-control", "no-store"), ("x-accel-buffering", "no")] {
+            assert_eq!(response.headers().get(name).unwrap(), value);
+        }
+    }
 
     #[test]
     fn an_event_is_a_block_of_lines() {

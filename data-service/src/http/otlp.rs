@@ -14,7 +14,7 @@ use estimand_api::problem::{FieldError, Problem, kind, shorten};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS};
 use estimand_otlp::values::{PushedValue, Rejected, Settings, Values, values};
 use estimand_otlp::{Encoding, MAX_DECODED_BYTES, partial_success, status};
-use estimand_web::{Body, Failure, Foreign, Principal, read_body};
+use estimand_web::{Failure, Foreign, Principal, read_body};
 
 use crate::DataService;
 use crate::http::{pushed, valid_for};
@@ -86,7 +86,6 @@ async fn take(
 ) -> Result<Rejected, Problem> {
     let (settings, valid_for) = (settings(req, caller)?, valid_for::of(req)?);
     let body = read_body::<MAX_BATCH_BYTES>(req, body.into_inner()).await?;
-    let body: Body<MAX_BATCH_BYTES> = body.inflated(req).await?;
     let body_bytes = body.0.len();
     let size = move |body: &[u8]| match encoding.size(body) {
         bytes @ 0..=MAX_DECODED_BYTES => Ok(bytes),

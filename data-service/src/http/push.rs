@@ -52,7 +52,6 @@ pub async fn push(
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let PushQuery { bucket, unit, valid_for } = PushQuery::read(&req)?;
-    let body = body.inflated(&req).await?;
     let body_bytes = body.0.len();
     let (writes, refused) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
     pushed::store(&req, &caller, &service, writes, body_bytes).await?;

@@ -17,6 +17,7 @@ mod access_log;
 mod admission;
 pub mod body;
 mod body_budget;
+mod body_encoding;
 mod browser;
 mod builtin;
 mod busy_body;
@@ -49,6 +50,7 @@ mod websocket;
 pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
+pub use body_encoding::refuse_compressed;
 pub use browser::host_of;
 pub use builtin::exposition;
 pub use conditional::{

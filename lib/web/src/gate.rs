@@ -2,8 +2,9 @@
 //!
 //! In: admission, a check that a route without query parameters is given none, and a place among the requests in
 //! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
-//! request's name and what a page of an allowed origin needs go into the headers, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
-//! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
+//! request's name and what a page of an allowed origin needs go into the headers, a large answer is compressed for a
+//! caller that asks for it, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed.
+//! A long-running response ends when the caller's token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
 //! few uncontended atomics and one look into the headers.
 
 use std::panic::AssertUnwindSafe;
@@ -22,6 +23,7 @@ use crate::access_log;
 use crate::admission::Admission;
 use crate::browser;
 use crate::busy_body;
+use crate::compression;
 use crate::conditional;
 use crate::cors::AllowedOrigins;
 use crate::failure::{self, Failure};
@@ -86,6 +88,7 @@ impl Gate {
         let response = response_budget::bounded(&req, conditional::tagged(&req, response));
         let mut response = conclude(&req, response);
         self.origins.mark(req.headers(), &mut response);
+        let response = compression::compressed(&req, response);
         let response = conditional::without_body(&req, response);
         let status = response.status();
         let took = in_flight.answered(status);

@@ -21,6 +21,7 @@ mod body_encoding;
 mod browser;
 mod builtin;
 mod busy_body;
+mod compression;
 mod conditional;
 mod connections;
 mod cors;

@@ -26,6 +26,7 @@ use futures_util::FutureExt;
 use crate::admission::Admission;
 use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
+use crate::compression::Encoders;
 use crate::cors::{self, AllowedOrigins};
 use crate::failure::Failure;
 use crate::gate::{self, Door, Gate};
@@ -76,7 +77,8 @@ impl Site {
             .share(metrics.clone())
             .share(readiness.clone())
             .share(BodyBudget::default())
-            .share(ResponseBudget::default());
+            .share(ResponseBudget::default())
+            .share(Encoders::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
         let router = Arc::new(Router::new(paths.iter().map(|served| &*served.path)));

@@ -11,8 +11,10 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::body::{BodySize, MessageBody as _};
 use actix_web::dev::{Handler, Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::HeaderValue;
+use actix_web::http::{ConnectionType, Version};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder};
 use estimand_api::problem::Problem;
 use estimand_runtime::panic_text;
@@ -88,7 +90,8 @@ impl Gate {
         let response = response_budget::bounded(&req, conditional::tagged(&req, response));
         let mut response = conclude(&req, response);
         self.origins.mark(req.headers(), &mut response);
-        let response = compression::compressed(&req, response);
+        let mut response = compression::compressed(&req, response);
+        frame(&req, &mut response);
         let response = conditional::without_body(&req, response);
         let status = response.status();
         let took = in_flight.answered(status);
@@ -152,6 +155,16 @@ where
             tracing::error!(%method, %path, request_id, panic, "a handler panicked");
             HttpResponse::from_error(Failure::from(Problem::internal()))
         }
+    }
+}
+
+/// A client that speaks HTTP/1.0, as nginx does unless it is told otherwise, knows no chunks: the end of the connection is
+/// that of a stream.
+fn frame(req: &HttpRequest, response: &mut HttpResponse) {
+    if req.version() < Version::HTTP_11 && response.body().size() == BodySize::Stream {
+        let head = response.head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
     }
 }
 

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use estimand_api::names::NodeName;
 use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
-use estimand_web::Origin;
+use estimand_web::{BasePath, Origin};
 
 use crate::cli::tls::TlsFiles;
 use crate::telemetry;
@@ -26,6 +26,8 @@ pub struct Options {
     pub takes_over: bool,
     pub workers: Option<usize>,
     pub insecure: bool,
+    /// The path below which a proxy shows the service.
+    pub base: Option<BasePath>,
     /// Their pages may send requests.
     pub origins: Vec<Origin>,
     /// None: plain HTTP.

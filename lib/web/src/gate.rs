@@ -23,6 +23,7 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::access_log;
 use crate::admission::Admission;
+use crate::base_path;
 use crate::browser;
 use crate::busy_body;
 use crate::compression;
@@ -89,6 +90,7 @@ impl Gate {
         };
         let response = response_budget::bounded(&req, conditional::tagged(&req, response));
         let mut response = conclude(&req, response);
+        base_path::make_public(&req, &mut response);
         self.origins.mark(req.headers(), &mut response);
         let mut response = compression::compressed(&req, response);
         frame(&req, &mut response);

@@ -15,6 +15,7 @@
 mod accept;
 mod access_log;
 mod admission;
+mod base_path;
 pub mod body;
 mod body_budget;
 mod body_encoding;
@@ -50,6 +51,7 @@ mod websocket;
 
 pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
+pub use base_path::{BasePath, public_path};
 pub use body::{Body, read_body};
 pub use body_encoding::refuse_compressed;
 pub use browser::host_of;

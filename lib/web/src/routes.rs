@@ -15,6 +15,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
 
+use crate::base_path::BasePath;
 use crate::cors::AllowedOrigins;
 use crate::gate::{self, Door, Gate};
 use crate::role::Role;
@@ -33,6 +34,7 @@ pub struct Routes {
     pub(crate) shares: Vec<Share>,
     pub(crate) components: Components,
     pub(crate) origins: AllowedOrigins,
+    pub(crate) base: Option<BasePath>,
 }
 
 /// One method of one path.
@@ -73,6 +75,7 @@ impl Routes {
             shares: Vec::new(),
             components: Components::new(),
             origins: AllowedOrigins::default(),
+            base: None,
         }
     }
 
@@ -134,6 +137,15 @@ impl Routes {
     /// Lets pages of other origins send requests: those of these, and of no others.
     pub fn allow_origins(self, origins: AllowedOrigins) -> Self {
         Routes { origins, ..self }
+    }
+
+    /// Answers below a path, too, as a proxy shows it, and names places there.
+    pub fn below(self, base: Option<BasePath>) -> Self {
+        let routes = Routes { base: base.clone(), ..self };
+        match base {
+            Some(base) => routes.share(base),
+            None => routes,
+        }
     }
 
     /// Takes over the routes of another service, after the own ones.

@@ -38,6 +38,10 @@ pub struct ServiceArgs {
     /// Listen on an address that other machines can reach without TLS, and let everybody do everything
     #[arg(long)]
     insecure: bool,
+    /// Ask for a token on this machine, too, for all but health and the files of the dashboard: needed where a proxy on
+    /// this machine hands on what others ask
+    #[arg(long, conflicts_with = "insecure")]
+    require_token: bool,
     /// The path below which a proxy shows this service, e.g. /estimand [default: what the proxy says in
     /// X-Forwarded-Prefix, else none]
     #[arg(long, value_name = "PATH")]
@@ -149,6 +153,7 @@ impl ServiceArgs {
             takes_over: self.take_over,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
+            require_token: self.require_token,
             base: self.base,
             origins: self.allow_origins,
             tls: self.tls.files(),

@@ -122,6 +122,7 @@ impl DataService {
     pub fn start(options: Options, tasks: &Tasks) -> std::io::Result<(Self, WriterThread)> {
         let Options { store, fold_age, clock, readiness, stop, on_fatal } = options;
         let published = Arc::new(PublishedState {
+            loaded: tokio::sync::watch::Sender::new(false),
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
             log: ArcSwapOption::empty(),
@@ -171,6 +172,12 @@ impl DataService {
             .snapshot
             .load_full()
             .ok_or_else(|| Problem::unavailable("the values are not loaded yet", 1))
+    }
+
+    /// Waits until the values are loaded.
+    async fn loaded(&self) {
+        // The sender lives as long as the service.
+        let _ = self.0.published.loaded.subscribe().wait_for(|loaded| *loaded).await;
     }
 
     fn speakers(&self) -> &speakers::Speakers {
@@ -302,6 +309,7 @@ impl UnloadedWriter {
         self.published.log.store(Some(log.clone()));
         self.published.retention.store(Some(Arc::new(retention)));
         self.published.snapshot.store(Some(Arc::new(snapshot)));
+        self.published.loaded.send_replace(true);
         self.journal.loaded(journaled, storage.fold_right());
         let from_journal = journaled.changes;
         tracing::info!(

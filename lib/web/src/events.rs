@@ -10,13 +10,17 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderVal
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_runtime::Stop;
 use futures_util::Stream;
+use tokio::time::timeout;
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// That comment.
 pub const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
 
+/// So long a watch is held until there is something to begin with: an `EventSource` that is refused never comes again.
+const HELD_WITHIN: Duration = Duration::from_secs(30);
 /// Tells a proxy to hand on each event as it comes; nginx would gather the stream until it has some KiB of it.
 static BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -32,6 +36,16 @@ pub fn last_event_id(req: &HttpRequest) -> Result<Option<u64>, Problem> {
         let error = FieldError::new("Last-Event-ID", "is not the id of an event").given(text);
         Problem::invalid_field(error.expected("a revision, as the events carry it"))
     })
+}
+
+/// Holds a watch while its service loads what it begins with, within bounds. If nothing is there then, it is refused as
+/// other requests are.
+pub async fn held(stop: &Stop, loading: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        _ = timeout(HELD_WITHIN, loading) => {}
+        () = stop.requested() => {}
+    }
 }
 
 /// The response whose body is a stream of events. No cache keeps it, and no proxy gathers it.
@@ -61,9 +75,26 @@ pub fn push_event_id(out: &mut Vec<u8>, id: u64) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::future::{pending, ready};
+
     use actix_web::test::TestRequest;
+    use estimand_runtime::stop;
+    use tokio::time::Instant;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_held_until_there_is_something_or_the_service_stops_but_not_for_ever() {
+        let (trigger, stop) = stop::pair();
+        let began = Instant::now();
+        held(&stop, ready(())).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        held(&stop, pending()).await;
+        assert_eq!(began.elapsed(), HELD_WITHIN);
+        trigger.request();
+        held(&stop, pending()).await;
+        assert_eq!(began.elapsed(), HELD_WITHIN);
+    }
 
     #[test]
     fn a_stream_of_events_is_neither_kept_nor_gathered_on_its_way() {

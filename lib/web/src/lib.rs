@@ -60,7 +60,7 @@ pub use conditional::{
     ContentDigest, asks_for_tag, content_digest, has_already, has_tag, joined_digest, set_digest,
 };
 pub use cors::{AllowedOrigins, Origin, OriginError};
-pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, last_event_id, push_event, push_event_id};
+pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, held, last_event_id, push_event, push_event_id};
 pub use failure::{Failure, Foreign};
 pub use path::{path_name, path_node, segment};
 pub use query::Query;

@@ -3,6 +3,7 @@
 pub mod bindings;
 pub mod clock_skew;
 pub mod history;
+pub mod influx;
 pub mod metrics;
 pub mod name_list;
 mod named_items;
@@ -15,6 +16,7 @@ pub mod producers;
 pub mod push;
 mod pushed;
 pub mod read;
+pub mod refusals;
 mod rendered;
 pub mod speakers;
 mod valid_for;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::{self, ThinData};
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
@@ -85,6 +85,18 @@ impl<const LIMIT: usize> Body<LIMIT> {
         })
         .await
         .map_err(|_| Problem::internal())?
+    }
+}
+
+/// Refuses a body where none is taken: its sender believes that it counts.
+pub(crate) fn refuse_any(req: &HttpRequest) -> Result<(), Problem> {
+    let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
+    match is_chunked || announced(req).is_some_and(|length| length > 0) {
+        false => Ok(()),
+        true => {
+            let error = FieldError::new("body", "is there, and this request takes none");
+            Err(Problem::invalid_field(error.expected("a request without a body")))
+        }
     }
 }
 

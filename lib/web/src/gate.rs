@@ -1,6 +1,6 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
-//! In: admission, a check that a route without query parameters is given none, and a place among the requests in
+//! In: admission, a check that a route without query parameters or body is given none, and a place among the requests in
 //! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
 //! request's name and what a page of an allowed origin needs go into the headers, a large answer is compressed for a
 //! caller that asks for it, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed.
@@ -24,6 +24,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::access_log;
 use crate::admission::Admission;
 use crate::base_path;
+use crate::body;
 use crate::browser;
 use crate::busy_body;
 use crate::compression;
@@ -37,6 +38,7 @@ use crate::response_budget;
 use crate::revocation;
 use crate::role::{Principal, Role};
 use crate::route_figures::WorkerFigures;
+use crate::routes::Entry;
 
 /// The gate of one route in one worker.
 pub(crate) struct Gate {
@@ -45,6 +47,8 @@ pub(crate) struct Gate {
     admission: Option<Arc<dyn Admission>>,
     /// The route declares query parameters; any other rejects a query.
     takes_query: bool,
+    /// The route declares a body; any other rejects one.
+    takes_body: bool,
     figures: Arc<WorkerFigures>,
     origins: AllowedOrigins,
 }
@@ -52,18 +56,24 @@ pub(crate) struct Gate {
 impl Gate {
     /// The gate of a route.
     pub(crate) fn new(
-        role: Role,
-        takes_query: bool,
+        entry: &Entry,
         admission: Arc<dyn Admission>,
         figures: Arc<WorkerFigures>,
         origins: AllowedOrigins,
     ) -> Self {
-        Gate { role, admission: Some(admission), takes_query, figures, origins }
+        Gate {
+            role: entry.role,
+            admission: Some(admission),
+            takes_query: entry.takes_query(),
+            takes_body: entry.takes_body(),
+            figures,
+            origins,
+        }
     }
 
     /// The gate of unknown paths and methods.
     pub(crate) fn unrouted(figures: Arc<WorkerFigures>, origins: AllowedOrigins) -> Self {
-        Gate { role: Role::Open, admission: None, takes_query: true, figures, origins }
+        Gate { role: Role::Open, admission: None, takes_query: true, takes_body: true, figures, origins }
     }
 
     async fn pass<F, Args>(&self, handler: &F, request: ServiceRequest) -> ServiceResponse
@@ -107,6 +117,9 @@ impl Gate {
         let principal = admission.check(self.role, req)?;
         if !self.takes_query {
             Query::parse(req.query_string(), &[])?;
+        }
+        if !self.takes_body {
+            body::refuse_any(req)?;
         }
         if self.role.names_principal() {
             req.extensions_mut().insert(principal.clone());

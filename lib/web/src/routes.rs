@@ -56,6 +56,11 @@ impl Entry {
             RefOr::Ref(_) => true,
         })
     }
+
+    /// True if the documentation declares a body. Nobody looks for the one of a GET.
+    pub(crate) fn takes_body(&self) -> bool {
+        self.method == Method::GET || self.operation.request_body.is_some()
+    }
 }
 
 impl std::fmt::Debug for Routes {
@@ -100,6 +105,9 @@ impl Routes {
             // Each operation has a name of its own.
             if let Some(name) = operation.operation_id.as_mut().filter(|_| has_several) {
                 *name = format!("{}_{name}", method.as_str().to_ascii_lowercase());
+            }
+            if method == Method::GET {
+                operation.request_body = None;
             }
             self.push(Entry {
                 service: self.service,

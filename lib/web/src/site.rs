@@ -144,7 +144,7 @@ impl Site {
 
     fn gate(&self, entry: &Entry, figures: &RouteFigures) -> Gate {
         let (admission, figures) = (Arc::clone(&self.admission), figures.for_worker());
-        Gate::new(entry.role, entry.takes_query(), admission, figures, self.origins.clone())
+        Gate::new(entry, admission, figures, self.origins.clone())
     }
 }
 

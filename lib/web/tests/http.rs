@@ -70,6 +70,18 @@ async fn a_client_that_knows_no_chunks_is_sent_none() {
 }
 
 #[tokio::test]
+async fn a_body_is_refused_where_none_is_taken() {
+    let service = Running::start();
+    assert_eq!(service.send("POST", "/node", "", b"").await.body, "ok");
+    let chunked = b"POST /node HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    for reply in [service.send("POST", "/node", "", b"{}").await, service.raw(chunked).await] {
+        let problem = reply.problem();
+        assert_eq!((problem.status, problem.errors[0].field.as_str()), (400, "body"));
+    }
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn bodies_are_limited_and_must_be_whole() {
     let service = Running::start();
     let fits = service.send("PUT", "/things", "", &[b'x'; support::BODY_LIMIT]).await;

@@ -76,6 +76,7 @@ type Frames = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Frame
         ("rest" = String, Path, description = "The path at the task, with all of its segments"),
         ("any" = Option<String>, Query, description = "The query is the task's, whatever is in it"),
     ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The body is the task's, too"),
     responses(
         (status = "default", description = "The answer of the task"),
         (status = 404, description = "There is no such task", body = Problem),

@@ -46,6 +46,10 @@ impl FromStr for BasePath {
 }
 
 impl BasePath {
+    pub(crate) fn path(&self) -> &str {
+        &self.0
+    }
+
     /// Takes the path off a request that still has it.
     pub(crate) fn take_off(&self, request: &mut ServiceRequest) {
         let Some(rest) = request.uri().path().strip_prefix(&*self.0) else { return };

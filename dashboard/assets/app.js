@@ -1,10 +1,10 @@
 // Shows the page that the address names, the state of the connection, and who is signed in.
 
-import { onConnection, onToken } from "/assets/lib/api.js";
-import { fill, h, link, setText } from "/assets/lib/dom.js";
-import { account } from "/assets/lib/account.js";
-import { notice } from "/assets/lib/notice.js";
-import { PAGES } from "/assets/pages.js";
+import { onConnection, onToken } from "./lib/api.js";
+import { fill, h, link, setText } from "./lib/dom.js";
+import { account } from "./lib/account.js";
+import { notice } from "./lib/notice.js";
+import { PAGES } from "./pages.js";
 
 const main = document.getElementById("main");
 const links = document.getElementById("pages");

@@ -2,11 +2,11 @@
 // `show(place, path, signal)`: it fills the element, and stops when the signal says so.
 
 export const PAGES = [
-  { name: "overview", title: "Overview", load: () => import("/assets/pages/overview.js") },
-  { name: "data", title: "Data", load: () => import("/assets/pages/data.js") },
-  { name: "registrations", title: "Registrations", load: () => import("/assets/pages/registrations.js") },
-  { name: "estimators", title: "Estimators", load: () => import("/assets/pages/estimators.js") },
-  { name: "tasks", title: "Tasks", load: () => import("/assets/pages/tasks.js") },
-  { name: "jobs", title: "Jobs", load: () => import("/assets/pages/jobs.js") },
-  { name: "reservations", title: "Reservations", load: () => import("/assets/pages/reservations.js") },
+  { name: "overview", title: "Overview", load: () => import("./pages/overview.js") },
+  { name: "data", title: "Data", load: () => import("./pages/data.js") },
+  { name: "registrations", title: "Registrations", load: () => import("./pages/registrations.js") },
+  { name: "estimators", title: "Estimators", load: () => import("./pages/estimators.js") },
+  { name: "tasks", title: "Tasks", load: () => import("./pages/tasks.js") },
+  { name: "jobs", title: "Jobs", load: () => import("./pages/jobs.js") },
+  { name: "reservations", title: "Reservations", load: () => import("./pages/reservations.js") },
 ];

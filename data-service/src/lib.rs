@@ -39,9 +39,10 @@ use crate::core::log::Log;
 use crate::core::operations::Operation;
 use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
+use crate::http::refusals::Refusals;
 use crate::http::{
-    bindings, history, metrics, name_list, names, node_labels, orders, otlp, problems, producers, push, read,
-    speakers, watch, write,
+    bindings, history, influx, metrics, name_list, names, node_labels, orders, otlp, problems, producers,
+    push, read, speakers, watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -67,6 +68,7 @@ struct Inner {
     stop: Stop,
     speakers: speakers::Speakers,
     labels: NodeLabels,
+    refusals: Refusals,
     leftovers: Mutex<Leftovers>,
     /// Those of the manager about epochs.
     messages: Mutex<Messages>,
@@ -122,6 +124,7 @@ impl DataService {
     pub fn start(options: Options, tasks: &Tasks) -> std::io::Result<(Self, WriterThread)> {
         let Options { store, fold_age, clock, readiness, stop, on_fatal } = options;
         let published = Arc::new(PublishedState {
+            loaded: tokio::sync::watch::Sender::new(false),
             snapshot: ArcSwapOption::empty(),
             retention: ArcSwapOption::empty(),
             log: ArcSwapOption::empty(),
@@ -140,6 +143,7 @@ impl DataService {
             stop,
             speakers: speakers::Speakers::default(),
             labels: NodeLabels::default(),
+            refusals: Refusals::default(),
             leftovers: Mutex::default(),
             messages: Mutex::default(),
         }));
@@ -173,12 +177,22 @@ impl DataService {
             .ok_or_else(|| Problem::unavailable("the values are not loaded yet", 1))
     }
 
+    /// Waits until the values are loaded.
+    async fn loaded(&self) {
+        // The sender lives as long as the service.
+        let _ = self.0.published.loaded.subscribe().wait_for(|loaded| *loaded).await;
+    }
+
     fn speakers(&self) -> &speakers::Speakers {
         &self.0.speakers
     }
 
     fn labels(&self) -> &NodeLabels {
         &self.0.labels
+    }
+
+    fn refusals(&self) -> &Refusals {
+        &self.0.refusals
     }
 
     fn leftovers<T>(&self, look: impl FnOnce(&mut Leftovers) -> T) -> T {
@@ -232,6 +246,10 @@ impl ServedPart for DataService {
             .add(Role::Write, write::delete, write::__path_delete)
             .add(Role::Write, write::batch, write::__path_batch)
             .add(Role::Write, push::push, push::__path_push)
+            .add(Role::Write, push::push_to_version_1, push::__path_push_to_version_1)
+            .add(Role::Open, influx::ping, influx::__path_ping)
+            .add(Role::Open, influx::health, influx::__path_health)
+            .add(Role::Open, influx::ready, influx::__path_ready)
             .add(Role::Write, otlp::export, otlp::__path_export)
             .add(Role::Read, watch::watch, watch::__path_watch)
             .add(Role::Read, history::history, history::__path_history)
@@ -259,6 +277,7 @@ impl ServedPart for DataService {
         let (snapshot, log) = (published.snapshot.load_full(), published.log.load_full());
         self.0.figures.render(text, snapshot.as_deref(), log.as_deref(), &self.0.submit);
         figures::write_backlog(text, &self.0.journal.backlog());
+        self.0.refusals.write(text);
     }
 
     fn long_figures(&self) -> Pieces {
@@ -302,6 +321,7 @@ impl UnloadedWriter {
         self.published.log.store(Some(log.clone()));
         self.published.retention.store(Some(Arc::new(retention)));
         self.published.snapshot.store(Some(Arc::new(snapshot)));
+        self.published.loaded.send_replace(true);
         self.journal.loaded(journaled, storage.fold_right());
         let from_journal = journaled.changes;
         tracing::info!(

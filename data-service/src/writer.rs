@@ -48,6 +48,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// The state that readers see.
 #[derive(Debug)]
 pub struct PublishedState {
+    /// Says when everything is loaded.
+    pub loaded: tokio::sync::watch::Sender<bool>,
     /// None until everything is loaded.
     pub snapshot: ArcSwapOption<Snapshot>,
     pub retention: ArcSwapOption<Retention>,

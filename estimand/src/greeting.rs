@@ -8,19 +8,24 @@ use crate::agent;
 use crate::guard::Guard;
 use crate::options::{Options, Parts};
 
+/// A proxy may add nothing to a request by which it could be told from a program of this machine.
+const OPEN_HERE: &str =
+    "values need no token on this machine, nor of those who reach a proxy on it (--require-token)\n";
+
 /// The lines below the first one, which is for programs: they read the address from it. These are for people.
 pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
-    let Parts::All { agent, .. } = &options.parts else { return String::new() };
+    let openness = if options.is_open_here() { OPEN_HERE } else { "" };
+    let Parts::All { agent, .. } = &options.parts else { return openness.to_owned() };
     let mut text = format!("the dashboard is at {address}/\nstoring in {store}\n");
     if let Some(place) = guard.kept_in() {
         text.push_str(&format!("the operator's token is in {}\n", place.display()));
     }
+    text.push_str(openness);
     if let Some(agent) = agent {
         text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
     }
     let authority = options.tls.as_ref().and_then(|tls| tls.authority.as_deref());
-    // On loopback values are open to this machine.
-    let needs_token = !options.listen.ip().is_loopback() && !options.insecure;
+    let needs_token = !options.insecure && !options.is_open_here();
     let token = match guard.kept_in() {
         _ if !needs_token => None,
         Some(place) => Some(format!("$(cat {})", place.display())),

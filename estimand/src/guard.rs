@@ -1,6 +1,5 @@
 //! Access to the services of this process, and the credentials by which they let each other in.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -63,7 +62,7 @@ impl Guard {
                 store: store.clone(),
                 clock: std::sync::Arc::new(estimand_runtime::SystemClock),
                 openness: openness(options),
-                is_local: is_loopback(options.listen),
+                is_local: options.is_local(),
                 kept_in: kept_in.clone(),
             },
             tasks,
@@ -131,15 +130,11 @@ impl Guard {
 }
 
 fn openness(options: &Options) -> Openness {
-    match options.insecure {
-        true => Openness::Everything,
-        false if is_loopback(options.listen) => Openness::Values,
-        false => Openness::Nothing,
+    match () {
+        () if options.insecure => Openness::Everything,
+        () if options.is_open_here() => Openness::Values,
+        () => Openness::Nothing,
     }
-}
-
-fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
 }
 
 impl Parts {

@@ -24,6 +24,7 @@ mod greeting;
 mod guard;
 mod joining;
 mod keeper;
+mod limits;
 mod man;
 mod nearest;
 mod options;
@@ -106,6 +107,11 @@ fn main() -> ExitCode {
 
 fn run_service(remote: &Remote, options: Options, settings: &mut Settings) -> Exit {
     Cli::refuse_remote(remote);
+    // Before any thread is started.
+    if let Err(error) = limits::check(options.workers) {
+        eprintln!("error: {error}");
+        return Exit::Failed;
+    }
     run_long(serve::serve(options), settings)
 }
 

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use estimand_api::names::NodeName;
 use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
-use estimand_web::Origin;
+use estimand_web::{BasePath, Origin};
 
 use crate::cli::tls::TlsFiles;
 use crate::telemetry;
@@ -26,6 +26,10 @@ pub struct Options {
     pub takes_over: bool,
     pub workers: Option<usize>,
     pub insecure: bool,
+    /// A token is needed on a loopback address, too.
+    pub require_token: bool,
+    /// The path below which a proxy shows the service.
+    pub base: Option<BasePath>,
     /// Their pages may send requests.
     pub origins: Vec<Origin>,
     /// None: plain HTTP.
@@ -149,6 +153,16 @@ impl Parts {
 }
 
 impl Options {
+    /// True if requests of this machine need no token for values.
+    pub fn is_open_here(&self) -> bool {
+        !self.require_token && !self.insecure && self.is_local()
+    }
+
+    /// True if this machine alone reaches the address.
+    pub fn is_local(&self) -> bool {
+        self.listen.ip().to_canonical().is_loopback()
+    }
+
     /// A task with an image that is not published is refused.
     pub fn published_images_only(&self) -> bool {
         match &self.parts {

@@ -72,8 +72,9 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let parts = Services::start(&options, &prepared, publish, &fate, &server_stop)?;
     let lines = lines(&options)?;
     let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
+    let routes = parts.routes(&options.parts, &guard)?.below(options.base.clone());
     let site = Site::new(
-        parts.routes(&options.parts, &guard)?.allow_origins(options.origins.clone().into()),
+        routes.allow_origins(options.origins.clone().into()),
         guard.access.admission(),
         parts.metrics.clone(),
         parts.readiness.clone(),

@@ -123,6 +123,12 @@ impl Shared {
         self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Waits until the tasks are loaded.
+    pub async fn loading(&self) {
+        // The sender lives as long as this.
+        let _ = self.bell.subscribe().wait_for(|_| self.is_loaded()).await;
+    }
+
     /// The task or array of this id, if the caller sees it.
     pub fn find(&self, scope: &Scope, id: &str) -> Result<Named, Problem> {
         let found = self.loaded(|table| scope.find(table, id))?;

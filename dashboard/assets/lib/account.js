@@ -1,8 +1,8 @@
 // Signing in by a token, and out.
 
-import { ask, Problem, setToken, signedIn } from "/assets/lib/api.js";
-import { button, dialog, fill, h } from "/assets/lib/dom.js";
-import { Form } from "/assets/lib/form.js";
+import { ask, Problem, setToken, signedIn } from "./api.js";
+import { button, dialog, fill, h } from "./dom.js";
+import { Form } from "./form.js";
 
 let role = "";
 

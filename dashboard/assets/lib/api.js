@@ -3,6 +3,9 @@
 // The token is a variable of this module: it is in no URL and no storage, no other script can read it, and it is gone
 // when the page is.
 
+// Where the service is: this file lies two folders below it, also where a proxy shows it below a path of its own.
+const SERVICE = new URL("../../", import.meta.url);
+
 let token = null;
 const tokenListeners = new Set();
 
@@ -61,7 +64,7 @@ function headersOf(extra, shown) {
 
 async function send(path, options) {
   try {
-    const response = await fetch(path, { ...options, cache: "no-store", credentials: "omit", redirect: "error" });
+    const response = await fetch(new URL(path.slice(1), SERVICE), { ...options, cache: "no-store", credentials: "omit", redirect: "error" });
     setLost(false);
     return response;
   } catch (error) {

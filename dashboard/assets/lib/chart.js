@@ -1,7 +1,7 @@
 // Lines over time, by uPlot, which `index.html` loads; and sparklines, which are a path.
 
-import { drawn, fill, h } from "/assets/lib/dom.js";
-import { number } from "/assets/lib/words.js";
+import { drawn, fill, h } from "./dom.js";
+import { number } from "./words.js";
 
 const LINES = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
 

@@ -1,7 +1,7 @@
 // Forms whose errors come from the service: each stands at its field, and what belongs to none above the buttons.
 
-import { Problem } from "/assets/lib/api.js";
-import { fill, h, setText } from "/assets/lib/dom.js";
+import { Problem } from "./api.js";
+import { fill, h, setText } from "./dom.js";
 
 let forms = 0;
 

@@ -1,7 +1,7 @@
 // One cell a node, coloured by a number: ten thousand of them on a canvas.
 
-import { h, setText } from "/assets/lib/dom.js";
-import { byName, number } from "/assets/lib/words.js";
+import { h, setText } from "./dom.js";
+import { byName, number } from "./words.js";
 
 // Dark blue, green and yellow: told apart without seeing red and green, and growing lighter in print, too.
 const COLOURS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];

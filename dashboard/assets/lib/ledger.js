@@ -1,10 +1,10 @@
 // The ledger over time: what there is of a resource, and what of it is promised or free.
 
-import { get, poll, query } from "/assets/lib/api.js";
-import { Chart } from "/assets/lib/chart.js";
-import { fill, h, note, setText } from "/assets/lib/dom.js";
-import { notice } from "/assets/lib/notice.js";
-import { amount } from "/assets/lib/words.js";
+import { get, poll, query } from "./api.js";
+import { Chart } from "./chart.js";
+import { fill, h, note, setText } from "./dom.js";
+import { notice } from "./notice.js";
+import { amount } from "./words.js";
 
 const EVERY_MS = 5000;
 const SPANS = [[900, "15 minutes"], [3600, "an hour"], [6 * 3600, "six hours"], [24 * 3600, "a day"]];

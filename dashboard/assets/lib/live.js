@@ -1,6 +1,6 @@
 // Values that stay current: a watch whose snapshots and changes are put together, and told of a few times a second.
 
-import { get, query, watch } from "/assets/lib/api.js";
+import { get, query, watch } from "./api.js";
 
 // Changes are shown together: nobody reads faster than that.
 const TELL_EVERY_MS = 250;

@@ -1,8 +1,8 @@
 // What is shown in the place of something that cannot be shown.
 
-import { Problem, signedIn, Unreachable } from "/assets/lib/api.js";
-import { signIn } from "/assets/lib/account.js";
-import { button, h } from "/assets/lib/dom.js";
+import { Problem, signedIn, Unreachable } from "./api.js";
+import { signIn } from "./account.js";
+import { button, h } from "./dom.js";
 
 /** Says why something is not there; who is not signed in is asked to. */
 export function notice(error, subject = "This") {

@@ -1,7 +1,7 @@
 // The origin of a value as a graph: the run that made it, the values that this run read, and so on. Each value, by its name
 // and node, and each run is one box, whatever it was used for.
 
-import { get, Problem, segment } from "/assets/lib/api.js";
+import { get, Problem, segment } from "./api.js";
 
 const DEEPEST = 4;
 const MOST_INPUTS = 12;

@@ -1,6 +1,6 @@
 // Pages of a list that the service gives the newest first: each answer says where the next page begins.
 
-import { button, h, setText } from "/assets/lib/dom.js";
+import { button, h, setText } from "./dom.js";
 
 export class Paging {
   /** `changed` is called when another page is wanted, from `before` on. */

@@ -1,12 +1,12 @@
 // The origin of a value as a drawing, from left to right. Each box is a link whose title says all of it; the arrow keys go
 // along the lines.
 
-import { poll, segment } from "/assets/lib/api.js";
-import { drawn, fill, h, note, tag } from "/assets/lib/dom.js";
-import { layers } from "/assets/lib/layers.js";
-import { notice } from "/assets/lib/notice.js";
-import { originOf } from "/assets/lib/origin.js";
-import { age, command, count, number, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
+import { poll, segment } from "./api.js";
+import { drawn, fill, h, note, tag } from "./dom.js";
+import { layers } from "./layers.js";
+import { notice } from "./notice.js";
+import { originOf } from "./origin.js";
+import { age, command, count, number, STATE_TONES, value as oneLine } from "./words.js";
 
 const EVERY_MS = 5000;
 const SIZE = { width: 212, height: 92, across: 44, below: 18 };

@@ -1,11 +1,11 @@
 // The form of a registration. The service says what is wrong while one types, by a trial that stores nothing.
 
-import { get, json, query, segment } from "/assets/lib/api.js";
-import { announce, h, note, setText } from "/assets/lib/dom.js";
-import { Form, suggest } from "/assets/lib/form.js";
-import { notice } from "/assets/lib/notice.js";
-import { runOnce } from "/assets/lib/run_once.js";
-import { command } from "/assets/lib/words.js";
+import { get, json, query, segment } from "./api.js";
+import { announce, h, note, setText } from "./dom.js";
+import { Form, suggest } from "./form.js";
+import { notice } from "./notice.js";
+import { runOnce } from "./run_once.js";
+import { command } from "./words.js";
 
 // As long without a key it is tried.
 const TRIAL_AFTER_MS = 400;

@@ -1,9 +1,9 @@
 // One run on a node that is chosen, and everything that came of it. Nothing of it is stored.
 
-import { get } from "/assets/lib/api.js";
-import { action, facts, fill, h, note } from "/assets/lib/dom.js";
-import { notice } from "/assets/lib/notice.js";
-import { byName, bytes, command, count, number, value as oneLine } from "/assets/lib/words.js";
+import { get } from "./api.js";
+import { action, facts, fill, h, note } from "./dom.js";
+import { notice } from "./notice.js";
+import { byName, bytes, command, count, number, value as oneLine } from "./words.js";
 
 /**
  * A choice of a node, a button, and the place of the report. `run` is given the node's name, and answers with the report;

@@ -1,7 +1,7 @@
 // A table whose rows change in place: what has the focus or is selected stays, and of ten thousand rows only those that are
 // shown are made.
 
-import { button, fill, h, setText } from "/assets/lib/dom.js";
+import { button, fill, h, setText } from "./dom.js";
 
 const SHOWN_AT_FIRST = 100;
 

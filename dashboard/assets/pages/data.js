@@ -1,13 +1,13 @@
 // Every name with its values: by node with age and state, over time, and where a value comes from.
 
-import { get, poll, segment } from "/assets/lib/api.js";
-import { Chart, sparkline } from "/assets/lib/chart.js";
-import { facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
-import { history, LiveValues } from "/assets/lib/live.js";
-import { notice } from "/assets/lib/notice.js";
-import { Provenance } from "/assets/lib/provenance.js";
-import { filterBox, Table } from "/assets/lib/table.js";
-import { age, byName, count, instant, number, numericParts, part, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
+import { get, poll, segment } from "../lib/api.js";
+import { Chart, sparkline } from "../lib/chart.js";
+import { facts, fill, h, link, note, section, setText, tag } from "../lib/dom.js";
+import { history, LiveValues } from "../lib/live.js";
+import { notice } from "../lib/notice.js";
+import { Provenance } from "../lib/provenance.js";
+import { filterBox, Table } from "../lib/table.js";
+import { age, byName, count, instant, number, numericParts, part, STATE_TONES, value as oneLine } from "../lib/words.js";
 
 const EVERY_MS = 3000;
 const AGES_EVERY_MS = 1000;

@@ -1,12 +1,12 @@
 // Bindings: the names that schedulers read, what each serves, what else it could serve, and its swaps.
 
-import { ask, get, json, poll, segment } from "/assets/lib/api.js";
-import { announce, button, confirm, dialog, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
-import { Form } from "/assets/lib/form.js";
-import { LiveValues } from "/assets/lib/live.js";
-import { notice } from "/assets/lib/notice.js";
-import { Table } from "/assets/lib/table.js";
-import { age, byName, count, instant, number, numericParts, part, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
+import { ask, get, json, poll, segment } from "../lib/api.js";
+import { announce, button, confirm, dialog, facts, fill, h, link, note, section, setText, tag } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { LiveValues } from "../lib/live.js";
+import { notice } from "../lib/notice.js";
+import { Table } from "../lib/table.js";
+import { age, byName, count, instant, number, numericParts, part, STATE_TONES, value as oneLine } from "../lib/words.js";
 
 const EVERY_MS = 3000;
 // As many candidates stand side by side.

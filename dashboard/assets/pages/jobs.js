@@ -1,12 +1,12 @@
 // Jobs of the scheduler: how a job's items are divided among the nodes, and how far each is. A job is two names, `JOB.part` and
 // `JOB.work`; the values of nodes say all of it.
 
-import { get, poll, query, segment } from "/assets/lib/api.js";
-import { facts, fill, h, link, note, section, tag } from "/assets/lib/dom.js";
-import { LiveValues } from "/assets/lib/live.js";
-import { notice } from "/assets/lib/notice.js";
-import { Table } from "/assets/lib/table.js";
-import { age, byName, count, number, span, STATE_TONES } from "/assets/lib/words.js";
+import { get, poll, query, segment } from "../lib/api.js";
+import { facts, fill, h, link, note, section, tag } from "../lib/dom.js";
+import { LiveValues } from "../lib/live.js";
+import { notice } from "../lib/notice.js";
+import { Table } from "../lib/table.js";
+import { age, byName, count, number, span, STATE_TONES } from "../lib/words.js";
 
 const EVERY_MS = 3000;
 // The facts that a plan is made of, under the names that a scheduler reads unless it is told others.

@@ -1,12 +1,12 @@
 // What the cluster is doing: nodes as a heat map, counts by state, what fails and why, what runs.
 
-import { get, poll, Problem, query } from "/assets/lib/api.js";
-import { fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
-import { Heatmap } from "/assets/lib/heatmap.js";
-import { LiveValues } from "/assets/lib/live.js";
-import { notice } from "/assets/lib/notice.js";
-import { Table } from "/assets/lib/table.js";
-import { age, command, count, numericParts, number } from "/assets/lib/words.js";
+import { get, poll, Problem, query } from "../lib/api.js";
+import { fill, h, link, note, section, setText, tag } from "../lib/dom.js";
+import { Heatmap } from "../lib/heatmap.js";
+import { LiveValues } from "../lib/live.js";
+import { notice } from "../lib/notice.js";
+import { Table } from "../lib/table.js";
+import { age, command, count, numericParts, number } from "../lib/words.js";
 
 const EVERY_MS = 3000;
 // The manager looks at every instance for the answer.

@@ -1,12 +1,12 @@
 // Registrations: what is registered and how it goes, changes of it, and a run by hand.
 
-import { ask, get, json, poll, Problem, segment } from "/assets/lib/api.js";
-import { action, announce, button, confirm, facts, fill, h, link, note, section, tag } from "/assets/lib/dom.js";
-import { notice } from "/assets/lib/notice.js";
-import { registrationForm } from "/assets/lib/registration_form.js";
-import { runOnce } from "/assets/lib/run_once.js";
-import { filterBox, Table } from "/assets/lib/table.js";
-import { age, command, instant, number, span, value as oneLine } from "/assets/lib/words.js";
+import { ask, get, json, poll, Problem, segment } from "../lib/api.js";
+import { action, announce, button, confirm, facts, fill, h, link, note, section, tag } from "../lib/dom.js";
+import { notice } from "../lib/notice.js";
+import { registrationForm } from "../lib/registration_form.js";
+import { runOnce } from "../lib/run_once.js";
+import { filterBox, Table } from "../lib/table.js";
+import { age, command, instant, number, span, value as oneLine } from "../lib/words.js";
 
 const EVERY_MS = 3000;
 

@@ -1,14 +1,14 @@
 // Reservations: what time to come costs, what is reserved and what of it was delivered, credits.
 
-import { ask, freshKey, get, json, poll, query, segment } from "/assets/lib/api.js";
-import { Chart } from "/assets/lib/chart.js";
-import { announce, button, confirm, dialog, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
-import { Form } from "/assets/lib/form.js";
-import { LedgerChart } from "/assets/lib/ledger.js";
-import { notice } from "/assets/lib/notice.js";
-import { Paging } from "/assets/lib/paging.js";
-import { Table } from "/assets/lib/table.js";
-import { age, amount, count, instant, number, span, STATE_TONES, value as oneLine } from "/assets/lib/words.js";
+import { ask, freshKey, get, json, poll, query, segment } from "../lib/api.js";
+import { Chart } from "../lib/chart.js";
+import { announce, button, confirm, dialog, facts, fill, h, link, note, section, setText, tag } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { LedgerChart } from "../lib/ledger.js";
+import { notice } from "../lib/notice.js";
+import { Paging } from "../lib/paging.js";
+import { Table } from "../lib/table.js";
+import { age, amount, count, instant, number, span, STATE_TONES, value as oneLine } from "../lib/words.js";
 
 const EVERY_MS = 4000;
 const MOST = 25;

@@ -1,13 +1,13 @@
 // Tasks: the queue, one task with the reason of its place and its log, new ones, and the ledger over time.
 
-import { ask, freshKey, get, json, pause, poll, Problem, query, seen, segment, watch } from "/assets/lib/api.js";
-import { action, announce, button, confirm, facts, fill, h, link, note, section, setText, tag } from "/assets/lib/dom.js";
-import { Form } from "/assets/lib/form.js";
-import { LedgerChart } from "/assets/lib/ledger.js";
-import { notice } from "/assets/lib/notice.js";
-import { Paging } from "/assets/lib/paging.js";
-import { Table } from "/assets/lib/table.js";
-import { age, amount, bytes, command, count, instant, number, STATE_TONES } from "/assets/lib/words.js";
+import { ask, freshKey, get, json, pause, poll, Problem, query, seen, segment, watch } from "../lib/api.js";
+import { action, announce, button, confirm, facts, fill, h, link, note, section, setText, tag } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { LedgerChart } from "../lib/ledger.js";
+import { notice } from "../lib/notice.js";
+import { Paging } from "../lib/paging.js";
+import { Table } from "../lib/table.js";
+import { age, amount, bytes, command, count, instant, number, STATE_TONES } from "../lib/words.js";
 
 const EVERY_MS = 5000;
 const MOST = 100;

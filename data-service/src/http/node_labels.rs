@@ -41,6 +41,12 @@ pub struct NodeChoice {
 }
 
 impl NodeLabels {
+    /// Waits until the manager has sent them.
+    pub async fn told(&self) {
+        // The sender lives as long as the service.
+        let _ = self.0.subscribe().wait_for(Option::is_some).await;
+    }
+
     /// The nodes that the selector chooses now.
     pub fn choose(&self, selector: Selector) -> Result<NodeChoice, Problem> {
         let mut labels = self.0.subscribe();

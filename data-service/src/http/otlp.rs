@@ -14,9 +14,10 @@ use estimand_api::problem::{FieldError, Problem, kind, shorten};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS};
 use estimand_otlp::values::{PushedValue, Rejected, Settings, Values, values};
 use estimand_otlp::{Encoding, MAX_DECODED_BYTES, partial_success, status};
-use estimand_web::{Body, Failure, Foreign, Principal, read_body};
+use estimand_web::{Failure, Foreign, Principal, read_body};
 
 use crate::DataService;
+use crate::http::refusals::Protocol;
 use crate::http::{pushed, valid_for};
 
 /// The most attributes that tell series apart.
@@ -54,14 +55,21 @@ pub async fn export(
     body: Payload,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let encoding = encoding(&req)?;
+    let refusals = service.refusals();
+    let encoding = encoding(&req).inspect_err(|problem| refusals.note(Protocol::Otlp, &caller, problem))?;
     match take(&req, &caller, body, &service, encoding).await {
         Ok(rejected) => {
             let left_out = rejected.sentence().map(|sentence| (rejected.points, sentence));
+            if let Some((points, sentence)) = &left_out {
+                refusals.note_left_out(Protocol::Otlp, &caller, *points, sentence);
+            }
             let body = partial_success(encoding, left_out);
             Ok(HttpResponse::Ok().content_type(encoding.media_type()).body(body))
         }
-        Err(problem) => Ok(refusal(encoding, &problem)),
+        Err(problem) => {
+            refusals.note(Protocol::Otlp, &caller, &problem);
+            Ok(refusal(encoding, &problem))
+        }
     }
 }
 
@@ -86,7 +94,6 @@ async fn take(
 ) -> Result<Rejected, Problem> {
     let (settings, valid_for) = (settings(req, caller)?, valid_for::of(req)?);
     let body = read_body::<MAX_BATCH_BYTES>(req, body.into_inner()).await?;
-    let body: Body<MAX_BATCH_BYTES> = body.inflated(req).await?;
     let body_bytes = body.0.len();
     let size = move |body: &[u8]| match encoding.size(body) {
         bytes @ 0..=MAX_DECODED_BYTES => Ok(bytes),

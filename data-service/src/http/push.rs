@@ -10,15 +10,27 @@ use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
+use estimand_dialects::RejectedRecords;
 use estimand_dialects::influx::{self, Push};
 use estimand_web::{Body, Failure, Principal, Query};
 
 use crate::DataService;
+use crate::http::refusals::Protocol;
 use crate::http::{pushed, valid_for};
 
 /// The tag that says which node a point is of, as Telegraf sets it.
 const NODE_TAG: &str = "host";
 const UNITS: [(&str, i64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const UNITS_OF_VERSION_1: [(&str, i64); 8] = [
+    ("n", 1),
+    ("ns", 1),
+    ("u", 1_000),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 
 /// Writes points in InfluxDB's line protocol: those of the measurement `M` of a host become the value `BUCKET_M` of that node.
 #[utoipa::path(
@@ -51,18 +63,70 @@ pub async fn push(
     body: Body<MAX_BATCH_BYTES>,
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
-    let PushQuery { bucket, unit, valid_for } = PushQuery::read(&req)?;
-    let body = body.inflated(&req).await?;
+    let query = PushQuery::of_version_2(&req)?;
+    take(&req, &caller, body, &service, query).await
+}
+
+/// Writes points as clients of InfluxDB 1 do: a database is what a bucket is in version 2.
+///
+/// Databases are not made, and there is nothing to be chosen by retention policies. A token goes into the header
+/// `Authorization`; `u` and `p` are not taken, since a URL is read by others.
+#[utoipa::path(
+    post,
+    path = "/write",
+    operation_id = "push_lines_to_version_1",
+    tag = "data",
+    params(
+        ("db" = String, Query, description = "The data names begin with it and `_`"),
+        ("precision" = Option<String>, Query, description = "The unit of the times: `n` or `ns` (the default), `u` or `us`, `ms`, `s`, `m` or `h`"),
+        ("rp" = Option<String>, Query, description = "Taken, because clients of InfluxDB send it; there is nothing to be chosen by it"),
+        ("consistency" = Option<String>, Query, description = "The same"),
+        ("Estimand-Valid-For" = Option<Span>, Header, description = "For how long the values hold; otherwise they never turn stale"),
+        ("Content-Encoding" = Option<String>, Header, description = "`gzip`, if the body is compressed"),
+    ),
+    request_body(content = String, content_type = "text/plain", description = "As for `/api/v2/write`"),
+    responses(
+        (status = 204, description = "All of it is stored"),
+        (status = 400, description = "A parameter is not valid, and nothing is stored; or lines are not, and the others are stored: the detail says which", body = Problem),
+        (status = 403, description = "A node writes values of another one", body = Problem),
+        (status = 409, description = "A name is bound to another one; nothing is stored", body = Problem),
+        (status = 413, description = "Too many fields or values, or too large; nothing is stored", body = Problem),
+        (status = 415, description = "The body is compressed in another way than by gzip", body = Problem),
+        (status = 503, description = "Not now; see `Retry-After`", body = Problem),
+    )
+)]
+pub async fn push_to_version_1(
+    req: HttpRequest,
+    caller: Principal,
+    body: Body<MAX_BATCH_BYTES>,
+    service: ThinData<DataService>,
+) -> Result<HttpResponse, Failure> {
+    let query = PushQuery::of_version_1(&req)?;
+    take(&req, &caller, body, &service, query).await
+}
+
+/// Stores the lines of a push, and tells of those that are wrong.
+async fn take(
+    req: &HttpRequest,
+    caller: &Principal,
+    body: Body<MAX_BATCH_BYTES>,
+    service: &DataService,
+    query: PushQuery,
+) -> Result<HttpResponse, Failure> {
+    let PushQuery { bucket, unit, valid_for } = query;
     let body_bytes = body.0.len();
-    let (writes, refused) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
-    pushed::store(&req, &caller, &service, writes, body_bytes).await?;
-    match refused {
-        None => Ok(HttpResponse::NoContent().finish()),
-        Some(refused) => {
-            let detail = format!("{refused}; what else was sent is stored");
-            Err(Problem::invalid_field(FieldError::new("body", detail)).into())
-        }
-    }
+    let storing = async {
+        let (writes, rejected) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
+        pushed::store(req, caller, service, writes, body_bytes).await?;
+        Ok(rejected)
+    };
+    let refusals = service.refusals();
+    let rejected: RejectedRecords =
+        storing.await.inspect_err(|problem| refusals.note(Protocol::Influx, caller, problem))?;
+    let Some(sentence) = rejected.sentence() else { return Ok(HttpResponse::NoContent().finish()) };
+    refusals.note_left_out(Protocol::Influx, caller, rejected.count as u64, &sentence);
+    let detail = format!("{sentence}; what else was sent is stored");
+    Err(Problem::invalid_field(FieldError::new("body", detail)).into())
 }
 
 /// The parameters of a push.
@@ -74,16 +138,30 @@ struct PushQuery {
 }
 
 impl PushQuery {
-    fn read(req: &HttpRequest) -> Result<Self, Problem> {
+    fn of_version_2(req: &HttpRequest) -> Result<Self, Problem> {
         let query = Query::parse(req.query_string(), &["bucket", "precision", "org", "orgID"])?;
-        let bucket = query.get("bucket").unwrap_or_default().to_owned();
-        DataName::parse(&bucket).map_err(|error| Problem::invalid_field(error.at("bucket")))?;
-        let unit = match query.get("precision") {
+        Self::read(req, ("bucket", query.get("bucket")), (query.get("precision"), &UNITS))
+    }
+
+    fn of_version_1(req: &HttpRequest) -> Result<Self, Problem> {
+        let query = Query::parse(req.query_string(), &["db", "precision", "rp", "consistency"])?;
+        Self::read(req, ("db", query.get("db")), (query.get("precision"), &UNITS_OF_VERSION_1))
+    }
+
+    fn read(
+        req: &HttpRequest,
+        (parameter, bucket): (&str, Option<&str>),
+        (precision, units): (Option<&str>, &[(&str, i64)]),
+    ) -> Result<Self, Problem> {
+        let bucket = bucket.unwrap_or_default().to_owned();
+        DataName::parse(&bucket).map_err(|error| Problem::invalid_field(error.at(parameter)))?;
+        let unit = match precision {
             None => 1,
             Some(given) => {
-                UNITS.iter().find(|(name, _)| *name == given).map(|(_, unit)| *unit).ok_or_else(|| {
+                units.iter().find(|(name, _)| *name == given).map(|(_, unit)| *unit).ok_or_else(|| {
+                    let names: Vec<_> = units.iter().map(|(name, _)| format!("`{name}`")).collect();
                     let error = FieldError::new("precision", "is no unit of time here").given(given);
-                    Problem::invalid_field(error.expected("`ns`, `us`, `ms` or `s`"))
+                    Problem::invalid_field(error.expected(format!("one of {}", names.join(", "))))
                 })?
             }
         };
@@ -91,13 +169,13 @@ impl PushQuery {
     }
 }
 
-/// The writes that the lines mean, and a sentence about what was left out.
+/// The writes that the lines mean, and what was left out.
 fn read(
     body: &[u8],
     bucket: &str,
     unit: i64,
     valid_for: Option<i64>,
-) -> Result<(Vec<Write>, Option<String>), Problem> {
+) -> Result<(Vec<Write>, RejectedRecords), Problem> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let message = format!("is not UTF-8 from byte {} on", error.valid_up_to());
         Problem::invalid_field(FieldError::new("body", message))
@@ -116,5 +194,5 @@ fn read(
             Err(error) => rejected.push(|| format!("`{}` of `{}`: {error}", value.measurement, value.node)),
         }
     }
-    Ok((writes, rejected.sentence()))
+    Ok((writes, rejected))
 }

@@ -187,12 +187,16 @@ fn limit_of(text: &str) -> Result<usize, Problem> {
 
 /// The nodes that a query selects by their labels.
 pub fn nodes_of(service: &DataService, selector: Option<&str>) -> Result<Option<NodeChoice>, Problem> {
-    let Some(text) = selector else { return Ok(None) };
-    let selector = Selector::parse(text).map_err(|error| {
+    let selector = selector.map(selector_of).transpose()?;
+    selector.map(|selector| service.labels().choose(selector)).transpose()
+}
+
+/// The selector in the parameter `nodes`.
+pub fn selector_of(text: &str) -> Result<Selector, Problem> {
+    Selector::parse(text).map_err(|error| {
         let error = FieldError::new("nodes", format!("is no selector: {error}"));
         Problem::invalid_field(error.given(text).expected("labels with commas, such as `zone=a,gpu,!old`"))
-    })?;
-    service.labels().choose(selector).map(Some)
+    })
 }
 
 /// One value.

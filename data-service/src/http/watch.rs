@@ -19,7 +19,7 @@ use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_runtime::Stop;
 use estimand_web::{
-    Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, event_stream,
+    Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, event_stream, held,
     last_event_id, push_event_id,
 };
 use futures_util::stream::unfold;
@@ -32,7 +32,7 @@ use crate::core::shared_pieces::Piece;
 use crate::core::snapshot::{Bound, Snapshot};
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
-use crate::http::read::{field_of, node_of, nodes_of};
+use crate::http::read::{field_of, node_of, selector_of};
 use crate::http::rendered::joined;
 use crate::http::watched::{Watched, push_settled};
 
@@ -42,6 +42,9 @@ const CHUNK: usize = 512;
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// Watches names.
+///
+/// While the service starts, a watch is held until the values are loaded, and the nodes' labels where `nodes` chooses by
+/// them; only after half a minute it is refused.
 ///
 /// Events: `snapshot` (`revision`, `reason`, `values`), `change` (a value), `delete` (`dataName`, `nodeName`,
 /// `revision`), `settled` (`revision`: all changes up to it have been sent, so that nothing which was written together
@@ -77,8 +80,16 @@ pub async fn watch(
     let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
     let field = field_of(query.get("field"))?;
     let resume = last_event_id(&req)?;
+    let selector = query.get("nodes").map(selector_of).transpose()?;
+    let loading = async {
+        service.loaded().await;
+        if selector.is_some() {
+            service.labels().told().await;
+        }
+    };
+    held(&service.stop(), loading).await;
     service.snapshot()?;
-    let choice = nodes_of(&service, query.get("nodes"))?;
+    let choice = selector.map(|selector| service.labels().choose(selector)).transpose()?;
     let seat = service.log().and_then(|log| log.join());
     let Some(seat) = seat else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
-use estimand_web::Origin;
+use estimand_web::{BasePath, Origin};
 
 use super::platform::PlatformArgs;
 use super::tls::TlsArgs;
@@ -38,6 +38,14 @@ pub struct ServiceArgs {
     /// Listen on an address that other machines can reach without TLS, and let everybody do everything
     #[arg(long)]
     insecure: bool,
+    /// Ask for a token on this machine, too, for all but health and the files of the dashboard: needed where a proxy on
+    /// this machine hands on what others ask
+    #[arg(long, conflicts_with = "insecure")]
+    require_token: bool,
+    /// The path below which a proxy shows this service, e.g. /estimand [default: what the proxy says in
+    /// X-Forwarded-Prefix, else none]
+    #[arg(long, value_name = "PATH")]
+    base: Option<BasePath>,
     /// Let pages of this origin, e.g. https://pages.example, read here and do what their token allows; may be repeated
     /// [default: none]
     #[arg(long = "allow-origin", id = "allow_origins", value_name = "ORIGIN")]
@@ -145,6 +153,8 @@ impl ServiceArgs {
             takes_over: self.take_over,
             workers: self.workers.map(usize::from),
             insecure: self.insecure,
+            require_token: self.require_token,
+            base: self.base,
             origins: self.allow_origins,
             tls: self.tls.files(),
             log: telemetry::Log { format: self.log_format, filter: self.log },

@@ -32,6 +32,7 @@ mod order;
 mod otlp;
 mod paper;
 mod promises;
+mod proxied;
 mod pushes;
 mod reads;
 mod registry;

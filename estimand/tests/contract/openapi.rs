@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 68] = [
+const PATHS: [(&str, &[&str]); 72] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -27,7 +27,11 @@ const PATHS: [(&str, &[&str]); 68] = [
     ("/api/data/names", &["get"]),
     ("/api/data/batch", &["post"]),
     ("/api/v2/write", &["post"]),
+    ("/write", &["post"]),
     ("/v1/metrics", &["post"]),
+    ("/ping", &["get"]),
+    ("/health", &["get"]),
+    ("/ready", &["get"]),
     ("/api/data/watch", &["get"]),
     ("/api/data/history", &["get"]),
     ("/api/data/metrics", &["get"]),
@@ -167,6 +171,41 @@ fn a_choice_of_one_value_is_an_enum() {
         }
     }
     check(&description(&target::SQLITE_UP.data));
+}
+
+/// As programs that check descriptions ask for, such as redocly and spectral (`tests/clients/lint`).
+#[test]
+fn the_description_names_its_servers_and_tags_and_says_what_is_in_an_array() {
+    fn check(value: &Value, at: &str) {
+        match value {
+            Value::Object(map) => {
+                let is_array = map.get("type").is_some_and(|kind| match kind {
+                    Value::Array(kinds) => kinds.contains(&"array".into()),
+                    kind => kind == "array",
+                });
+                assert!(!is_array || map.contains_key("items"), "{at}: {value}");
+                map.iter().for_each(|(name, inner)| check(inner, &format!("{at}/{name}")));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| check(inner, at)),
+            _ => {}
+        }
+    }
+    let document = description(&target::SQLITE_UP.data);
+    check(&document["paths"], "paths");
+    check(&document["components"], "components");
+    assert_eq!(document["servers"], serde_json::json!([{ "url": "/" }]));
+    let declared: Vec<&Value> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+    for operations in document["paths"].as_object().unwrap().values() {
+        for operation in operations.as_object().unwrap().values() {
+            operation["tags"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .for_each(|tag| assert!(declared.contains(&tag), "{tag}"));
+        }
+    }
+    let push = &document["paths"]["/v1/metrics"]["post"]["requestBody"]["content"]["application/x-protobuf"];
+    assert_eq!(push["schema"], serde_json::json!({ "type": "string", "format": "binary" }));
 }
 
 fn collect(value: &Value, references: &mut BTreeSet<String>) {

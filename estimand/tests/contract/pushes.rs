@@ -1,13 +1,10 @@
 //! Points in InfluxDB's line protocol, as Telegraf and the libraries of InfluxDB send them.
 
-use std::io::Write as _;
-
-use estimand_testkit::http::Response;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use estimand_testkit::http::{Http, Response};
 use serde_json::{Value, json};
 
 use crate::answers::{problem, unknown_input, wrong_field, wrong_input};
+use crate::proxied::gzip;
 use crate::target::Target;
 
 on_every_target!(
@@ -16,6 +13,8 @@ on_every_target!(
     a_compressed_push_is_taken_and_bounded,
     a_push_says_how_long_it_holds_and_in_what_unit,
     a_wrong_push_is_explained,
+    clients_of_version_1_write_and_find_a_server,
+    a_refused_push_is_counted,
 );
 
 fn push(target: &Target, query: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Response {
@@ -64,12 +63,6 @@ fn lines_that_are_wrong_are_named_and_the_others_stored(target: &Target) {
     assert_eq!(value(target, &format!("{bucket}_good"), "n1")["dataValue"]["fields"]["x"], 1);
     let names = target.data.get(&format!("/api/data?dataName={bucket}_*")).expect_status(200).json();
     assert_eq!(names.as_array().unwrap().len(), 1, "{names}");
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
 }
 
 fn a_compressed_push_is_taken_and_bounded(target: &Target) {
@@ -131,4 +124,50 @@ fn a_wrong_push_is_explained(target: &Target) {
         .send_json("PUT", &format!("/api/bindings/{bound}"), &json!({"to": bucket}))
         .expect_status(200);
     problem(&push(target, &format!("bucket={bucket}"), &[], line), 409);
+}
+
+fn clients_of_version_1_write_and_find_a_server(target: &Target) {
+    let database = target.name("db");
+    let write = |query: &str, body: &str| {
+        target.data.request("POST", &format!("/write?{query}"), &[], body.as_bytes())
+    };
+    for (unit, time) in [("n", "1700000000000000000"), ("u", "1700000000000000"), ("m", "28333333")] {
+        let query = format!("db={database}&precision={unit}&rp=autogen&consistency=any");
+        assert_eq!(write(&query, &format!("m,host=n1 x=1 {time}")).status, 204, "{unit}");
+        let stored = value(target, &format!("{database}_m"), "n1");
+        assert!(stored["collectedAt"].as_str().unwrap().starts_with("2023-11-14T22:13"), "{unit}: {stored}");
+    }
+    wrong_field(&write("precision=s", "m,host=n1 x=1"), "db");
+    wrong_field(&write(&format!("db={database}&precision=d"), "m,host=n1 x=1"), "precision");
+    unknown_input(&write(&format!("db={database}&p=secret"), "m,host=n1 x=1"), "p", "precision");
+    // Whoever looks for a server shows nothing.
+    let nobody = Http::new(&format!("http://{}", target.data.authority())).showing(None);
+    for method in ["GET", "HEAD"] {
+        let pong = nobody.request(method, "/ping", &[], b"").expect_status(204);
+        assert!(pong.header("x-influxdb-version").is_some(), "{pong}");
+    }
+    assert!(nobody.get("/ping?verbose=true").expect_status(200).json()["version"].is_string());
+    assert_eq!(nobody.get("/health").expect_status(200).json()["status"], "pass");
+    assert_eq!(nobody.get("/ready").expect_status(200).json()["status"], "ready");
+}
+
+fn a_refused_push_is_counted(target: &Target) {
+    let count = |name: &str, protocol: &str| -> f64 {
+        let line = format!("{name}{{protocol=\"{protocol}\"}} ");
+        let figures = target.data.get("/metrics").expect_status(200);
+        figures.text().lines().find_map(|found| found.strip_prefix(&line)).unwrap().parse().unwrap()
+    };
+    let bucket = target.name("counted");
+    for protocol in ["influx", "otlp"] {
+        let whole = count("estimand_push_refused_total", protocol);
+        let refused = match protocol {
+            "influx" => push(target, &format!("bucket={bucket}"), &[], b"\xff"),
+            _ => target.data.request("POST", "/v1/metrics", &[("Content-Type", "application/json")], b"7"),
+        };
+        assert_eq!(refused.status, 400, "{refused}");
+        assert!(count("estimand_push_refused_total", protocol) > whole, "{protocol}");
+    }
+    let lines = count("estimand_push_left_out_total", "influx");
+    assert_eq!(push(target, &format!("bucket={bucket}"), &[], "m,host=n1 x=1\nnowhere x=1").status, 400);
+    assert!(count("estimand_push_left_out_total", "influx") > lines);
 }

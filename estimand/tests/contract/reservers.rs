@@ -32,7 +32,7 @@ const REQUESTS: [(&str, &str, Check); 11] = [
         all.of_one("POST", "/change", &json!({ "duration": 120 }));
     }),
     ("post", "/api/reservations/{id}/bid", |all| all.of_one("POST", "/bid", &json!({ "value": 40 }))),
-    ("post", "/api/reservations/{id}/cancel", |all| all.of_one("POST", "/cancel", &json!({}))),
+    ("post", "/api/reservations/{id}/cancel", |all| all.of_one("POST", "/cancel", &Value::Null)),
     ("get", "/api/credits", balances_are_their_own),
     ("get", "/api/credits/journal", a_journal_has_what_they_paid_or_got),
     ("post", "/api/credits/grants", |all| {
@@ -102,7 +102,10 @@ impl<'t> Reservers<'t> {
         let Reservers { target, alice, bob, .. } = self;
         let ask = |http: &Http, id: &str| {
             let path = format!("/api/reservations/{id}{suffix}");
-            if method == "GET" { http.get(&path) } else { http.send_json(method, &path, body) }
+            match body {
+                Value::Null => http.request(method, &path, &[], b""),
+                body => http.send_json(method, &path, body),
+            }
         };
         for http in [&alice.reservations, &target.reservations] {
             let made = self.make(&alice.reservations, &json!({}));

@@ -28,6 +28,7 @@ pages! {
     commands_of_postgresql_print_the_output_shown: "docs/how-to/postgresql.md",
     commands_of_python_processor_print_the_output_shown: "docs/how-to/python-processor.md",
     commands_of_scheduler_and_simulator_print_the_output_shown: "docs/how-to/scheduler-and-simulator.md",
+    commands_of_behind_a_proxy_print_the_output_shown: "docs/how-to/behind-a-proxy.md",
     commands_of_telegraf_print_the_output_shown: "docs/how-to/telegraf.md",
     commands_of_environment_print_the_output_shown: "docs/reference/environment.md",
 }

@@ -173,8 +173,11 @@ impl Shell {
             format!("$ {program}&\nis not ready: {last}\n{log}")
         })?;
         // The service of tasks hears of the node of `up` a moment later; nobody types so fast.
-        let knows_it =
-            format!("curl --insecure --fail --silent {url}/api/capacity | grep --quiet '\"node\"'");
+        // It may ask for a token, which the command line finds.
+        let knows_it = format!(
+            "{{ curl --insecure --fail --silent {url}/api/capacity || estimand --server {url} capacity --json; }} \
+             | grep --quiet '\"node\"'"
+        );
         if program.split_whitespace().any(|word| word == "up") && !program.contains("--no-agent") {
             let known = wait::poll(SOON, || match self.type_in(&knows_it) {
                 Ok((_, 0)) => Ok(()),

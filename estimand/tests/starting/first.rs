@@ -1,13 +1,14 @@
 //! The first start of a new cluster: nobody is told anything wrong meanwhile, and ready means ready.
 
+use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{self, free_port};
+use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::wait::{self, PATIENCE};
 
-use crate::long_or;
+use crate::{long_or, refused};
 
 /// Longer than any start takes that waits for nothing, beside the pace of the machine.
 const STANDSTILL: Duration = Duration::from_secs(1);
@@ -102,4 +103,20 @@ fn a_task_service_gets_ready_while_its_manager_is_away() {
     let service = service.start();
     service.http().get("/api/tasks").expect_status(200);
     service.http().get("/api/capacity").expect_status(503);
+}
+
+#[test]
+fn limits_that_leave_too_little_are_told_in_words() {
+    let limited = |program: &str, words: &[&str]| {
+        let up = [process::binary().into_os_string(), "up".into(), "--no-agent".into()];
+        let said = refused(Estimand::builder(program).args(words.iter().map(OsString::from).chain(up)));
+        assert!(said.contains("at least"), "{said}");
+        said
+    };
+    let said = limited("/usr/bin/prlimit", &["--nofile=40:40", "--"]);
+    assert!(said.contains("40 files open") && said.contains("ulimit -n"), "{said}");
+    // Root is not held to it.
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", "--nproc=20:20", "--"];
+    let said = limited("/usr/bin/setpriv", &nobody);
+    assert!(said.contains("20 processes and threads") && said.contains("ulimit -u"), "{said}");
 }

@@ -126,6 +126,46 @@ fn says_when_nothing_can_be_stored(server: &Server) {
     until_ready(&http, true);
 }
 
+/// More than the services themselves hold.
+const WATCHES: usize = 8;
+
+/// A standard `EventSource` that is refused once never comes again.
+#[test]
+fn a_watch_at_a_start_is_held_until_there_is_something_to_begin_with() {
+    let (proxy, store) = behind_proxy(databases::postgres());
+    proxy.refuse();
+    let port = free_port();
+    let starting = up(&store).port(port);
+    let http = &Http::new(&format!("http://127.0.0.1:{port}")).with_deadline(PATIENCE);
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| starting.start());
+        until_ready(http, false);
+        let watches = [("/api/data/watch", "?dataName=*", "snapshot"), ("/api/tasks/watch", "", "start")];
+        let all = watches.into_iter().flat_map(|watch| [watch; WATCHES]);
+        let watching: Vec<_> = all
+            .map(|(path, query, first)| {
+                scope.spawn(move || {
+                    let event = http.sse(&format!("{path}{query}"), &[]).next_event(PATIENCE);
+                    assert_eq!(event.event, first, "{path}");
+                })
+            })
+            .collect();
+        wait::until(PATIENCE, "the watches to be held", || {
+            let figures = http.get("/metrics");
+            let held = |path: &str| {
+                let route = format!("path=\"{path}\"");
+                let mut lines = figures.text().lines().filter(|line| line.contains(&route));
+                let line = lines.find(|line| line.starts_with("estimand_http_requests_in_flight"))?;
+                line.rsplit(' ').next()?.parse::<usize>().ok()
+            };
+            watches.iter().all(|(path, ..)| held(path) >= Some(WATCHES)).then_some(())
+        });
+        proxy.accept();
+        watching.into_iter().for_each(|watch| watch.join().unwrap());
+        starting.join().unwrap();
+    });
+}
+
 /// Longer than the longest pause between two attempts.
 const OUTAGE: Duration = Duration::from_secs(5);
 

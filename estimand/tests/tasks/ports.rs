@@ -237,7 +237,7 @@ fn a_task_that_ends_ends_its_connections() {
     let mut got = [0; 4];
     open.write_all(b"ping").unwrap();
     open.read_exact(&mut got).unwrap();
-    plane.http.send_json("POST", &format!("/api/tasks/{id}/cancel"), &json!({}));
+    plane.http.request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"");
     assert!(matches!(open.read(&mut got), Ok(0) | Err(_)));
     plane.over(&id);
     assert!(forward.try_echo(b"ping").is_none());

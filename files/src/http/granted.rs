@@ -128,6 +128,7 @@ pub async fn read(
         (status = 400, description = "The query is not valid, or what came is not what was announced", body = Problem),
         (status = 403, description = "The grant is not for this, or is over", body = Problem),
         (status = 409, description = "The piece begins elsewhere, another request is sending this file, or a folder has its name", body = Problem),
+        (status = 415, description = "The body is compressed", body = Problem),
         (status = 507, description = "The disk has no room", body = Problem),
         (status = 503, description = "Too many files are being sent", body = Problem),
     )

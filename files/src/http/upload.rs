@@ -9,7 +9,7 @@ use estimand_api::file::{FileEntry, FilePath, UploadProgress};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 use estimand_web::parameters::whole;
-use estimand_web::{Failure, Principal, Query};
+use estimand_web::{Failure, Principal, Query, refuse_compressed};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
@@ -42,6 +42,7 @@ const NEXT_BYTES_WITHIN: Duration = Duration::from_secs(10);
         (status = 202, description = "More of it is missing", body = UploadProgress),
         (status = 400, description = "The query is not valid, or what came is not what was announced", body = Problem),
         (status = 409, description = "The piece begins elsewhere, another request is sending this file, or a folder has its name", body = Problem),
+        (status = 415, description = "The body is compressed", body = Problem),
         (status = 507, description = "The disk has no room", body = Problem),
         (status = 503, description = "Too many files are being sent", body = Problem),
     )
@@ -62,6 +63,7 @@ pub async fn taken(
     body: Payload,
     service: &FileService,
 ) -> Result<HttpResponse, Failure> {
+    refuse_compressed(req)?;
     let query = Query::parse(req.query_string(), &["path", "offset", "size", "sha256"])?;
     let mut upload = parameters::upload(home, query.get("path"), query.get("size"), query.get("sha256"))?;
     let offset = whole("offset", query.get("offset"), 0, u64::MAX)?;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{AUTHORIZATION, HeaderValue};
+use actix_web::http::header::{AUTHORIZATION, FORWARDED, HeaderName, HeaderValue, VIA, X_FORWARDED_FOR};
 use estimand_api::access::{Grant, TOKEN_VARIABLE, forbidden, unauthorized};
 use estimand_api::identity::Identity;
 use estimand_api::instant::to_rfc3339;
@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 pub enum Openness {
     /// Read and write values: for addresses that only this machine reaches. Starting a command needs a token.
     Values,
-    /// Nothing but health and the interface's description.
+    /// Nothing but health, the interface's description and the files of the dashboard.
     Nothing,
     /// Everything.
     Everything,
@@ -51,7 +51,7 @@ impl TokenAdmission {
 impl Admission for TokenAdmission {
     fn check(&self, role: Role, req: &HttpRequest) -> Result<Principal, Problem> {
         let from = address_of(req);
-        let open = self.0.0.openness.admits(Role::Node);
+        let open = self.0.0.openness == Openness::Everything;
         Ok(match admit(&self.0, role, req)? {
             Some(credential) => {
                 let Credential { name, grant, node, user, labels, .. } = credential;
@@ -85,15 +85,16 @@ impl Admission for TokenAdmission {
 
 /// The credential that admits a request; none if no credential is needed.
 fn admit(access: &Access, role: Role, req: &HttpRequest) -> Result<Option<Credential>, Problem> {
-    let openness = access.0.openness;
+    let proxied = proxied_by(access.0.openness, req);
+    let openness = if proxied.is_some() { Openness::Nothing } else { access.0.openness };
     let Some(credential) = credential_of(access, role, req)? else {
         // A page has no token, so a caller that shows one may name this machine as it likes.
-        if access.0.is_local {
+        if role != Role::Open && access.0.is_local && openness != Openness::Nothing {
             check_host(req)?;
         }
         return match openness.admits(role) {
             true => Ok(None),
-            false => Err(nothing_shown(role)),
+            false => Err(nothing_shown(role, proxied)),
         };
     };
     if !openness.admits(role) && !grants(credential.grant, role) {
@@ -198,10 +199,27 @@ fn bearer(header: &str) -> Option<&str> {
     ["bearer", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then(|| token.trim())
 }
 
-fn nothing_shown(role: Role) -> Problem {
+/// The header by which a proxy says that a request came from elsewhere, where this machine's own need no token. A proxy
+/// on this machine that adds none of them cannot be told from a program here.
+fn proxied_by(openness: Openness, req: &HttpRequest) -> Option<&'static str> {
+    static OF_PROXIES: [(HeaderName, &str); 3] =
+        [(X_FORWARDED_FOR, "X-Forwarded-For"), (FORWARDED, "Forwarded"), (VIA, "Via")];
+    match openness {
+        Openness::Values => {
+            let found = OF_PROXIES.iter().find(|(name, _)| req.headers().contains_key(name));
+            found.map(|(_, shown)| *shown)
+        }
+        Openness::Nothing | Openness::Everything => None,
+    }
+}
+
+fn nothing_shown(role: Role, proxied: Option<&str>) -> Problem {
+    let why = proxied.map_or_else(String::new, |name| {
+        format!("the header {name} says that this comes by way of a proxy, so it is not of this machine; ")
+    });
     unauthorized(format!(
-        "this needs a token with the role {role}, in a header `Authorization: Bearer TOKEN`; the command line takes it \
-         from {TOKEN_VARIABLE}, and `estimand up` keeps its operator's in the file `token` of its data folder"
+        "{why}this needs a token with the role {role}, in a header `Authorization: Bearer TOKEN`; the command line takes \
+         it from {TOKEN_VARIABLE}, and `estimand up` keeps its operator's in the file `token` of its data folder"
     ))
 }
 
@@ -231,6 +249,8 @@ fn is_here(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::test::TestRequest;
+
     use super::*;
 
     #[test]
@@ -253,6 +273,19 @@ mod tests {
         assert_eq!(open(Openness::Values), [true, true, true, false, false, false, false]);
         assert_eq!(open(Openness::Nothing), [true, false, false, false, false, false, false]);
         assert_eq!(open(Openness::Everything), [true; 7]);
+    }
+
+    #[test]
+    fn what_came_by_way_of_a_proxy_is_not_of_this_machine() {
+        let proxied = |openness, header: &'static str| {
+            let request = TestRequest::get().insert_header((header, "192.0.2.7")).to_http_request();
+            proxied_by(openness, &request).is_some()
+        };
+        for header in ["X-Forwarded-For", "Forwarded", "Via"] {
+            assert!(proxied(Openness::Values, header), "{header}");
+            assert!(!proxied(Openness::Everything, header), "{header}");
+        }
+        assert!(!proxied(Openness::Values, "X-Request-Id"));
     }
 
     #[test]

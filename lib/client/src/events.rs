@@ -1,12 +1,14 @@
 //! Server-sent events over a connection that is made again from where it broke off.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header;
+use tokio::time::timeout;
 use url::Url;
 
-use crate::{Client, Error, chain};
+use crate::{Client, Error, Options, chain};
 use estimand_api::problem::Problem;
 use estimand_runtime::BackOff;
 
@@ -14,6 +16,8 @@ use estimand_runtime::BackOff;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longer than the pause in which the service sends a comment to show that it is there.
+const QUIET: Duration = Duration::from_secs(20);
+/// So long a silence ends a connection.
 const SILENCE: Duration = Duration::from_secs(40);
 /// The longest event: a snapshot of very many values.
 const MAX_EVENT_BYTES: usize = 1 << 30;
@@ -27,10 +31,14 @@ pub(crate) struct EventStream {
     response: Option<reqwest::Response>,
     /// The place of the service that is asked, among those of the client.
     service: usize,
+    /// The client of that service, whose deadline for the next byte is that of a stream.
+    patient: Option<(usize, Client)>,
     buffer: BytesMut,
     /// Up to where the buffer is known to have no end of an event.
     scanned: usize,
     back_off: BackOff,
+    /// Called once, with the address, when nothing has come for longer than the service ever is silent.
+    pub on_silence: Option<fn(&str)>,
 }
 
 impl EventStream {
@@ -40,9 +48,11 @@ impl EventStream {
             last_id: None,
             response: None,
             service: 0,
+            patient: None,
             buffer: BytesMut::new(),
             scanned: 0,
             back_off: BackOff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            on_silence: None,
         }
     }
 
@@ -55,7 +65,7 @@ impl EventStream {
                 self.back_off.reset();
                 return Ok(self.buffer.split_to(end + 2).freeze());
             }
-            if let Err(error) = self.fill(url).await {
+            if let Err(error) = self.heard(url).await {
                 match error {
                     Error::Problem(problem) if problem.status != 503 => return Err(Error::Problem(problem)),
                     Error::Address(_) | Error::Files(_) | Error::Tls(_) | Error::Unexpected { .. } => {
@@ -72,15 +82,46 @@ impl EventStream {
         tokio::time::sleep(self.back_off.pause()).await;
     }
 
+    /// Reads more bytes; gives a connection up over which none come.
+    async fn heard(&mut self, url: &Url) -> Result<(), Error> {
+        let (tell, address) = (self.on_silence, self.client.address().to_string());
+        let mut is_told = false;
+        let filling = self.fill(url);
+        let filled = unless_silent(filling, || {
+            is_told = true;
+            tell.into_iter().for_each(|tell| tell(&address));
+        })
+        .await;
+        if is_told {
+            self.on_silence = None;
+        }
+        filled.unwrap_or_else(|| {
+            Err(Error::Unreachable { url: url.to_string(), cause: "the stream went silent".to_owned() })
+        })
+    }
+
+    /// The client's own deadlines are for requests that end; a stream has only that of silence, which is not its client's.
+    fn patient(&mut self) -> Result<Client, Error> {
+        if let Some((place, patient)) = &self.patient
+            && *place == self.service
+        {
+            return Ok(patient.clone());
+        }
+        let service = self.client.services().nth(self.service).unwrap_or(&self.client);
+        let options = Options { read_timeout: 2 * SILENCE, ..service.options.clone() };
+        let patient = Client::with_options(service.base.as_str(), options)?;
+        self.patient = Some((self.service, patient.clone()));
+        Ok(patient)
+    }
+
     /// Reads more bytes, over a new connection if there is none.
     async fn fill(&mut self, first: &Url) -> Result<(), Error> {
-        let service = self.client.services().nth(self.service).unwrap_or(&self.client).clone();
+        let service = self.patient()?;
         let url = service.rebased(&self.client, first);
         let lost = |cause: String| Error::Unreachable { url: url.to_string(), cause };
         let response = match &mut self.response {
             Some(response) => response,
             None => {
-                // The client's own deadlines are for requests that end; this one has only that of silence.
                 let mut request =
                     service.http.client().get(url.clone()).header(header::ACCEPT, "text/event-stream");
                 if let Some(id) = &self.last_id {
@@ -105,17 +146,26 @@ impl EventStream {
                 self.response.insert(response?)
             }
         };
-        match tokio::time::timeout(SILENCE, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => self.buffer.extend_from_slice(&chunk),
-            Ok(Ok(None)) => return Err(lost("the stream ended".to_owned())),
-            Ok(Err(e)) => return Err(lost(chain(&e))),
-            Err(_) => return Err(lost("the stream went silent".to_owned())),
+        match response.chunk().await {
+            Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+            Ok(None) => return Err(lost("the stream ended".to_owned())),
+            Err(e) => return Err(lost(chain(&e))),
         }
         match self.buffer.len() > MAX_EVENT_BYTES {
             true => Err(Error::Unexpected { url: url.to_string(), cause: "an endless event".to_owned() }),
             false => Ok(()),
         }
     }
+}
+
+/// The outcome of a read; none if it takes too long. `tell` is called when it takes longer than the service ever is silent.
+async fn unless_silent<T>(reading: impl Future<Output = T>, tell: impl FnOnce()) -> Option<T> {
+    let mut reading = pin!(reading);
+    if let Ok(read) = timeout(QUIET, reading.as_mut()).await {
+        return Some(read);
+    }
+    tell();
+    timeout(SILENCE - QUIET, reading).await.ok()
 }
 
 async fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Error> {
@@ -163,5 +213,26 @@ impl Block {
             }
         }
         parsed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// Whether a silence of so many seconds was told, and when the connection was given up.
+    async fn silence_of(seconds: u64) -> (bool, Option<u64>) {
+        let (began, mut is_told) = (Instant::now(), false);
+        let read = unless_silent(sleep(Duration::from_secs(seconds)), || is_told = true).await;
+        (is_told, read.is_none().then(|| began.elapsed().as_secs()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silence_longer_than_the_services_is_told_before_the_connection_is_given_up() {
+        assert_eq!(silence_of(15).await, (false, None));
+        assert_eq!(silence_of(25).await, (true, None));
+        assert_eq!(silence_of(60).await, (true, Some(40)));
     }
 }

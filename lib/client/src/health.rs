@@ -44,6 +44,13 @@ impl Client {
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
+    /// True if this service lets the caller read, as it does here without a token unless it is told otherwise.
+    pub async fn may_read(&self) -> bool {
+        let request =
+            self.http.client().head(self.url(&["metrics"], &[])).timeout(self.options.total_timeout);
+        request.send().await.is_ok_and(|response| response.status().is_success())
+    }
+
     /// This client without those of further services.
     fn alone(&self) -> Client {
         Client { others: std::sync::Arc::default(), ..self.clone() }

@@ -71,6 +71,12 @@ impl Client {
 }
 
 impl TaskWatch {
+    /// Has it told, once and with the address, when not even the service's sign of life comes for longer than it should.
+    pub fn on_silence(mut self, tell: fn(&str)) -> Self {
+        self.events.on_silence = Some(tell);
+        self
+    }
+
     /// The next event. Connects, and connects again, as needed; an error is a refusal by the service, such as that it does
     /// not keep what follows any more.
     pub async fn next(&mut self) -> Result<TaskEvent, Error> {

@@ -136,6 +136,13 @@ impl Watch {
         self
     }
 
+    /// Has it told, once and with the address, when not even the service's sign of life comes for longer than it should: a
+    /// proxy on the way may hold events back.
+    pub fn on_silence(mut self, tell: fn(&str)) -> Self {
+        self.events.on_silence = Some(tell);
+        self
+    }
+
     /// Starts where another watch ended.
     pub fn resume_from(mut self, id: impl Into<String>) -> Self {
         self.events.last_id = Some(id.into());

@@ -1,27 +1,27 @@
 //! Reads the body of a request: under a limit, within a deadline, and without copying a body that arrives in
 //! one piece.
 //!
-//! The announced length is checked before anything is read. A body that is too large, cut short, broken, too slow, or
+//! The announced length is checked before anything is read. A body that its sender compressed by gzip is inflated, under
+//! the same limit, wherever one is taken. A body that is too large, cut short, broken, too slow, encoded in another way, or
 //! for which there is no room beside all others, is rejected with a problem; nothing of it reaches the handler.
 
 use std::future::{Future, poll_fn};
-use std::io::Read as _;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::{self, ThinData};
 use actix_web::{FromRequest, HttpRequest};
 use bytes::{Bytes, BytesMut};
-use estimand_api::problem::{FieldError, Problem, kind, shorten};
-use flate2::read::MultiGzDecoder;
+use estimand_api::problem::{FieldError, Problem, kind};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
 use crate::body_budget::{BodyBudget, BodyReservation};
+use crate::body_encoding::{inflate, is_compressed};
 use crate::failure::Failure;
 
 /// How long the whole body may take to arrive.
@@ -29,7 +29,6 @@ pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The largest body that is parsed by the worker which received it.
 const PARSED_AT_ONCE: usize = 128 * 1024;
-const INFLATED_AT_ONCE: usize = 64 * 1024;
 
 /// The body of a request, at most `LIMIT` bytes, as an argument of a handler.
 ///
@@ -75,49 +74,28 @@ impl<const LIMIT: usize> Body<LIMIT> {
 impl<const LIMIT: usize> Body<LIMIT> {
     /// The body as it was before its sender compressed it; the limit is that of what comes out. It is inflated beside the
     /// workers, because a small body may grow a thousandfold.
-    pub async fn inflated(self, req: &HttpRequest) -> Result<Self, Problem> {
-        let encoding = req.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
-        match encoding {
-            None | Some("" | "identity") => Ok(self),
-            Some("gzip" | "x-gzip") => {
-                let mut reservation = reservation(req);
-                web::block(move || {
-                    let inflated = inflate::<LIMIT>(&self.0, reservation.as_mut())?;
-                    Ok(Body(inflated, reservation))
-                })
-                .await
-                .map_err(|_| Problem::internal())?
-            }
-            Some(other) => Err(Problem::new(
-                415,
-                kind::UNSUPPORTED_MEDIA_TYPE,
-                "The body is encoded in a way that is not taken here",
-                format!("the header Content-Encoding says `{}`; expected `gzip`, or none", shorten(other)),
-            )),
+    async fn inflated(self, req: &HttpRequest) -> Result<Self, Problem> {
+        if !is_compressed(req, "`gzip`, or none")? {
+            return Ok(self);
         }
+        let mut reservation = reservation(req);
+        web::block(move || {
+            let inflated = inflate(&self.0, LIMIT, reservation.as_mut())?;
+            Ok(Body(inflated, reservation))
+        })
+        .await
+        .map_err(|_| Problem::internal())?
     }
 }
 
-fn inflate<const LIMIT: usize>(
-    body: &[u8],
-    mut reservation: Option<&mut BodyReservation>,
-) -> Result<Bytes, Problem> {
-    let mut decoder = MultiGzDecoder::new(body);
-    let (mut out, mut piece) = (Vec::new(), vec![0; INFLATED_AT_ONCE]);
-    loop {
-        let read = decoder.read(&mut piece).map_err(|_| {
-            let message = "its content encoding is broken: it is no whole gzip";
-            Problem::invalid_field(FieldError::new("body", message))
-        })?;
-        if read == 0 {
-            return Ok(out.into());
-        }
-        if out.len() + read > LIMIT {
-            return Err(too_large(LIMIT));
-        }
-        out.extend_from_slice(&piece[..read]);
-        if let Some(reservation) = &mut reservation {
-            reservation.grow_to(out.capacity())?;
+/// Refuses a body where none is taken: its sender believes that it counts.
+pub(crate) fn refuse_any(req: &HttpRequest) -> Result<(), Problem> {
+    let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
+    match is_chunked || announced(req).is_some_and(|length| length > 0) {
+        false => Ok(()),
+        true => {
+            let error = FieldError::new("body", "is there, and this request takes none");
+            Err(Problem::invalid_field(error.expected("a request without a body")))
         }
     }
 }
@@ -136,7 +114,7 @@ impl<const LIMIT: usize> FromRequest for Body<LIMIT> {
     }
 }
 
-/// Reads the body. Takes [`actix_web::web::Payload::into_inner`].
+/// Reads the body, and inflates it if it is compressed. Takes [`actix_web::web::Payload::into_inner`].
 pub async fn read_body<const LIMIT: usize>(
     req: &HttpRequest,
     payload: Payload,
@@ -147,10 +125,13 @@ pub async fn read_body<const LIMIT: usize>(
     }
     let mut reading = pin!(collect(req, payload));
     // Most bodies have arrived together with the head: the timer is started for the others only.
-    if let Poll::Ready(body) = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
-        return body;
-    }
-    tokio::time::timeout(BODY_DEADLINE, reading).await.unwrap_or_else(|_| Err(too_slow()))
+    let body = match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
+        Poll::Ready(body) => body?,
+        Poll::Pending => {
+            tokio::time::timeout(BODY_DEADLINE, reading).await.unwrap_or_else(|_| Err(too_slow()))?
+        }
+    };
+    body.inflated(req).await
 }
 
 /// The length that the client announces. The HTTP library has rejected lengths that are no number.
@@ -202,7 +183,7 @@ async fn next(payload: &mut Payload) -> Result<Option<Bytes>, Problem> {
     payload.next().await.transpose().map_err(|error| broken(&error))
 }
 
-fn too_large(limit: usize) -> Problem {
+pub(crate) fn too_large(limit: usize) -> Problem {
     Problem::too_large(format!("the body is larger than {limit} bytes, the limit here"))
 }
 

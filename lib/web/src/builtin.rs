@@ -49,7 +49,8 @@ async fn readyz(readiness: ThinData<Readiness>) -> Result<impl Responder, Failur
     Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
 }
 
-fn not_ready(parts: &[Unready]) -> Problem {
+/// The answer while parts are not ready.
+pub fn not_ready(parts: &[Unready]) -> Problem {
     let errors: Vec<_> =
         parts.iter().map(|unready| FieldError::new(unready.part, unready.why.as_str())).collect();
     let detail = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

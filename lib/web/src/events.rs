@@ -6,16 +6,23 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::time::Duration;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_runtime::Stop;
 use futures_util::Stream;
+use tokio::time::timeout;
 
 /// A comment is sent after so long without an event, so that both ends notice a dead connection.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// That comment.
 pub const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// So long a watch is held until there is something to begin with: an `EventSource` that is refused never comes again.
+const HELD_WITHIN: Duration = Duration::from_secs(30);
+/// Tells a proxy to hand on each event as it comes; nginx would gather the stream until it has some KiB of it.
+static BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The revision after which a client goes on; none if it begins.
 pub fn last_event_id(req: &HttpRequest) -> Result<Option<u64>, Problem> {
@@ -31,12 +38,23 @@ pub fn last_event_id(req: &HttpRequest) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// The response whose body is a stream of events.
+/// Holds a watch while its service loads what it begins with, within bounds. If nothing is there then, it is refused as
+/// other requests are.
+pub async fn held(stop: &Stop, loading: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        _ = timeout(HELD_WITHIN, loading) => {}
+        () = stop.requested() => {}
+    }
+}
+
+/// The response whose body is a stream of events. No cache keeps it, and no proxy gathers it.
 pub fn event_stream(events: impl Stream<Item = Bytes> + 'static) -> HttpResponse {
     use futures_util::StreamExt as _;
     HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
-        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((BUFFERING.clone(), HeaderValue::from_static("no")))
         .streaming(Box::pin(events.map(Ok::<Bytes, Infallible>)))
 }
 
@@ -57,9 +75,34 @@ pub fn push_event_id(out: &mut Vec<u8>, id: u64) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::future::{pending, ready};
+
     use actix_web::test::TestRequest;
+    use estimand_runtime::stop;
+    use tokio::time::Instant;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_held_until_there_is_something_or_the_service_stops_but_not_for_ever() {
+        let (trigger, stop) = stop::pair();
+        let began = Instant::now();
+        held(&stop, ready(())).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        held(&stop, pending()).await;
+        assert_eq!(began.elapsed(), HELD_WITHIN);
+        trigger.request();
+        held(&stop, pending()).await;
+        assert_eq!(began.elapsed(), HELD_WITHIN);
+    }
+
+    #[test]
+    fn a_stream_of_events_is_neither_kept_nor_gathered_on_its_way() {
+        let response = event_stream(futures_util::stream::empty());
+        for (name, value) in [("cache-control", "no-store"), ("x-accel-buffering", "no")] {
+            assert_eq!(response.headers().get(name).unwrap(), value);
+        }
+    }
 
     #[test]
     fn an_event_is_a_block_of_lines() {

@@ -1,17 +1,20 @@
 //! Every request passes its route's gate on the way to a handler and back.
 //!
-//! In: admission, a check that a route without query parameters is given none, and a place among the requests in
+//! In: admission, a check that a route without query parameters or body is given none, and a place among the requests in
 //! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
-//! request's name and what a page of an allowed origin needs go into the headers, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed. A long-running response ends when the caller's
-//! token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
+//! request's name and what a page of an allowed origin needs go into the headers, a large answer is compressed for a
+//! caller that asks for it, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed.
+//! A long-running response ends when the caller's token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
 //! few uncontended atomics and one look into the headers.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::body::{BodySize, MessageBody as _};
 use actix_web::dev::{Handler, Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::HeaderValue;
+use actix_web::http::{ConnectionType, Version};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder};
 use estimand_api::problem::Problem;
 use estimand_runtime::panic_text;
@@ -20,8 +23,11 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::access_log;
 use crate::admission::Admission;
+use crate::base_path;
+use crate::body;
 use crate::browser;
 use crate::busy_body;
+use crate::compression;
 use crate::conditional;
 use crate::cors::AllowedOrigins;
 use crate::failure::{self, Failure};
@@ -32,6 +38,7 @@ use crate::response_budget;
 use crate::revocation;
 use crate::role::{Principal, Role};
 use crate::route_figures::WorkerFigures;
+use crate::routes::Entry;
 
 /// The gate of one route in one worker.
 pub(crate) struct Gate {
@@ -40,6 +47,8 @@ pub(crate) struct Gate {
     admission: Option<Arc<dyn Admission>>,
     /// The route declares query parameters; any other rejects a query.
     takes_query: bool,
+    /// The route declares a body; any other rejects one.
+    takes_body: bool,
     figures: Arc<WorkerFigures>,
     origins: AllowedOrigins,
 }
@@ -47,18 +56,24 @@ pub(crate) struct Gate {
 impl Gate {
     /// The gate of a route.
     pub(crate) fn new(
-        role: Role,
-        takes_query: bool,
+        entry: &Entry,
         admission: Arc<dyn Admission>,
         figures: Arc<WorkerFigures>,
         origins: AllowedOrigins,
     ) -> Self {
-        Gate { role, admission: Some(admission), takes_query, figures, origins }
+        Gate {
+            role: entry.role,
+            admission: Some(admission),
+            takes_query: entry.takes_query(),
+            takes_body: entry.takes_body(),
+            figures,
+            origins,
+        }
     }
 
     /// The gate of unknown paths and methods.
     pub(crate) fn unrouted(figures: Arc<WorkerFigures>, origins: AllowedOrigins) -> Self {
-        Gate { role: Role::Open, admission: None, takes_query: true, figures, origins }
+        Gate { role: Role::Open, admission: None, takes_query: true, takes_body: true, figures, origins }
     }
 
     async fn pass<F, Args>(&self, handler: &F, request: ServiceRequest) -> ServiceResponse
@@ -85,7 +100,10 @@ impl Gate {
         };
         let response = response_budget::bounded(&req, conditional::tagged(&req, response));
         let mut response = conclude(&req, response);
+        base_path::make_public(&req, &mut response);
         self.origins.mark(req.headers(), &mut response);
+        let mut response = compression::compressed(&req, response);
+        frame(&req, &mut response);
         let response = conditional::without_body(&req, response);
         let status = response.status();
         let took = in_flight.answered(status);
@@ -99,6 +117,9 @@ impl Gate {
         let principal = admission.check(self.role, req)?;
         if !self.takes_query {
             Query::parse(req.query_string(), &[])?;
+        }
+        if !self.takes_body {
+            body::refuse_any(req)?;
         }
         if self.role.names_principal() {
             req.extensions_mut().insert(principal.clone());
@@ -149,6 +170,16 @@ where
             tracing::error!(%method, %path, request_id, panic, "a handler panicked");
             HttpResponse::from_error(Failure::from(Problem::internal()))
         }
+    }
+}
+
+/// A client that speaks HTTP/1.0, as nginx does unless it is told otherwise, knows no chunks: the end of the connection is
+/// that of a stream.
+fn frame(req: &HttpRequest, response: &mut HttpResponse) {
+    if req.version() < Version::HTTP_11 && response.body().size() == BodySize::Stream {
+        let head = response.head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
     }
 }
 

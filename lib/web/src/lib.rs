@@ -15,11 +15,14 @@
 mod accept;
 mod access_log;
 mod admission;
+mod base_path;
 pub mod body;
 mod body_budget;
+mod body_encoding;
 mod browser;
 mod builtin;
 mod busy_body;
+mod compression;
 mod conditional;
 mod connections;
 mod cors;
@@ -48,14 +51,16 @@ mod websocket;
 
 pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
+pub use base_path::{BasePath, public_path};
 pub use body::{Body, read_body};
+pub use body_encoding::refuse_compressed;
 pub use browser::host_of;
-pub use builtin::exposition;
+pub use builtin::{exposition, not_ready};
 pub use conditional::{
     ContentDigest, asks_for_tag, content_digest, has_already, has_tag, joined_digest, set_digest,
 };
 pub use cors::{AllowedOrigins, Origin, OriginError};
-pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, last_event_id, push_event, push_event_id};
+pub use events::{KEEP_ALIVE, STILL_HERE, event_stream, held, last_event_id, push_event, push_event_id};
 pub use failure::{Failure, Foreign};
 pub use path::{path_name, path_node, segment};
 pub use query::Query;

@@ -3,12 +3,15 @@
 //! The same routes always give the same text: paths, methods and schemas are sorted, so that a snapshot can
 //! pin it. Every operation says which role it needs (`x-role`).
 
+use std::collections::BTreeSet;
+
 use estimand_api::problem::MEDIA_TYPE;
 use estimand_api::schema::LITERAL;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{Operation, Paths};
 use utoipa::openapi::{Info, OpenApi, RefOr};
 
+use crate::base_path::BasePath;
 use crate::builtin;
 use crate::route_description::{ROLE_EXTENSION, extend};
 use crate::routes::{Entry, Routes};
@@ -23,7 +26,7 @@ impl Routes {
 
     /// The same as the document that `/openapi.json` serves.
     pub fn openapi_json(&self) -> String {
-        render(&self.openapi())
+        render(&self.openapi(), self.base.as_ref())
     }
 }
 
@@ -64,10 +67,12 @@ fn with_problems(mut operation: Operation) -> Operation {
     operation
 }
 
-fn render(document: &OpenApi) -> String {
+fn render(document: &OpenApi, base: Option<&BasePath>) -> String {
     let rendered = serde_json::to_value(document).and_then(|mut document| {
         settle(&mut document);
         secure(&mut document);
+        document["servers"] = json!([{ "url": base.map_or("/", BasePath::path) }]);
+        declare_tags(&mut document);
         serde_json::to_string_pretty(&document)
     });
     rendered.unwrap_or_else(|error| {
@@ -99,6 +104,15 @@ fn secure(document: &mut Value) {
     }
 }
 
+/// Declares the tags of all operations, as programs that check descriptions ask for.
+fn declare_tags(document: &mut Value) {
+    let paths = document["paths"].as_object().into_iter().flat_map(|paths| paths.values());
+    let operations = paths.flat_map(|path| path.as_object().into_iter().flat_map(|methods| methods.values()));
+    let tags = operations.flat_map(|operation| operation["tags"].as_array().into_iter().flatten());
+    let names: BTreeSet<&str> = tags.filter_map(Value::as_str).collect();
+    document["tags"] = names.into_iter().map(|name| json!({ "name": name })).collect();
+}
+
 /// Puts schemas that are written as JSON where they belong.
 fn settle(value: &mut Value) {
     if let Some(schema) = value.get_mut(LITERAL) {
@@ -106,11 +120,13 @@ fn settle(value: &mut Value) {
     }
     unsigned(value);
     one_valued(value);
+    array_of_anything(value);
     match value {
         Value::Object(map) => {
             if let (true, Some(schema)) = (map.contains_key("in"), map.get_mut("schema")) {
                 never_null(schema);
             }
+            binary(map);
             let bodies = map.get_mut("requestBody").and_then(|body| body["content"].as_object_mut());
             for body in bodies.into_iter().flat_map(|all| all.values_mut()) {
                 never_null(&mut body["schema"]);
@@ -133,6 +149,28 @@ fn unsigned(schema: &mut Value) {
     };
     map.insert("format".to_owned(), format.into());
     map.entry("maximum").or_insert(most.into());
+}
+
+/// Bytes are bytes: `utoipa` says that they are an array of numbers, which no client sends.
+fn binary(map: &mut Map<String, Value>) {
+    let Some(Value::Object(content)) = map.get_mut("content") else { return };
+    for (media_type, body) in content {
+        if ["application/octet-stream", "application/x-protobuf"].contains(&media_type.as_str()) {
+            body["schema"] = json!({ "type": "string", "format": "binary" });
+        }
+    }
+}
+
+/// An array with anything in it says so, because many programs take one that says nothing for a mistake.
+fn array_of_anything(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    let is_array = map.get("type").is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "array"),
+        kind => kind == "array",
+    });
+    if is_array {
+        map.entry("items").or_insert(json!({}));
+    }
 }
 
 /// A choice of one value is said as `enum`, because most generators of clients do not know `const`.

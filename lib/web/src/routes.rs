@@ -15,6 +15,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{HttpMethod, Operation, ParameterIn};
 use utoipa::openapi::schema::{Components, Schema};
 
+use crate::base_path::BasePath;
 use crate::cors::AllowedOrigins;
 use crate::gate::{self, Door, Gate};
 use crate::role::Role;
@@ -33,6 +34,7 @@ pub struct Routes {
     pub(crate) shares: Vec<Share>,
     pub(crate) components: Components,
     pub(crate) origins: AllowedOrigins,
+    pub(crate) base: Option<BasePath>,
 }
 
 /// One method of one path.
@@ -54,6 +56,11 @@ impl Entry {
             RefOr::Ref(_) => true,
         })
     }
+
+    /// True if the documentation declares a body. Nobody looks for the one of a GET.
+    pub(crate) fn takes_body(&self) -> bool {
+        self.method == Method::GET || self.operation.request_body.is_some()
+    }
 }
 
 impl std::fmt::Debug for Routes {
@@ -73,6 +80,7 @@ impl Routes {
             shares: Vec::new(),
             components: Components::new(),
             origins: AllowedOrigins::default(),
+            base: None,
         }
     }
 
@@ -97,6 +105,9 @@ impl Routes {
             // Each operation has a name of its own.
             if let Some(name) = operation.operation_id.as_mut().filter(|_| has_several) {
                 *name = format!("{}_{name}", method.as_str().to_ascii_lowercase());
+            }
+            if method == Method::GET {
+                operation.request_body = None;
             }
             self.push(Entry {
                 service: self.service,
@@ -134,6 +145,15 @@ impl Routes {
     /// Lets pages of other origins send requests: those of these, and of no others.
     pub fn allow_origins(self, origins: AllowedOrigins) -> Self {
         Routes { origins, ..self }
+    }
+
+    /// Answers below a path, too, as a proxy shows it, and names places there.
+    pub fn below(self, base: Option<BasePath>) -> Self {
+        let routes = Routes { base: base.clone(), ..self };
+        match base {
+            Some(base) => routes.share(base),
+            None => routes,
+        }
     }
 
     /// Takes over the routes of another service, after the own ones.

@@ -22,10 +22,13 @@ use estimand_api::problem::{Problem, kind};
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Metrics, Readiness};
 use futures_util::FutureExt;
+use futures_util::future::Either;
 
 use crate::admission::Admission;
+use crate::base_path::BasePath;
 use crate::body_budget::BodyBudget;
 use crate::builtin::{self, Description, OPENAPI_PATH};
+use crate::compression::Encoders;
 use crate::cors::{self, AllowedOrigins};
 use crate::failure::Failure;
 use crate::gate::{self, Door, Gate};
@@ -46,6 +49,7 @@ pub struct Site {
     /// Requests that no route answered.
     unrouted: Arc<RouteFigures>,
     origins: AllowedOrigins,
+    base: Option<BasePath>,
 }
 
 /// One path with all of its methods.
@@ -76,15 +80,16 @@ impl Site {
             .share(metrics.clone())
             .share(readiness.clone())
             .share(BodyBudget::default())
-            .share(ResponseBudget::default());
+            .share(ResponseBudget::default())
+            .share(Encoders::default());
         let unrouted = Arc::new(RouteFigures::new(service, "any", "(unknown)"));
         let paths = by_path(routes.entries);
         let router = Arc::new(Router::new(paths.iter().map(|served| &*served.path)));
         let routed = paths.iter().flat_map(|served| &served.methods).map(|(_, figures)| figures);
         let figures: Vec<_> = routed.chain([&unrouted]).map(Arc::clone).collect();
         metrics.source(Box::new(move |text| route_figures::write(&mut Exposition::new(text), &figures)));
-        let Routes { shares, origins, .. } = routes;
-        Arc::new(Site { admission, metrics, readiness, shares, paths, router, unrouted, origins })
+        let Routes { shares, origins, base, .. } = routes;
+        Arc::new(Site { admission, metrics, readiness, shares, paths, router, unrouted, origins, base })
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -103,13 +108,20 @@ impl Site {
         let doors = Rc::new(self.doors());
         let router = Arc::clone(&self.router);
         let origins = self.origins.clone();
+        let base = self.base.clone();
         config.default_service(fn_service(move |mut request: ServiceRequest| {
+            if let Some(base) = &base {
+                if let Some(redirection) = base.redirection(&request) {
+                    return Either::Left(ready(Ok(request.into_response(redirection))));
+                }
+                base.take_off(&mut request);
+            }
             let route = router.route(&mut request);
             let door = match origins.is_preflight(&request) {
                 true => &doors.preflight,
                 false => doors.of(route, request.method()),
             };
-            door(request).map(Ok::<_, Error>)
+            Either::Right(door(request).map(Ok::<_, Error>))
         }));
     }
 
@@ -132,7 +144,7 @@ impl Site {
 
     fn gate(&self, entry: &Entry, figures: &RouteFigures) -> Gate {
         let (admission, figures) = (Arc::clone(&self.admission), figures.for_worker());
-        Gate::new(entry.role, entry.takes_query(), admission, figures, self.origins.clone())
+        Gate::new(entry, admission, figures, self.origins.clone())
     }
 }
 

@@ -56,6 +56,31 @@ async fn an_unknown_parameter_is_refused_by_name() {
     service.stop().await.unwrap();
 }
 
+/// As nginx asks, unless it is told otherwise.
+#[tokio::test]
+async fn a_client_that_knows_no_chunks_is_sent_none() {
+    let service = Running::start();
+    for connection in ["", "Connection: keep-alive\r\n"] {
+        let head = format!("GET /metrics HTTP/1.0\r\nHost: t\r\n{connection}\r\n");
+        let reply = service.raw(head.as_bytes()).await;
+        assert_eq!((reply.status, reply.header("transfer-encoding")), (200, None));
+        assert!(reply.body.starts_with("# HELP "), "{reply:?}");
+    }
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_is_refused_where_none_is_taken() {
+    let service = Running::start();
+    assert_eq!(service.send("POST", "/node", "", b"").await.body, "ok");
+    let chunked = b"POST /node HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    for reply in [service.send("POST", "/node", "", b"{}").await, service.raw(chunked).await] {
+        let problem = reply.problem();
+        assert_eq!((problem.status, problem.errors[0].field.as_str()), (400, "body"));
+    }
+    service.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn bodies_are_limited_and_must_be_whole() {
     let service = Running::start();

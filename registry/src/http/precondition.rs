@@ -22,7 +22,9 @@ pub fn if_match(req: &HttpRequest) -> Result<Option<u64>, Problem> {
     if text == "*" {
         return Ok(None);
     }
-    let tag = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    // A version is one in any encoding: an answer that was sent compressed has a weak tag.
+    let tag =
+        text.strip_prefix("W/").unwrap_or(text).strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match tag.and_then(|tag| tag.parse().ok()) {
         Some(version) => Ok(Some(version)),
         None => Err(wrong("is no version", text)),

@@ -10,7 +10,7 @@ use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_web::parameters::whole;
 use estimand_web::{
-    Failure, KEEP_ALIVE, Principal, Query, STILL_HERE, event_stream, last_event_id, push_event,
+    Failure, KEEP_ALIVE, Principal, Query, STILL_HERE, event_stream, held, last_event_id, push_event,
 };
 use futures_util::stream::unfold;
 use serde_json::json;
@@ -27,6 +27,8 @@ use crate::scope::Scope;
 const CHUNK: usize = 64;
 
 /// Watches what happens to tasks.
+///
+/// While the service starts, a watch is held until the tasks are loaded; only after half a minute it is refused.
 ///
 /// Events: `start` (`revision`: the newest there is, after which the watch begins), `change` (an event of the feed, as
 /// `GET /api/tasks/events` has it), `settled` (`revision`: all events up to it have been sent) and `gone` (`revision`: what
@@ -61,6 +63,7 @@ pub async fn watch(
     let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
     let after = query.get("after").map(|given| whole("after", Some(given), 0, u64::MAX)).transpose()?;
     let resumed = last_event_id(&req)?.or(after);
+    held(&service.0.0.stop, service.shared().loading()).await;
     let feed = &service.shared().feed;
     service.shared().loaded(|_| ())?;
     let newest = feed.newest();

@@ -13,7 +13,7 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
 use estimand_runtime::tunnel::Half;
-use estimand_web::{Failure, Foreign, Principal, host_of, is_upgrade, segment, wire};
+use estimand_web::{Failure, Foreign, Principal, host_of, is_upgrade, public_path, segment, wire};
 use futures_util::TryStreamExt as _;
 use http_body_util::{BodyDataStream, Either, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -76,6 +76,7 @@ type Frames = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Frame
         ("rest" = String, Path, description = "The path at the task, with all of its segments"),
         ("any" = Option<String>, Query, description = "The query is the task's, whatever is in it"),
     ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The body is the task's, too"),
     responses(
         (status = "default", description = "The answer of the task"),
         (status = 404, description = "There is no such task", body = Problem),
@@ -164,7 +165,7 @@ fn request(
         ("x-forwarded-for", from),
         ("x-forwarded-host", host_of(req).unwrap_or_default().to_owned()),
         ("x-forwarded-proto", scheme.to_owned()),
-        ("x-forwarded-prefix", format!("/api/tasks/{id}/web")),
+        ("x-forwarded-prefix", public_path(req, format!("/api/tasks/{id}/web"))),
     ];
     for (name, value) in forwarded {
         request = request.header(name, value);

@@ -32,6 +32,7 @@ pub mod rabbitmq;
 pub mod redis;
 mod spawner;
 pub mod wait;
+pub mod web_proxy;
 
 /// Where the binary under test looks for a token.
 pub const TOKEN_VARIABLE: &str = "ESTIMAND_TOKEN";

@@ -100,9 +100,15 @@ pub fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))
 }
 
+/// The name `localhost` is 127.0.0.1, as it is for clients.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7070 or [::1]:7070".to_owned())
+    let port = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    if let Some(port) = port {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:7070, localhost:7070 or [::1]:7070".to_owned()
+    })
 }
 
 pub fn state() -> impl TypedValueParser<Value = State> {

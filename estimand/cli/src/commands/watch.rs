@@ -20,7 +20,7 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
     // beginning is better said at once.
     session.client.bindings().await?;
     let (names, patterns) = names_and_patterns(&args.names);
-    let mut watch = session.client.watch(names).patterns(patterns);
+    let mut watch = session.client.watch(names).patterns(patterns).on_silence(tell_silence);
     if let Some(selector) = &args.nodes {
         watch = watch.of_nodes(selector.clone());
     }
@@ -45,6 +45,13 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
         }
         session.out.flush()?;
     }
+}
+
+/// Says that not even the sign of life comes that the service gives every 15 seconds.
+pub fn tell_silence(address: &str) {
+    remark(&format!(
+        "nothing has come from {address} for 20 seconds, not even its sign of life; a proxy on the way may hold events back"
+    ));
 }
 
 fn as_json(event: &Event) -> serde_json::Value {

@@ -67,6 +67,7 @@ fn a_healthy_set_up_has_no_failure() {
         ("clock", "agree"),
         ("readiness", "every part"),
         ("token", "operate"),
+        ("access", "--require-token"),
         ("store", "sqlite; "),
         ("nodes", "1 node, all ready"),
         ("versions", "services and agents are of version"),

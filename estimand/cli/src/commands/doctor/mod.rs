@@ -95,7 +95,8 @@ async fn services(
     for (place, client) in each(session)?.into_iter().enumerate() {
         let asked = Utc::now();
         let health = health(session, &client, place).await;
-        let seen = ask(&client, asked, health, processes).await;
+        let mut seen = ask(&client, asked, health, processes).await;
+        seen.is_open = port_here(&client).is_some() && is_open(session, place).await;
         findings.extend(services::of_service(&seen, Utc::now()));
         if matches!(seen.health, Err(Error::Unreachable { .. })) {
             findings.extend(why_silent(&client, processes).await);
@@ -125,6 +126,17 @@ async fn ask(
         answered,
         figures,
         open_files_limit: process.and_then(ServiceProcess::open_files_limit),
+        is_open: false,
+    }
+}
+
+/// True if a service answers whoever shows nothing.
+async fn is_open(session: &Session, place: usize) -> bool {
+    let Some((address, credentials)) = session.services.get(place) else { return false };
+    let credentials = Credentials { trust: credentials.trust.clone(), ..Credentials::default() };
+    match Client::with_options(address, Options { credentials, ..bounded() }) {
+        Ok(nobody) => nobody.may_read().await,
+        Err(_) => false,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct ServiceSeen {
     pub figures: Result<String, Error>,
     /// The soft limit of open files of its process, if it runs here and may be looked at.
     pub open_files_limit: Option<u64>,
+    /// It is on this machine, and values need no token there.
+    pub is_open: bool,
 }
 
 /// The answer to a request that only an operator may make.
@@ -61,6 +63,7 @@ pub fn of_service(seen: &ServiceSeen, now: DateTime<Utc>) -> Vec<Finding> {
     all.extend(clock(seen, health));
     all.extend(readiness(address, health));
     all.extend(certificate(seen, now));
+    all.extend(access(seen));
     all.extend(figures(seen));
     all
 }
@@ -120,6 +123,16 @@ fn certificate(seen: &ServiceSeen, now: DateTime<Utc>) -> Option<Finding> {
     Some(match expiry("tls", &whose, end, now) {
         Some(finding) => finding.remedy(remedy),
         None => Finding::ok("tls", until(&whose, end)),
+    })
+}
+
+fn access(seen: &ServiceSeen) -> Option<Finding> {
+    seen.is_open.then(|| {
+        let found = format!(
+            "values of {} need no token on this machine, nor of those who reach a proxy on it; --require-token ends that",
+            seen.address
+        );
+        Finding::ok("access", found)
     })
 }
 

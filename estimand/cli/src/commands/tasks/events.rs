@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::arguments::tasks::TaskEventsArgs;
 use crate::commands::Session;
+use crate::commands::watch::tell_silence;
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Columns, Tone, line};
 use crate::output::{Output, remark, words};
@@ -48,7 +49,7 @@ pub async fn watch(session: &mut Session, args: &TaskEventsArgs) -> Result<(), F
             .task_events(&TaskEventQuery { after: None, ..query.clone() }, 1, Duration::ZERO)
             .await?;
     }
-    let mut watch = session.client.watch_tasks(query);
+    let mut watch = session.client.watch_tasks(query).on_silence(tell_silence);
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
     loop {

@@ -1,13 +1,11 @@
 //! The outcome of the start of a reservation that goes to Celery.
 
-use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::Edit;
 use crate::celery::Standing;
 use crate::change::Rejection;
-use crate::credits::Reason;
-use crate::reservation::{Progress, State};
+use crate::reservation::State;
 use crate::writer::ReservationsState;
 
 /// News of a start that is due. Of one that is not there is none.
@@ -39,6 +37,7 @@ impl Request<ReservationsState> for StartKnown {
         let Standing::Due { waits_for, is_past } = reservation.progress.celery.clone() else {
             return Ok(Decision::Nothing(()));
         };
+        let early_end = state.shared.settings.early_end;
         let is_live = matches!(reservation.state(), State::Promised | State::Active);
         let mut edit = Edit::new(table, reservation, "scheduler");
         match self {
@@ -48,9 +47,7 @@ impl Request<ReservationsState> for StartKnown {
             StartKnown::Published { at: published, .. } => {
                 edit.after.progress.celery = Standing::Published { at: published, waited_for: waits_for };
                 if is_live && is_past {
-                    let price = edit.after.progress.offer.price;
-                    edit.after.progress.delivered = delivered(&edit.after.progress);
-                    edit.end(State::Over, price, Reason::Payment, at);
+                    edit.settle(State::Over, u64::MAX, early_end, at);
                 }
             }
             StartKnown::Missed { reason, .. } => {
@@ -58,17 +55,10 @@ impl Request<ReservationsState> for StartKnown {
                 if is_live {
                     edit.after.progress.delivered = 0;
                     edit.after.progress.reason = Some(reason);
-                    edit.end(State::Broken, Money::ZERO, Reason::Refund, at);
+                    edit.end_free(State::Broken, at);
                 }
             }
         }
         Ok(Decision::change(edit.change(at), |_: &ReservationsState, _| ()))
     }
-}
-
-/// The seconds from its start on to its end: all of its time, unless the start was published later.
-pub fn delivered(progress: &Progress) -> u64 {
-    let whole = progress.offer.end - progress.offer.start;
-    let late = u64::try_from(progress.celery.late(progress.offer.start)).unwrap_or(0) / 1_000_000;
-    whole.saturating_sub(late)
 }

@@ -22,9 +22,9 @@ pub enum EarlyEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivery {
     pub promised: u64,
-    /// Nothing ran in this part though its task could have: it is not paid.
+    /// The part in which its task could have run and did not: it is not paid.
     pub missed: u64,
-    /// Nobody needed this part any more, and others can have it.
+    /// The part that was not needed any more, and that others can have.
     pub given_back: u64,
 }
 
@@ -37,14 +37,14 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// All of a price is given back.
+    /// A settlement that gives a whole price back.
     pub fn refunded(price: Money) -> Settlement {
         Settlement { refund: price, ..Settlement::default() }
     }
 }
 
 impl Delivery {
-    /// Divides a price by time. What does not divide is the payer's.
+    /// Divides a price by time. A remainder is the payer's.
     pub fn settle(self, price: Money, early_end: EarlyEnd) -> Settlement {
         let Delivery { promised, missed, given_back } = self;
         let missed = missed.min(promised);

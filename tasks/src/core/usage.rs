@@ -19,7 +19,7 @@ const TOLERANCE: Millis = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
     pub window: Range<Millis>,
-    /// Some node of the promise can run the task. Nothing is missed where none can.
+    /// Some node of the promise can run the task. Time is not missed where none can.
     pub fits: bool,
 }
 
@@ -60,7 +60,7 @@ impl Usage {
     #[must_use]
     pub fn after(self, before: &Progress, event: &Event, at: Millis, term: &Term) -> Usage {
         match (before.state, event) {
-            // Whether it runs on a node that is not heard of shows when the node is back, or nothing can run there any more.
+            // Its node may run it still: that shows when the node is back, or nothing can run there any more.
             (State::Lost, Event::PromiseEnded { .. } | Event::Cancel) => self,
             (State::Lost, Event::LeaseOver { .. } | Event::End { ending: Ending::NodeLost, .. }) => {
                 self.with(&Share::Missed(0), at, term)

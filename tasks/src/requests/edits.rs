@@ -112,7 +112,7 @@ pub fn tallied(table: &TaskTable, edits: &[Edit], changed: Vec<Promise>) -> Prom
         let at = match promises.iter().position(|promise| promise.id == *id) {
             Some(at) => at,
             None => {
-                // One that is not kept any more has nobody who would ask.
+                // A promise that is not kept any more has nobody who would ask.
                 let Some(known) = table.promises.find(id) else { continue };
                 promises.push(Promise::clone(known));
                 promises.len() - 1

@@ -52,7 +52,7 @@ fn missed_seconds(reservation: &Reservation) -> u64 {
 /// The tasks on a promise were looked at: all of them are over before its end, or it is waited for their end no longer.
 pub struct TasksKnown {
     pub number: u64,
-    /// None: the task service does not know the promise any more.
+    /// Absent where the task service does not know the promise any more.
     pub tasks: Option<PromiseTasks>,
 }
 
@@ -72,13 +72,11 @@ impl Request<ReservationsState> for TasksKnown {
         let until = progress.tasks.map_or(u64::MAX, ended);
         let is_early = !progress.is_past && now < progress.offer.end;
         progress.is_to_release = is_early;
-        let end = match is_early && now < progress.offer.start {
-            true => {
-                progress.reason = Some("its task was over before its time had come".to_owned());
-                State::Cancelled
-            }
-            false => State::Over,
-        };
+        let mut end = State::Over;
+        if is_early && now < progress.offer.start {
+            end = State::Cancelled;
+            progress.reason = Some("its task was over before its time had come".to_owned());
+        }
         edit.settle(end, until, state.shared.settings.early_end, at);
         Ok(Decision::change(edit.change(at), |_: &ReservationsState, _| ()))
     }

@@ -280,6 +280,17 @@ impl Reservation {
         is_done && matches!(task, TaskStanding::Submitted(_))
     }
 
+    /// Its start is to be published, or it was late and its broker is asked whether a worker has taken it.
+    pub fn is_for_broker(&self) -> bool {
+        let Progress { celery, is_past, .. } = &self.progress;
+        self.is_live() && (celery.is_due() || *is_past && *celery != Standing::None)
+    }
+
+    /// Its start was published late, by a second or more.
+    pub fn is_late(&self) -> bool {
+        self.progress.celery.late(self.progress.offer.start) >= 1_000_000
+    }
+
     /// It has its promise.
     pub fn is_live(&self) -> bool {
         matches!(self.state(), State::Promised | State::Active)

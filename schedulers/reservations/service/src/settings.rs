@@ -44,6 +44,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The broker of Celery tells whether a worker has taken a message.
+    pub fn tells_what_is_unread(&self) -> bool {
+        self.celery.as_ref().is_some_and(CeleryBroker::tells_what_is_unread)
+    }
+
     /// Units of a resource are counted in so many of the ledger's: memory in MiB, anything else as it is.
     pub fn unit(resource: &str) -> u64 {
         if resource == MEMORY { MEBIBYTE } else { 1 }

@@ -47,6 +47,7 @@ fn follow(edit: &mut Edit<'_>, before: &Reservation, record: PromiseRecord, stat
     if before.document.task.is_some() {
         progress.tasks = record.tasks;
     }
+    let may_be_unread = before.is_late() && state.shared.settings.tells_what_is_unread();
     let is_open = progress.tasks.is_some_and(|tasks| tasks.open > 0);
     match record.state {
         PromiseState::Promised => {}
@@ -58,8 +59,8 @@ fn follow(edit: &mut Edit<'_>, before: &Reservation, record: PromiseRecord, stat
                 *is_past = true;
             }
         }
-        // So for its task: what it had is known when it has ended.
-        PromiseState::Over if is_open => {
+        // Its task may not have ended, and a start that was late may not be read: that is not known yet either.
+        PromiseState::Over if is_open || may_be_unread => {
             progress.state = State::Active;
             progress.is_past = true;
         }

@@ -14,16 +14,24 @@ pub enum StartKnown {
     Waits { number: u64, reason: String },
     /// The broker has it since then, in microseconds since 1970.
     Published { number: u64, at: i64 },
-    /// Its time is over, and the broker never had it: it costs nothing.
+    /// Its time is over, and the broker never had it, or no worker took it and it was late: it costs nothing.
     Missed { number: u64, reason: String },
+    /// It was late, its time is over, and a worker had taken it.
+    Taken { number: u64 },
 }
 
 impl StartKnown {
+    /// It is about a start that the broker had.
+    fn is_end(&self) -> bool {
+        matches!(self, StartKnown::Missed { .. } | StartKnown::Taken { .. })
+    }
+
     fn number(&self) -> u64 {
         match self {
             StartKnown::Waits { number, .. }
             | StartKnown::Published { number, .. }
-            | StartKnown::Missed { number, .. } => *number,
+            | StartKnown::Missed { number, .. }
+            | StartKnown::Taken { number } => *number,
         }
     }
 }
@@ -34,8 +42,10 @@ impl Request<ReservationsState> for StartKnown {
     fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
         let (table, at) = (state.table(), state.now_us());
         let Some(reservation) = table.get(self.number()) else { return Ok(Decision::Nothing(())) };
-        let Standing::Due { waits_for, is_past } = reservation.progress.celery.clone() else {
-            return Ok(Decision::Nothing(()));
+        let (waits_for, is_past) = match reservation.progress.celery.clone() {
+            Standing::Due { waits_for, is_past } => (waits_for, is_past),
+            Standing::Published { .. } if self.is_end() && reservation.progress.is_past => (None, true),
+            _ => return Ok(Decision::Nothing(())),
         };
         let early_end = state.shared.settings.early_end;
         let is_live = matches!(reservation.state(), State::Promised | State::Active);
@@ -47,9 +57,15 @@ impl Request<ReservationsState> for StartKnown {
             StartKnown::Published { at: published, .. } => {
                 edit.after.progress.celery = Standing::Published { at: published, waited_for: waits_for };
                 if is_live && is_past {
-                    edit.settle(State::Over, u64::MAX, early_end, at);
+                    if edit.after.is_late() && state.shared.settings.tells_what_is_unread() {
+                        edit.after.progress.is_past = true;
+                    } else {
+                        edit.settle(State::Over, u64::MAX, early_end, at);
+                    }
                 }
             }
+            StartKnown::Taken { .. } if is_live => edit.settle(State::Over, u64::MAX, early_end, at),
+            StartKnown::Taken { .. } => {}
             StartKnown::Missed { reason, .. } => {
                 edit.after.progress.celery = Standing::Missed(reason.clone());
                 if is_live {

@@ -12,7 +12,7 @@ use estimand_api::labels::{LabelMap, LabelSource, NODE_LABEL};
 use estimand_api::node::{Node, NodeState};
 use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
 use estimand_api::resources::PLACES;
-use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE};
+use estimand_api::task::{CHECKPOINT_GRACE, CONTAINERS_LABEL, STOP_GRACE};
 use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standing};
 
 use crate::core::Millis;
@@ -342,6 +342,7 @@ pub fn offers(nodes: &[Node]) -> Vec<Offer> {
         class: node.labels.get(CLASS_LABEL).map_or(DEFAULT_CLASS, String::as_str).to_owned(),
         capacity: capacity(node),
         standing: standing(node),
+        runs_containers: node.labels.contains_key(CONTAINERS_LABEL),
     };
     nodes.iter().map(offer).collect()
 }

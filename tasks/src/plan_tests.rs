@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::promise::{Promise, PromiseChange};
 use crate::core::promises::Promises;
+use crate::core::usage::Tally;
 
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 const NOW: Tick = 1_000;
@@ -49,6 +50,7 @@ fn promises() -> Promises {
         class: DEFAULT_CLASS.to_owned(),
         capacity: amounts(1_000_000),
         standing: Standing::Up,
+        runs_containers: false,
     };
     let nodes = Some(Arc::new(NODES.iter().map(offer).collect()));
     let mut promises = Promises::default();
@@ -85,6 +87,7 @@ fn promise(number: u64, asked: PromiseRequest, units: Vec<String>, revision: u64
         asked,
         units,
         cause: String::new(),
+        tally: Tally::default(),
         revision,
         made_at: NOW,
         made_by: String::new(),

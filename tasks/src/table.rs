@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::change::Change;
+use crate::core::Millis;
 use crate::core::document::Document;
+use crate::core::promise::Promise;
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
+use crate::core::usage::Tally;
 use crate::images::Images;
 use crate::task::{Array, Task};
 
@@ -134,6 +137,19 @@ impl TaskTable {
     /// The tasks on a promise that are not over.
     pub fn of_promise(&self, id: &str) -> impl Iterator<Item = TaskNumber> {
         self.by_promise.get(id).into_iter().flatten().copied()
+    }
+
+    /// The usage of a promise by its tasks, also by those that are not over, and how many of these there are.
+    pub fn usage_of(&self, promise: &Promise, now: Millis) -> (Tally, u32) {
+        let mut tally = promise.tally;
+        let mut open = 0;
+        for task in self.of_promise(&promise.id).filter_map(|number| self.get(number)) {
+            open += 1;
+            if let Some(term) = task.term(&self.promises) {
+                tally.count(&task.progress.usage.so_far(&task.progress, now, &term));
+            }
+        }
+        (tally, open)
     }
 
     /// The oldest first.

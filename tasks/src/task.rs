@@ -14,10 +14,12 @@ use crate::core::Millis;
 use crate::core::cluster::CPU;
 use crate::core::decision::Why;
 use crate::core::document::Document;
+use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::request::Request;
 use crate::core::retries::OnLoss;
 use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
+use crate::core::usage::Term;
 
 /// By these a task of an array knows which one it is, and of how many.
 const INDEX_VARIABLE: &str = "ESTIMAND_TASK_INDEX";
@@ -99,6 +101,8 @@ pub struct Edit {
     pub outputs: Option<TaskOutputs>,
     /// It was just submitted.
     pub is_new: bool,
+    /// The term of the promise on which it runs, if that is known.
+    pub term: Option<Term>,
 }
 
 impl Edit {
@@ -109,7 +113,7 @@ impl Edit {
 
     /// A task that is new.
     pub fn new(after: Task) -> Edit {
-        Edit { after, transitions: Vec::new(), lines: Vec::new(), outputs: None, is_new: true }
+        Edit { after, transitions: Vec::new(), lines: Vec::new(), outputs: None, is_new: true, term: None }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -119,9 +123,14 @@ impl Edit {
     /// Applies an event; false if it changes nothing.
     pub fn apply(&mut self, now_us: i64, cause: Event, actor: Actor) -> Result<bool, Refused> {
         let rules = self.after.rules();
+        let before = self.term.as_ref().map(|term| (term, self.after.progress.clone()));
         let Some(transition) = self.after.progress.apply(&rules, millis(now_us), cause, actor)? else {
             return Ok(false);
         };
+        if let Some((term, before)) = before {
+            let usage = before.usage.after(&before, &transition.cause, transition.at, term);
+            self.after.progress.usage = usage;
+        }
         if let Event::Place { .. } = transition.cause {
             self.after.log.first = self.after.log.next;
         }
@@ -192,6 +201,13 @@ impl Task {
             work.environment.insert(COUNT_VARIABLE.to_owned(), array.size.to_string());
         }
         work
+    }
+
+    /// The term of the promise on which it runs, if that is known.
+    pub fn term(&self, promises: &Promises) -> Option<Term> {
+        let promise = promises.find(self.document.promise.as_deref()?)?;
+        let nodes = promises.nodes().map_or(&[][..], |nodes| nodes);
+        Some(Term::new(promise, nodes, self.document.image.is_some()))
     }
 
     /// The request that it makes to a node.

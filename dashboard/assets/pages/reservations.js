@@ -134,7 +134,9 @@ function promised({ width, guarantee }) {
 
 function delivered(guarantee) {
   if (!guarantee) return "";
-  return `${span(guarantee.deliveredSeconds)} of ${span(guarantee.promisedSeconds)}${guarantee.moves ? `, moved ${guarantee.moves} times` : ""}`;
+  const missed = guarantee.missedSeconds ? `, ${span(guarantee.missedSeconds)} missed` : "";
+  const left = guarantee.givenBackSeconds ? `, ${span(guarantee.givenBackSeconds)} left to others` : "";
+  return `${span(guarantee.deliveredSeconds)} of ${span(guarantee.promisedSeconds)}${missed}${left}${guarantee.moves ? `, moved ${guarantee.moves} times` : ""}`;
 }
 
 function showCredits(place, signal) {
@@ -261,7 +263,7 @@ function bid(id, look) {
 }
 
 function cancel(id, look) {
-  confirm(`Cancel ${id}?`, h("p", {}, "Its promise is released. Before its start its price is given back, but for a twentieth."), "Cancel it", async () => {
+  confirm(`Cancel ${id}?`, h("p", {}, "Its promise is released. The price of the time that is left is given back, but for a twentieth."), "Cancel it", async () => {
     const response = await ask("POST", `/api/reservations/${segment(id)}/cancel`);
     const found = await response.json();
     announce(found.refund ? `${found.refund} credits are given back` : `${id} is cancelled`);

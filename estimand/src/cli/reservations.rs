@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::duration::Span;
 use estimand_cli::arguments::parse;
-use estimand_reservation_service::{CeleryBroker, Money, Settings};
+use estimand_reservation_service::{CeleryBroker, EarlyEnd, Money, Settings};
 
 use super::Cli;
 use super::services::ServiceArgs;
@@ -45,6 +45,9 @@ pub struct SaleArgs {
     /// How far ahead there are prices
     #[arg(long, value_name = "DURATION", default_value = "24h")]
     price_horizon: Span,
+    /// The price of the time that is left when a task ends early, or is cancelled after its start: given back but for a twentieth, or kept
+    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
+    price_early_end: EarlyEndRule,
     /// Take reservations over plain TCP at this address, too: a JSON document a line. Tokens are not encrypted on the way, so
     /// unless --insecure is given it is one of this machine alone
     #[arg(long, value_name = "ADDRESS", value_parser = parse::socket_address)]
@@ -53,6 +56,22 @@ pub struct SaleArgs {
     /// amqps://…, redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://…; better given in the environment or in a settings file
     #[arg(long, value_name = "URL", env = "ESTIMAND_CELERY_BROKER", hide_env_values = true)]
     celery_broker: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum EarlyEndRule {
+    #[default]
+    Refund,
+    Keep,
+}
+
+impl From<EarlyEndRule> for EarlyEnd {
+    fn from(rule: EarlyEndRule) -> EarlyEnd {
+        match rule {
+            EarlyEndRule::Refund => EarlyEnd::Refund,
+            EarlyEndRule::Keep => EarlyEnd::Keep,
+        }
+    }
 }
 
 fn price(text: &str) -> Result<(String, Money), String> {
@@ -74,6 +93,7 @@ impl SaleArgs {
         }
         let mut settings = Settings { slot: slot / SECOND, horizon: slots, ..Settings::default() };
         settings.floors.extend(self.prices);
+        settings.early_end = self.price_early_end.into();
         let broker = self.celery_broker.filter(|url| !url.is_empty());
         let broker = broker.map(|url| url.parse::<CeleryBroker>()).transpose();
         settings.celery = broker.map_err(|error| wrong(&error.to_string()))?;

@@ -11,7 +11,7 @@ use estimand_testkit::redis::Redis;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, seconds};
+use crate::plane::{Plane, credits, seconds};
 
 const QUEUE: &str = "promised";
 /// A start that nothing kept waiting is published and begun so soon, on a machine that also does other things.
@@ -261,6 +261,42 @@ fn a_start_that_no_broker_took_in_time_is_told_and_costs_nothing() {
     assert!(worker.noted("missed", "begins").is_empty());
     plane.wait_state(after["id"].as_str().unwrap(), "OVER");
     plane.check_money();
+}
+
+#[test]
+fn a_late_start_that_no_worker_takes_costs_nothing_and_one_that_is_taken_costs_less() {
+    for is_taken in [true, false] {
+        let redis = Redis::start();
+        let plane = plane(&redis.url());
+        let worker = is_taken.then(|| CeleryWorker::start(&redis.url(), QUEUE, 1));
+        let made = reserve(&plane, &asked("late", "4s", 30, &json!({})));
+        redis.kill9();
+        pass_until(&made, 2.0);
+        redis.start_again();
+        let id = made["id"].as_str().unwrap();
+        if let Some(worker) = &worker {
+            begun(worker, "late");
+        }
+        let price = credits(&made["price"]);
+        if is_taken {
+            let over = plane.wait_state(id, "OVER");
+            let late = over["celery"]["lateMilliseconds"].as_u64().unwrap() / 1_000;
+            assert!(late >= 2, "{over}");
+            assert_eq!(
+                (&over["guarantee"]["kept"], &over["guarantee"]["missedSeconds"]),
+                (&json!(false), &json!(late))
+            );
+            assert_eq!(credits(&over["refund"]), price - price * (30 - late) / 30, "{over}");
+        } else {
+            let broken = plane.wait_state(id, "BROKEN");
+            assert_eq!(
+                (&broken["celery"]["state"], &broken["refund"]),
+                (&json!("MISSED"), &made["price"]),
+                "{broken}"
+            );
+        }
+        plane.check_money();
+    }
 }
 
 #[test]

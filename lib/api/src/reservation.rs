@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::is_zero;
+
 /// A promise of a time at a price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -98,12 +100,22 @@ pub struct Guarantee {
     pub resources: BTreeMap<String, u64>,
     pub units: u64,
     pub promised_seconds: u64,
+    /// The part of them that was there for its task, or for the tasks of others. Of several units the mean.
     pub delivered_seconds: u64,
+    /// The time that its task was on a node, as the task service has it, of all units together; absent without a task of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub had_seconds: Option<u64>,
+    /// The time in which its task could have run and did not, of all units together. It costs nothing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed_seconds: u64,
+    /// The rest of its time after its task had ended, or it was cancelled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given_back_seconds: u64,
     /// The node of each unit.
     pub nodes: Vec<String>,
     /// How often units were moved to other nodes before its start or while it ran.
     pub moves: u32,
-    /// All was delivered; absent until it is over.
+    /// All that was not given back was delivered; absent until it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<bool>,
 }

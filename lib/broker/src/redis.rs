@@ -105,6 +105,14 @@ impl Connection {
         script.arg(PUSH_ONCE).arg(2).arg(mark).arg(list).arg(says).arg(seconds).arg(message);
         Ok(script.query_async(&mut connection).await?)
     }
+
+    /// A list has such a message.
+    pub async fn has(&self, list: &str, message: &[u8]) -> Result<bool, RedisError> {
+        let mut connection = self.0.clone();
+        let place: Option<u64> =
+            redis::cmd("LPOS").arg(list).arg(message).query_async(&mut connection).await?;
+        Ok(place.is_some())
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //!
 //! - [`Pricing`] quotes and promises (Basic-Econ). Prices are integers, and never depend on what a request is worth.
 //! - [`predict`] has the predictors of demand that it prices by.
-//! - [`credits`] has the rule by which credits move.
+//! - [`credits`] has the rule by which credits move, and [`Settlement`] what is paid in the end.
 //! - [`simulation`] prices recorded and generated demand under a virtual clock.
 
 pub mod credits;
@@ -18,6 +18,7 @@ pub mod predict;
 mod pricing;
 mod refusal;
 mod request;
+mod settlement;
 pub mod simulation;
 mod starts;
 mod terms;
@@ -29,4 +30,5 @@ pub use money::{Money, MoneyError};
 pub use pricing::Pricing;
 pub use refusal::{MAX_LIST, MAX_WORKERS_OPEN, Refusal};
 pub use request::{Bid, ElasticRequest, Quote, Request};
+pub use settlement::{Delivery, EarlyEnd, Settlement, fee};
 pub use terms::{MAX_HORIZON, Terms, TermsError};

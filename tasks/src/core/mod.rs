@@ -16,6 +16,7 @@ pub mod request;
 pub mod retries;
 pub mod state;
 mod stopping;
+pub mod usage;
 
 /// Milliseconds of the one clock.
 pub type Millis = u64;

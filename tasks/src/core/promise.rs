@@ -5,6 +5,7 @@ use std::sync::Arc;
 use estimand_api::promise::{DEFAULT_CLASS, PromiseRequest, PromiseState};
 use estimand_capacity::{Amounts, Resource, Standing, Tick, Window};
 
+use super::usage::Tally;
 use crate::task::with_place;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Promise {
     pub units: Vec<String>,
     /// Why it is in its state, or on other nodes than before.
     pub cause: String,
+    /// The usage of its tasks that are over.
+    pub tally: Tally,
     /// The revision of the ledger with which it changed last.
     pub revision: u64,
     pub made_at: Tick,
@@ -83,6 +86,8 @@ pub struct Offer {
     pub class: String,
     pub capacity: Amounts,
     pub standing: Standing,
+    /// It runs tasks with an image.
+    pub runs_containers: bool,
 }
 
 /// A change of promises and of the ledger under them, with one revision.

@@ -26,6 +26,7 @@ use super::Millis;
 use super::dependency::{Awaited, On};
 use super::queue::TaskNumber;
 use super::retries::{Ending, OnLoss, Retries};
+use super::usage::Usage;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -193,6 +194,9 @@ pub struct Progress {
     /// The tasks that it comes after and that are not over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Awaited>,
+    /// The part of its promise's window that it had so far.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub usage: Usage,
 }
 
 /// A change of a task, as it is stored.

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::promise::{
     MAX_PROMISES_BYTES, PromiseBatch, PromisePage, PromiseRecord, PromiseReleases, PromiseResize,
-    PromiseState, PromisesMade, PromisesReleased,
+    PromiseState, PromiseTasks, PromisesMade, PromisesReleased,
 };
 use estimand_api::task_record::MAX_TASK_WAIT_MS;
 use estimand_web::parameters::{self, whole};
@@ -21,6 +21,8 @@ use crate::core::promise::{Promise, class};
 use crate::core::promises::Promises;
 use crate::requests::{MakePromises, ReleasePromise, ReleasePromises, ResizePromise};
 use crate::scope::Scope;
+use crate::table::TaskTable;
+use crate::task::millis;
 
 /// The most promises on a page, and how many there are if nothing is said. Those of one revision are on one page.
 const MAX_PAGE: u64 = 1_000;
@@ -55,7 +57,7 @@ pub async fn promise(
     let made = service.change(MakePromises { batch, key, by: caller.to_string() }).await?;
     let (promises, is_new, revision) = made;
     let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    let promises = promises.iter().map(|promise| record(promise)).collect();
+    let promises = promises.iter().map(|promise| shown(&service, promise)).collect();
     response.insert_header((REVISION.clone(), revision));
     Ok(response.json(PromisesMade { revision, promises }))
 }
@@ -90,7 +92,8 @@ pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Resul
     let mut bell = shared.bell.subscribe();
     loop {
         bell.mark_unchanged();
-        let page = shared.loaded(|table| page(&table.promises, after, states.as_deref(), limit))??;
+        let now = shared.clock.now_micros();
+        let page = shared.loaded(|table| page(table, now, after, states.as_deref(), limit))??;
         let is_enough = !page.promises.is_empty() || service.is_stopping();
         if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
             return Ok(HttpResponse::Ok().insert_header((REVISION.clone(), page.revision)).json(page));
@@ -99,26 +102,27 @@ pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Resul
 }
 
 fn page(
-    promises: &Promises,
+    table: &TaskTable,
+    now: i64,
     after: u64,
     states: Option<&[PromiseState]>,
     limit: u64,
 ) -> Result<PromisePage, Problem> {
-    let (base, revision) = (promises.base, promises.revision);
+    let Promises { base, revision, .. } = table.promises;
     if after > revision || (after > 0 && after < base) {
         return Err(Problem::gone(format!(
             "what changed after revision {after} is not known any more; it is {revision} now: read all promises anew"
         )));
     }
     let mut page = PromisePage { next: revision, revision, promises: Vec::new() };
-    for promise in promises.after(after) {
+    for promise in table.promises.after(after) {
         let last = page.promises.last().map(|last: &PromiseRecord| last.revision);
         if page.promises.len() as u64 >= limit && last != Some(promise.revision) {
             page.next = last.unwrap_or(revision);
             break;
         }
         if states.is_none_or(|states| states.contains(&promise.state)) {
-            page.promises.push(record(promise));
+            page.promises.push(record(table, promise, now));
         }
     }
     Ok(page)
@@ -151,7 +155,8 @@ fn states(given: &str) -> Result<Vec<PromiseState>, Problem> {
 )]
 pub async fn promise_of(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id");
-    let found = service.shared().loaded(|table| table.promises.find(id).map(|promise| record(promise)))?;
+    let (shared, now) = (service.shared(), service.shared().clock.now_micros());
+    let found = shared.loaded(|table| table.promises.find(id).map(|promise| record(table, promise, now)))?;
     let unknown = || Problem::not_found(Rejection::NoPromise(id.to_owned()).to_string());
     Ok(HttpResponse::Ok().json(found.ok_or_else(unknown)?))
 }
@@ -180,7 +185,7 @@ pub async fn resize(
     let id = segment(&req, "id").to_owned();
     let to = body.parse(PromiseResize::parse).await?;
     let promise = service.change(ResizePromise { id, to }).await?;
-    Ok(HttpResponse::Ok().json(record(&promise)))
+    Ok(HttpResponse::Ok().json(shown(&service, &promise)))
 }
 
 /// Gives a promise back. Its tasks end.
@@ -202,7 +207,7 @@ pub async fn release(
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
     let promise = service.change(ReleasePromise { id, by: caller.to_string() }).await?;
-    Ok(HttpResponse::Ok().json(record(&promise)))
+    Ok(HttpResponse::Ok().json(shown(&service, &promise)))
 }
 
 /// Gives promises back, all in one step. Their tasks end.
@@ -230,7 +235,21 @@ pub async fn release_all(
     Ok(HttpResponse::Ok().insert_header((REVISION.clone(), released.revision)).json(released))
 }
 
-fn record(promise: &Promise) -> PromiseRecord {
+/// A promise that is read or changed, with the tasks as they are now.
+fn shown(service: &TaskService, promise: &Promise) -> PromiseRecord {
+    let (shared, now) = (service.shared(), service.shared().clock.now_micros());
+    shared.table(|table| record(table, promise, now))
+}
+
+fn record(table: &TaskTable, promise: &Promise, now: i64) -> PromiseRecord {
+    let (tally, open) = table.usage_of(promise, millis(now));
+    let tasks = PromiseTasks {
+        open,
+        over: tally.over,
+        had_milliseconds: tally.had,
+        missed_milliseconds: tally.missed,
+        ended: (tally.over > 0).then(|| tally.ended.div_ceil(1_000)),
+    };
     PromiseRecord {
         id: promise.id.clone(),
         state: promise.state,
@@ -242,6 +261,7 @@ fn record(promise: &Promise) -> PromiseRecord {
         user: promise.asked.user.clone(),
         units: promise.units.clone(),
         cause: promise.cause.clone(),
+        tasks: Some(tasks),
         revision: promise.revision,
         made_at: promise.made_at,
         made_by: promise.made_by.clone(),

@@ -2,32 +2,41 @@
 //! change, and so on through chains. So nothing waits for what is over, whatever is deleted later.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use crate::change::Change;
-use crate::core::promise::Promise;
+use crate::core::promise::{Promise, PromiseChange};
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, State};
 use crate::table::TaskTable;
-use crate::task::{Edit, Task};
+use crate::task::{Edit, Task, millis};
 
 pub struct Edits<'a> {
     pub table: &'a TaskTable,
     at: i64,
     edits: BTreeMap<TaskNumber, Edit>,
+    /// The promises that change with them.
+    promises: Vec<Promise>,
 }
 
 impl<'a> Edits<'a> {
     pub fn new(table: &'a TaskTable, at: i64) -> Self {
-        Edits { table, at, edits: BTreeMap::new() }
+        Edits { table, at, edits: BTreeMap::new(), promises: Vec::new() }
     }
 
     /// The edit of a task that is kept.
     pub fn of(&mut self, task: &Task) -> &mut Edit {
-        self.edits.entry(task.number).or_insert_with(|| Edit::of(task))
+        let table = self.table;
+        self.edits.entry(task.number).or_insert_with(|| edit_of(table, task))
     }
 
-    /// Ends the tasks of a promise, if that has no capacity any more.
-    pub fn end_tasks_of(&mut self, promise: &Promise) {
+    /// Changes promises, and ends the tasks of those that have no capacity any more.
+    pub fn change_promises(&mut self, promises: Vec<Promise>) {
+        promises.iter().for_each(|promise| self.end_tasks_of(promise));
+        self.promises.extend(promises);
+    }
+
+    fn end_tasks_of(&mut self, promise: &Promise) {
         let Some(reason) = promise.end() else { return };
         let (table, at) = (self.table, self.at);
         for number in table.of_promise(&promise.id) {
@@ -43,8 +52,10 @@ impl<'a> Edits<'a> {
         self.edits.retain(|_, edit| !edit.is_empty());
         self.tell_followers();
         let edits: Vec<Edit> = self.edits.into_values().collect();
-        let change = Change { edits, highest: self.table.highest, at: self.at, ..Change::default() };
-        (!change.edits.is_empty()).then_some(change)
+        let promises = tallied(self.table, &edits, self.promises);
+        let change =
+            Change { edits, promises, highest: self.table.highest, at: self.at, ..Change::default() };
+        (!change.edits.is_empty() || change.promises.revision > 0).then_some(change)
     }
 
     fn tell_followers(&mut self) {
@@ -77,7 +88,7 @@ impl<'a> Edits<'a> {
         let table = self.table;
         for follower in table.followers(number) {
             let Some(task) = table.get(follower) else { continue };
-            let edit = self.edits.entry(follower).or_insert_with(|| Edit::of(task));
+            let edit = self.edits.entry(follower).or_insert_with(|| edit_of(table, task));
             let changed = edit.apply(self.at, event.clone(), Actor::Scheduler).unwrap_or(false);
             if changed && edit.after.state().is_final() {
                 ended.push(follower);
@@ -85,4 +96,34 @@ impl<'a> Edits<'a> {
         }
         ended
     }
+}
+
+fn edit_of(table: &TaskTable, task: &Task) -> Edit {
+    Edit { term: task.term(&table.promises), ..Edit::of(task) }
+}
+
+/// The change of promises with the tasks that edits have ended counted in their tallies, so that it is known what they had
+/// also when they are deleted.
+pub fn tallied(table: &TaskTable, edits: &[Edit], changed: Vec<Promise>) -> PromiseChange {
+    let mut promises = changed;
+    let has_ended = |edit: &&Edit| edit.transitions.last().is_some_and(|last| last.to.is_final());
+    for Edit { after, .. } in edits.iter().filter(has_ended) {
+        let Some(id) = &after.document.promise else { continue };
+        let at = match promises.iter().position(|promise| promise.id == *id) {
+            Some(at) => at,
+            None => {
+                // A promise that is not kept any more has nobody who would ask.
+                let Some(known) = table.promises.find(id) else { continue };
+                promises.push(Promise::clone(known));
+                promises.len() - 1
+            }
+        };
+        promises[at].tally.add(&after.progress.usage, millis(after.ended_at.unwrap_or_default()));
+    }
+    if promises.is_empty() {
+        return PromiseChange::default();
+    }
+    let revision = table.promises.revision + 1;
+    let promises = promises.into_iter().map(|promise| Arc::new(Promise { revision, ..promise })).collect();
+    PromiseChange { promises, revision, ..PromiseChange::default() }
 }

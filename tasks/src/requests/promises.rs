@@ -12,6 +12,7 @@ use super::edits::Edits;
 use crate::change::{Change, Rejection};
 use crate::core::promise::{Offer, Promise, PromiseChange};
 use crate::core::promises::Promises;
+use crate::core::usage::Tally;
 use crate::table::TaskTable;
 use crate::writer::TasksState;
 
@@ -69,6 +70,7 @@ impl Request<TasksState> for MakePromises {
                 until: window.end(),
                 units,
                 cause: "there is room for it".to_owned(),
+                tally: Tally::default(),
                 revision: promises.revision + 1,
                 made_at: now,
                 made_by: self.by.clone(),
@@ -265,7 +267,8 @@ impl Request<TasksState> for ReleasePromises {
         }
         let reply = |_: &TasksState, change: &Change| {
             let PromiseChange { promises, revision, .. } = &change.promises;
-            let released = promises.iter().map(|promise| promise.id.clone()).collect();
+            let released = promises.iter().filter(|promise| promise.state == PromiseState::Released);
+            let released = released.map(|promise| promise.id.clone()).collect();
             PromisesReleased { revision: *revision, released }
         };
         Ok(Decision::change(with_tasks(state, all, None), reply))
@@ -309,14 +312,10 @@ impl Request<TasksState> for NodeOffers {
 /// The change of promises, with the end of the tasks of those that have ended.
 fn with_tasks(state: &TasksState, changed: Vec<Promise>, nodes: Option<Arc<Vec<Offer>>>) -> Change {
     let (table, at) = (state.table(), state.now_us());
-    let revision = table.promises.revision + 1;
     let mut edits = Edits::new(table, at);
-    let promises: Vec<Arc<Promise>> =
-        changed.into_iter().map(|promise| Arc::new(Promise { revision, ..promise })).collect();
-    promises.iter().for_each(|promise| edits.end_tasks_of(promise));
-    let promises = PromiseChange { promises, nodes, revision, ..PromiseChange::default() };
-    match edits.finish() {
-        Some(edited) => Change { promises, ..edited },
-        None => change(table, at, promises),
-    }
+    edits.change_promises(changed);
+    let mut change = edits.finish().unwrap_or_else(|| change(table, at, PromiseChange::default()));
+    change.promises.nodes = nodes;
+    change.promises.revision = table.promises.revision + 1;
+    change
 }

@@ -6,6 +6,7 @@ use estimand_api::resources::PLACES;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::delete::deletion;
+use super::edits::tallied;
 use crate::change::{Change, Rejection};
 use crate::core::dependency::{After, Awaited, On};
 use crate::core::document::{Document, array_member};
@@ -54,14 +55,18 @@ impl Request<TasksState> for Submission {
         let new_arrays = edits.first().and_then(|edit| edit.after.array.clone()).into_iter().collect();
         let highest = edits.last().map_or(table.highest, |edit| edit.after.number.0);
         let room = room(table, edits.len(), at)?;
-        Ok(Decision::change(Change { edits, new_arrays, highest, ..room }, |_: &TasksState, change| {
-            let named = match (change.new_arrays.first(), change.edits.first()) {
-                (Some(array), _) => Named::Array(Arc::clone(array)),
-                (None, Some(edit)) => Named::Task(Arc::new(edit.after.clone())),
-                (None, None) => unreachable!("a submission makes a task"),
-            };
-            (named, true)
-        }))
+        let promises = tallied(table, &edits, Vec::new());
+        Ok(Decision::change(
+            Change { edits, promises, new_arrays, highest, ..room },
+            |_: &TasksState, change| {
+                let named = match (change.new_arrays.first(), change.edits.first()) {
+                    (Some(array), _) => Named::Array(Arc::clone(array)),
+                    (None, Some(edit)) => Named::Task(Arc::new(edit.after.clone())),
+                    (None, None) => unreachable!("a submission makes a task"),
+                };
+                (named, true)
+            },
+        ))
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::rows::{column, known, text, value};
 use crate::change::Change;
 use crate::core::promise::Promise;
+use crate::core::usage::Tally;
 
 /// The names of the revisions.
 const LEDGER: &str = "ledger";
@@ -21,6 +22,8 @@ struct Progress {
     until: u64,
     units: Vec<String>,
     cause: String,
+    #[serde(default)]
+    tally: Tally,
 }
 
 /// The promises that were loaded, with the revision of the ledger, and that up to which some may be gone.
@@ -54,13 +57,13 @@ pub fn group(changes: &[Change]) -> PromiseGroup {
 }
 
 fn row(promise: &Promise) -> PromiseRow {
-    let Promise { state, from, until, units, cause, .. } = promise.clone();
+    let Promise { state, from, until, units, cause, tally, .. } = promise.clone();
     PromiseRow {
         number: column(promise.number),
         id: promise.id.clone(),
         idempotency_key: promise.key.clone(),
         asked: Value::Object(promise.asked.to_map()).to_string(),
-        progress: text(&Progress { state, from, until, units, cause }),
+        progress: text(&Progress { state, from, until, units, cause, tally }),
         revision: column(promise.revision),
         made_at: column(promise.made_at),
         made_by: estimand_store::actor(&promise.made_by),
@@ -85,7 +88,7 @@ pub fn loaded(stored: StoredPromises) -> LoadedPromises {
 }
 
 fn parse(row: PromiseRow) -> Result<Promise, String> {
-    let Progress { state, from, until, units, cause } = value(&row.progress)?;
+    let Progress { state, from, until, units, cause, tally } = value(&row.progress)?;
     Ok(Promise {
         number: known(row.number),
         id: row.id,
@@ -96,6 +99,7 @@ fn parse(row: PromiseRow) -> Result<Promise, String> {
         until,
         units,
         cause,
+        tally,
         revision: known(row.revision),
         made_at: known(row.made_at),
         made_by: row.made_by,

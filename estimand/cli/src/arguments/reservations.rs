@@ -140,7 +140,7 @@ pub enum ReservationsAction {
     Change(Remotely<ChangeReservationArgs>),
     /// Say that a reservation is worth more or less than before; its price stays
     Bid(Remotely<BidArgs>),
-    /// Give reservations up: before its start the price is given back but for a twentieth
+    /// Give reservations up: the price of the time that is left is given back but for a twentieth
     Cancel(Remotely<SomeReservationsArgs>),
 }
 

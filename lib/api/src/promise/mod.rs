@@ -82,10 +82,30 @@ pub struct PromiseRecord {
     pub units: Vec<String>,
     /// Why it is in its state, or on other nodes than before.
     pub cause: String,
+    /// The tasks on it; absent from services of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<PromiseTasks>,
     /// The revision of the ledger with which it changed last.
     pub revision: u64,
     pub made_at: u64,
     pub made_by: String,
+}
+
+/// The tasks on a promise, and the part of its window that they had so far, all together. Deleted ones count, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromiseTasks {
+    /// How many are not over.
+    pub open: u32,
+    /// How many are over.
+    pub over: u32,
+    /// The time that they were on a node.
+    pub had_milliseconds: u64,
+    /// The time from the beginning of the window on in which they could have begun and did not. Less than a second is nothing.
+    pub missed_milliseconds: u64,
+    /// The first tick after the last one's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
 }
 
 /// The promises that were made, and the revision of the ledger since then.

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_api::promise::PromiseTasks;
 use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote, PriceQuotes};
 use estimand_client::Client;
 // The rule by which credits move is the one of the core.
@@ -57,12 +58,15 @@ use storage::Storage;
 use writer::ReservationsState;
 
 pub use celery::CeleryBroker;
-pub use estimand_reservations::Money;
+pub use estimand_reservations::{EarlyEnd, Money};
 pub use lines::{Connect, serve as serve_lines};
 pub use settings::Settings;
 
 /// How long a refusal waits for its bid to be kept.
 const KEEP_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long the cancellation of a reservation waits for what its task had.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
@@ -225,7 +229,19 @@ impl ReservationService {
 
     async fn cancel(&self, id: String, scope: Scope, by: String) -> Result<Arc<Reservation>, Problem> {
         tracing::info!(reservation = id, by, "to be cancelled");
-        self.change(Cancel { id, by, scope, in_full: None }).await
+        let tasks = self.tasks_of(&id, &scope).await;
+        self.change(Cancel { id, by, scope, in_full: None, tasks }).await
+    }
+
+    /// The tasks on the promise of a reservation as they are now, if it has a task of its own that may have begun.
+    async fn tasks_of(&self, id: &str, scope: &Scope) -> Option<PromiseTasks> {
+        let shared = self.shared();
+        let found = shared.find(scope, id).ok()?;
+        let has_begun = found.is_live() && found.progress.offer.start <= shared.now();
+        let client = shared.ledger.borrow().clone().filter(|_| has_begun && found.document.task.is_some())?;
+        let promise = timeout(LOOK_WITHIN, client.promise_of(&found.promise_id())).await;
+        let known = promise.ok()?.inspect_err(|error| tracing::debug!(%error, "a promise cannot be read"));
+        known.ok()?.tasks
     }
 
     async fn grant(

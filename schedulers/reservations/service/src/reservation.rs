@@ -9,15 +9,12 @@
 
 use std::sync::Arc;
 
-use estimand_api::promise::PromiseRequest;
+use estimand_api::promise::{PromiseRequest, PromiseTasks};
 use estimand_reservations::Money;
 use serde::{Deserialize, Serialize};
 
 use crate::celery::Standing;
 use crate::document::Document;
-
-/// Of the price of a reservation that is cancelled before its start one part in so many is kept, rounded up.
-const FEE_PART: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -153,6 +150,18 @@ pub struct Progress {
     pub refund: Money,
     /// Seconds of its time that were delivered.
     pub delivered: u64,
+    /// Seconds of its time in which its task could have run and did not, of all units together.
+    #[serde(default)]
+    pub missed: u64,
+    /// Seconds of its time that were given back before its end.
+    #[serde(default)]
+    pub given_back: u64,
+    /// The tasks on its promise, as they were heard of last; none: it has no task of its own.
+    #[serde(default)]
+    pub tasks: Option<PromiseTasks>,
+    /// Its promise is over, and it is not known yet how its task ended.
+    #[serde(default)]
+    pub is_past: bool,
     pub reason: Option<String>,
     /// The number of the first reservation of its list, if it was made in one.
     #[serde(default)]
@@ -182,6 +191,10 @@ impl Progress {
             celery: if document.celery.is_some() { Standing::NEW } else { Standing::None },
             refund: Money::ZERO,
             delivered: 0,
+            missed: 0,
+            given_back: 0,
+            tasks: None,
+            is_past: false,
             reason: None,
             list: None,
             change: None,
@@ -253,29 +266,33 @@ impl Reservation {
         !self.state().is_final() || self.is_untold()
     }
 
-    /// The task service has to be told to release its promise, or of its task.
+    /// The task service has to be told to release its promise, or of its task, or is to be asked how that ended.
     pub fn is_untold(&self) -> bool {
-        let Progress { is_to_release, task, .. } = &self.progress;
-        *is_to_release || self.is_live() && matches!(task, TaskStanding::Due | TaskStanding::Stale(_))
+        let Progress { is_to_release, task, is_past, .. } = &self.progress;
+        let has_to_know = matches!(task, TaskStanding::Due | TaskStanding::Stale(_)) || *is_past;
+        *is_to_release || self.is_live() && (has_to_know || self.is_done())
+    }
+
+    /// All tasks on its promise seem to be over, its own among them.
+    pub fn is_done(&self) -> bool {
+        let Progress { task, tasks, .. } = &self.progress;
+        let is_done = tasks.is_some_and(|tasks| tasks.open == 0 && tasks.over > 0);
+        is_done && matches!(task, TaskStanding::Submitted(_))
+    }
+
+    /// Its start is to be published, or it was late and its broker is asked whether a worker has taken it.
+    pub fn is_for_broker(&self) -> bool {
+        let Progress { celery, is_past, .. } = &self.progress;
+        self.is_live() && (celery.is_due() || *is_past && *celery != Standing::None)
+    }
+
+    /// Its start was published late, by a second or more.
+    pub fn is_late(&self) -> bool {
+        self.progress.celery.late(self.progress.offer.start) >= 1_000_000
     }
 
     /// It has its promise.
     pub fn is_live(&self) -> bool {
         matches!(self.state(), State::Promised | State::Active)
     }
-
-    /// The part of its price that is kept if it is cancelled now, in seconds since 1970: a fee before its start, all after it.
-    pub fn kept_if_cancelled(&self, now: u64) -> Money {
-        let Offer { price, start, .. } = self.progress.offer;
-        match self.state() {
-            State::Pending => Money::ZERO,
-            _ if now < start => fee(price),
-            _ => price,
-        }
-    }
-}
-
-/// The part of an amount that is kept when it is given back before the start.
-pub fn fee(amount: Money) -> Money {
-    Money::microcredits(amount.as_microcredits().div_ceil(FEE_PART))
 }

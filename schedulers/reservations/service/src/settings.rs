@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estimand_api::resources::{CPU, MEMORY};
-use estimand_reservations::Money;
+use estimand_reservations::{EarlyEnd, Money};
 
 use crate::celery::CeleryBroker;
 
@@ -21,6 +21,8 @@ pub struct Settings {
     pub horizon: u64,
     /// The least price of an hour: of a processor, of a GiB of memory, of one of anything else.
     pub floors: BTreeMap<String, Money>,
+    /// The rule for the price of time that is given back after the start.
+    pub early_end: EarlyEnd,
     /// The broker that workers of Celery read, if there is one.
     pub celery: Option<CeleryBroker>,
 }
@@ -31,11 +33,22 @@ impl Default for Settings {
         let credits = |micros: u64| Money::microcredits(micros);
         let floors = [(CPU, credits(1_000_000)), (MEMORY, credits(10_000)), ("gpu", credits(10_000_000))];
         let floors = floors.map(|(name, floor)| (name.to_owned(), floor));
-        Settings { slot: 60, horizon: 1_440, floors: floors.into(), celery: None }
+        Settings {
+            slot: 60,
+            horizon: 1_440,
+            floors: floors.into(),
+            early_end: EarlyEnd::default(),
+            celery: None,
+        }
     }
 }
 
 impl Settings {
+    /// The broker of Celery tells whether a worker has taken a message.
+    pub fn tells_what_is_unread(&self) -> bool {
+        self.celery.as_ref().is_some_and(CeleryBroker::tells_what_is_unread)
+    }
+
     /// Units of a resource are counted in so many of the ledger's: memory in MiB, anything else as it is.
     pub fn unit(resource: &str) -> u64 {
         if resource == MEMORY { MEBIBYTE } else { 1 }

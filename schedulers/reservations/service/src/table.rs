@@ -72,7 +72,7 @@ impl Table {
         self.these(&self.untold)
     }
 
-    /// Those that are promised and whose start is to be published.
+    /// The live reservations whose start is to be published, or to be asked for.
     pub fn unpublished(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.these(&self.unpublished)
     }
@@ -154,7 +154,7 @@ impl Table {
             (&mut self.pending, reservation.state() == State::Pending),
             (&mut self.changing, reservation.progress.change.is_some()),
             (&mut self.untold, reservation.is_untold()),
-            (&mut self.unpublished, reservation.is_live() && reservation.progress.celery.is_due()),
+            (&mut self.unpublished, reservation.is_for_broker()),
         ];
         for (numbers, is_in) in is_in {
             if is_in {

@@ -207,6 +207,10 @@ async fn show(session: &mut Session, args: &ReservationArgs) -> Result<(), Failu
         let seconds = |seconds: u64| words::count_u64(seconds, "second");
         facts.push(("promised", Cell::from(seconds(guarantee.promised_seconds))));
         facts.push(("delivered", Cell::from(seconds(guarantee.delivered_seconds))));
+        facts.extend(guarantee.had_seconds.map(|had| ("its task had", Cell::from(seconds(had)))));
+        let some = |name, amount| (amount > 0).then(|| (name, Cell::from(seconds(amount))));
+        facts.extend(some("missed", guarantee.missed_seconds));
+        facts.extend(some("left to others", guarantee.given_back_seconds));
         facts.push(("nodes", Cell::from(guarantee.nodes.join(", "))));
     }
     facts.push(("made", Cell::from(words::instant(reservation.made_at))));

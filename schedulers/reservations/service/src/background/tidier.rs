@@ -1,5 +1,5 @@
-//! Does in the task service what reservations need there: submits their tasks, and releases the promises of those that were
-//! cancelled. Each may be done again: the task service knows it by its key, or has nothing left to release.
+//! Does in the task service what reservations need there: submits their tasks, looks how they ended, and releases the promises
+//! that nobody needs any more. Each may be done again: the task service knows it by its key, or has nothing left to release.
 
 use std::sync::Arc;
 
@@ -11,10 +11,13 @@ use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
 use super::ANSWER_WITHIN;
-use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn};
+use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn, TasksKnown};
 use crate::reservation::{Reservation, TaskStanding};
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
+
+/// How long after its end, in seconds, it is waited for the end of a task on a node that is not heard of.
+const END_WITHIN: u64 = 3_600;
 
 pub struct Tidier {
     pub shared: Arc<Shared>,
@@ -36,7 +39,7 @@ impl Work for Tidier {
             match &reservation.progress.task {
                 TaskStanding::Due => self.submit(&client, reservation).await?,
                 TaskStanding::Stale(id) => self.withdraw(&client, reservation, id).await?,
-                _ => {}
+                _ => self.look_at_tasks(&client, reservation).await?,
             }
         }
         Ok(Next::Period)
@@ -69,6 +72,26 @@ impl Tidier {
         self.writer.submit(TaskWithdrawn(reservation.number)).await.map_err(PeerError::of_write)
     }
 
+    /// Looks whether all tasks on a promise are over. What was heard may be about a task of before a change, so it is looked now.
+    async fn look_at_tasks(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
+        let Reservation { number, progress, .. } = reservation;
+        let is_long_past = progress.is_past && progress.offer.end + END_WITHIN <= self.shared.now();
+        if !reservation.is_done() && !is_long_past {
+            return Ok(());
+        }
+        let tasks = match within(ANSWER_WITHIN, client.promise_of(&reservation.promise_id())).await {
+            Ok(promise) => promise.tasks,
+            Err(PeerError::Client(error)) if error.status() == Some(404) => None,
+            Err(error) => return Err(error),
+        };
+        let are_over = tasks.is_none_or(|tasks| tasks.open == 0 && tasks.over > 0);
+        if !are_over && !is_long_past {
+            return Ok(());
+        }
+        let known = TasksKnown { number: *number, tasks };
+        self.writer.submit(known).await.map_err(PeerError::of_write)
+    }
+
     async fn submit(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
         let Some(document) = task(reservation) else { return Ok(()) };
         let submitted = within(ANSWER_WITHIN, client.submit_task(&document, &reservation.task_key())).await;
@@ -78,7 +101,8 @@ impl Tidier {
                 // Nobody has anything of a time in which nothing can run.
                 let reason = format!("its task is refused: {}", problem.detail);
                 let (id, by) = (reservation.id.clone(), "scheduler".to_owned());
-                let cancel = Cancel { id, by, scope: Scope::default(), in_full: Some(reason.clone()) };
+                let in_full = Some(reason.clone());
+                let cancel = Cancel { id, by, scope: Scope::default(), in_full, tasks: None };
                 self.writer.submit(cancel).await.map_err(PeerError::of_write)?;
                 TaskStanding::Refused(reason)
             }

@@ -29,6 +29,13 @@ pub enum CeleryBrokerError {
     Redis(#[from] RedisUrlError),
 }
 
+impl CeleryBroker {
+    /// It tells whether a message is still in its queue. RabbitMQ gives messages in their order only.
+    pub fn tells_what_is_unread(&self) -> bool {
+        matches!(self, CeleryBroker::Redis(_))
+    }
+}
+
 impl FromStr for CeleryBroker {
     type Err = CeleryBrokerError;
 
@@ -124,6 +131,14 @@ impl Link {
                     connection.push_once(&mark, &says, seconds, &message.queue, &message.envelope()).await?;
                 Ok(known.and_then(|known| known.parse().ok()).unwrap_or(at))
             }
+        }
+    }
+
+    /// A message is still in its queue: no worker has taken it.
+    pub async fn is_unread(&self, message: &Message) -> Result<bool, BrokerError> {
+        match self {
+            Link::RabbitMq { .. } => Ok(false),
+            Link::Redis(connection) => Ok(connection.has(&message.queue, &message.envelope()).await?),
         }
     }
 

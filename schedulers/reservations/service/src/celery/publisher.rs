@@ -4,6 +4,8 @@
 //! whether the capacity is free already; then the message is published, confirmed, and stored as published. Where anything of
 //! that fails, it all begins anew, and the reservation's record says why it waits.
 
+mod unread;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +85,8 @@ impl Publisher {
     fn due(&self) -> Vec<Arc<Reservation>> {
         let mut due: Vec<Arc<Reservation>> = self.shared.table(|table| {
             // With a change that is being made it may begin at another time.
-            table.unpublished().filter(|one| one.progress.change.is_none()).cloned().collect()
+            let due = table.unpublished().filter(|one| one.progress.celery.is_due());
+            due.filter(|one| one.progress.change.is_none()).cloned().collect()
         });
         due.sort_by_key(|one| (one.progress.offer.start, one.number));
         due
@@ -319,6 +322,15 @@ impl Work for Publisher {
     type Error = PublishError;
 
     async fn round(&mut self) -> Result<Next, PublishError> {
+        // What is wrong with these does not keep the others.
+        let looked = self.look_for_unread().await;
+        let next = self.publish_due().await?;
+        looked.map(|()| next)
+    }
+}
+
+impl Publisher {
+    async fn publish_due(&mut self) -> Result<Next, PublishError> {
         let due = self.due();
         let now = self.now();
         let near: Vec<Arc<Reservation>> =

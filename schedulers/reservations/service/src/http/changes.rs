@@ -198,7 +198,9 @@ pub async fn bid(
     Ok(HttpResponse::Ok().json(views::record(&reservation)))
 }
 
-/// Gives a reservation up: its promise is released, and before its start its price is given back but for a fee of a twentieth.
+/// Gives a reservation up: its promise is released, and the price of the time that is left is given back but for a fee of a twentieth.
+///
+/// After its start that is so unless the operator keeps it.
 #[utoipa::path(
     post,
     path = "/api/reservations/{id}/cancel",

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use estimand_api::reservation::{
     CeleryRecord, Guarantee, PredictorRecord, PriceQuote, ReservationRecord, ReservationsMade,
 };
-use estimand_reservations::Money;
+use estimand_reservations::{Money, fee};
 
 use crate::celery::{self, Standing};
 use crate::document::Document;
 use crate::predictions::Predictions;
 use crate::refusals::instant;
 use crate::requests::sum;
-use crate::reservation::{Offer, Reservation, State, TaskStanding, fee};
+use crate::reservation::{Offer, Reservation, State, TaskStanding};
 
 pub fn micros(at: i64) -> chrono::DateTime<chrono::Utc> {
     chrono::DateTime::from_timestamp_micros(at).unwrap_or_default()
@@ -73,10 +73,16 @@ fn guarantee(reservation: &Reservation) -> Guarantee {
         units: reservation.width(),
         promised_seconds: progress.offer.end - progress.offer.start,
         delivered_seconds: progress.delivered,
+        had_seconds: progress.tasks.map(|tasks| tasks.had_milliseconds / 1_000),
+        missed_seconds: progress.missed,
+        given_back_seconds: progress.given_back,
         nodes: progress.nodes.clone(),
         moves: progress.moves,
         kept: match reservation.state() {
-            State::Over => Some(progress.delivered == progress.offer.end - progress.offer.start),
+            State::Over => {
+                let needed = progress.offer.end - progress.offer.start - progress.given_back;
+                Some(progress.delivered == needed)
+            }
             State::Broken => Some(false),
             _ => None,
         },

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::open::sum;
@@ -77,7 +76,7 @@ impl Request<ReservationsState> for Answered {
 fn refuse(edits: &mut [Edit<'_>], reason: &str, at: i64) {
     for edit in edits {
         edit.after.key = None;
-        edit.end(State::Refused, Money::ZERO, Reason::Refund, at);
+        edit.end_free(State::Refused, at);
         edit.after.progress.reason = Some(reason.to_owned());
     }
 }

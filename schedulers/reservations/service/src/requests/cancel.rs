@@ -1,13 +1,13 @@
-//! A reservation is given up: before its start all of its price but a fee is given back, after its start nothing.
+//! A reservation is given up: the time that was had is paid, and the rest of its time is given back.
 
 use std::sync::Arc;
 
+use estimand_api::promise::PromiseTasks;
 use estimand_runtime::single_writer::{Decision, Request};
 use estimand_web::Scope;
 
 use super::Edit;
 use crate::change::Rejection;
-use crate::credits::Reason;
 use crate::reservation::{Reservation, State};
 use crate::writer::ReservationsState;
 
@@ -18,6 +18,8 @@ pub struct Cancel {
     pub scope: Scope,
     /// Why all is given back, whoever cancels it; none: by the rule.
     pub in_full: Option<String>,
+    /// The tasks on its promise as they are now; none: as they were heard of last.
+    pub tasks: Option<PromiseTasks>,
 }
 
 impl Request<ReservationsState> for Cancel {
@@ -41,17 +43,21 @@ impl Request<ReservationsState> for Cancel {
             _ => {}
         }
         let mut edit = Edit::new(table, reservation, &self.by);
-        let kept = match self.in_full {
-            Some(_) => estimand_reservations::Money::ZERO,
-            None => reservation.kept_if_cancelled(state.now()),
-        };
-        let delivered = state.now().saturating_sub(reservation.progress.offer.start);
-        edit.end(State::Cancelled, kept, Reason::Fee, at);
+        let (now, start) = (state.now(), reservation.progress.offer.start);
         let progress = &mut edit.after.progress;
         // Nobody here knows when a worker of Celery ends, so from its start on what it has stays promised.
-        progress.is_to_release = reservation.document.celery.is_none() || state.now() < progress.offer.start;
-        progress.delivered = delivered.min(progress.offer.end - progress.offer.start);
-        progress.reason = self.in_full;
+        progress.is_to_release = reservation.document.celery.is_none() || now < start;
+        progress.tasks = self.tasks.or(progress.tasks);
+        // The tick that has begun is not given back.
+        let until = if now < start { start } else { now + 1 };
+        let until = if progress.is_to_release { until } else { u64::MAX };
+        match self.in_full {
+            None => edit.settle(State::Cancelled, until, state.shared.settings.early_end, at),
+            Some(reason) => {
+                edit.after.progress.reason = Some(reason);
+                edit.end_free(State::Cancelled, at);
+            }
+        }
         Ok(edit.decision(at))
     }
 }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use estimand_api::promise::PromiseRecord;
+use estimand_reservations::fee;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::Edit;
 use crate::change::Rejection;
 use crate::credits::{HELD, INCOME, Reason};
 use crate::document::Document;
-use crate::reservation::{PendingChange, Reservation, State, TaskStanding, fee};
+use crate::reservation::{PendingChange, Reservation, State, TaskStanding};
 use crate::writer::ReservationsState;
 
 /// A change is begun, or one of the same key is priced again.

@@ -1,16 +1,12 @@
 //! News of the ledger: promises whose time has come or is over, that moved, or that broke.
 
-use std::sync::Arc;
-
 use estimand_api::promise::{PromiseRecord, PromiseState};
-use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::Edit;
-use super::started::delivered;
+use super::settle::ended;
 use crate::celery::Standing;
 use crate::change::{Change, Rejection};
-use crate::credits::Reason;
 use crate::reservation::{Reservation, State};
 use crate::writer::ReservationsState;
 
@@ -29,14 +25,14 @@ impl Request<ReservationsState> for Hear {
         });
         let Some(reservation) = live else { return Ok(Decision::Nothing(())) };
         let mut edit = Edit::new(table, reservation, "scheduler");
-        follow(&mut edit, reservation, record, at, state.now());
+        follow(&mut edit, reservation, record, state);
         let change: Change = edit.change(at);
         Ok(Decision::change(change, |_: &ReservationsState, _| ()))
     }
 }
 
-fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord, at: i64, now: u64) {
-    let price = edit.after.progress.offer.price;
+fn follow(edit: &mut Edit<'_>, before: &Reservation, record: PromiseRecord, state: &ReservationsState) {
+    let (at, now, early_end) = (state.now_us(), state.now(), state.shared.settings.early_end);
     let progress = &mut edit.after.progress;
     progress.revision = record.revision;
     if !record.units.is_empty() && record.units != progress.nodes {
@@ -48,8 +44,11 @@ fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord,
         }
         progress.nodes = record.units;
     }
-    let whole = progress.offer.end - progress.offer.start;
-    let so_far = now.saturating_sub(progress.offer.start).min(whole);
+    if before.document.task.is_some() {
+        progress.tasks = record.tasks;
+    }
+    let may_be_unread = before.is_late() && state.shared.settings.tells_what_is_unread();
+    let is_open = progress.tasks.is_some_and(|tasks| tasks.open > 0);
     match record.state {
         PromiseState::Promised => {}
         PromiseState::Active => progress.state = State::Active,
@@ -60,15 +59,25 @@ fn follow(edit: &mut Edit<'_>, before: &Arc<Reservation>, record: PromiseRecord,
                 *is_past = true;
             }
         }
+        // Its task may not have ended, and a start that was late may not be read: that is not known yet either.
+        PromiseState::Over if is_open || may_be_unread => {
+            progress.state = State::Active;
+            progress.is_past = true;
+        }
         PromiseState::Over => {
-            progress.delivered = delivered(progress);
-            edit.end(State::Over, price, Reason::Payment, at);
+            let until = progress.tasks.map_or(u64::MAX, ended);
+            edit.settle(State::Over, until, early_end, at);
         }
         // Nobody but this service gives its promises back, unless an operator does: then it is as if it was lost.
         PromiseState::Broken | PromiseState::Released => {
-            progress.delivered = if before.state() == State::Active { so_far } else { 0 };
+            let delivered = match (progress.tasks, before.state()) {
+                (Some(tasks), _) => tasks.had_milliseconds / 1_000 / before.width().max(1),
+                (None, State::Active) => now.saturating_sub(progress.offer.start),
+                (None, _) => 0,
+            };
+            progress.delivered = delivered.min(progress.offer.end - progress.offer.start);
             progress.reason = Some(record.cause);
-            edit.end(State::Broken, Money::ZERO, Reason::Refund, at);
+            edit.end_free(State::Broken, at);
         }
     }
 }

@@ -9,6 +9,7 @@ mod grant;
 mod hear;
 mod open;
 mod rebid;
+mod settle;
 mod started;
 mod tidy;
 
@@ -21,12 +22,13 @@ pub use grant::Grant;
 pub use hear::Hear;
 pub use open::{Open, Opened, known, sum};
 pub use rebid::Rebid;
+pub use settle::TasksKnown;
 pub use started::StartKnown;
 pub use tidy::{Released, TaskKnown, TaskWithdrawn};
 
 use std::sync::Arc;
 
-use estimand_reservations::Money;
+use estimand_reservations::{Money, Settlement};
 use estimand_runtime::single_writer::Decision;
 
 use crate::change::Change;
@@ -65,18 +67,25 @@ impl<'t> Edit<'t> {
         }
     }
 
-    /// Ends it: what is kept of its price is the operator's, the rest is given back.
-    fn end(&mut self, state: State, kept: Money, reason: Reason, at: i64) {
-        let (price, account) = (self.after.progress.offer.price, self.after.account.clone());
-        let refund = price.checked_sub(kept).unwrap_or_default();
-        self.pay(HELD, INCOME, kept, reason);
+    /// Ends it: what is paid of its price is the operator's, the rest is given back.
+    fn end(&mut self, state: State, settlement: Settlement, at: i64) {
+        let account = self.after.account.clone();
+        let Settlement { payment, fee, refund } = settlement;
+        self.pay(HELD, INCOME, payment, Reason::Payment);
+        self.pay(HELD, INCOME, fee, Reason::Fee);
         self.pay(HELD, &account, refund, Reason::Refund);
         if let Some(change) = self.after.progress.change.take() {
             self.pay(HELD, &account, change.held, Reason::Refund);
         }
         let progress = &mut self.after.progress;
         (progress.state, progress.refund, progress.order) = (state, refund, None);
+        progress.is_past = false;
         self.after.ended_at = Some(at);
+    }
+
+    /// Ends it without any of its price being paid.
+    fn end_free(&mut self, state: State, at: i64) {
+        self.end(state, Settlement::refunded(self.after.progress.offer.price), at);
     }
 
     fn change(self, at: i64) -> Change {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use estimand_api::promise::{PromiseRecord, PromiseState};
+use estimand_api::promise::{PromiseRecord, PromiseState, PromiseTasks};
 use estimand_runtime::Clock;
 use estimand_runtime::single_writer::{Request, State as _};
 use estimand_web::Scope;
@@ -36,7 +36,8 @@ enum Step {
     Promise { of: u64 },
     Refuse { of: u64 },
     Reprice { of: u64, price: u64 },
-    Hear { of: u64, revision: u64, state: usize },
+    Hear { of: u64, revision: u64, state: usize, tasks: Option<PromiseTasks> },
+    LookAtTasks { of: u64, tasks: Option<PromiseTasks> },
     Cancel { of: u64, in_full: bool },
     Rebid { of: u64, value: u64 },
     Tidy { of: u64 },
@@ -55,7 +56,13 @@ fn step() -> impl Strategy<Value = Step> {
         (1..9_u64).prop_map(|of| Step::Promise { of }),
         (1..9_u64).prop_map(|of| Step::Refuse { of }),
         (1..9_u64, 0..900_u64).prop_map(|(of, price)| Step::Reprice { of, price }),
-        (1..9_u64, 0..9_u64, 0..5_usize).prop_map(|(of, revision, state)| Step::Hear { of, revision, state }),
+        (1..9_u64, 0..9_u64, 0..5_usize, tasks()).prop_map(|(of, revision, state, tasks)| Step::Hear {
+            of,
+            revision,
+            state,
+            tasks
+        }),
+        (1..9_u64, tasks()).prop_map(|(of, tasks)| Step::LookAtTasks { of, tasks }),
         (1..9_u64, any::<bool>()).prop_map(|(of, in_full)| Step::Cancel { of, in_full }),
         (1..9_u64, 0..900_u64).prop_map(|(of, value)| Step::Rebid { of, value }),
         (1..9_u64).prop_map(|of| Step::Tidy { of }),
@@ -69,6 +76,18 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(of, key, is_made, revision)| Step::AnswerChange { of, key, is_made, revision }),
         (0..300_u64).prop_map(|seconds| Step::Wait { seconds }),
     ]
+}
+
+fn tasks() -> impl Strategy<Value = Option<PromiseTasks>> {
+    let amounts = (0..3_u32, 0..3_u32, 0..300_000_u64, 0..300_000_u64, prop::option::of(1_000..1_300_u64));
+    let some = amounts.prop_map(|(open, over, had_milliseconds, missed_milliseconds, ended)| PromiseTasks {
+        open,
+        over,
+        had_milliseconds,
+        missed_milliseconds,
+        ended,
+    });
+    prop::option::of(some)
 }
 
 fn document(width: u64) -> Document {
@@ -88,6 +107,7 @@ fn promise(id: String, state: usize, revision: u64, from: u64, until: u64) -> Pr
         user: None,
         units: vec!["m".to_owned()],
         cause: "because".to_owned(),
+        tasks: None,
         revision,
         made_at: 0,
         made_by: String::new(),
@@ -187,14 +207,16 @@ impl World {
                 };
                 self.decide(ChangeAnswered { number: of, key: key.to_string(), answer });
             }
-            Step::Hear { of, revision, state } => {
+            Step::Hear { of, revision, state, tasks } => {
                 let Some(reservation) = self.state.table().get(of).cloned() else { return };
                 let Offer { start, end, .. } = reservation.progress.offer;
-                self.decide(Hear(promise(reservation.promise_id(), state, revision, start, end)));
+                let record = promise(reservation.promise_id(), state, revision, start, end);
+                self.decide(Hear(PromiseRecord { tasks, ..record }));
             }
+            Step::LookAtTasks { of, tasks } => self.decide(TasksKnown { number: of, tasks }),
             Step::Cancel { of, in_full } => {
                 let (scope, in_full) = (Scope::default(), in_full.then(String::new));
-                self.decide(Cancel { id: id(of), by: name(0), scope, in_full });
+                self.decide(Cancel { id: id(of), by: name(0), scope, in_full, tasks: None });
             }
             Step::Rebid { of, value } => {
                 let (value, scope) = (Money::microcredits(value), Scope::default());
@@ -238,6 +260,12 @@ impl World {
             assert_eq!(reservation.ended_at.is_some(), reservation.state().is_final(), "{reservation:?}");
             let is_live = matches!(reservation.state(), State::Promised | State::Active);
             assert!(is_live || reservation.progress.change.is_none(), "{reservation:?}");
+            let Progress { offer, given_back, missed, delivered, .. } = reservation.progress;
+            let (length, units) = (offer.end - offer.start, reservation.width());
+            assert!(delivered + given_back <= length && missed <= length * units, "{reservation:?}");
+            if reservation.state() == State::Over {
+                assert_eq!(delivered + given_back + missed.div_ceil(units), length, "{reservation:?}");
+            }
         }
     }
 }
@@ -253,27 +281,7 @@ proptest! {
     }
 }
 
-#[test]
-fn cancelling_costs_a_twentieth_before_the_start_and_all_after_it() {
-    for (wait, refund) in [(0, 95), (99, 95), (100, 0), (150, 0)] {
-        let mut world = World::new();
-        for step in [
-            Step::Grant { user: 1, amount: 100, key: None },
-            Step::Open { user: 1, prices: vec![100], key: None },
-            Step::Promise { of: 1 },
-            Step::Wait { seconds: wait },
-            Step::Cancel { of: 1, in_full: false },
-        ] {
-            world.take(step);
-            world.check();
-        }
-        let refunded = world.state.table().credits.balance("user 1");
-        assert_eq!(refunded, Money::microcredits(refund), "after {wait} s");
-        assert!(world.state.table().get(1).unwrap().progress.is_to_release);
-    }
-}
-
-/// A reservation of 100 by a user who was granted 1,000.
+/// A reservation of 100 from 1,100 to 1,200 s by a user who was granted 1,000, with its task submitted. It is 1,000 s now.
 fn promised() -> World {
     let mut world = World::new();
     for step in [
@@ -317,7 +325,7 @@ fn a_change_that_breaks_meanwhile_gives_back_all_that_is_held() {
     let mut world = promised();
     world.take(Step::PlanChange { of: 1, price: 300, key: 1, width: 1 });
     let broken = PromiseState::ALL.iter().position(|state| *state == PromiseState::Broken).unwrap();
-    world.take(Step::Hear { of: 1, revision: 8, state: broken });
+    world.take(Step::Hear { of: 1, revision: 8, state: broken, tasks: None });
     world.check();
     assert_eq!(world.state.table().credits.balance("user 1"), Money::microcredits(1_000));
     world.take(Step::AnswerChange { of: 1, key: 1, is_made: true, revision: 9 });
@@ -364,3 +372,5 @@ fn a_list_is_paid_as_one_and_to_others_it_is_not_there() {
     let table = world.state.table();
     assert!(table.find(&scope("user 1"), "r1").is_some() && table.find(&scope("user 2"), "r1").is_none());
 }
+
+mod settling;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use estimand_capacity::{Resource, Tick};
 use estimand_reservations::predict::Predictor;
-use estimand_reservations::{Bid, Demand, Money, Pricing, Request, Terms};
+use estimand_reservations::{Bid, Demand, Money, Pricing, Rate, Request, Terms};
 use fastrand::Rng;
 
 #[path = "../tests/oracle/mod.rs"]
@@ -46,10 +46,10 @@ impl Bench {
     fn new(horizon: u64, rng: &mut Rng) -> Result<Bench, Box<dyn std::error::Error>> {
         let cpu = Resource::parse("cpu")?;
         let terms =
-            Terms { capacity: CAPACITY, floor: Money::microcredits(1), ceiling: Money::microcredits(1_000) };
+            Terms { capacity: CAPACITY, floor: Rate::microcredits(1), ceiling: Rate::microcredits(1_000) };
         let demand: Vec<Arc<Demand>> = (0..DAY.min(horizon))
             .map(|_| {
-                let wanted = (1..=PRICES).map(|price| (Money::microcredits(price * 10), rng.u64(0..100)));
+                let wanted = (1..=PRICES).map(|price| (Rate::microcredits(price * 10), rng.u64(0..100)));
                 Arc::new(Demand::of(wanted, &terms))
             })
             .collect();
@@ -90,7 +90,7 @@ impl Bench {
         let prices: Vec<u64> = (1..=PRICES).rev().map(|price| price * 10).chain([1]).collect();
         let promised: Vec<u64> = (0..self.horizon).map(|at| self.pricing.promised(&self.cpu, at)).collect();
         let demand =
-            |at: usize, price: u64| self.demand[at % self.demand.len()].at(Money::microcredits(price));
+            |at: usize, price: u64| self.demand[at % self.demand.len()].at(Rate::microcredits(price));
         let oracle = Oracle { capacity: CAPACITY, prices: &prices, demand: &demand, promised: &promised };
         let (mut time, mut quotes) = (Duration::ZERO, 0_u32);
         for request in requests {

@@ -18,10 +18,11 @@ use estimand_capacity::{Resource, Tick};
 use crate::market::Market;
 use crate::money::Money;
 use crate::predict::Predictor;
+use crate::rate::{self, PARTS, Rate};
 use crate::refusal::{MAX_WORKERS_OPEN, Refusal};
 use crate::request::{ElasticRequest, Quote, Request};
 use crate::starts::Costs;
-use crate::terms::{MAX_HORIZON, Terms, TermsError};
+use crate::terms::{MAX_HORIZON, MOST, Terms, TermsError};
 
 /// All resources that have prices, from now to the horizon.
 #[derive(Clone)]
@@ -30,7 +31,7 @@ pub struct Pricing {
     horizon: usize,
     /// Copies of the prices share those that are the same in all of them.
     markets: BTreeMap<Resource, Arc<Market>>,
-    /// The money that all resources could cost together.
+    /// The money that all resources could cost together, in parts of a [`Rate`].
     worst: u128,
 }
 
@@ -54,12 +55,10 @@ impl Pricing {
         if floor > ceiling {
             return Err(TermsError::FloorAboveCeiling { resource, floor, ceiling });
         }
-        let (left, horizon) = (u128::from(u64::MAX) - self.worst, self.horizon as u64);
+        let (left, horizon) = (MOST - self.worst, self.horizon as u64);
         let worst = terms.worst(horizon);
         if worst > left {
-            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
-            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
-            return Err(TermsError::TooMuchMoney { resource, most });
+            return Err(TermsError::TooMuchMoney { resource, most: most(left, capacity, horizon) });
         }
         self.worst += worst;
         let market = Market::new(self.now, self.horizon, terms, predictor);
@@ -119,7 +118,7 @@ impl Pricing {
             return Err(Refusal::Full { deadline: request.deadline, earliest });
         };
         let start = request.from + place as u64;
-        Ok(Quote { request: request.clone(), start, cost: Money::microcredits(cost) })
+        Ok(Quote { request: request.clone(), start, cost: rate::money(cost) })
     }
 
     /// The cost of every start from `from` to `deadline - length`; None where too little is free.
@@ -127,7 +126,7 @@ impl Pricing {
         self.check(request)?;
         let costs = self.costs(request, request.deadline);
         let curve = costs.starts(size(request.length)).enumerate();
-        Ok(curve.map(|(place, cost)| (request.from + place as u64, cost.map(Money::microcredits))).collect())
+        Ok(curve.map(|(place, cost)| (request.from + place as u64, cost.map(rate::money))).collect())
     }
 
     /// The cheapest start of any number of workers; of equals the earliest, then the one with the fewest workers.
@@ -202,10 +201,8 @@ impl Pricing {
         let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) else { return Ok(()) };
         let (was, horizon) = (market.terms(), self.horizon as u64);
         let worst = self.worst - was.worst(horizon) + Terms { capacity, ..was }.worst(horizon);
-        if worst > u128::from(u64::MAX) {
-            let left = u128::from(u64::MAX) - (self.worst - was.worst(horizon));
-            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
-            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
+        if worst > MOST {
+            let most = most(MOST - (self.worst - was.worst(horizon)), capacity, horizon);
             return Err(TermsError::TooMuchMoney { resource: resource.clone(), most });
         }
         self.worst = worst;
@@ -287,6 +284,12 @@ impl Pricing {
     fn place(&self, at: Tick) -> Option<usize> {
         (at >= self.now && at < self.end()).then(|| self.offset(at))
     }
+}
+
+/// The highest price in whole microcredits at which all of a capacity over a horizon costs no more than this, in parts.
+fn most(left: u128, capacity: u64, horizon: u64) -> Rate {
+    let most = left / (u128::from(capacity.max(1)) * u128::from(horizon)) / u128::from(PARTS);
+    Rate::microcredits(u64::try_from(most).unwrap_or(u64::MAX))
 }
 
 /// A number of ticks that is no more than a horizon has.

@@ -108,6 +108,13 @@ impl Market {
         }
     }
 
+    /// Adds the cost of all that there is to each tick, at the price of the next unit there.
+    pub fn add_worth(&self, first: usize, costs: &mut Costs) {
+        for (price, tick) in self.price[first..].iter().zip(costs.ticks_mut()) {
+            tick.add(u128::from(*price) * u128::from(self.terms.capacity));
+        }
+    }
+
     /// The terms hold whatever a predictor was trained under.
     fn bounded(&self, price: u64) -> u64 {
         let Terms { floor, ceiling, .. } = self.terms;

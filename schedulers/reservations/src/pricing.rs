@@ -3,7 +3,8 @@
 //! For `W` units during `T` ticks in `[A, D)` the price of the i-th unit at tick t is the highest `p` with
 //! `demand_t(p) + promised_t + i > capacity`. A start costs what all units cost during its ticks. The cheapest start of
 //! all from `A` to `D - T`, both included, is quoted; of equals the earliest one. A start at which less is free than is
-//! asked for has no cost at all.
+//! asked for has no cost at all. Where nobody has anything without a place, a request costs at least what the same part of
+//! all resources does as its places are of all places.
 //!
 //! The value of a request is no input of this module, so no price can depend on it.
 //!
@@ -31,6 +32,8 @@ pub struct Pricing {
     horizon: usize,
     /// Copies of the prices share those that are the same in all of them.
     markets: BTreeMap<Resource, Arc<Market>>,
+    /// The resource without which nobody has anything of the others.
+    place: Option<Resource>,
     /// The money that all resources could cost together, in parts of a [`Rate`].
     worst: u128,
 }
@@ -39,7 +42,7 @@ impl Pricing {
     pub fn new(now: Tick, horizon: u64) -> Result<Pricing, TermsError> {
         let error = TermsError::Horizon(horizon);
         let length = usize::try_from(horizon).ok().filter(|_| (1..=MAX_HORIZON).contains(&horizon));
-        Ok(Pricing { now, horizon: length.ok_or(error)?, markets: BTreeMap::new(), worst: 0 })
+        Ok(Pricing { now, horizon: length.ok_or(error)?, markets: BTreeMap::new(), place: None, worst: 0 })
     }
 
     pub fn add(
@@ -63,6 +66,19 @@ impl Pricing {
         self.worst += worst;
         let market = Market::new(self.now, self.horizon, terms, predictor);
         self.markets.insert(resource, Arc::new(market));
+        Ok(())
+    }
+
+    /// Adds the resource without which nobody has anything of the others. A part of it costs at least the same part of all of
+    /// them, and does not come on top of what a request costs otherwise.
+    pub fn add_place(
+        &mut self,
+        resource: Resource,
+        terms: Terms,
+        predictor: Arc<dyn Predictor>,
+    ) -> Result<(), TermsError> {
+        self.add(resource.clone(), terms, predictor)?;
+        self.place = Some(resource);
         Ok(())
     }
 
@@ -260,11 +276,23 @@ impl Pricing {
     /// The cost of the request's amounts at each tick before `end`.
     fn costs(&self, request: &Request, end: Tick) -> Costs {
         let first = self.offset(request.from);
-        let mut costs = Costs::new(self.offset(end) - first);
+        let ticks = self.offset(end) - first;
+        let (mut costs, mut place) = (Costs::new(ticks), None);
         for (resource, units) in request.amounts.iter() {
-            if let Some(market) = self.markets.get(resource) {
+            let Some(market) = self.markets.get(resource) else { continue };
+            if self.place.as_ref() != Some(resource) {
                 market.add_costs(first, units, &mut costs);
+                continue;
             }
+            let (mut own, mut all) = (Costs::new(ticks), Costs::new(ticks));
+            market.add_costs(first, units, &mut own);
+            let others = self.markets.iter().filter(|(name, _)| *name != resource);
+            others.for_each(|(_, market)| market.add_worth(first, &mut all));
+            own.raise_to_part(&all, units, market.terms().capacity);
+            place = Some(own);
+        }
+        if let Some(place) = place {
+            costs.raise_to(&place);
         }
         costs
     }

@@ -29,6 +29,22 @@ impl Costs {
         self.0.len()
     }
 
+    /// Each tick costs at least what it does there.
+    pub fn raise_to(&mut self, least: &Costs) {
+        for (tick, least) in self.0.iter_mut().zip(&least.0) {
+            tick.cost = tick.cost.max(least.cost);
+            tick.infeasible |= least.infeasible;
+        }
+    }
+
+    /// Each tick costs at least so many units' part of what all costs there, rounded up.
+    pub fn raise_to_part(&mut self, all: &Costs, units: u64, of: u64) {
+        for (tick, all) in self.0.iter_mut().zip(&all.0) {
+            let part = (all.cost * u128::from(units)).div_ceil(u128::from(of.max(1)));
+            tick.cost = tick.cost.max(part);
+        }
+    }
+
     pub fn ticks_mut(&mut self) -> impl Iterator<Item = &mut TickCost> {
         self.0.iter_mut()
     }

@@ -194,7 +194,10 @@ fn pricing(
         let unit = Settings::unit(name);
         let terms = terms(settings, name, *capacity);
         let predictor = predictions.of(&good(timeline, name), &terms);
-        pricing.add(resource.clone(), terms, predictor)?;
+        match name.as_str() {
+            PLACES => pricing.add_place(resource.clone(), terms, predictor)?,
+            _ => pricing.add(resource.clone(), terms, predictor)?,
+        }
         let free = timeline.free.get(name).map(Vec::as_slice).unwrap_or_default();
         let used = free.iter().map(|free| terms.capacity.saturating_sub(free / unit));
         for (start, length, amount) in runs(used) {

@@ -129,6 +129,23 @@ fn the_cheapest_width_is_offered_and_of_equals_the_earliest_end() {
     assert_eq!(prices(&[4_000; 6]).offer(&tight, NOW, &BTreeSet::new()).unwrap().offer.width, 2);
 }
 
+#[test]
+fn a_unit_costs_what_it_takes_away() {
+    let hour = |resource: &str, amount: u64, width: u64| {
+        let mut asked = document(&json!({ "duration": 3_600 }));
+        asked.resources = [(resource.to_owned(), amount)].into();
+        asked.width = width;
+        with_places(&[4_000; 60], &[256; 60]).offer(&asked, NOW, &BTreeSet::new()).unwrap().offer.price
+    };
+    let micros = Money::microcredits;
+    // The node costs four credits an hour.
+    assert_eq!(hour("cpu", 2_000, 1), micros(2_000_000));
+    assert_eq!(hour("tasks", 255, 1), micros(3_984_375));
+    assert_eq!(hour("cpu", 1, 255), micros(3_984_375));
+    assert_eq!(hour("cpu", 1, 1), micros(15_625));
+    assert_eq!(hour("cpu", 16, 1), micros(16_000));
+}
+
 proptest! {
     /// The price is rate times amount times time, of all resources together, rounded up once.
     #[test]

@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use actix_web::body::{BodySize, MessageBody};
 use bytes::{Bytes, BytesMut};
@@ -92,14 +93,23 @@ pub struct Servers {
     pub tasks: Option<String>,
 }
 
-/// Lists the pieces of a whole answer. `tasks` is an array as JSON; none if they are not known yet.
+/// The tasks of one node, as the task service told them.
+#[derive(Debug, Clone)]
+pub struct ToldTasks {
+    /// An array as JSON.
+    pub tasks: Bytes,
+    /// When they were told: the time that is left to them is of that moment.
+    pub at: Instant,
+}
+
+/// Lists the pieces of a whole answer. Without `tasks` they are not known yet.
 pub fn answer<'a>(
     rendered: &mut RenderedAssignments,
     revision: u64,
     servers: &Servers,
     slots: impl Iterator<Item = Slot<'a>>,
     runs: &[(u64, Arc<RegistrationRecord>)],
-    tasks: Option<&Bytes>,
+    tasks: Option<&ToldTasks>,
 ) -> JoinedPieces {
     let mut head = format!("{{\"revision\":{revision},");
     for (name, server) in [("dataServer", &servers.data), ("taskServer", &servers.tasks)] {
@@ -116,10 +126,10 @@ pub fn answer<'a>(
         push_list(&mut pieces, runs.iter().map(|(id, registered)| rendered.run(registered, *id)));
     }
     match tasks {
-        Some(tasks) => {
+        Some(told) => {
             pieces.push(Bytes::from_static(b"],\"tasks\":"));
-            pieces.push(tasks.clone());
-            pieces.push(Bytes::from_static(b"}"));
+            pieces.push(told.tasks.clone());
+            pieces.push(Bytes::from(format!(",\"tasksAgeMs\":{}}}", told.at.elapsed().as_millis())));
         }
         None => pieces.push(Bytes::from_static(b"]}")),
     }
@@ -177,6 +187,8 @@ impl MessageBody for JoinedPieces {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use estimand_api::json::parse_object;
     use estimand_api::node::DesiredState;
@@ -214,7 +226,10 @@ mod tests {
             let runs = [(5, Arc::clone(&all[3])), (6, Arc::clone(&all[4]))];
             let servers = Servers { data: Some("http://a\"b".into()), tasks: Some("http://c".into()) };
             let tasks = Bytes::from_static(br#"[{"id":"t","attempt":1,"work":{"command":["true"]}}]"#);
-            let desired = read(answer(&mut rendered, 9, &servers, slots(), &runs, Some(&tasks)));
+            let at = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+            let told = ToldTasks { tasks, at };
+            let desired = read(answer(&mut rendered, 9, &servers, slots(), &runs, Some(&told)));
+            assert!(desired.tasks_age_ms >= 5_000, "{}", desired.tasks_age_ms);
             assert_eq!((desired.revision, desired.data_server.as_deref()), (9, Some("http://a\"b")));
             assert_eq!(desired.task_server.as_deref(), Some("http://c"));
             let tasks = desired.tasks.as_deref().unwrap_or_default();

@@ -131,8 +131,9 @@ impl Link {
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
         let task_server = desired.task_server.clone().unwrap_or_else(|| client.address().to_string());
         // They keep what they have accepted by themselves. None: what was said last.
+        let age = Duration::from_millis(std::mem::take(&mut desired.tasks_age_ms));
         if let Some(tasks) = desired.tasks.take() {
-            self.tasks.follow(tasks, under, task_server);
+            self.tasks.follow(tasks, age, under, task_server);
         }
         for run in std::mem::take(&mut desired.runs) {
             let _ = self.slots.send(SlotCommand::Run(run)).await;

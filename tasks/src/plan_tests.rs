@@ -205,6 +205,24 @@ fn stepped(promises: &Promises, step: &Step, now: Tick) -> Option<PromiseChange>
     Some(change(vec![one], revision))
 }
 
+#[test]
+fn tasks_leave_inside_the_window_of_their_promise() {
+    let mut promises = promises();
+    let given = |until: Tick, revision: u64| {
+        let units = vec![NODES[0].to_owned()];
+        change(vec![promise(1, asked(1, NOW, until), units, revision)], revision)
+    };
+    let left = |promises: &Promises, now: Millis| promises.leaving(now).count();
+    promises.apply(&given(NOW + 50, 2));
+    assert_eq!((left(&promises, (NOW + 45) * 1_000 - 1), left(&promises, (NOW + 45) * 1_000)), (0, 1));
+    let end = promises.live().next().unwrap().end_from((NOW + 20) * 1_000).unwrap();
+    assert_eq!((end.until, end.left_ms, end.grace_ms), (NOW + 50, 30_000, 5_000));
+    // It was extended, and a longer window has no longer end.
+    promises.apply(&given(NOW + 500, 3));
+    assert_eq!((left(&promises, (NOW + 490) * 1_000 - 1), left(&promises, (NOW + 490) * 1_000)), (0, 1));
+    assert_eq!(promises.next_due((NOW + 60) * 1_000, 3), Some((NOW + 490) * 1_000));
+}
+
 proptest! {
     #[test]
     fn a_plan_that_follows_is_as_a_new_one(steps in proptest::collection::vec(step(), 0..40)) {
@@ -236,16 +254,17 @@ proptest! {
             let ids = |plan: &Plan| plan.cluster.ledger.promises().count();
             prop_assert_eq!(ids(&followed), ids(&new));
             prop_assert_eq!(promises.is_due(now), !promises.due(now).is_empty());
-            prop_assert_eq!(promises.next_due(now, 3), next_due(&promises, now, 3));
+            prop_assert_eq!(promises.next_due(now * 1_000, 3), next_due(&promises, now * 1_000, 3));
         }
     }
 }
 
 /// The next instant as a look at all of them finds it.
-fn next_due(promises: &Promises, now: Tick, notice: u64) -> Option<Tick> {
+fn next_due(promises: &Promises, now: Millis, notice: u64) -> Option<Millis> {
     let all = promises.live().flat_map(|promise| {
         let begins = (promise.state == PromiseState::Promised).then_some(promise.from);
-        [begins.map(|from| from.saturating_sub(notice)), begins, Some(promise.until)]
+        let ticks = [begins.map(|from| from.saturating_sub(notice)), begins, Some(promise.until)];
+        ticks.into_iter().flatten().map(|tick| tick * 1_000).chain([promise.leave_at()])
     });
-    all.flatten().filter(|at| *at > now).min()
+    all.filter(|at| *at > now).min()
 }

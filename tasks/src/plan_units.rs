@@ -330,6 +330,6 @@ impl Plan {
 
     /// The instant at which something is to be done for a promise.
     pub fn next_promise(&self, promises: &Promises, now: Millis) -> Option<Millis> {
-        promises.next_due(now / 1000, self.cluster.ledger.notice()).map(|tick| tick.saturating_mul(1000))
+        promises.next_due(now, self.cluster.ledger.notice())
     }
 }

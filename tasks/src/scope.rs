@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use estimand_api::access::forbidden_field;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::resources::PLACES;
 use estimand_web::Principal;
 
 use crate::core::document::Document;
@@ -41,6 +42,8 @@ impl Scope {
             let error = FieldError::new("promise", "is for operators to give");
             return Err(forbidden_field(error.expected("nothing: a reservation submits its task by itself")));
         }
+        let asks = document.resources.iter().any(|(name, amount)| name.as_str() == PLACES && amount > 0);
+        self.0.check_places("resources", asks)?;
         self.0.claim("user", &mut document.user)
     }
 }
@@ -48,6 +51,8 @@ impl Scope {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use estimand_capacity::Resource;
+
     use super::*;
 
     #[test]
@@ -58,5 +63,17 @@ mod tests {
             scope.claim(&mut Document { promise, ..Document::default() }).map_err(|problem| problem.status)
         };
         assert_eq!((claimed(Some("alice")), claimed(None)), (Err(403), Ok(())));
+    }
+
+    #[test]
+    fn a_user_asks_for_no_places() {
+        let claimed = |own: Option<&str>| {
+            let scope = Scope::of(&Principal::named("token").of_user(own.map(Into::into)));
+            let resources = [(Resource::parse(PLACES).unwrap(), 255)].into_iter().collect();
+            scope.claim(&mut Document { resources, ..Document::default() }).map_err(|problem| problem.errors)
+        };
+        assert_eq!(claimed(None), Ok(()));
+        let [error] = &claimed(Some("alice")).unwrap_err()[..] else { panic!() };
+        assert_eq!(error.field, "resources.tasks");
     }
 }

@@ -168,7 +168,7 @@ impl Shared {
             let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
             let Some(table) = table.as_mut() else { return };
             table.follow(staged, &change::numbers(changes));
-            table.promises.follow(&staged.promises, &change::promise_numbers(changes));
+            table.follow_promises(staged, &change::promise_numbers(changes));
         }
         let mut moved: Vec<TaskNumber> = Vec::new();
         for Change { edits, deleted, .. } in changes {
@@ -182,7 +182,7 @@ impl Shared {
             self.publishing.ask();
         }
         if changes.iter().any(|change| change.promises.revision > 0) {
-            self.planning.ask();
+            self.poke();
         }
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);

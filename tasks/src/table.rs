@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use estimand_api::promise::PromiseEnd;
+
 use crate::change::Change;
 use crate::core::Millis;
 use crate::core::document::Document;
@@ -152,6 +154,22 @@ impl TaskTable {
         (tally, open)
     }
 
+    /// The tasks that are to be asked to end, since their promise is about to be over.
+    pub fn leaving(&self, now: Millis) -> impl Iterator<Item = &Arc<Task>> {
+        let numbers = self.promises.leaving(now).flat_map(|promise| self.of_promise(&promise.id));
+        numbers.filter_map(|number| self.tasks.get(&number)).filter(|task| !task.progress.is_stopping())
+    }
+
+    /// Some promise or its tasks are due.
+    pub fn is_due(&self, now: Millis) -> bool {
+        self.promises.is_due(now / 1000) || self.leaving(now).next().is_some()
+    }
+
+    /// The end of a task's promise, as its node is told it at this moment.
+    pub fn promise_end_of(&self, task: &Task, now: Millis) -> Option<PromiseEnd> {
+        self.promises.find(task.document.promise.as_ref()?)?.end_from(now)
+    }
+
     /// The oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Task>> {
         self.tasks.values()
@@ -185,6 +203,7 @@ impl TaskTable {
         change.deleted.iter().for_each(|task| self.remove(task.number));
         change.edits.iter().for_each(|edit| self.put(Arc::new(edit.after.clone())));
         self.promises.apply(&change.promises);
+        change.promises.promises.iter().for_each(|promise| self.renew_nodes_of(promise));
     }
 
     /// Has what another table has of these tasks, and its images.
@@ -196,6 +215,22 @@ impl TaskTable {
         // An id may have gone from one to another.
         gone.into_iter().for_each(|number| self.remove(number));
         kept.into_iter().filter_map(|number| other.get(number)).for_each(|task| self.put(Arc::clone(task)));
+    }
+
+    /// Has the promises that another table has, and its nodes.
+    pub fn follow_promises(&mut self, other: &TaskTable, numbers: &BTreeSet<u64>) {
+        self.promises.follow(&other.promises, numbers);
+        numbers
+            .iter()
+            .filter_map(|number| other.promises.get(*number))
+            .for_each(|promise| self.renew_nodes_of(promise));
+    }
+
+    /// The nodes of a promise's tasks are told its end, which may be another one.
+    fn renew_nodes_of(&mut self, promise: &Promise) {
+        let tasks = self.of_promise(&promise.id).filter_map(|number| self.tasks.get(&number));
+        let nodes: BTreeSet<String> = tasks.filter_map(|task| task.placed_on()).map(str::to_owned).collect();
+        nodes.iter().for_each(|node| self.renew(node));
     }
 
     fn put(&mut self, task: Arc<Task>) {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use estimand_api::image::TaskImage;
+use estimand_api::promise::PromiseEnd;
 use estimand_api::resources::PLACES;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_files::TaskOutputs;
@@ -177,14 +178,15 @@ impl Task {
         Some((node, self.progress.attempt, self.progress.is_stopping()))
     }
 
-    /// The assignment for its node.
-    pub fn assignment(&self) -> TaskAssignment {
+    /// The assignment for its node, with the end of its promise.
+    pub fn assignment(&self, end: Option<PromiseEnd>) -> TaskAssignment {
         TaskAssignment {
             id: self.id.clone(),
             attempt: self.progress.attempt,
             leased: self.document.on_loss != OnLoss::Wait,
             stop: self.progress.is_stopping(),
             checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
+            end,
             work: self.work().into(),
         }
     }

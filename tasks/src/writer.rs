@@ -121,7 +121,7 @@ impl State for TasksState {
         let promises = change::promise_numbers(changes);
         self.shared.table(|published| {
             self.staged.follow(published, &numbers);
-            self.staged.promises.follow(&published.promises, &promises);
+            self.staged.follow_promises(published, &promises);
         });
     }
 }

@@ -94,6 +94,14 @@ impl SaleArgs {
         let mut settings = Settings { slot: slot / SECOND, horizon: slots, ..Settings::default() };
         settings.floors.extend(self.prices);
         settings.early_end = self.price_early_end.into();
+        for (resource, price) in &settings.floors {
+            let most = settings.most(resource);
+            if *price > most {
+                let text =
+                    format!("--price {resource}={price} is too much to be counted: it can be at most {most}");
+                return Err(wrong(&text));
+            }
+        }
         let broker = self.celery_broker.filter(|url| !url.is_empty());
         let broker = broker.map(|url| url.parse::<CeleryBroker>()).transpose();
         settings.celery = broker.map_err(|error| wrong(&error.to_string()))?;

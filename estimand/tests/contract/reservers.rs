@@ -12,7 +12,7 @@ use crate::fake::Fake;
 use crate::target::Target;
 use crate::users::{Caller, as_if_not_there};
 
-on_every_target!(each_request_gives_reservers_what_is_theirs);
+on_every_target!(each_request_gives_reservers_what_is_theirs, a_user_keeps_no_node_from_others_for_nothing);
 
 type Check = fn(&Reservers<'_>);
 
@@ -55,6 +55,35 @@ fn each_request_gives_reservers_what_is_theirs(target: &Target) {
     assert_eq!(described, checked, "each request needs a check");
     let all = Reservers::of(target);
     REQUESTS.iter().for_each(|(_, _, check)| check(&all));
+}
+
+/// Places are not theirs to ask for, and a unit that asks for next to nothing costs its place's part of the node.
+fn a_user_keeps_no_node_from_others_for_nothing(target: &Target) {
+    let all = Reservers::of(target);
+    let send = |http: &Http, path: &str, body: &Value| http.send_json("POST", path, body);
+    let asks = |resources: Value| all.document(&json!({ "resources": resources, "dryRun": true }));
+    let item = |resources: Value| json!({ "resources": resources, "duration": 60, "class": all.node.node });
+    let (alice, places) = (&all.alice, json!({ "tasks": 255 }));
+    let list = json!({ "allOrNone": [item(json!({ "cpu": 1 })), item(places.clone())], "value": 30 });
+    for (http, path, body, field) in [
+        (&alice.reservations, "/api/reservations", asks(places.clone()), "resources.tasks"),
+        (&alice.reservations, "/api/reservations/lists", list, "allOrNone[1].resources.tasks"),
+        (&alice.tasks, "/api/tasks", json!({ "command": "x", "resources": places }), "resources.tasks"),
+    ] {
+        let answer = problem(&send(http, path, &body), 400);
+        assert_eq!(answer["errors"][0]["field"], field, "{answer}");
+        assert!(answer["errors"][0]["expected"].as_str().unwrap().contains("without asking"), "{answer}");
+    }
+    let price = |body: &Value| {
+        let quote = all.until(200, &|| send(&target.reservations, "/api/reservations", body)).json();
+        quote["price"].as_str().unwrap().parse::<f64>().unwrap()
+    };
+    // An operator may ask for places, and pays for them as for the rest of the node.
+    let small = json!({ "resources": { "cpu": 0.001 }, "width": 255, "dryRun": true });
+    let (many_places, many_units) = (price(&asks(places)), price(&all.document(&small)));
+    // The node has four processors.
+    let most = price(&asks(json!({ "cpu": 3.9 })));
+    assert!(many_places > most && many_units > most, "{many_places} and {many_units} beside {most}");
 }
 
 /// Two users with credits, and a node that has capacity for them.

@@ -11,3 +11,4 @@ mod leases;
 mod node;
 mod privileges;
 mod stand_in;
+mod windows;

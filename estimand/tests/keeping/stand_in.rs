@@ -34,6 +34,8 @@ pub struct AttemptNews {
 struct State {
     revision: u64,
     tasks: Value,
+    /// So long ago the manager was told the tasks.
+    age: Duration,
     lease_ms: u64,
     /// False: heartbeats are not answered.
     beats: bool,
@@ -51,6 +53,7 @@ impl StandIn {
         let state = Arc::new(Mutex::new(State {
             revision: 1,
             tasks: json!([]),
+            age: Duration::ZERO,
             lease_ms: 60_000,
             beats: true,
             takes: true,
@@ -77,6 +80,12 @@ impl StandIn {
         let mut state = self.state();
         state.tasks = tasks;
         state.revision += 1;
+    }
+
+    /// Says the same as a manager that was told so long ago.
+    pub fn assign_late(&self, tasks: Value, age: Duration) {
+        self.state().age = age;
+        self.assign(tasks);
     }
 
     /// From now on it does not say what belongs on the node, as a manager that was not told yet.
@@ -179,7 +188,10 @@ fn answer(state: &Mutex<State>, method: &str, target: &str, body: &[u8]) -> (u16
                 let state = lock();
                 match Some(state.revision.to_string().as_str()) == known {
                     true => Err(()),
-                    false => Ok(json!({"revision": state.revision, "slots": [], "tasks": state.tasks})),
+                    false => Ok(json!({
+                        "revision": state.revision, "slots": [], "tasks": state.tasks,
+                        "tasksAgeMs": u64::try_from(state.age.as_millis()).unwrap(),
+                    })),
                 }
             });
             newer.map_or((204, None), |desired| (200, Some(desired)))

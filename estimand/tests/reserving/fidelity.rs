@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use estimand_api::promise::end_grace;
 use estimand_reservations::predict::Nothing;
 use estimand_reservations::simulation::{Grant, Setup, replay};
-use estimand_reservations::{Job, Money, Terms};
+use estimand_reservations::{Job, Money, Rate, Terms};
 use estimand_testkit::process;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
@@ -33,7 +34,7 @@ const AHEAD: f64 = 2.0;
 /// On a quiet one it is far less; the test prints it.
 const MOST: f64 = 0.08;
 
-/// Notes its time when it begins and when it is told to end, which is when its promise is over.
+/// Notes its time when it begins and when it is told to end, which is a tenth of its time before its promise is over.
 const WORK: &str =
     "echo b $(date +%s.%N) >> $0; trap 'echo e $(date +%s.%N) >> $0; exit 0' TERM; sleep 3600 & wait";
 
@@ -55,7 +56,7 @@ fn demand() -> Vec<(usize, Job)> {
 
 /// The grant of each job, and the slots of units that all have.
 fn simulate(jobs: &[(usize, Job)]) -> (Vec<Option<Grant>>, u64) {
-    let (floor, ceiling) = (Money::microcredits(FLOOR), Money::microcredits(1_000 * FLOOR));
+    let (floor, ceiling) = (Rate::microcredits(FLOOR), Rate::microcredits(1_000 * FLOOR));
     let terms = Terms { capacity: UNITS, floor, ceiling };
     let (mut grants, mut allocated) = (vec![None; jobs.len()], 0);
     for node in 0..NODES {
@@ -145,6 +146,8 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
     }
 
     let (mut promised, mut units) = (0, 0);
+    // The time that processes had to end in.
+    let mut grace = 0.0;
     for ((_, job), (made, grant)) in jobs.iter().zip(made.iter().zip(&grants)) {
         let got = made.as_ref().map(|made| (seconds(&made["start"]) - start, credits(&made["price"])));
         let expected = grant.map(|grant| (grant.start, grant.cost.as_microcredits()));
@@ -154,6 +157,7 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
         // A busy machine begins some of them late, which is told and measured below.
         promised += job.width * over["guarantee"]["promisedSeconds"].as_u64().unwrap();
         units += job.width;
+        grace += job.width as f64 * end_grace(Duration::from_secs(job.length)).as_secs_f64();
     }
     assert_eq!(promised, allocated);
     let (processes, had) = wait::until_ok(PATIENCE, "all processes to have noted their end", || {
@@ -161,6 +165,7 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
         let ends = text.lines().filter(|line| line.starts_with('e')).count() as u64;
         if ends == units { Ok(measured(&runs)) } else { Err(format!("{ends} of {units} ended")) }
     });
+    let had = had + grace;
     let difference = (had - allocated as f64) / allocated as f64;
     println!(
         "{} of {} jobs accepted, {processes} processes on {NODES} nodes: simulated, promised and kept {allocated} slots of units, had \

@@ -13,6 +13,7 @@ mod many;
 mod plane;
 mod predicting;
 mod users;
+mod windows;
 mod words;
 
 use estimand_testkit::wait::{self, PATIENCE};

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::assignment::AssignedRegistration;
+use crate::is_zero;
 use crate::labels::{LabelSource, MAX_LABELS};
 use crate::names::{DataName, NodeName};
 pub use crate::node_state::NodeState;
@@ -212,6 +213,9 @@ pub struct DesiredState {
     /// The tasks that belong on the node; absent: those that it was told last, since the manager does not know them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<TaskAssignment>>,
+    /// How long ago the tasks were told, in milliseconds: by so much less is left of their time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tasks_age_ms: u64,
 }
 
 /// One registration that belongs on the node.

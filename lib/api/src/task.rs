@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::image::ImageDigest;
 use crate::is_zero;
 use crate::names::NodeName;
+use crate::promise::PromiseEnd;
 use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
@@ -43,6 +44,9 @@ pub struct TaskAssignment {
     /// With `stop`: it makes room and will be run again, so it is asked to write down how far it is before it is ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
+    /// The end of the promise on which it runs; absent: it has none, or its end is told by `stop` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<PromiseEnd>,
     #[schema(value_type = TaskWork)]
     pub work: AssignedWork,
 }
@@ -255,13 +259,13 @@ impl TaskEnding {
             | TaskEnding::Signal(_)
             | TaskEnding::OutOfMemory
             | TaskEnding::TimedOut
-            | TaskEnding::Cancelled => true,
+            | TaskEnding::Cancelled
+            | TaskEnding::Promise(_) => true,
             TaskEnding::NodeLost
             | TaskEnding::ImageMissing
             | TaskEnding::InputMissing(_)
             | TaskEnding::NotStarted(_)
-            | TaskEnding::Dependency(_)
-            | TaskEnding::Promise(_) => false,
+            | TaskEnding::Dependency(_) => false,
         }
     }
 

@@ -6,6 +6,7 @@
 use estimand_api::access::forbidden_field;
 use estimand_api::names::MAX_USER_NAME;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::resources::PLACES;
 
 use crate::parameters::MAX_KEY_BYTES;
 use crate::role::Principal;
@@ -43,6 +44,18 @@ impl Scope {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a document that asks for places of a node, if it is a user's: others would have none.
+    pub fn check_places(&self, resources: &str, asks: bool) -> Result<(), Problem> {
+        if self.user().is_none() || !asks {
+            return Ok(());
+        }
+        let error =
+            FieldError::new(format!("{resources}.{PLACES}"), "is for schedulers and operators to ask for");
+        Err(Problem::invalid_field(
+            error.expected("nothing: each task, and each unit, has a place without asking"),
+        ))
     }
 
     /// The longest key that may be given with a request.
@@ -90,6 +103,13 @@ mod tests {
         assert_eq!((problem.status, &*problem.errors[0].field), (403, "user"));
         assert_eq!(claimed(None, Some("bob")).unwrap().as_deref(), Some("bob"));
         assert_eq!(claimed(None, None).unwrap(), None);
+    }
+
+    #[test]
+    fn only_a_user_asks_for_no_places() {
+        let checked = |own, asks| of(own).check_places("resources", asks).map_err(|problem| problem.status);
+        assert_eq!(checked(Some("alice"), true), Err(400));
+        assert_eq!((checked(Some("alice"), false), checked(None, true)), (Ok(()), Ok(())));
     }
 
     #[test]

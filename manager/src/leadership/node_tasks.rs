@@ -4,24 +4,25 @@
 //! that is lost, because they may be placed elsewhere before the node is heard of again.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use bytes::Bytes;
 use estimand_api::names::NodeName;
 
+use crate::desired::ToldTasks;
+
 #[derive(Debug, Default)]
-pub struct NodeTaskLists(BTreeMap<NodeName, Bytes>);
+pub struct NodeTaskLists(BTreeMap<NodeName, ToldTasks>);
 
 impl NodeTaskLists {
     /// Keeps a node's tasks, an array as JSON; false if they are what was told before.
     pub fn set(&mut self, node: &NodeName, tasks: Bytes) -> bool {
-        if self.0.get(node).is_some_and(|known| *known == tasks) {
-            return false;
-        }
-        self.0.insert(node.clone(), tasks);
-        true
+        let told = ToldTasks { tasks, at: Instant::now() };
+        let before = self.0.insert(node.clone(), told.clone());
+        before.is_none_or(|before| before.tasks != told.tasks)
     }
 
-    pub fn of(&self, node: &NodeName) -> Option<&Bytes> {
+    pub fn of(&self, node: &NodeName) -> Option<&ToldTasks> {
         self.0.get(node)
     }
 

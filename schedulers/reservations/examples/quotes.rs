@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use estimand_capacity::{Resource, Tick};
 use estimand_reservations::predict::Predictor;
-use estimand_reservations::{Bid, Demand, Money, Pricing, Request, Terms};
+use estimand_reservations::{Bid, Demand, Money, Pricing, Rate, Request, Terms};
 use fastrand::Rng;
 
 const CAPACITY: u64 = 4_000;
@@ -41,10 +41,10 @@ impl Bench {
     fn new(horizon: u64, rng: &mut Rng) -> Result<Bench, Box<dyn std::error::Error>> {
         let cpu = Resource::parse("cpu")?;
         let terms =
-            Terms { capacity: CAPACITY, floor: Money::microcredits(1), ceiling: Money::microcredits(1_000) };
+            Terms { capacity: CAPACITY, floor: Rate::microcredits(1), ceiling: Rate::microcredits(1_000) };
         let demand: Vec<Arc<Demand>> = (0..DAY.min(horizon))
             .map(|_| {
-                let wanted = (1..=PRICES).map(|price| (Money::microcredits(price * 10), rng.u64(0..100)));
+                let wanted = (1..=PRICES).map(|price| (Rate::microcredits(price * 10), rng.u64(0..100)));
                 Arc::new(Demand::of(wanted, &terms))
             })
             .collect();
@@ -106,7 +106,7 @@ impl Bench {
         let ticks = 0..self.horizon as usize;
         let row = |at: usize| {
             let demand = &self.demand[at % self.demand.len()];
-            prices.iter().map(|price| demand.at(Money::microcredits(*price))).collect::<Vec<u64>>()
+            prices.iter().map(|price| demand.at(Rate::microcredits(*price))).collect::<Vec<u64>>()
         };
         let demand = ticks.flat_map(row).collect();
         let promised = (0..self.horizon).map(|at| self.pricing.promised(&self.cpu, at)).collect();

@@ -1,14 +1,14 @@
 //! Predicted demand for one tick: how many units are wanted at each price or above.
 
-use crate::money::Money;
+use crate::rate::Rate;
 use crate::terms::Terms;
 
-/// One price, the units that are wanted at it or above, and the prices of all these units together.
+/// One price in parts of a [`Rate`], the units that are wanted at it or above, and the prices of all these units together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     price: u64,
     units: u64,
-    sum: u64,
+    sum: u128,
 }
 
 /// Units wanted by price. As the price falls, more are wanted.
@@ -25,28 +25,28 @@ pub struct Demand {
 impl Demand {
     /// No demand at all: every unit has the floor price.
     pub fn none(terms: &Terms) -> Demand {
-        Demand { steps: Vec::new(), floor: terms.floor.as_microcredits() }
+        Demand { steps: Vec::new(), floor: terms.floor.as_parts() }
     }
 
     /// Demand of so many units at exactly these prices, in any order. Prices above the ceiling count as the ceiling; what
     /// is wanted below the floor does not count, nor what is beyond the capacity.
-    pub fn of(wanted: impl IntoIterator<Item = (Money, u64)>, terms: &Terms) -> Demand {
-        let (floor, ceiling) = (terms.floor.as_microcredits(), terms.ceiling.as_microcredits());
+    pub fn of(wanted: impl IntoIterator<Item = (Rate, u64)>, terms: &Terms) -> Demand {
+        let (floor, ceiling) = (terms.floor.as_parts(), terms.ceiling.as_parts());
         let mut wanted: Vec<(u64, u64)> = wanted
             .into_iter()
-            .map(|(price, units)| (price.as_microcredits().min(ceiling), units))
+            .map(|(price, units)| (price.as_parts().min(ceiling), units))
             .filter(|(price, units)| *price > floor && *units > 0)
             .collect();
         wanted.sort_unstable_by(|one, other| other.cmp(one));
         let mut steps: Vec<Step> = Vec::with_capacity(wanted.len());
-        let (mut units, mut sum) = (0_u64, 0_u64);
+        let (mut units, mut sum) = (0_u64, 0_u128);
         for (price, more) in wanted {
             let more = more.min(terms.capacity - units);
             if more == 0 {
                 break;
             }
             units += more;
-            sum = sum.saturating_add(more.saturating_mul(price));
+            sum += u128::from(more) * u128::from(price);
             match steps.last_mut() {
                 Some(last) if last.price == price => (last.units, last.sum) = (units, sum),
                 _ => steps.push(Step { price, units, sum }),
@@ -57,8 +57,8 @@ impl Demand {
 
     /// The same of parts of units: what is wanted at a price or above counts as whole units, rounded up. So at least
     /// `n` units are wanted exactly where more than `n - 1` are.
-    pub(crate) fn of_parts(wanted: impl IntoIterator<Item = (Money, f64)>, terms: &Terms) -> Demand {
-        let mut wanted: Vec<(Money, f64)> = wanted.into_iter().collect();
+    pub(crate) fn of_parts(wanted: impl IntoIterator<Item = (Rate, f64)>, terms: &Terms) -> Demand {
+        let mut wanted: Vec<(Rate, f64)> = wanted.into_iter().collect();
         wanted.sort_unstable_by_key(|(price, _)| std::cmp::Reverse(*price));
         let (mut sum, mut units) = (0.0, 0);
         let whole = wanted.into_iter().map(|(price, part)| {
@@ -71,8 +71,8 @@ impl Demand {
     }
 
     /// The units that are wanted at a price or above it.
-    pub fn at(&self, price: Money) -> u64 {
-        let above = self.steps.partition_point(|step| step.price >= price.as_microcredits());
+    pub fn at(&self, price: Rate) -> u64 {
+        let above = self.steps.partition_point(|step| step.price >= price.as_parts());
         above.checked_sub(1).map_or(0, |last| self.steps[last].units)
     }
 
@@ -84,7 +84,7 @@ impl Demand {
     }
 
     /// The prices of so many units, from the one with this rank and place towards rank 1.
-    pub(crate) fn cost(&self, place: u32, rank: u64, units: u64) -> u64 {
+    pub(crate) fn cost(&self, place: u32, rank: u64, units: u64) -> u128 {
         let last = rank - units;
         let lower = self.steps[..place as usize].partition_point(|step| step.units < last);
         self.sum(place as usize, rank).saturating_sub(self.sum(lower, last))
@@ -95,15 +95,15 @@ impl Demand {
     }
 
     /// The prices of the units with ranks from 1 to `rank` together.
-    fn sum(&self, place: usize, rank: u64) -> u64 {
+    fn sum(&self, place: usize, rank: u64) -> u128 {
         let dearer = place.checked_sub(1).map(|last| self.steps[last]);
         let (units, sum) = dearer.map_or((0, 0), |step| (step.units, step.sum));
-        (rank - units).saturating_mul(self.price(place)).saturating_add(sum)
+        u128::from(rank - units) * u128::from(self.price(place)) + sum
     }
 
     /// The price of the first unit of an empty tick with this capacity.
-    pub fn first_price(&self, capacity: u64) -> Money {
-        Money::microcredits(self.unit(capacity).price)
+    pub fn first_price(&self, capacity: u64) -> Rate {
+        Rate::parts(self.unit(capacity).price)
     }
 }
 

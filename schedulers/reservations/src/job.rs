@@ -3,6 +3,7 @@
 use estimand_capacity::Tick;
 
 use crate::money::Money;
+use crate::rate::Rate;
 
 /// `width` units for `length` ticks in a row, asked for at `arrival`, begun at `from` or later and over at `deadline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,8 @@ impl Job {
     }
 
     /// The worth of one unit for one tick, rounded down. A price up to this one is covered.
-    pub fn unit_value(&self) -> Money {
-        Money::microcredits(self.value.as_microcredits() / self.work().max(1))
+    pub fn unit_value(&self) -> Rate {
+        Rate::of(self.value, self.work())
     }
 
     /// A job that could be done at all.

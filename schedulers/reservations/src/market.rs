@@ -16,7 +16,7 @@ pub(crate) struct Market {
     terms: Terms,
     predictor: Arc<dyn Predictor>,
     promised: Vec<u64>,
-    /// The price of the next unit.
+    /// The price of the next unit, in parts of a [`Rate`](crate::Rate).
     price: Vec<u64>,
     /// The units that have this price before the next ones are dearer, or there are no more.
     run: Vec<u64>,
@@ -84,7 +84,7 @@ impl Market {
     fn price_one(&mut self, place: usize) {
         let free = self.terms.capacity.saturating_sub(self.promised[place]);
         let unit = self.demand[place].unit(free);
-        (self.price[place], self.run[place]) = (self.bounded(1, unit.price), unit.run);
+        (self.price[place], self.run[place]) = (self.bounded(unit.price), unit.run);
         self.step[place] = unit.place;
     }
 
@@ -94,7 +94,7 @@ impl Market {
         let prices = self.price[places.clone()].iter().zip(&self.run[places]);
         for (place, ((price, run), tick)) in prices.zip(costs.ticks_mut()).enumerate() {
             if units <= *run {
-                tick.add(units * price);
+                tick.add(u128::from(units) * u128::from(*price));
                 continue;
             }
             let free = self.terms.capacity.saturating_sub(self.promised[first + place]);
@@ -103,15 +103,27 @@ impl Market {
             } else {
                 let at = first + place;
                 let sum = self.demand[at].cost(self.step[at], free, units);
-                tick.add(self.bounded(units, sum));
+                tick.add(self.bounded_sum(units, sum));
             }
         }
     }
 
+    /// Adds the cost of all that there is to each tick, at the price of the next unit there.
+    pub fn add_worth(&self, first: usize, costs: &mut Costs) {
+        for (price, tick) in self.price[first..].iter().zip(costs.ticks_mut()) {
+            tick.add(u128::from(*price) * u128::from(self.terms.capacity));
+        }
+    }
+
     /// The terms hold whatever a predictor was trained under.
-    fn bounded(&self, units: u64, cost: u64) -> u64 {
+    fn bounded(&self, price: u64) -> u64 {
         let Terms { floor, ceiling, .. } = self.terms;
-        cost.clamp(units * floor.as_microcredits(), units * ceiling.as_microcredits())
+        price.clamp(floor.as_parts(), ceiling.as_parts())
+    }
+
+    fn bounded_sum(&self, units: u64, sum: u128) -> u128 {
+        let Terms { floor, ceiling, .. } = self.terms;
+        sum.clamp(floor.times(units), ceiling.times(units))
     }
 
     pub fn has_free(&self, first: usize, length: usize, units: u64) -> bool {

@@ -3,7 +3,8 @@
 //! For `W` units during `T` ticks in `[A, D)` the price of the i-th unit at tick t is the highest `p` with
 //! `demand_t(p) + promised_t + i > capacity`. A start costs what all units cost during its ticks. The cheapest start of
 //! all from `A` to `D - T`, both included, is quoted; of equals the earliest one. A start at which less is free than is
-//! asked for has no cost at all.
+//! asked for has no cost at all. Where nobody has anything without a place, a request costs at least what the same part of
+//! all resources does as its places are of all places.
 //!
 //! The value of a request is no input of this module, so no price can depend on it.
 //!
@@ -18,10 +19,11 @@ use estimand_capacity::{Resource, Tick};
 use crate::market::Market;
 use crate::money::Money;
 use crate::predict::Predictor;
+use crate::rate::{self, PARTS, Rate};
 use crate::refusal::{MAX_WORKERS_OPEN, Refusal};
 use crate::request::{ElasticRequest, Quote, Request};
 use crate::starts::Costs;
-use crate::terms::{MAX_HORIZON, Terms, TermsError};
+use crate::terms::{MAX_HORIZON, MOST, Terms, TermsError};
 
 /// All resources that have prices, from now to the horizon.
 #[derive(Clone)]
@@ -30,7 +32,9 @@ pub struct Pricing {
     horizon: usize,
     /// Copies of the prices share those that are the same in all of them.
     markets: BTreeMap<Resource, Arc<Market>>,
-    /// The money that all resources could cost together.
+    /// The resource without which nobody has anything of the others.
+    place: Option<Resource>,
+    /// The money that all resources could cost together, in parts of a [`Rate`].
     worst: u128,
 }
 
@@ -38,7 +42,7 @@ impl Pricing {
     pub fn new(now: Tick, horizon: u64) -> Result<Pricing, TermsError> {
         let error = TermsError::Horizon(horizon);
         let length = usize::try_from(horizon).ok().filter(|_| (1..=MAX_HORIZON).contains(&horizon));
-        Ok(Pricing { now, horizon: length.ok_or(error)?, markets: BTreeMap::new(), worst: 0 })
+        Ok(Pricing { now, horizon: length.ok_or(error)?, markets: BTreeMap::new(), place: None, worst: 0 })
     }
 
     pub fn add(
@@ -54,16 +58,27 @@ impl Pricing {
         if floor > ceiling {
             return Err(TermsError::FloorAboveCeiling { resource, floor, ceiling });
         }
-        let (left, horizon) = (u128::from(u64::MAX) - self.worst, self.horizon as u64);
+        let (left, horizon) = (MOST - self.worst, self.horizon as u64);
         let worst = terms.worst(horizon);
         if worst > left {
-            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
-            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
-            return Err(TermsError::TooMuchMoney { resource, most });
+            return Err(TermsError::TooMuchMoney { resource, most: most(left, capacity, horizon) });
         }
         self.worst += worst;
         let market = Market::new(self.now, self.horizon, terms, predictor);
         self.markets.insert(resource, Arc::new(market));
+        Ok(())
+    }
+
+    /// Adds the resource without which nobody has anything of the others. A part of it costs at least the same part of all of
+    /// them, and does not come on top of what a request costs otherwise.
+    pub fn add_place(
+        &mut self,
+        resource: Resource,
+        terms: Terms,
+        predictor: Arc<dyn Predictor>,
+    ) -> Result<(), TermsError> {
+        self.add(resource.clone(), terms, predictor)?;
+        self.place = Some(resource);
         Ok(())
     }
 
@@ -119,7 +134,7 @@ impl Pricing {
             return Err(Refusal::Full { deadline: request.deadline, earliest });
         };
         let start = request.from + place as u64;
-        Ok(Quote { request: request.clone(), start, cost: Money::microcredits(cost) })
+        Ok(Quote { request: request.clone(), start, cost: rate::money(cost) })
     }
 
     /// The cost of every start from `from` to `deadline - length`; None where too little is free.
@@ -127,7 +142,7 @@ impl Pricing {
         self.check(request)?;
         let costs = self.costs(request, request.deadline);
         let curve = costs.starts(size(request.length)).enumerate();
-        Ok(curve.map(|(place, cost)| (request.from + place as u64, cost.map(Money::microcredits))).collect())
+        Ok(curve.map(|(place, cost)| (request.from + place as u64, cost.map(rate::money))).collect())
     }
 
     /// The cheapest start of any number of workers; of equals the earliest, then the one with the fewest workers.
@@ -202,10 +217,8 @@ impl Pricing {
         let Some(market) = self.markets.get_mut(resource).map(Arc::make_mut) else { return Ok(()) };
         let (was, horizon) = (market.terms(), self.horizon as u64);
         let worst = self.worst - was.worst(horizon) + Terms { capacity, ..was }.worst(horizon);
-        if worst > u128::from(u64::MAX) {
-            let left = u128::from(u64::MAX) - (self.worst - was.worst(horizon));
-            let most = left / (u128::from(capacity.max(1)) * u128::from(horizon));
-            let most = Money::microcredits(u64::try_from(most).unwrap_or(u64::MAX));
+        if worst > MOST {
+            let most = most(MOST - (self.worst - was.worst(horizon)), capacity, horizon);
             return Err(TermsError::TooMuchMoney { resource: resource.clone(), most });
         }
         self.worst = worst;
@@ -263,11 +276,23 @@ impl Pricing {
     /// The cost of the request's amounts at each tick before `end`.
     fn costs(&self, request: &Request, end: Tick) -> Costs {
         let first = self.offset(request.from);
-        let mut costs = Costs::new(self.offset(end) - first);
+        let ticks = self.offset(end) - first;
+        let (mut costs, mut place) = (Costs::new(ticks), None);
         for (resource, units) in request.amounts.iter() {
-            if let Some(market) = self.markets.get(resource) {
+            let Some(market) = self.markets.get(resource) else { continue };
+            if self.place.as_ref() != Some(resource) {
                 market.add_costs(first, units, &mut costs);
+                continue;
             }
+            let (mut own, mut all) = (Costs::new(ticks), Costs::new(ticks));
+            market.add_costs(first, units, &mut own);
+            let others = self.markets.iter().filter(|(name, _)| *name != resource);
+            others.for_each(|(_, market)| market.add_worth(first, &mut all));
+            own.raise_to_part(&all, units, market.terms().capacity);
+            place = Some(own);
+        }
+        if let Some(place) = place {
+            costs.raise_to(&place);
         }
         costs
     }
@@ -287,6 +312,12 @@ impl Pricing {
     fn place(&self, at: Tick) -> Option<usize> {
         (at >= self.now && at < self.end()).then(|| self.offset(at))
     }
+}
+
+/// The highest price in whole microcredits at which all of a capacity over a horizon costs no more than this, in parts.
+fn most(left: u128, capacity: u64, horizon: u64) -> Rate {
+    let most = left / (u128::from(capacity.max(1)) * u128::from(horizon)) / u128::from(PARTS);
+    Rate::microcredits(u64::try_from(most).unwrap_or(u64::MAX))
 }
 
 /// A number of ticks that is no more than a horizon has.

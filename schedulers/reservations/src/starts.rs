@@ -1,14 +1,14 @@
-//! Costs of ticks, and their sums over every stretch of some ticks in a row.
+//! Costs of ticks in parts of a [`Rate`](crate::Rate), and their sums over every stretch of some ticks in a row.
 
 /// The cost of one tick. A tick at which too little is free has no cost; it is no tick with a high cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TickCost {
-    cost: u64,
+    cost: u128,
     infeasible: bool,
 }
 
 impl TickCost {
-    pub fn add(&mut self, cost: u64) {
+    pub fn add(&mut self, cost: u128) {
         self.cost += cost;
     }
 
@@ -29,6 +29,22 @@ impl Costs {
         self.0.len()
     }
 
+    /// Each tick costs at least what it does there.
+    pub fn raise_to(&mut self, least: &Costs) {
+        for (tick, least) in self.0.iter_mut().zip(&least.0) {
+            tick.cost = tick.cost.max(least.cost);
+            tick.infeasible |= least.infeasible;
+        }
+    }
+
+    /// Each tick costs at least so many units' part of what all costs there, rounded up.
+    pub fn raise_to_part(&mut self, all: &Costs, units: u64, of: u64) {
+        for (tick, all) in self.0.iter_mut().zip(&all.0) {
+            let part = (all.cost * u128::from(units)).div_ceil(u128::from(of.max(1)));
+            tick.cost = tick.cost.max(part);
+        }
+    }
+
     pub fn ticks_mut(&mut self) -> impl Iterator<Item = &mut TickCost> {
         self.0.iter_mut()
     }
@@ -46,7 +62,7 @@ impl Costs {
 pub(crate) struct Starts<'a> {
     entering: &'a [TickCost],
     leaving: &'a [TickCost],
-    sum: u64,
+    sum: u128,
     /// The ticks of the stretch at which too little is free.
     infeasible: usize,
 }
@@ -58,8 +74,8 @@ impl Starts<'_> {
     }
 
     /// The least sum and its place, of equals the first. Places can be left out.
-    pub fn cheapest(self, is_out: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
-        let mut cheapest: Option<(usize, u64)> = None;
+    pub fn cheapest(self, is_out: impl Fn(usize) -> bool) -> Option<(usize, u128)> {
+        let mut cheapest: Option<(usize, u128)> = None;
         for (place, cost) in self.enumerate() {
             let Some(cost) = cost else { continue };
             if cheapest.is_none_or(|(_, least)| cost < least) && !is_out(place) {
@@ -71,9 +87,9 @@ impl Starts<'_> {
 }
 
 impl Iterator for Starts<'_> {
-    type Item = Option<u64>;
+    type Item = Option<u128>;
 
-    fn next(&mut self) -> Option<Option<u64>> {
+    fn next(&mut self) -> Option<Option<u128>> {
         let (entering, rest) = self.entering.split_first()?;
         self.entering = rest;
         self.enter(*entering);

@@ -157,6 +157,32 @@ proptest! {
 }
 
 #[test]
+fn a_place_costs_its_part_of_all_that_nobody_has_without_it() {
+    let mut wanted: Wanted = vec![Vec::new(); HORIZON as usize];
+    wanted[8] = vec![(9, 4)];
+    let (flat, mut pricing) = (vec![Vec::new(); HORIZON as usize], pricing(&wanted, terms(4, 3)));
+    let places = terms(8, 0);
+    pricing.add_place(name("places"), places, Arc::new(KnownDemand::new(&flat, &places))).unwrap();
+    let cost = |pricing: &Pricing, cpu: u64, places: u64, at: u64| {
+        let amounts =
+            [(name("cpu"), cpu), (name("places"), places)].into_iter().filter(|(_, units)| *units > 0);
+        let request = Request { amounts: amounts.collect(), ..request(1, 1, at, at + 1) };
+        pricing.quote(&request).map(|quote| quote.cost.as_microcredits())
+    };
+    // All costs 12 a tick, and an eighth of that a place.
+    let costs =
+        [(1, 0), (1, 1), (1, 2), (1, 4), (0, 8), (0, 1)].map(|(cpu, places)| cost(&pricing, cpu, places, 0));
+    assert_eq!(costs, [Ok(3), Ok(3), Ok(3), Ok(6), Ok(12), Ok(2)]);
+    assert_eq!(cost(&pricing, 0, 8, 8), Ok(36), "where others want it, too");
+    assert!(matches!(cost(&pricing, 1, 9, 0), Err(Refusal::TooWide { .. })));
+    // Its places are taken with it.
+    let amounts = [(name("cpu"), 1), (name("places"), 6)].into_iter().collect();
+    let taken = pricing.quote(&Request { amounts, ..request(1, 1, 0, 1) }).unwrap();
+    assert!(pricing.promise(&taken));
+    assert!(matches!(cost(&pricing, 1, 3, 0), Err(Refusal::Full { .. })));
+}
+
+#[test]
 fn of_equal_starts_the_earliest_is_quoted_and_the_last_start_counts() {
     let flat: Wanted = vec![Vec::new(); HORIZON as usize];
     let mut pricing = pricing(&flat, terms(4, 3));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use estimand_reservations::credits::{Credits, Entry, INCOME, Reason};
 use estimand_reservations::predict::{Profile, Season};
 use estimand_reservations::simulation::{Recipe, Setup, replay};
-use estimand_reservations::{Answer, Bid, Job, Money, Quote, Terms};
+use estimand_reservations::{Answer, Bid, Job, Money, Quote, Rate, Terms};
 use proptest::prelude::*;
 
 mod common;
@@ -142,7 +142,7 @@ proptest! {
     ) {
         let recipe = Recipe { jobs: 12, closes: false };
         let (past, jobs) = (recipe.draw(seed), recipe.draw(!seed));
-        let terms = Terms { capacity, floor: Money::ZERO, ceiling: Money::microcredits(100_000_000) };
+        let terms = Terms { capacity, floor: Rate::ZERO, ceiling: Rate::microcredits(100_000_000) };
         let predictor = Arc::new(Profile::seasonal(&past, Season { period: 4_320, bucket }, &terms));
         let outcome = replay(&Setup { horizon: 1_440, terms, predictor }, &jobs).unwrap();
         prop_assert_eq!((outcome.late, outcome.overfull), (0, 0));

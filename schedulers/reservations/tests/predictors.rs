@@ -4,11 +4,11 @@
 
 use estimand_reservations::predict::{Method, Predictor, Profile, Season, Spread, optimum};
 use estimand_reservations::simulation::knapsack;
-use estimand_reservations::{Job, Money, Terms};
+use estimand_reservations::{Job, Money, Rate, Terms};
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 use proptest::prelude::*;
 
-const TERMS: Terms = Terms { capacity: 10, floor: Money::ZERO, ceiling: Money::microcredits(1_000) };
+const TERMS: Terms = Terms { capacity: 10, floor: Rate::ZERO, ceiling: Rate::microcredits(1_000) };
 
 fn job(arrival: u64, width: u64, length: u64, deadline: u64, unit_value: u64) -> Job {
     Job {
@@ -79,12 +79,12 @@ proptest! {
         let at = now + lead;
         let to_come = jobs.iter().filter(|job| job.arrival > now && job.arrival <= at && at < job.deadline);
         let units: f64 = to_come.map(|job| job.work() as f64 / job.window() as f64).sum();
-        let expected = profile.demand(now, at).at(Money::microcredits(7));
+        let expected = profile.demand(now, at).at(Rate::microcredits(7));
         prop_assert!((expected as f64 - units).abs() < 1.0 + 1e-9, "{} and {}", expected, units);
         prop_assert_eq!(profile.demand(now + 100, at + 100), profile.demand(now, at));
         let all: f64 = jobs.iter().filter(|job| job.arrival <= at && at < job.deadline)
             .map(|job| job.work() as f64 / job.window() as f64).sum();
-        let spread = Spread::train(&jobs, 100, &terms).demand(now, at).at(Money::microcredits(7));
+        let spread = Spread::train(&jobs, 100, &terms).demand(now, at).at(Rate::microcredits(7));
         prop_assert!((spread as f64 - all).abs() < 1.0 + 1e-9, "{} and {}", spread, all);
     }
 }
@@ -109,7 +109,7 @@ fn impossible_jobs_of_the_past_are_not_wanted() {
         Box::new(Profile::seasonal(&past, season, &TERMS)),
         Box::new(Profile::optimum(&past, season, &TERMS)),
     ] {
-        assert!((0..60).all(|at| predictor.demand(0, at).at(Money::microcredits(1)) == 0));
+        assert!((0..60).all(|at| predictor.demand(0, at).at(Rate::microcredits(1)) == 0));
     }
 }
 
@@ -125,7 +125,7 @@ fn a_job_that_is_asked_for_ahead_is_still_to_come_until_then() {
         value: Money::microcredits(12 * 7),
     }];
     let profile = Profile::seasonal(&past, Season { period: 100, bucket: 1 }, &TERMS);
-    let wanted = |now, at| profile.demand(now, at).at(Money::microcredits(7));
+    let wanted = |now, at| profile.demand(now, at).at(Rate::microcredits(7));
     assert_eq!((wanted(5, 50), wanted(9, 53), wanted(10, 50), wanted(49, 51)), (3, 3, 0, 0));
     assert_eq!((wanted(5, 49), wanted(5, 54), wanted(5, 10)), (0, 0, 0));
     assert_eq!(optimum(&past, 2, 1).units[0], [2.0; 4]);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use estimand_capacity::Amounts;
 use estimand_reservations::predict::Nothing;
 use estimand_reservations::{
-    Answer, Bid, ElasticRequest, MAX_HORIZON, MAX_LIST, Money, Pricing, Refusal, Request, Terms, TermsError,
+    Answer, Bid, ElasticRequest, MAX_HORIZON, MAX_LIST, Money, PARTS, Pricing, Rate, Refusal, Request, Terms,
+    TermsError,
 };
 
 mod common;
@@ -165,21 +166,24 @@ fn terms_whose_sums_could_overflow_are_refused() {
     assert_eq!(Pricing::new(0, MAX_HORIZON + 1).err(), Some(TermsError::Horizon(MAX_HORIZON + 1)));
     let mut pricing = Pricing::new(0, 10).unwrap();
     let mut add = |resource: &str, capacity, floor, ceiling| {
-        let [floor, ceiling] = [floor, ceiling].map(Money::microcredits);
+        let [floor, ceiling] = [floor, ceiling].map(Rate::parts);
         let terms = Terms { capacity, floor, ceiling };
         pricing.add(name(resource), terms, Arc::new(Nothing::new(&terms))).map_err(|error| error.to_string())
     };
     assert!(
-        add("a", 5, 3, 2).unwrap_err().contains("the floor of the price, 0.000003, is above its ceiling")
+        add("a", 5, 3 * PARTS, 2 * PARTS)
+            .unwrap_err()
+            .contains("the floor of the price, 0.000003, is above its ceiling")
     );
-    let too_much = add("a", HUGE, 0, HUGE).unwrap_err();
+    let too_much = add("a", HUGE, 0, u64::MAX).unwrap_err();
     assert!(too_much.contains("its ceiling can be at most 0"), "{too_much}");
-    assert_eq!(add("a", 1_000, 0, u64::MAX / 20_000), Ok(()));
+    // Half of what can be counted.
+    assert_eq!(add("a", PARTS / 20, 0, u64::MAX), Ok(()));
     assert!(add("a", 1, 0, 1).unwrap_err().contains("has prices already"));
     // The second resource may cost what the first one leaves.
-    assert!(add("b", 1_000, 0, u64::MAX / 15_000).unwrap_err().contains("can be at most"));
-    assert_eq!(add("b", 1_000, 0, u64::MAX / 20_000), Ok(()));
-    assert!(pricing.set_capacity(&name("b"), 2_000).is_err());
+    assert!(add("b", PARTS / 15, 0, u64::MAX).unwrap_err().contains("can be at most"));
+    assert_eq!(add("b", PARTS / 20, 0, u64::MAX), Ok(()));
+    assert!(pricing.set_capacity(&name("b"), PARTS / 10).is_err());
     assert!(pricing.set_capacity(&name("b"), 0).is_ok());
     let dear = Request { amounts: [(name("a"), 1_000)].into_iter().collect(), ..request(1, 10, 0, 10) };
     assert_eq!(pricing.quote(&dear).unwrap().cost, Money::ZERO);

@@ -18,7 +18,7 @@ fn the_recipe_gives_what_it_says() {
     assert_eq!(jobs.len(), 6 * 1_450);
     assert!(jobs.windows(2).all(|pair| pair[0].arrival <= pair[1].arrival));
     assert!(jobs.iter().all(|job| job.arrival < DAY && job.is_possible()));
-    let large = |job: &&Job| job.unit_value().as_microcredits() < 1_500_000;
+    let large = |job: &&Job| job.unit_value().to_money().as_microcredits() < 1_500_000;
     let work = |jobs: Vec<&Job>| -> f64 { jobs.iter().map(|job| job.work() as f64).sum() };
     let part = work(jobs.iter().filter(large).collect()) / work(jobs.iter().collect());
     assert!((part - 0.9).abs() < 0.005, "{part} of the work is large");

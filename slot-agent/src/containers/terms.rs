@@ -196,6 +196,7 @@ mod tests {
             leased: false,
             stop: false,
             checkpoint: false,
+            end: None,
             work: work.clone().into(),
         };
         let image = work.image.clone().unwrap();

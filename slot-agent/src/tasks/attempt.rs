@@ -3,10 +3,12 @@
 //! Marks are set by agents alone, one after the other, and no end is taken back: the disk is asked once for either.
 
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::folder::{Accepted, AttemptFolder};
+use super::lock;
+use super::promise_end::WindowEnd;
 use super::record::End;
 
 /// An attempt that is on this node.
@@ -19,6 +21,8 @@ pub struct Attempt {
     is_stopped: AtomicBool,
     is_gone: AtomicBool,
     ended: OnceLock<Progress>,
+    /// The end of its promise, if it has one.
+    end: Mutex<Option<WindowEnd>>,
 }
 
 /// A mark that an attempt keeps.
@@ -40,15 +44,21 @@ pub struct Progress {
 }
 
 impl Attempt {
-    /// One that is accepted now.
-    pub fn new(folder: AttemptFolder, accepted: Accepted) -> Self {
+    /// One that is accepted now, with the end of its promise if it has one.
+    pub fn new(folder: AttemptFolder, accepted: Accepted, end: Option<WindowEnd>) -> Self {
         let (is_over, is_stopped, is_gone) = Default::default();
-        Attempt { folder, accepted, is_over, is_stopped, is_gone, ended: OnceLock::new() }
+        let (ended, end) = (OnceLock::new(), Mutex::new(end));
+        Attempt { folder, accepted, is_over, is_stopped, is_gone, ended, end }
     }
 
     /// One that a former agent had.
     pub fn found(folder: AttemptFolder, accepted: Accepted) -> Self {
-        let attempt = Attempt::new(folder, accepted);
+        let end = WindowEnd::read(&folder).unwrap_or_else(|error| {
+            let folder = folder.path().display();
+            tracing::warn!(%folder, %error, "the end of a task's promise cannot be read before it is said again");
+            None
+        });
+        let attempt = Attempt::new(folder, accepted, end);
         for mark in [Mark::Stop, Mark::Gone] {
             attempt.flag(mark).store(attempt.folder.has(mark.name()), Ordering::Relaxed);
         }
@@ -72,6 +82,23 @@ impl Attempt {
         self.flag(mark).store(true, Ordering::Relaxed);
         self.folder.wake();
         Ok(true)
+    }
+
+    /// Takes the word of the task service about the end of its promise: for its keeper, which is woken if it is another one.
+    pub fn end_at(&self, new: WindowEnd) -> io::Result<()> {
+        let mut end = lock(&self.end);
+        let new = WindowEnd::after(end.clone(), new);
+        if end.as_ref() != Some(&new) {
+            new.write(&self.folder)?;
+            *end = Some(new);
+            self.folder.wake();
+        }
+        Ok(())
+    }
+
+    /// The end of its promise, if that has come: it is not to begin any more.
+    pub fn promise_over(&self) -> Option<WindowEnd> {
+        lock(&self.end).clone().filter(WindowEnd::has_come)
     }
 
     pub fn progress(&self) -> io::Result<Progress> {
@@ -127,11 +154,12 @@ mod tests {
             leased: false,
             stop: false,
             checkpoint: false,
+            end: None,
             work,
         };
         let accepted = Accepted { assignment, at: 7, boot: String::new() };
-        folder.accept(&accepted, None).unwrap();
-        let attempt = Attempt::new(folder.clone(), accepted.clone());
+        folder.accept(&accepted, None, None).unwrap();
+        let attempt = Attempt::new(folder.clone(), accepted.clone(), None);
         assert_eq!(attempt.progress().unwrap(), Progress::default());
         assert!(attempt.tell_to_end(Mark::Stop, true).unwrap());
         assert!(!attempt.tell_to_end(Mark::Stop, true).unwrap(), "only the first time");

@@ -11,6 +11,7 @@
 //! | `input.N.DIGEST` | agent | what has come of its input number N |
 //! | `inputs` | agent | all its inputs lie in `work/` |
 //! | `outputs.json` | agent | its outputs, which the file service has; only then its end is told |
+//! | `end` | agent | when its promise ends, on the machine's clock: a [`WindowEnd`] |
 //! | `port` | agent | the port that it was given, if it asked for any |
 //! | `stop` | agent | it is to end |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
@@ -36,11 +37,13 @@ use estimand_api::task::TaskAssignment;
 use estimand_api::task_files::TaskOutputs;
 use estimand_exec::Identity;
 use estimand_runtime::files::{write_atomically, write_whole};
-use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid};
+use rustix::fs::{FlockOperation, Gid, Uid};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::pipe::poke;
+use super::promise_end::{self, WindowEnd};
 use super::record::{Beginning, End, Record, Steps};
 use crate::slot_folder;
 
@@ -116,7 +119,12 @@ impl AttemptFolder {
 
     /// Makes the folder with all that a keeper needs, `accepted.json` last: without it there was no attempt. It lasts when
     /// the folder that it lies in is brought to the disk.
-    pub fn accept(&self, accepted: &Accepted, runs_as: Option<&Identity>) -> io::Result<()> {
+    pub fn accept(
+        &self,
+        accepted: &Accepted,
+        end: Option<&WindowEnd>,
+        runs_as: Option<&Identity>,
+    ) -> io::Result<()> {
         let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
         make_folder(&self.0, mode)?;
         make_folder(&self.work(), 0o700)?;
@@ -124,6 +132,9 @@ impl AttemptFolder {
             && self.work().metadata()?.uid() != *uid
         {
             rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
+        }
+        if let Some(end) = end {
+            end.write(self)?;
         }
         let mut text = serde_json::to_vec(accepted)?;
         text.push(b'\n');
@@ -260,7 +271,7 @@ impl AttemptFolder {
 
     /// Removes that of a task which has left nothing; false if there is more.
     fn remove_plain(&self) -> bool {
-        for name in ["begun", "accepted.json"] {
+        for name in ["begun", promise_end::FILE, "accepted.json"] {
             match fs::remove_file(self.file(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
                 _ => {}
@@ -310,21 +321,6 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-pub fn make_pipe(path: &Path) -> io::Result<()> {
-    match rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Writes into a pipe if somebody listens there. A full one wakes its listener in any case.
-pub fn poke(pipe: &Path, word: &[u8]) {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if let Ok(pipe) = rustix::fs::open(pipe, flags, Mode::empty()) {
-        let _ = rustix::io::write(&pipe, word);
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -334,8 +330,15 @@ mod tests {
 
     fn accepted(id: &str) -> Accepted {
         let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
-        let assignment =
-            TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, checkpoint: false, work };
+        let assignment = TaskAssignment {
+            id: id.into(),
+            attempt: 1,
+            leased: true,
+            stop: false,
+            checkpoint: false,
+            end: None,
+            work,
+        };
         Accepted { assignment, at: 7, boot: "b".into() }
     }
 
@@ -344,7 +347,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = AttemptFolder::new(place.path(), "a.b", 1);
         assert_eq!(folder.name(), "a.b.1");
-        folder.accept(&accepted("a.b"), None).unwrap();
+        folder.accept(&accepted("a.b"), None, None).unwrap();
         let found = AttemptFolder::all(place.path()).unwrap();
         assert_eq!(found, std::slice::from_ref(&folder));
         assert_eq!(found[0].accepted().unwrap(), Some(accepted("a.b")));
@@ -355,7 +358,7 @@ mod tests {
         }
         fs::write(folder.file("accepted.json"), "{}\n").unwrap();
         assert!(folder.accepted().is_err(), "nobody knows it");
-        folder.accept(&accepted("a.b"), None).unwrap();
+        folder.accept(&accepted("a.b"), None, None).unwrap();
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (None, 0));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
@@ -380,7 +383,7 @@ mod tests {
             gid: rustix::process::getegid().as_raw(),
             groups: Vec::new(),
         };
-        folder.accept(&accepted("a"), Some(&own)).unwrap();
+        folder.accept(&accepted("a"), None, Some(&own)).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(folder.path()), mode(&folder.work())), (0o711, 0o700));
         assert_eq!(mode(&folder.file("accepted.json")), 0o600);
@@ -390,7 +393,7 @@ mod tests {
     fn one_keeper_at_a_time_holds_it() {
         let place = tempfile::tempdir().unwrap();
         let folder = AttemptFolder::new(place.path(), "a", 1);
-        folder.accept(&accepted("a"), None).unwrap();
+        folder.accept(&accepted("a"), None, None).unwrap();
         let first = folder.lock().unwrap().unwrap();
         assert!(folder.lock().unwrap().is_none() && folder.is_kept().unwrap());
         drop(first);

@@ -20,7 +20,9 @@ mod lease;
 mod leftovers;
 mod log;
 mod order;
+mod pipe;
 mod pool;
+mod promise_end;
 mod record;
 mod telling;
 mod tunneling;
@@ -112,6 +114,8 @@ pub struct Tasks {
 #[derive(Debug, Clone)]
 struct Assigned {
     tasks: Vec<TaskAssignment>,
+    /// When the task service said so, by [`boot_clock`].
+    at: u64,
     /// The lease under which the manager was asked for them. Under a later one they may belong elsewhere.
     under: u64,
 }
@@ -120,7 +124,7 @@ impl Tasks {
     /// Finds the attempts that the agent before this one had. Blocking; within a runtime.
     pub fn open(options: TaskOptions) -> io::Result<Self> {
         let news = options.folder.join(NEWS_PIPE);
-        folder::make_pipe(&news)?;
+        pipe::make_pipe(&news)?;
         let news = OpenOptions::new().read_write(true).open_receiver(&news)?;
         let former_boot = former_boot(&options.folder, options.clock.now_micros())?;
         pool::clear_pipes(&options.folder)?;
@@ -167,8 +171,10 @@ impl Tasks {
         })
     }
 
-    /// All tasks that belong here now, as a manager said that was asked under this lease, and where their news go.
-    pub fn follow(&self, tasks: Vec<TaskAssignment>, under: u64, task_server: String) {
+    /// All tasks that belong here now, as a manager said that was asked under this lease and had heard it so long ago, and
+    /// where their news go.
+    pub fn follow(&self, tasks: Vec<TaskAssignment>, age: Duration, under: u64, task_server: String) {
+        let at = boot_clock().saturating_sub(nanos(age));
         self.task_server.send_if_modified(|known| {
             let new = Some(task_server);
             let is_new = std::mem::replace(known, new.clone()) != new;
@@ -178,7 +184,7 @@ impl Tasks {
             }
             is_new
         });
-        *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, under }));
+        *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, at, under }));
         self.keeping.ask();
         if self.has_files() {
             self.carrying.ask();
@@ -327,8 +333,15 @@ fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
         let Some((id, attempt)) = folder.attempt() else { continue };
         if !matches!(folder.accepted(), Ok(Some(_))) {
             let work = TaskWork::default().into();
-            let assignment =
-                TaskAssignment { id, attempt, leased: false, stop: false, checkpoint: false, work };
+            let assignment = TaskAssignment {
+                id,
+                attempt,
+                leased: false,
+                stop: false,
+                checkpoint: false,
+                end: None,
+                work,
+            };
             let accepted = Accepted { assignment, at: now, boot: String::new() };
             write_whole(&folder.file("accepted.json"), &serde_json::to_vec(&accepted)?, 0o600)?;
         }
@@ -344,6 +357,10 @@ async fn at(time: Option<Instant>) {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -250,6 +250,7 @@ mod tests {
             leased: false,
             stop: false,
             checkpoint: false,
+            end: None,
             work: work.into(),
         };
         let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);

@@ -15,8 +15,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use tokio::time::Instant;
 
-use super::folder::{AttemptFolder, make_pipe};
+use super::folder::AttemptFolder;
 use super::order::{AttemptLine, KeeperOrder, LauncherOrder, Order};
+use super::pipe::make_pipe;
 use super::{NEWS_PIPE, TaskOptions};
 
 /// For how long a keeper waits for something to keep.

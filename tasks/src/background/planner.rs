@@ -15,7 +15,7 @@ use crate::core::queue::TaskNumber;
 use crate::plan::{Placing, Plan};
 use crate::requests::{MakeRoom, PassTime, Placement, Placements};
 use crate::shared::{Changed, Shared};
-use crate::task::{millis, tick};
+use crate::task::millis;
 use crate::writer::TasksState;
 
 pub struct PlannerLoop {
@@ -61,10 +61,10 @@ impl PlannerLoop {
         self.plan.learn(facts);
     }
 
-    /// Has promises begin and end that are due.
+    /// Has promises begin and end that are due, and tasks end before their promises do.
     async fn pass_time(&self) -> Result<(), PeerError> {
-        let now = tick(self.shared.clock.now_micros());
-        match self.shared.table(|table| table.promises.is_due(now)) {
+        let now = millis(self.shared.clock.now_micros());
+        match self.shared.table(|table| table.is_due(now)) {
             false => Ok(()),
             true => self.writer.submit(PassTime).await.map_err(PeerError::of_write),
         }

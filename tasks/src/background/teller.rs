@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::{ANSWER_WITHIN, peers};
 use crate::shared::Shared;
+use crate::task::millis;
 
 /// How many nodes are told at once.
 const AT_ONCE: usize = 16;
@@ -53,13 +54,16 @@ impl Teller {
         for node in lost {
             self.told.remove(&node.node_name);
         }
+        let now = millis(self.shared.clock.now_micros());
         self.shared.table(|table| {
             let news = ready.into_iter().filter_map(|node| {
                 let name = &node.node_name;
                 let generation = table.generation(name.as_str());
                 let is_news = self.told.get(name) != Some(&generation);
                 is_news.then(|| {
-                    let tasks = table.on_node(name.as_str()).map(|task| task.assignment());
+                    let tasks = table
+                        .on_node(name.as_str())
+                        .map(|task| task.assignment(table.promise_end_of(task, now)));
                     (name.clone(), generation, NodeTasks { tasks: tasks.collect() })
                 })
             });

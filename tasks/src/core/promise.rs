@@ -1,10 +1,12 @@
 //! A promise of capacity, as it is kept: so many units of the same amounts, each on a node, all with one window.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use estimand_api::promise::{DEFAULT_CLASS, PromiseRequest, PromiseState};
+use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState, end_grace};
 use estimand_capacity::{Amounts, Resource, Standing, Tick, Window};
 
+use super::Millis;
 use super::usage::Tally;
 use crate::task::with_place;
 
@@ -41,6 +43,27 @@ impl Promise {
         self.state.is_live()
     }
 
+    /// Between the end of its tasks and that of its window.
+    fn grace(&self) -> Duration {
+        end_grace(Duration::from_secs(self.until.saturating_sub(self.from)))
+    }
+
+    /// When its tasks are asked to end.
+    pub fn leave_at(&self) -> Millis {
+        self.until.saturating_mul(1000).saturating_sub(millis(self.grace()))
+    }
+
+    /// Its end, as an agent is told it at this moment; none if it ended otherwise.
+    pub fn end_from(&self, now: Millis) -> Option<PromiseEnd> {
+        let has_end = self.is_live() || self.state == PromiseState::Over;
+        has_end.then(|| PromiseEnd {
+            promise: self.id.clone(),
+            until: self.until,
+            left_ms: self.until.saturating_mul(1000).saturating_sub(now),
+            grace_ms: millis(self.grace()),
+        })
+    }
+
     /// The amounts of each unit, a place for a task among them.
     pub fn amounts(&self) -> Amounts {
         amounts(&self.asked)
@@ -67,6 +90,10 @@ impl Promise {
         };
         Some(format!("its promise `{}` {word}: {}", self.id, self.cause))
     }
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 pub fn class(asked: &PromiseRequest) -> &str {

@@ -11,6 +11,7 @@ use estimand_capacity::{
     Amounts, Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
 };
 
+use super::Millis;
 use super::promise::{Offer, Promise, PromiseChange, amounts, class};
 
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,8 @@ pub struct Promises {
     /// When those of them begin that have not begun, and when all of them end.
     begins: BTreeSet<(Tick, u64)>,
     ends: BTreeSet<(Tick, u64)>,
+    /// When the tasks of those that live are asked to end.
+    leaves: BTreeSet<(Millis, u64)>,
     /// None until the manager has said them.
     nodes: Option<Arc<Vec<Offer>>>,
     ledger: Ledger,
@@ -224,13 +227,21 @@ impl Promises {
         [&self.begins, &self.ends].into_iter().any(|all| all.first().is_some_and(|(at, _)| *at <= now))
     }
 
-    /// The next tick after `now` at which one is due, or its room is to be made.
-    pub fn next_due(&self, now: Tick, notice: u64) -> Option<Tick> {
+    /// The live promises whose tasks are to end, or have been asked to.
+    pub fn leaving(&self, now: Millis) -> impl Iterator<Item = &Arc<Promise>> {
+        self.leaves.range(..=(now, u64::MAX)).filter_map(|(_, number)| self.all.get(number))
+    }
+
+    /// The next instant after `now` at which one is due, its tasks are asked to end, or its room is to be made.
+    pub fn next_due(&self, now: Millis, notice: u64) -> Option<Millis> {
+        let leaves = self.leaves.range((now.saturating_add(1), 0)..).next().map(|(at, _)| *at);
+        let now: Tick = now / 1000;
         let after = |all: &BTreeSet<(Tick, u64)>, at: Tick| {
             all.range((at.saturating_add(1), 0)..).next().map(|(at, _)| *at)
         };
         let room = after(&self.begins, now.saturating_add(notice)).map(|from| from - notice);
-        [room, after(&self.begins, now), after(&self.ends, now)].into_iter().flatten().min()
+        let due = [room, after(&self.begins, now), after(&self.ends, now)].into_iter().flatten().min();
+        due.map(|tick| tick.saturating_mul(1000)).into_iter().chain(leaves).min()
     }
 
     /// Shows what a change makes of it.
@@ -292,6 +303,7 @@ impl Promises {
             true => {
                 self.live.insert(number);
                 self.ends.insert((promise.until, number));
+                self.leaves.insert((promise.leave_at(), number));
             }
             false => drop(self.live.remove(&number)),
         }
@@ -305,6 +317,7 @@ impl Promises {
     fn forget_times(&mut self, promise: &Promise) {
         self.begins.remove(&(promise.from, promise.number));
         self.ends.remove(&(promise.until, promise.number));
+        self.leaves.remove(&(promise.leave_at(), promise.number));
     }
 
     fn unlist(&mut self, number: u64) {

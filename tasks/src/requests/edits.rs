@@ -38,13 +38,16 @@ impl<'a> Edits<'a> {
 
     fn end_tasks_of(&mut self, promise: &Promise) {
         let Some(reason) = promise.end() else { return };
-        let (table, at) = (self.table, self.at);
-        for number in table.of_promise(&promise.id) {
-            let Some(task) = table.get(number) else { continue };
-            let event = Event::PromiseEnded { reason: reason.clone() };
-            // One that is to end already stays as it is.
-            let _ = self.of(task).apply(at, event, Actor::Scheduler);
+        let table = self.table;
+        for task in table.of_promise(&promise.id).filter_map(|number| table.get(number)) {
+            self.end_for(task, reason.clone());
         }
+    }
+
+    /// Ends a task with its promise. One that is to end already stays as it is.
+    pub fn end_for(&mut self, task: &Task, reason: String) {
+        let at = self.at;
+        let _ = self.of(task).apply(at, Event::PromiseEnded { reason }, Actor::Scheduler);
     }
 
     /// The change; none if nothing is different.

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use estimand_api::promise::{PromiseBatch, PromiseRequest, PromiseResize, PromiseState, PromisesReleased};
+use estimand_api::promise::{
+    PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, PromisesReleased,
+};
 use estimand_capacity::{LedgerError, Tick, Window};
 use estimand_runtime::single_writer::{Decision, Request};
 
@@ -14,6 +16,7 @@ use crate::core::promise::{Offer, Promise, PromiseChange};
 use crate::core::promises::Promises;
 use crate::core::usage::Tally;
 use crate::table::TaskTable;
+use crate::task::millis;
 use crate::writer::TasksState;
 
 /// How many promises are kept. Beyond that the oldest of those that are over make room.
@@ -275,17 +278,26 @@ impl Request<TasksState> for ReleasePromises {
     }
 }
 
-/// Time has passed: promises begin and end, and with them their tasks.
+/// Time has passed: promises begin and end, and their tasks are asked to end before that.
 pub struct PassTime;
 
 impl Request<TasksState> for PassTime {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let due = state.table().promises.due(state.tick());
-        Ok(match due.is_empty() {
-            true => Decision::Nothing(()),
-            false => Decision::change(with_tasks(state, due, None), |_, _| ()),
+        let table = state.table();
+        let due = table.promises.due(state.tick());
+        if !due.is_empty() {
+            return Ok(Decision::change(with_tasks(state, due, None), |_, _| ()));
+        }
+        let mut edits = Edits::new(table, state.now_us());
+        for task in table.leaving(millis(state.now_us())) {
+            let promise = task.document.promise.as_deref().unwrap_or_default();
+            edits.end_for(task, PromiseEnd::reason(promise));
+        }
+        Ok(match edits.finish() {
+            Some(change) => Decision::change(change, |_, _| ()),
+            None => Decision::Nothing(()),
         })
     }
 }

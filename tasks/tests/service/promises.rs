@@ -273,21 +273,39 @@ fn what_runs_without_a_promise_makes_room_and_runs_again() {
 }
 
 #[test]
-fn a_promise_that_is_over_ends_its_tasks() {
+fn a_promise_ends_its_tasks_inside_its_window() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({}))]);
     let running = Running::start(&store, &world);
     known(&running);
     let from = now() + 1;
-    promise(&running, &[named("p", &cpu(4, from, from + 3))]);
+    promise(&running, &[named("p", &cpu(4, from, from + 1_000))]);
     let (runs, waits) = (
         running.submit(&with(&json!({ "promise": "p" }))),
         running.submit(&with(&json!({ "promise": "p" }))),
     );
     running.wait_for(&runs, "PLACED");
     running.report(&runs, 1, &json!("running"));
+    let told_until = |until: u64, grace_ms: u64| {
+        wait::until_ok(PATIENCE, "its node to be told the end of its promise", || {
+            let end = world.assignment("n1", &runs)["end"].clone();
+            if end["until"] == until { Ok(end) } else { Err(end) }
+        });
+        let end = world.assignment("n1", &runs)["end"].clone();
+        assert_eq!((&end["promise"], &end["graceMs"]), (&json!("p"), &json!(grace_ms)), "{end}");
+        end["leftMs"].as_u64().unwrap()
+    };
+    assert!(told_until(from + 1_000, 10_000) <= 1_001_000);
+    // The end moves, both ways.
+    let resize = |until: u64| {
+        running.post("/api/capacity/promises/p/resize", &json!({ "until": until })).expect_status(200);
+    };
+    resize(from + 2_000);
+    assert!(told_until(from + 2_000, 10_000) > 1_001_000);
+    let soon = now() + 4;
+    resize(soon);
+    told_until(soon, (soon - from) * 100);
     world.wait_told("n1", &[(&runs, 1, true)]);
-    assert!(now() >= from + 3);
     assert_eq!(world.assignment("n1", &runs)["checkpoint"], Value::Null, "it is not run again");
     let cancelled = running.wait_for(&waits, "CANCELLED");
     assert!(text(&cancelled["ending"]["promise"]).contains("is over"), "{cancelled}");

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod end;
 mod request;
 
+pub use end::{PromiseEnd, end_grace};
 pub use request::{
     FIELDS, MAX_BATCH, MAX_PROMISES_BYTES, MAX_WIDTH, PromiseBatch, PromiseReleases, PromiseRequest,
     PromiseResize,

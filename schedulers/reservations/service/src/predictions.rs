@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use estimand_reservations::predict::{GoesOn, Method, Nothing, Predictor, Season};
-use estimand_reservations::{Job, Money, Terms};
+use estimand_reservations::{Job, Money, Rate, Terms};
 
 use crate::bid::Bid;
 use crate::choice::Choice;
@@ -103,11 +103,15 @@ fn job(at: i64, bid: &Bid, good: &Good, terms: &Terms, goods: &Goods, settings: 
     let width = units(&good.resource, *own);
     let least = |resource: &str, amount: u64| {
         let good = Good { class: bid.class.clone(), resource: resource.to_owned() };
-        let floor = goods.get(&good).map_or(Money::ZERO, |terms| terms.floor);
-        u128::from(floor.as_microcredits()) * u128::from(units(resource, amount))
+        let floor = goods.get(&good).map_or(Rate::ZERO, |terms| terms.floor);
+        u128::from(floor.as_parts()) * u128::from(units(resource, amount))
     };
-    let all: u128 = bid.resources.iter().map(|(resource, amount)| least(resource, *amount)).sum();
-    let value = u128::from(bid.value.as_microcredits()) * least(&good.resource, *own) / all.max(1);
+    let all = bid.resources.iter().map(|(resource, amount)| least(resource, *amount));
+    let all = all.fold(0_u128, u128::saturating_add);
+    // Both sides of the fraction are cut to 64 bits, so that the product has room.
+    let excess = (u128::BITS - all.leading_zeros()).saturating_sub(u64::BITS);
+    let (part, all) = (least(&good.resource, *own) >> excess, all >> excess);
+    let value = u128::from(bid.value.as_microcredits()) * part / all.max(1);
     let arrival = settings.slot_of(u64::try_from(at / 1_000_000).unwrap_or(0));
     let job = Job {
         arrival,
@@ -155,8 +159,8 @@ mod tests {
     fn goods() -> Goods {
         let terms = |capacity, floor| Terms {
             capacity,
-            floor: Money::microcredits(floor),
-            ceiling: Money::microcredits(1_000_000),
+            floor: Rate::microcredits(floor),
+            ceiling: Rate::microcredits(1_000_000),
         };
         let good = |resource: &str| Good { class: "default".to_owned(), resource: resource.to_owned() };
         [(good("cpu"), terms(2_000, 30)), (good("memory"), terms(4_096, 1)), (good("disk"), terms(9, 0))]
@@ -166,7 +170,7 @@ mod tests {
     fn price(predictions: &Predictions, resource: &str, now: u64, at: u64) -> u64 {
         let good = Good { class: "default".to_owned(), resource: resource.to_owned() };
         let terms = goods()[&good];
-        predictions.of(&good, &terms).demand(now, at).first_price(terms.capacity).as_microcredits()
+        predictions.of(&good, &terms).demand(now, at).first_price(terms.capacity).to_money().as_microcredits()
     }
 
     fn train(method: Method, bids: &[(i64, Bid)]) -> Predictions {

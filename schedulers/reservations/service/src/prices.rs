@@ -191,9 +191,13 @@ fn pricing(
     let mut pricing = Pricing::new(first, settings.horizon)?;
     for (name, capacity) in &timeline.capacity {
         let Ok(resource) = Resource::parse(name) else { continue };
-        let (unit, good, terms) =
-            (Settings::unit(name), good(timeline, name), terms(settings, name, *capacity));
-        pricing.add(resource.clone(), terms, predictions.of(&good, &terms))?;
+        let unit = Settings::unit(name);
+        let terms = terms(settings, name, *capacity);
+        let predictor = predictions.of(&good(timeline, name), &terms);
+        match name.as_str() {
+            PLACES => pricing.add_place(resource.clone(), terms, predictor)?,
+            _ => pricing.add(resource.clone(), terms, predictor)?,
+        }
         let free = timeline.free.get(name).map(Vec::as_slice).unwrap_or_default();
         let used = free.iter().map(|free| terms.capacity.saturating_sub(free / unit));
         for (start, length, amount) in runs(used) {
@@ -223,8 +227,8 @@ fn good(timeline: &ClassTimeline, resource: &str) -> Good {
 }
 
 fn terms(settings: &Settings, resource: &str, capacity: u64) -> Terms {
-    let (floor, ceiling) = settings.bounds(resource);
-    Terms { capacity: capacity / Settings::unit(resource), floor, ceiling }
+    let floor = settings.floor(resource);
+    Terms { capacity: capacity / Settings::unit(resource), floor, ceiling: Settings::ceiling(floor) }
 }
 
 /// Ticks in a row with the same amount that is not 0: their first one, their number, and the amount.
@@ -241,133 +245,4 @@ fn runs(amounts: impl Iterator<Item = u64>) -> Vec<(u64, u64, u64)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const NOW: u64 = 6_000;
-
-    fn prices(free: &[u64]) -> Prices {
-        with_places(free, &[])
-    }
-
-    /// With so many places for tasks free in each slot, where any are given.
-    fn with_places(free: &[u64], places: &[u64]) -> Prices {
-        let settings = Settings { horizon: free.len() as u64, ..Settings::default() };
-        let mut class = ClassTimeline {
-            class: DEFAULT_CLASS.to_owned(),
-            nodes: 1,
-            capacity: [("cpu".to_owned(), 4_000)].into(),
-            free: [("cpu".to_owned(), free.to_vec())].into(),
-            promised: BTreeMap::new(),
-        };
-        if let Some(all) = places.iter().max() {
-            class.capacity.insert(PLACES.to_owned(), *all);
-            class.free.insert(PLACES.to_owned(), places.to_vec());
-        }
-        let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
-        Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap()
-    }
-
-    fn document(more: &serde_json::Value) -> Document {
-        let mut body = json!({ "resources": { "cpu": 2 }, "duration": 100 });
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Document::from_map(body.as_object().unwrap().clone(), (NOW * 1_000_000) as i64).unwrap()
-    }
-
-    #[test]
-    fn runs_are_found() {
-        let found = runs([0, 0, 3, 3, 5, 0, 5].into_iter());
-        assert_eq!(found, [(2, 2, 3), (4, 1, 5), (6, 1, 5)]);
-        assert_eq!(runs([].into_iter()), []);
-    }
-
-    #[test]
-    fn the_cheapest_start_with_room_is_offered_in_whole_slots() {
-        let prices = prices(&[1_000, 4_000, 1_999, 4_000, 2_000, 4_000]);
-        let asked = document(&json!({}));
-        let offer = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap().offer;
-        // 100 s are two slots; of two processors and two slots each unit costs the floor.
-        assert_eq!(
-            offer,
-            Offer { price: Money::microcredits(2_000 * 2 * 17), start: NOW + 180, end: NOW + 300, width: 1 }
-        );
-        let without = BTreeSet::from([(1, NOW / 60 + 3)]);
-        assert_eq!(prices.offer(&asked, NOW, &without).unwrap().offer.start, NOW + 240);
-        let without = BTreeSet::from([(1, NOW / 60 + 3), (1, NOW / 60 + 4)]);
-        assert!(matches!(prices.offer(&asked, NOW, &without), Err(NoPrice::Refused(Refusal::Full { .. }))));
-        let starts = prices.curve(&asked, NOW).unwrap();
-        let free: Vec<bool> = starts.iter().map(|(_, price)| price.is_some()).collect();
-        assert_eq!(free, [false, false, false, true, true]);
-    }
-
-    #[test]
-    fn what_has_no_price_says_why() {
-        let prices = prices(&[4_000; 6]);
-        let refused = |more| prices.offer(&document(&more), NOW, &BTreeSet::new()).unwrap_err();
-        assert!(matches!(refused(json!({ "class": "gpu" })), NoPrice::Class { .. }));
-        assert!(matches!(refused(json!({ "from": "1970-01-01T01:00:00Z" })), NoPrice::Past { now: NOW }));
-        assert!(matches!(refused(json!({ "width": 3 })), NoPrice::Refused(Refusal::TooWide { .. })));
-        let tight = refused(json!({ "by": "100s" }));
-        let Priced { offer, .. } = prices.offer(&document(&json!({})), NOW, &BTreeSet::new()).unwrap();
-        assert_eq!(offer.end, NOW + 120);
-        let NoPrice::Refused(Refusal::TooTight { earliest, .. }) = tight else { panic!("{tight:?}") };
-        assert_eq!(earliest, Some((NOW + 120) / 60));
-    }
-
-    #[test]
-    fn what_is_taken_is_not_offered_again() {
-        let mut prices = prices(&[4_000; 4]);
-        let asked = document(&json!({ "width": 2 }));
-        let first = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap();
-        assert!(prices.take(&asked, &first) && !prices.take(&asked, &first));
-        let second = prices.offer(&asked, NOW, &BTreeSet::new()).unwrap();
-        assert_eq!((first.offer.end, second.offer.start), (NOW + 120, NOW + 120));
-        assert!(prices.take(&asked, &second));
-        assert!(prices.offer(&asked, NOW, &BTreeSet::new()).is_err());
-        prices.give_back(&asked, &first.offer, 2);
-        assert_eq!(prices.offer(&asked, NOW, &BTreeSet::new()).unwrap(), first);
-    }
-
-    #[test]
-    fn a_start_without_a_place_for_each_unit_is_not_offered_and_a_place_costs_nothing() {
-        let asked = document(&json!({ "resources": { "cpu": 1 }, "width": 2, "duration": 60 }));
-        let mut scarce = with_places(&[4_000; 4], &[1, 0, 4, 3]);
-        let offer = |prices: &Prices| prices.offer(&asked, NOW, &BTreeSet::new());
-        let first = offer(&scarce).unwrap();
-        assert_eq!(first.offer.start, NOW + 120);
-        assert_eq!(first.offer.price, offer(&prices(&[4_000; 4])).unwrap().offer.price);
-        assert!(scarce.take(&asked, &first));
-        let second = offer(&scarce).unwrap();
-        assert_eq!(second.offer.start, NOW + 120, "two of four places are left");
-        assert!(scarce.take(&asked, &second));
-        let third = offer(&scarce).unwrap();
-        assert!(third.offer.start == NOW + 180 && scarce.take(&asked, &third));
-        assert!(matches!(offer(&scarce), Err(NoPrice::Refused(Refusal::Full { .. }))));
-        scarce.give_back(&asked, &first.offer, 2);
-        assert_eq!(offer(&scarce).unwrap(), first);
-        // More units than there are places, although there are processors enough.
-        let wide = document(&json!({ "resources": { "cpu": 0.1 }, "width": 5, "duration": 60 }));
-        let refused = scarce.offer(&wide, NOW, &BTreeSet::new());
-        assert!(matches!(refused, Err(NoPrice::Refused(Refusal::TooWide { .. }))), "{refused:?}");
-        let two = document(&json!({ "resources": { "cpu": 1, "tasks": 2 }, "width": 2, "duration": 60 }));
-        let twice = with_places(&[4_000; 4], &[3, 4, 4, 4]).offer(&two, NOW, &BTreeSet::new()).unwrap();
-        assert_eq!(twice.offer.start, NOW + 60, "units that ask for places have as many as they ask for");
-    }
-
-    #[test]
-    fn the_cheapest_width_is_offered_and_of_equals_the_earliest_end() {
-        // Work of six slots: at a price of a unit throughout, only what rounding adds makes a width dearer.
-        let asked = document(&json!({ "duration": null, "work": 360, "width": "1..2" }));
-        let offer = |free: &[u64]| prices(free).offer(&asked, NOW, &BTreeSet::new()).unwrap().offer;
-        let whole = offer(&[4_000; 6]);
-        assert_eq!((whole.width, whole.start, whole.end), (1, NOW, NOW + 360));
-        let short = offer(&[2_000, 4_000, 4_000, 4_000, 0, 0]);
-        assert_eq!((short.width, short.start, short.end), (2, NOW + 60, NOW + 240));
-        assert_eq!(short.price, whole.price);
-        let tight = document(&json!({ "duration": null, "work": 360, "width": "1..2", "by": "200s" }));
-        assert_eq!(prices(&[4_000; 6]).offer(&tight, NOW, &BTreeSet::new()).unwrap().offer.width, 2);
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estimand_api::resources::{CPU, MEMORY};
-use estimand_reservations::{EarlyEnd, Money};
+use estimand_reservations::{EarlyEnd, Money, PARTS, Rate};
 
 use crate::celery::CeleryBroker;
 
@@ -54,18 +54,31 @@ impl Settings {
         if resource == MEMORY { MEBIBYTE } else { 1 }
     }
 
-    /// The least and the highest price of a unit for a slot, rounded up. A resource that has no price of its own has that of
-    /// memory's kind: nothing.
-    pub fn bounds(&self, resource: &str) -> (Money, Money) {
+    /// The least price of a unit for a slot, which is exactly its part of that of an hour. A resource without a price of its own
+    /// costs nothing.
+    pub fn floor(&self, resource: &str) -> Rate {
         let hour = self.floors.get(resource).copied().unwrap_or_default().as_microcredits();
+        Rate::parts(hour.saturating_mul(self.parts_of_slot(resource)))
+    }
+
+    /// The highest price of a unit whose least one is this.
+    pub fn ceiling(floor: Rate) -> Rate {
+        Rate::parts(floor.as_parts().saturating_mul(CEILING_TIMES))
+    }
+
+    /// The highest price of an hour that can be divided so.
+    pub fn most(&self, resource: &str) -> Money {
+        Money::microcredits(u64::MAX / self.parts_of_slot(resource).max(1))
+    }
+
+    /// The parts of a microcredit that a unit costs for a slot where an hour costs a microcredit.
+    fn parts_of_slot(&self, resource: &str) -> u64 {
         let units = match resource {
             CPU => 1_000,
             MEMORY => 1_024,
             _ => 1,
         };
-        let floor = (u128::from(hour) * u128::from(self.slot)).div_ceil(u128::from(units * HOUR));
-        let floor = u64::try_from(floor).unwrap_or(u64::MAX);
-        (Money::microcredits(floor), Money::microcredits(floor.saturating_mul(CEILING_TIMES)))
+        self.slot.saturating_mul(PARTS / (units * HOUR))
     }
 
     /// The slot in which an instant is, and the first one that begins then or later.
@@ -88,14 +101,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_of_an_hour_become_prices_of_a_unit_and_slot() {
+    fn prices_of_an_hour_are_divided_exactly() {
+        for slot in [1, 7, 60, 3_600] {
+            let settings = Settings { slot, ..Settings::default() };
+            // A processor is a thousand units, a GiB 1,024.
+            for (resource, units) in [("cpu", 1_000), ("memory", 1_024), ("gpu", 1), ("fpga", 1)] {
+                let hour = settings.floors.get(resource).copied().unwrap_or_default().as_microcredits();
+                let floor = u128::from(settings.floor(resource).as_parts());
+                let exact = u128::from(hour) * u128::from(slot) * u128::from(PARTS);
+                assert_eq!(floor * units * u128::from(HOUR), exact, "{resource} in slots of {slot} s");
+            }
+        }
         let settings = Settings::default();
-        // A processor is a thousand units, an hour sixty slots.
-        assert_eq!(settings.bounds("cpu").0, Money::microcredits(17));
-        assert_eq!(settings.bounds("memory").0, Money::microcredits(1));
-        assert_eq!(settings.bounds("gpu").0, Money::microcredits(166_667));
-        assert_eq!(settings.bounds("gpu").1, Money::microcredits(166_667_000));
-        assert_eq!(settings.bounds("fpga"), (Money::ZERO, Money::ZERO));
+        assert_eq!(Settings::ceiling(settings.floor("gpu")).to_money(), Money::microcredits(166_666_667));
+        let most = settings.most("gpu");
+        let priced = |price| Settings { floors: [("gpu".to_owned(), price)].into(), ..Settings::default() };
+        assert!(priced(most).floor("gpu") < Rate::parts(u64::MAX));
+        assert_eq!(most.to_string(), "2401919.801264");
         assert_eq!((settings.slot_of(119), settings.slot_from(119), settings.slot_from(120)), (1, 2, 2));
     }
 }

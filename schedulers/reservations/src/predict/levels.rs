@@ -1,6 +1,6 @@
 //! Prices in steps of about two hundredths, so that a prediction has few of them.
 
-use crate::money::Money;
+use crate::rate::Rate;
 
 /// A price rises to the next level by one part in so many.
 const FINENESS: u64 = 50;
@@ -9,8 +9,8 @@ const FINENESS: u64 = 50;
 pub(crate) struct Levels(Vec<u64>);
 
 impl Levels {
-    pub fn between(least: Money, highest: Money) -> Levels {
-        let (mut level, highest) = (least.as_microcredits().max(1), highest.as_microcredits());
+    pub fn between(least: Rate, highest: Rate) -> Levels {
+        let (mut level, highest) = (least.as_parts().max(1), highest.as_parts());
         let mut levels = vec![level];
         while level < highest {
             level = level.saturating_add((level / FINENESS).max(1));
@@ -24,11 +24,11 @@ impl Levels {
     }
 
     /// The highest level that a price reaches. One below all levels has the first.
-    pub fn of(&self, price: Money) -> usize {
-        self.0.partition_point(|level| *level <= price.as_microcredits()).saturating_sub(1)
+    pub fn of(&self, price: Rate) -> usize {
+        self.0.partition_point(|level| *level <= price.as_parts()).saturating_sub(1)
     }
 
-    pub fn price(&self, level: usize) -> Money {
-        Money::microcredits(self.0[level])
+    pub fn price(&self, level: usize) -> Rate {
+        Rate::parts(self.0[level])
     }
 }

@@ -1,6 +1,6 @@
 //! Predictors: what will be wanted at a tick to come, as expected now. All are trained on jobs of the past.
 //!
-//! Floats appear in the training, as averages of many jobs; what comes out are whole units and microcredits.
+//! Floats appear in the training, as averages of many jobs; what comes out are whole units and whole parts of prices.
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,6 +7,7 @@ use estimand_capacity::Tick;
 use super::{GoesOn, Predictor};
 use crate::demand::Demand;
 use crate::job::Job;
+use crate::rate::Rate;
 use crate::terms::Terms;
 
 /// The whole demand of each tick of the past, whether it has arrived by now or not. Each tick to come is like the one a
@@ -23,7 +24,7 @@ impl Spread {
 
     pub(super) fn train_while(past: &[Job], period: u64, terms: &Terms, goes_on: GoesOn<'_>) -> Spread {
         let period = usize::try_from(period.max(1)).unwrap_or(usize::MAX);
-        let mut wanted: Vec<Vec<(crate::Money, f64)>> = vec![Vec::new(); period];
+        let mut wanted: Vec<Vec<(Rate, f64)>> = vec![Vec::new(); period];
         for job in past.iter().filter(|job| job.is_possible()).take_while(|_| goes_on()) {
             let units = job.work() as f64 / job.window() as f64;
             for at in job.from..job.deadline {

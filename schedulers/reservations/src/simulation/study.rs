@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::bounds::knapsack;
 use super::replay::{Outcome, Setup, SimulationError, replay};
 use crate::job::Job;
-use crate::money::Money;
 use crate::predict::{Nothing, Predictor, Profile, Season, Spread, optimum};
+use crate::rate::Rate;
 use crate::terms::Terms;
 
 /// The highest price of a unit for a tick.
-const CEILING: Money = Money::microcredits(1_000_000_000);
-const ONE_CREDIT: Money = Money::microcredits(1_000_000);
+const CEILING: Rate = Rate::microcredits(1_000_000_000);
+const ONE_CREDIT: Rate = Rate::microcredits(1_000_000);
 /// Ticks that predictors count as alike.
 const BUCKET: u64 = 60;
 /// Ticks that the optimum counts as one.
@@ -154,7 +154,7 @@ impl Day {
     }
 
     fn setup(&self, pricing: Kind, capacity: u64) -> Setup {
-        let floor = if pricing == Kind::Fixed { ONE_CREDIT } else { Money::ZERO };
+        let floor = if pricing == Kind::Fixed { ONE_CREDIT } else { Rate::ZERO };
         let terms = Terms { capacity, floor, ceiling: CEILING };
         let longest = self.jobs.iter().map(Job::window).max().unwrap_or(1);
         let horizon = longest.max(self.ticks);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use estimand_capacity::{Amounts, Resource, Tick};
 use estimand_reservations::predict::Predictor;
-use estimand_reservations::{Demand, Money, Pricing, Request, Terms};
+use estimand_reservations::{Demand, Pricing, Rate, Request, Terms};
 use proptest::prelude::*;
 
 pub const HORIZON: u64 = 16;
@@ -21,7 +21,7 @@ impl KnownDemand {
     pub fn new(wanted: &Wanted, terms: &Terms) -> KnownDemand {
         let demand = wanted.iter().map(|wanted| {
             Arc::new(Demand::of(
-                wanted.iter().map(|(price, units)| (Money::microcredits(*price), *units)),
+                wanted.iter().map(|(price, units)| (Rate::microcredits(*price), *units)),
                 terms,
             ))
         });
@@ -47,7 +47,7 @@ pub fn wanted() -> impl Strategy<Value = Wanted> {
 }
 
 pub fn terms(capacity: u64, floor: u64) -> Terms {
-    Terms { capacity, floor: Money::microcredits(floor), ceiling: Money::microcredits(CEILING) }
+    Terms { capacity, floor: Rate::microcredits(floor), ceiling: Rate::microcredits(CEILING) }
 }
 
 pub fn name(text: &str) -> Resource {

@@ -38,6 +38,7 @@ use tokio::time::sleep;
 use super::folder::AttemptFolder;
 use super::lease::{LeaseWatch, boot_id};
 use super::order::{AttemptLine, KeeperOrder, ProcessOrder, RunOrder};
+use super::promise_end::WindowEnd;
 use super::record::{Beginning, End};
 use crate::containers::{ContainerOrder, Place};
 use attempt::Attempt;
@@ -174,6 +175,11 @@ impl Keeper {
         }
         if is_told_to_end(&attempt.folder) {
             return TaskEnding::Cancelled;
+        }
+        match WindowEnd::read(&attempt.folder) {
+            Ok(Some(end)) if end.has_come() => return end.ending(),
+            Ok(_) => {}
+            Err(error) => return not_started(&error),
         }
         match attempt.order.run.take() {
             Some(RunOrder::Process(order)) => self.run(attempt, order).await,

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::folder::{AttemptFolder, poke};
+use super::super::folder::AttemptFolder;
+use super::super::pipe::poke;
 
 /// How an attempt has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::lease::LeaseWatch;
+use super::super::lease::{LeaseWatch, boot_clock};
+use super::super::promise_end::WindowEnd;
 use super::attempt::Attempt;
 use super::output::Outputs;
 use super::step::Step;
@@ -34,6 +35,8 @@ pub struct Watch<'a> {
     /// When it times out; once it is told to end, when it is killed.
     deadline: Option<Instant>,
     killed: bool,
+    /// The end of its promise, if it has one.
+    promise: Option<PromiseTimes>,
     /// It was asked to write down how far it is, and not yet to end.
     saving: bool,
     tell_at: Option<Instant>,
@@ -41,11 +44,22 @@ pub struct Watch<'a> {
     unsaid: Option<(i64, Instant)>,
 }
 
+/// The end of a promise by this process's clock.
+struct PromiseTimes {
+    end: WindowEnd,
+    /// When the task is asked to end,
+    soft: Instant,
+    /// and when it is killed.
+    hard: Instant,
+}
+
 /// Something that has happened.
 enum Event {
     Ended(TaskEnding),
     Running,
     LeaseOver,
+    PromiseEnds,
+    PromiseOver,
     Deadline,
     Woken,
     Terminated,
@@ -58,7 +72,7 @@ enum Event {
 
 impl<'a> Watch<'a> {
     pub fn new(attempt: &'a mut Attempt, wakes: &'a mut Wakes, timeout: Option<Duration>) -> Self {
-        Watch {
+        let mut watch = Watch {
             attempt,
             wakes,
             reason: None,
@@ -66,10 +80,13 @@ impl<'a> Watch<'a> {
             is_running: false,
             deadline: None,
             killed: false,
+            promise: None,
             saving: false,
             tell_at: None,
             unsaid: None,
-        }
+        };
+        watch.look_at_promise();
+        watch
     }
 
     /// Returns when nothing of it is left and all of its output is in the log.
@@ -85,6 +102,8 @@ impl<'a> Watch<'a> {
                 }
                 Event::Running => self.note_running(),
                 Event::LeaseOver => self.kill(TaskEnding::NodeLost, &work),
+                Event::PromiseEnds => self.promise_ends(&work),
+                Event::PromiseOver => self.promise_over(&work),
                 Event::Deadline if self.reason.is_none() => self.end(TaskEnding::TimedOut, &work),
                 Event::Deadline if self.saving => self.terminate(&work),
                 Event::Deadline => {
@@ -130,6 +149,8 @@ impl<'a> Watch<'a> {
     async fn next(&mut self, work: &mut Work, outputs: &mut Outputs, look_at: Instant) -> Event {
         let settle_at = self.attempt.log.waits().then(|| Instant::now() + SETTLE_EVERY);
         let deadline = self.deadline.filter(|_| !self.killed);
+        let soft = self.promise.as_ref().map(|promise| promise.soft).filter(|_| self.reason.is_none());
+        let hard = self.promise.as_ref().map(|promise| promise.hard).filter(|_| !self.killed);
         tokio::select! {
             biased;
             step = work.step(self.is_running) => match step {
@@ -137,6 +158,8 @@ impl<'a> Watch<'a> {
                 Step::Ended(ending) => Event::Ended(ending),
             },
             () = over(self.attempt.lease.as_ref()), if !self.killed => Event::LeaseOver,
+            () = at(hard) => Event::PromiseOver,
+            () = at(soft) => Event::PromiseEnds,
             () = at(deadline) => Event::Deadline,
             _ = self.wakes.control.readable() => Event::Woken,
             _ = self.wakes.terminated.recv() => Event::Terminated,
@@ -169,8 +192,39 @@ impl<'a> Watch<'a> {
         self.tell_at.get_or_insert_with(|| Instant::now() + TELL_AFTER);
     }
 
+    /// Finds out when its promise ends, which may have been moved. What cannot be read is as it was.
+    fn look_at_promise(&mut self) {
+        match WindowEnd::read(&self.attempt.folder) {
+            Ok(Some(end)) => {
+                let left = |nanos: u64| Duration::from_nanos(nanos.saturating_sub(boot_clock()));
+                let at = |nanos: u64| Instant::now() + left(nanos);
+                self.promise = Some(PromiseTimes { soft: at(end.soft), hard: at(end.hard), end });
+            }
+            Ok(None) => {}
+            Err(error) => say(format_args!("the end of its promise cannot be read: {error}")),
+        }
+    }
+
+    /// Its promise is about to be over, unless it was extended: it is asked to end.
+    fn promise_ends(&mut self, work: &Work) {
+        self.look_at_promise();
+        let due = self.promise.as_ref().filter(|promise| promise.soft <= Instant::now());
+        if let Some(ending) = due.map(|promise| promise.end.ending()) {
+            self.end(ending, work);
+        }
+    }
+
+    fn promise_over(&mut self, work: &Work) {
+        self.look_at_promise();
+        let due = self.promise.as_ref().filter(|promise| promise.hard <= Instant::now());
+        if let Some(ending) = due.map(|promise| promise.end.ending()) {
+            self.kill(ending, work);
+        }
+    }
+
     /// Does what the folder says.
     fn look(&mut self, work: &Work) {
+        self.look_at_promise();
         if !self.attempt.folder.has("accepted.json") {
             // Somebody has removed it: the task belongs nowhere any more.
             self.kill(TaskEnding::NodeLost, work);

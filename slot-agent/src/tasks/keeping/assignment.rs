@@ -9,6 +9,7 @@ use estimand_api::task::TaskAssignment;
 
 use super::super::folder::{Accepted, AttemptFolder};
 use super::super::lease::boot_id;
+use super::super::promise_end::WindowEnd;
 use super::super::{Assigned, Attempt, Mark, lock};
 use super::Round;
 use super::keeper::Keeper;
@@ -25,8 +26,7 @@ impl Round<'_> {
             let name = attempt.folder.name();
             let told = match tasks.remove(&name) {
                 None => self.take_away(&name, &attempt),
-                Some(one) if one.stop => attempt.tell_to_end(Mark::Stop, one.checkpoint),
-                Some(_) => Ok(false),
+                Some(one) => tell(&attempt, one, assigned.at),
             };
             match told {
                 Ok(false) => {}
@@ -38,7 +38,7 @@ impl Round<'_> {
             }
         }
         tasks.retain(|name, _| !self.tasks.is_former(name));
-        if let Err(error) = self.accept(tasks, &mut changed) {
+        if let Err(error) = self.accept(tasks, assigned.at, &mut changed) {
             is_whole = false;
             tracing::warn!(%error, "not all tasks can be accepted yet");
         }
@@ -59,12 +59,17 @@ impl Round<'_> {
     }
 
     /// Makes folders for all of them, and brings these to the disk together. Those that are accepted are among `new`.
-    fn accept(&mut self, tasks: BTreeMap<String, &TaskAssignment>, new: &mut Vec<String>) -> io::Result<()> {
+    fn accept(
+        &mut self,
+        tasks: BTreeMap<String, &TaskAssignment>,
+        at: u64,
+        new: &mut Vec<String>,
+    ) -> io::Result<()> {
         let options = &self.tasks.options;
         let mut accepted = Vec::with_capacity(tasks.len());
         let mut failed = None;
         for (name, assignment) in tasks {
-            match self.make_folder(assignment) {
+            match self.make_folder(assignment, at) {
                 Ok(attempt) => accepted.push((name, attempt)),
                 Err(error) => failed = Some(io::Error::new(error.kind(), format!("{name}: {error}"))),
             }
@@ -91,7 +96,7 @@ impl Round<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn make_folder(&self, assignment: &TaskAssignment) -> io::Result<Arc<Attempt>> {
+    fn make_folder(&self, assignment: &TaskAssignment, at: u64) -> io::Result<Arc<Attempt>> {
         let options = &self.tasks.options;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let id = &assignment.id;
@@ -99,13 +104,26 @@ impl Round<'_> {
             return Err(io::Error::other(format!("`{id}` is no id of a task")));
         }
         let folder = AttemptFolder::new(&options.folder, id, assignment.attempt);
-        let (assignment, stop) = (assignment.clone(), assignment.stop);
-        let accepted = Accepted { assignment, at: self.tasks.now_micros(), boot: boot_id() };
-        folder.accept(&accepted, options.privileges.run_as.as_ref())?;
-        let attempt = Attempt::new(folder, accepted);
-        if stop {
+        let accepted =
+            Accepted { assignment: assignment.clone(), at: self.tasks.now_micros(), boot: boot_id() };
+        let end = assignment.end.as_ref().map(|end| WindowEnd::new(end, at));
+        folder.accept(&accepted, end.as_ref(), options.privileges.run_as.as_ref())?;
+        let attempt = Attempt::new(folder, accepted, end);
+        if assignment.stop {
             attempt.tell_to_end(Mark::Stop, false)?;
         }
         Ok(Arc::new(attempt))
+    }
+}
+
+/// Tells an attempt the end of its promise, which may have moved, and to end now if it is to; true if there is something to do
+/// for that.
+fn tell(attempt: &Attempt, assignment: &TaskAssignment, at: u64) -> io::Result<bool> {
+    if let Some(end) = &assignment.end {
+        attempt.end_at(WindowEnd::new(end, at))?;
+    }
+    match assignment.stop {
+        true => attempt.tell_to_end(Mark::Stop, assignment.checkpoint),
+        false => Ok(false),
     }
 }

@@ -166,6 +166,7 @@ impl Round<'_> {
         if running && !keeper.has_ended || keeper.has_ended && !keeper.is_gone {
             return Ok(());
         }
+        let promise_over = attempt.promise_over();
         let look = Look {
             gone: keeper.is_gone || attempt.is_marked(Mark::Gone),
             stop: attempt.is_marked(Mark::Stop),
@@ -175,12 +176,16 @@ impl Round<'_> {
             leased,
             lease_holds: lease.is_some() && lease == keeper.lease,
             was_leased: keeper.lease.is_some(),
+            promise_over: promise_over.is_some(),
             awaits_inputs: attempt.awaits_inputs(),
         };
         match step(&look) {
             Step::Nothing => Ok(()),
             Step::Settle(Unbegun::Cancelled) => self.settle(folder, TaskEnding::Cancelled),
             Step::Settle(Unbegun::LeaseOver) => self.settle(folder, TaskEnding::NodeLost),
+            Step::Settle(Unbegun::PromiseOver) => {
+                promise_over.map_or(Ok(()), |end| self.settle(folder, end.ending()))
+            }
             Step::Start => self.start(attempt, look.begun),
             Step::Remove => {
                 attempt.is_over.store(true, Ordering::Relaxed);

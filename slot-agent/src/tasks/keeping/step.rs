@@ -15,6 +15,7 @@ pub(super) enum Step {
 pub(super) enum Unbegun {
     Cancelled,
     LeaseOver,
+    PromiseOver,
 }
 
 /// An attempt as it is found.
@@ -28,6 +29,7 @@ pub(super) struct Look {
     pub leased: bool,
     pub lease_holds: bool,
     pub was_leased: bool,
+    pub promise_over: bool,
     pub awaits_inputs: bool,
 }
 
@@ -40,6 +42,7 @@ pub(super) fn step(look: &Look) -> Step {
         Look { begun: true, .. } => Step::Start,
         Look { gone: true, .. } => Step::Remove,
         Look { stop: true, .. } => Step::Settle(Unbegun::Cancelled),
+        Look { promise_over: true, .. } => Step::Settle(Unbegun::PromiseOver),
         Look { leased: true, lease_holds: false, was_leased: true, .. } => Step::Settle(Unbegun::LeaseOver),
         Look { leased: true, lease_holds: false, .. } | Look { awaits_inputs: true, .. } => Step::Nothing,
         Look { .. } => Step::Start,
@@ -59,6 +62,7 @@ mod tests {
         leased: false,
         lease_holds: false,
         was_leased: false,
+        promise_over: false,
         awaits_inputs: false,
     };
 
@@ -87,6 +91,26 @@ mod tests {
         let lease_over = Look { leased: true, was_leased: true, ..look };
         assert_eq!(step(&lease_over), Step::Settle(Unbegun::LeaseOver));
         assert_eq!(step(&Look { begun: true, ..look }), Step::Start, "there is something to be cleared away");
+    }
+
+    #[test]
+    fn what_has_not_begun_when_its_promise_is_over_never_does() {
+        let over = Step::Settle(Unbegun::PromiseOver);
+        for look in [NEW, Look { awaits_inputs: true, ..NEW }, Look { leased: true, ..NEW }] {
+            assert_eq!(step(&Look { promise_over: true, ..look }), over, "{look:?}");
+        }
+        let cancelled = Look { promise_over: true, stop: true, ..NEW };
+        assert_eq!(step(&cancelled), Step::Settle(Unbegun::Cancelled));
+        assert_eq!(
+            step(&Look { promise_over: true, kept: true, ..NEW }),
+            Step::Nothing,
+            "its keeper ends it"
+        );
+        assert_eq!(
+            step(&Look { promise_over: true, begun: true, ..NEW }),
+            Step::Start,
+            "what is left is cleared away"
+        );
     }
 
     /// Its keeper was killed: another one clears away what is left, also of what is to go.

@@ -18,12 +18,19 @@ fn attempt(tasks: &Path) -> Arc<Attempt> {
 
 fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
     let work = work.into();
-    let assignment =
-        TaskAssignment { id: "t".into(), attempt: 3, leased: false, stop: false, checkpoint: false, work };
+    let assignment = TaskAssignment {
+        id: "t".into(),
+        attempt: 3,
+        leased: false,
+        stop: false,
+        checkpoint: false,
+        end: None,
+        work,
+    };
     let accepted = Accepted { assignment, at: 7, boot: String::new() };
     let folder = AttemptFolder::new(tasks, "t", 3);
-    folder.accept(&accepted, None).unwrap();
-    Arc::new(Attempt::new(folder, accepted))
+    folder.accept(&accepted, None, None).unwrap();
+    Arc::new(Attempt::new(folder, accepted, None))
 }
 
 fn gather(teller: &Teller) -> Batch {

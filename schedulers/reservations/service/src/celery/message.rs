@@ -1,8 +1,11 @@
 //! The message of a start: protocol 2 of Celery, and the envelope in which kombu puts it into a Redis. Pure.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use estimand_api::instant::to_rfc3339;
+use estimand_api::promise::end_grace;
 use serde_json::{Map, Value, json};
 
 use super::start::CeleryStart;
@@ -11,9 +14,6 @@ use crate::reservation::{Offer, Reservation};
 const CONTENT_TYPE: &str = "application/json";
 const CONTENT_ENCODING: &str = "utf-8";
 const PERSISTENT: u8 = 2;
-/// Between the soft limit and the hard one: so long in microseconds, and at most one part in so many of the time that is left.
-const GRACE: i64 = 10_000_000;
-const GRACE_PART: i64 = 10;
 /// Arguments as they are shown to people are cut off here.
 const SHOWN_CHARS: usize = 512;
 /// The header that says when it was published, in microseconds since 1970.
@@ -106,11 +106,12 @@ impl Message {
     }
 }
 
-/// The hard limit and the soft one, in seconds. Celery's documents say them the other way round; its code has them so.
+/// The hard limit and the soft one, in seconds, of so many microseconds that are left. Celery's documents say them the other
+/// way round; its code has them so.
 fn limits(left: i64) -> [f64; 2] {
-    let left = left.max(1_000);
-    let seconds = |micros: i64| (micros / 1_000).max(1) as f64 / 1_000.0;
-    [seconds(left), seconds(left - GRACE.min(left / GRACE_PART))]
+    let left = Duration::from_micros(u64::try_from(left).unwrap_or(0).max(1_000));
+    let seconds = |limit: Duration| limit.as_millis().max(1) as f64 / 1_000.0;
+    [seconds(left), seconds(left - end_grace(left))]
 }
 
 /// With an offset in place of a `Z`, which not every version reads.

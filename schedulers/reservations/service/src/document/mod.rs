@@ -8,6 +8,7 @@ use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
 use estimand_api::json::parse_object;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::resources::PLACES;
 use estimand_reservations::Money;
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
@@ -124,6 +125,7 @@ impl Document {
     /// task for them: so what is not theirs to name is refused here. `prefix` is where the document stands.
     pub fn claim(&mut self, scope: &Scope, prefix: &str) -> Result<(), Problem> {
         scope.claim(&format!("{prefix}user"), &mut self.user)?;
+        scope.check_places(&format!("{prefix}resources"), self.resources.contains_key(PLACES))?;
         if scope.user().is_some() && self.celery.is_some() {
             // Workers of Celery run whatever comes, and belong to no user.
             let error = FieldError::new(format!("{prefix}celery"), "is for operators to give");

@@ -4,9 +4,11 @@ use std::future::pending;
 use std::time::Duration;
 
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
+use estimand_api::task_log::OpenLine;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::lease::{LeaseWatch, boot_clock};
+use super::super::log::{OpenDisplay, write_open};
 use super::super::promise_end::WindowEnd;
 use super::attempt::Attempt;
 use super::output::Outputs;
@@ -40,6 +42,7 @@ pub struct Watch<'a> {
     /// It was asked to write down how far it is, and not yet to end.
     saving: bool,
     tell_at: Option<Instant>,
+    open: OpenDisplay,
     /// Since when it runs, in microseconds since 1970, and when that is said.
     unsaid: Option<(i64, Instant)>,
 }
@@ -64,6 +67,7 @@ enum Event {
     Woken,
     Terminated,
     Output,
+    ShowOpen,
     SayRunning,
     Tell,
     Settle,
@@ -83,6 +87,7 @@ impl<'a> Watch<'a> {
             promise: None,
             saving: false,
             tell_at: None,
+            open: OpenDisplay::default(),
             unsaid: None,
         };
         watch.look_at_promise();
@@ -123,9 +128,14 @@ impl<'a> Watch<'a> {
                     self.end(TaskEnding::NodeLost, &work);
                 }
                 Event::Output => {
-                    self.attempt.log.append(outputs.read());
-                    self.tell_soon();
+                    let lines = outputs.read();
+                    self.open.note_output(outputs.is_open(), Instant::now());
+                    if !lines.is_empty() {
+                        self.attempt.log.append(lines);
+                        self.tell_soon();
+                    }
                 }
+                Event::ShowOpen => self.show_open(outputs.open()),
                 Event::SayRunning => {
                     self.write_running();
                     self.attempt.news.of_stage();
@@ -165,6 +175,7 @@ impl<'a> Watch<'a> {
             _ = self.wakes.terminated.recv() => Event::Terminated,
             () = at(self.unsaid.map(|(_, at)| at)) => Event::SayRunning,
             () = at(self.tell_at) => Event::Tell,
+            () = at(self.open.due()) => Event::ShowOpen,
             () = sleep_until(look_at) => Event::Look,
             () = outputs.readable() => Event::Output,
             () = at(settle_at) => Event::Settle,
@@ -219,6 +230,15 @@ impl<'a> Watch<'a> {
         let due = self.promise.as_ref().filter(|promise| promise.hard <= Instant::now());
         if let Some(ending) = due.map(|promise| promise.end.ending()) {
             self.kill(ending, work);
+        }
+    }
+
+    /// Shows the lines that have not ended. A full disk does not take them, which loses nothing.
+    fn show_open(&mut self, open: Vec<OpenLine>) {
+        if let Some(open) = self.open.renew(open, now_micros(), Instant::now())
+            && write_open(self.attempt.folder.path(), open).is_ok()
+        {
+            self.attempt.news.of_lines();
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use estimand_cli::output::failure::Failure;
 use estimand_simulate::trace::Trace;
-use estimand_simulate::{Entry, Study, Summary, nodes_of, poisson, table};
+use estimand_simulate::{Entry, Load, Study, Summary, nodes_of, table};
 use estimand_tasks::core::policy::Policy;
 use serde_json::json;
 
@@ -60,13 +60,14 @@ fn summaries(
         let trace = Trace::parse(&text).map_err(|error| Failure::NotPlanned(format!("{name}: {error}")))?;
         return study.of(None, &|_| trace.clone(), log).map_err(|error| not_simulated(&error));
     }
-    let (tasks, service) =
-        (usize::try_from(args.tasks).unwrap_or(usize::MAX), u64::from(args.service) * 1000);
+    let tasks = usize::try_from(args.tasks).unwrap_or(usize::MAX);
     let processors = args.nodes * args.processors;
     let mut summaries = Vec::new();
-    for load in &args.load {
-        let traces = |seed| poisson(tasks, processors, *load, service, seed);
-        summaries.extend(study.of(Some(*load), &traces, log).map_err(|error| not_simulated(&error))?);
+    for part in &args.load {
+        let service = u64::from(args.service) * 1000;
+        let load = Load { asks: args.ask.clone(), ..Load::new(tasks, processors, *part, service) };
+        let traces = |seed| load.trace(seed);
+        summaries.extend(study.of(Some(*part), &traces, log).map_err(|error| not_simulated(&error))?);
     }
     Ok(summaries)
 }

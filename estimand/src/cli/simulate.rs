@@ -9,13 +9,14 @@ use super::simulate_reservations::ReservationsArgs;
 
 const EXAMPLES: &str = "\
 Tasks of generated load take one processor each and ask for nothing, so they share the processors of their
-node. A trace is in the standard workload format, or has JSON lines: {\"at\": 0, \"service\": 4000,
+node. With --ask they have what they ask for to themselves, and wait until there is room. A trace is in the standard workload format, or has JSON lines: {\"at\": 0, \"service\": 4000,
 \"resources\": {\"cpu\": 1000}} for a task, in milliseconds and thousandths of a processor, and {\"node\": \"n1\",
 \"lostAt\": 60000, \"backAt\": 90000} for a node that is lost.
 
 Examples:
   estimand simulate
   estimand simulate --policy estimated,random --load 0.5,0.9 --tasks 20000
+  estimand simulate --nodes 32 --processors 4 --ask 1,2,4
   estimand simulate --trace KTH-SP2.swf --nodes 100 --processors 1 --policy pack --log events.jsonl";
 
 // Simulates placement.
@@ -42,6 +43,9 @@ pub struct SimulateArgs {
     /// How long a generated task takes on average, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub service: u32,
+    /// The processors that a generated task asks for, one of these by lot; by default it asks for nothing
+    #[arg(long, value_name = "PROCESSORS", value_delimiter = ',', value_parser = processors)]
+    pub ask: Vec<u64>,
     /// How often everything is simulated, each time with other chances
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
@@ -49,7 +53,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub facts_every: u32,
     /// Simulate the tasks of this file, instead of generated ones
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "tasks", "service"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "tasks", "service", "ask"])]
     pub trace: Option<PathBuf>,
     /// Write every event into this file, as JSON lines; for one policy, one load and one seed
     #[arg(long, value_name = "FILE")]
@@ -68,4 +72,11 @@ pub enum SimulateCommand {
 fn load(text: &str) -> Result<f64, String> {
     let load = text.parse::<f64>().ok().filter(|load| *load > 0.0 && *load <= 10.0);
     load.ok_or("expected a number above 0 and at most 10, such as 0.9".to_owned())
+}
+
+/// Thousandths of a processor.
+fn processors(text: &str) -> Result<u64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.001..=1e6).contains(number));
+    let thousandths = number.map(|number| (number * 1000.0).round() as u64);
+    thousandths.ok_or("expected a number of processors from 0.001 to 1000000, such as 2 or 0.5".to_owned())
 }

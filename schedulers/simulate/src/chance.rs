@@ -18,4 +18,11 @@ impl Chance {
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.fraction().ln()
     }
+
+    /// One of these, each as likely; nothing is drawn if there are none.
+    pub fn one_of(&mut self, all: &[u64]) -> Option<u64> {
+        let last = all.len().checked_sub(1)?;
+        let place = (self.fraction() * all.len() as f64).ceil() as usize;
+        all.get(place.saturating_sub(1).min(last)).copied()
+    }
 }

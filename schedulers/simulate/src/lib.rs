@@ -14,4 +14,4 @@ pub mod trace;
 pub use engine::{Outcome, Setup, SimulationError, simulate};
 pub use log::{Entry, ReplayError, replay};
 pub use report::{Summary, summary, table};
-pub use study::{Study, nodes_of, poisson};
+pub use study::{Load, Study, nodes_of};

@@ -26,18 +26,44 @@ pub fn nodes_of(count: usize, processors: u64, memory: Option<u64>) -> Vec<(Stri
     (1..=count).map(|number| (format!("n{number}"), capacity.clone())).collect()
 }
 
-/// Tasks that ask for nothing and take a processor each: their times of arrival make a Poisson process, their lengths are
-/// exponential, and together they keep the processors busy for this part of the time.
-pub fn poisson(tasks: usize, processors: u64, load: f64, mean_service: Millis, seed: u64) -> Trace {
-    let mut chance = Chance::new(seed);
-    let between = mean_service as f64 / (load * processors as f64);
-    let mut at = 0.0;
-    let tasks = (0..tasks).map(|_| {
-        at += chance.exponential(between);
-        let service = chance.exponential(mean_service as f64).ceil() as Millis;
-        TraceTask { at: at as Millis, service, resources: Amounts::default(), priority: 0 }
-    });
-    Trace { tasks: tasks.collect(), losses: Vec::new() }
+/// A load of generated tasks.
+#[derive(Debug, Clone)]
+pub struct Load {
+    pub tasks: usize,
+    /// The processors of all nodes.
+    pub processors: u64,
+    /// The part of the time in which the tasks keep them busy.
+    pub part: f64,
+    pub mean_service: Millis,
+    /// The thousandths of a processor that a task asks for and takes, one of these by lot. None: it asks for nothing, and takes a
+    /// processor.
+    pub asks: Vec<u64>,
+}
+
+impl Load {
+    /// Tasks that ask for nothing.
+    pub fn new(tasks: usize, processors: u64, part: f64, mean_service: Millis) -> Load {
+        Load { tasks, processors, part, mean_service, asks: Vec::new() }
+    }
+
+    /// Tasks whose times of arrival make a Poisson process, and whose lengths are exponential.
+    pub fn trace(&self, seed: u64) -> Trace {
+        let mut chance = Chance::new(seed);
+        let taken = match self.asks.len() {
+            0 => 1.0,
+            count => self.asks.iter().map(|ask| *ask as f64 / 1000.0).sum::<f64>() / count as f64,
+        };
+        let between = self.mean_service as f64 * taken / (self.part * self.processors as f64);
+        let mut at = 0.0;
+        let tasks = (0..self.tasks).map(|_| {
+            at += chance.exponential(between);
+            let service = chance.exponential(self.mean_service as f64).ceil() as Millis;
+            let cpu = chance.one_of(&self.asks);
+            let cpu = cpu.and_then(|amount| Some((Resource::parse("cpu").ok()?, amount)));
+            TraceTask { at: at as Millis, service, resources: cpu.into_iter().collect(), priority: 0 }
+        });
+        Trace { tasks: tasks.collect(), losses: Vec::new() }
+    }
 }
 
 impl Study {

@@ -4,7 +4,7 @@
 
 use estimand_capacity::{Amounts, Resource};
 use estimand_simulate::trace::{Loss, Trace, TraceTask};
-use estimand_simulate::{Entry, Outcome, Setup, Study, nodes_of, poisson, replay, simulate};
+use estimand_simulate::{Entry, Load, Outcome, Setup, Study, Summary, nodes_of, replay, simulate};
 use estimand_tasks::core::policy::Policy;
 use estimand_tasks::core::queue::TaskNumber;
 use estimand_tasks::core::state::{Event, Rules, State};
@@ -30,11 +30,44 @@ fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
     (outcome.unwrap(), log)
 }
 
-/// The set-up that the figures are compared in: 8 nodes, Poisson arrivals, exponential service of 4 s, facts every 5 s.
+/// The set-up that the figures are compared in: Poisson arrivals, exponential service of 4 s, facts every 5 s.
+fn study(policy: Policy, nodes: usize, processors: u64, load: f64, asks: &[u64]) -> Summary {
+    let study = Study {
+        policies: vec![policy],
+        nodes: nodes_of(nodes, processors, None),
+        facts_every: 5_000,
+        seeds: 10,
+    };
+    let all = nodes as u64 * processors;
+    let generated = Load { asks: asks.to_vec(), ..Load::new(2_000, all, load, 4_000) };
+    study.of(Some(load), &|seed| generated.trace(seed), &mut |_| {}).unwrap().remove(0)
+}
+
 fn mean_response(policy: Policy, load: f64) -> f64 {
-    let study = Study { policies: vec![policy], nodes: nodes_of(8, 1, None), facts_every: 5_000, seeds: 10 };
-    let summaries = study.of(Some(load), &|seed| poisson(2_000, 8, load, 4_000, seed), &mut |_| {}).unwrap();
-    summaries[0].mean_response
+    study(policy, 8, 1, load, &[]).mean_response
+}
+
+/// The policies that place a task as soon as there is room for what it asks.
+const AT_ONCE: [Policy; 6] = [
+    Policy::Random,
+    Policy::LeastPressure,
+    Policy::Estimated,
+    Policy::TwoChoices,
+    Policy::Pack,
+    Policy::Spread,
+];
+
+#[test]
+fn the_default_is_close_to_the_best_whether_tasks_ask_for_processors_or_not() {
+    let best = |figure: &dyn Fn(Policy) -> f64| AT_ONCE.map(figure).into_iter().fold(f64::INFINITY, f64::min);
+    let default = Policy::default();
+    let nothing = |policy| mean_response(policy, 0.8);
+    assert!(nothing(default) <= 1.1 * best(&nothing), "tasks that ask for nothing");
+    for (nodes, processors) in [(32, 4), (8, 8)] {
+        let wait = |policy| study(policy, nodes, processors, 0.8, &[1_000, 2_000, 4_000]).mean_wait;
+        let (ours, best) = (wait(default), best(&wait));
+        assert!(ours <= 1.1 * best, "{ours} and {best}: {nodes} nodes of {processors} processors");
+    }
 }
 
 #[test]
@@ -72,7 +105,7 @@ fn one_node_shares_its_processor() {
 
 #[test]
 fn the_same_input_is_the_same_log_and_the_log_replays_to_the_same_states() {
-    let mut trace = poisson(500, 4, 0.9, 4_000, 1);
+    let mut trace = Load::new(500, 4, 0.9, 4_000).trace(1);
     trace.losses.push(Loss { node: "n2".to_owned(), lost_at: 60_000, back_at: Some(90_000) });
     let setup = setup(4, 1, Policy::Estimated);
     let (outcome, log) = run(&setup, &trace);
@@ -89,7 +122,7 @@ fn the_same_input_is_the_same_log_and_the_log_replays_to_the_same_states() {
 
 #[test]
 fn each_placement_says_why() {
-    let trace = poisson(50, 3, 0.8, 4_000, 1);
+    let trace = Load::new(50, 3, 0.8, 4_000).trace(1);
     let (_, log) = run(&setup(3, 1, Policy::Estimated), &trace);
     let mut placements = 0;
     for line in log.lines() {

@@ -84,8 +84,8 @@ function watchInstances(tiles, failing, signal) {
     const lost = nodes.filter((node) => node.state === "lost");
     const cordoned = nodes.filter((node) => node.cordoned).length;
     tiles.set("Nodes", number(nodes.length), [[nodes.length - lost.length, "ready", "good"], [lost.length, "lost", "bad"], [cordoned, "cordoned", "warn"]]);
-    const sum = (field) => all.reduce((total, one) => total + one[field], 0);
-    tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled"), "well", "good"], [sum("troubled"), "failing", "bad"]]);
+    const sum = (field) => all.reduce((total, one) => total + (one[field] ?? 0), 0);
+    tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled") - sum("absent"), "well", "good"], [sum("absent"), "n/a", "plain"], [sum("troubled"), "failing", "bad"]]);
     const troubled = all.filter((one) => one.troubled > 0);
     const lostRows = lost.length ? [{ dataName: "", lost }] : [];
     if (!table.element.isConnected) fill(failing, table.element, nodesLost);

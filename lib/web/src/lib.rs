@@ -49,7 +49,7 @@ mod websocket;
 pub use accept::wants_text;
 pub use admission::{Admission, OpenAdmission, Revocation};
 pub use body::{Body, read_body};
-pub use browser::host_of;
+pub use browser::{host_of, is_own_origin};
 pub use builtin::exposition;
 pub use conditional::{
     ContentDigest, asks_for_tag, content_digest, has_already, has_tag, joined_digest, set_digest,

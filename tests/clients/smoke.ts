@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import type { paths } from "./api";
 
-const { ESTIMAND_SERVER, ESTIMAND_TOKEN } = process.env;
+const { ESTIMAND_SERVER = "", ESTIMAND_TOKEN } = process.env;
 const client = createClient<paths>({ baseUrl: ESTIMAND_SERVER, headers: { Authorization: `Bearer ${ESTIMAND_TOKEN}` } });
 
 function expect(holds: boolean, found: unknown): void {

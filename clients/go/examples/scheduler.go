@@ -44,11 +44,10 @@ func main() {
 	if node == "" {
 		log.Fatalf("no node has a fresh number of %s", fact)
 	}
-	// The selector of a task is over labels, so the node gets its name as one.
-	must(client.NodesAPI.LabelNodesNodeLabels(ctx, node).RequestBody(map[string]string{"host": node}).Execute())
 	var document estimand.TaskDocument
 	document.SetCommand(estimand.ArrayOfStringAsCommand(&command))
-	document.SetNodes("host=" + node)
+	// Each node has the label `node` with its name.
+	document.SetNodes("node=" + node)
 	task := must(client.TasksAPI.SubmitTasks(ctx).TaskDocument(document).Execute())
 	for !task.HasEndedAt() {
 		task = must(client.TasksAPI.GetTasksId(ctx, task.GetId()).WaitMs(20_000).Execute())

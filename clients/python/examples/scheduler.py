@@ -32,10 +32,9 @@ def schedule(client: Client, facts: Mirror, command: Sequence[str], parts: int) 
         picture = facts.picture
         node = best_node(picture[FACT].fresh(), Counter(running.values())) if waiting else None
         if node is not None:
-            # The selector of a task is over labels, so a node gets its name as one.
-            client.label(node, {"host": node})
             part = str(waiting.pop(0))
-            task = client.submit({"command": [*command, part], "nodes": f"host={node}", "retries": 2})
+            # Each node has the label `node` with its name.
+            task = client.submit({"command": [*command, part], "nodes": f"node={node}", "retries": 2})
             running[task.id] = node
         elif running:
             over = client.wait(next(iter(running)), check=True)

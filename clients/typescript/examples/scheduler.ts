@@ -1,4 +1,4 @@
-// A scheduler in 60 lines: `node scheduler.js node_load /bin/echo part` runs the command on the node that is least loaded by
+// A scheduler in 35 lines: `node scheduler.js node_load /bin/echo part` runs the command on the node that is least loaded by
 // the values of that name.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api";
@@ -19,17 +19,15 @@ async function must<T>(request: Promise<{ data?: T; error?: unknown }>): Promise
   return data;
 }
 
-const { ESTIMAND_SERVER, ESTIMAND_TOKEN } = process.env;
+const { ESTIMAND_SERVER = "http://127.0.0.1:7070", ESTIMAND_TOKEN } = process.env;
 const client = createClient<paths, "application/json">({ baseUrl: ESTIMAND_SERVER, headers: { Authorization: `Bearer ${ESTIMAND_TOKEN}` } });
-const [fact, ...command] = process.argv.slice(2);
+const [fact = "", ...command] = process.argv.slice(2);
 
 const values = await must(client.GET("/api/data", { params: { query: { dataName: fact, state: "fresh" } } }));
 const node = leastLoaded(values);
 if (node === undefined) throw new Error(`no node has a fresh number of ${fact}`);
-// The selector of a task is over labels, so the node gets its name as one.
-const label = { params: { path: { node } }, body: { host: node } };
-await must(client.PATCH("/api/nodes/{node}/labels", label));
-let task = await must(client.POST("/api/tasks", { body: { command, nodes: `host=${node}` } }));
+// Each node has the label `node` with its name.
+let task = await must(client.POST("/api/tasks", { body: { command, nodes: `node=${node}` } }));
 const path = { id: task.id };
 while (!task.endedAt) {
   task = await must(client.GET("/api/tasks/{id}", { params: { path, query: { waitMs: 20_000 } } }));

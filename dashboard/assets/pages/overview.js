@@ -85,8 +85,8 @@ function watchInstances(tiles, failing, signal) {
     const lost = nodes.filter((node) => node.state === "lost");
     const cordoned = nodes.filter((node) => node.cordoned).length;
     tiles.set("Nodes", number(nodes.length), [[nodes.length - lost.length, "ready", "good"], [lost.length, "lost", "bad"], [cordoned, "cordoned", "warn"]]);
-    const sum = (field) => all.reduce((total, one) => total + one[field], 0);
-    tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled"), "well", "good"], [sum("troubled"), "failing", "bad"]]);
+    const sum = (field) => all.reduce((total, one) => total + (one[field] ?? 0), 0);
+    tiles.set("Instances", number(sum("instances")), [[sum("instances") - sum("troubled") - sum("absent"), "well", "good"], [sum("absent"), "n/a", "plain"], [sum("troubled"), "failing", "bad"]]);
     const troubled = all.filter((one) => one.troubled > 0);
     const off = nodes.filter((node) => Math.abs(node.clockAheadMs ?? 0) >= CLOCK_IS_OFF_MS);
     fill(clocksOff, off.length ? `${count(off.length, "clock")} off from the manager's, by which values are corrected: ${off.slice(0, 8).map((node) => `${node.nodeName} (${number(Math.abs(node.clockAheadMs) / 1000)} s ${node.clockAheadMs < 0 ? "behind" : "ahead"})`).join(", ")}${off.length > 8 ? ", …" : ""}` : "");

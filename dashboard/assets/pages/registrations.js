@@ -69,7 +69,10 @@ async function summary(signal) {
 function health({ paused, health: one }) {
   if (paused) return tag("paused", "warn");
   if (!one) return tag("nowhere", "plain");
-  return tag(`${one.instances - one.troubled}/${one.instances}`, one.troubled ? "bad" : "good");
+  // Where there is nothing to measure nothing is amiss, and nothing is well.
+  const here = one.instances - (one.absent ?? 0);
+  if (here === 0) return tag("n/a", "plain");
+  return tag(`${here - one.troubled}/${here}`, one.troubled ? "bad" : "good");
 }
 
 async function showOne(place, name, signal) {

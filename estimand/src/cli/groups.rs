@@ -5,7 +5,7 @@
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::Cli;
+use super::{Cli, tips};
 
 /// The width before the sentences.
 const NAMES_WIDTH: usize = 29;
@@ -97,7 +97,12 @@ pub fn parse<W: Into<std::ffi::OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> Result<Cli, clap::Error> {
     let mut command = command();
-    let mut matches = command.try_get_matches_from_mut(words)?;
+    let words: Vec<std::ffi::OsString> = words.into_iter().map(Into::into).collect();
+    let matches = command.try_get_matches_from_mut(&words);
+    let mut matches = matches.map_err(|error| {
+        let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        tips::with_tip(error, &command, &words)
+    })?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

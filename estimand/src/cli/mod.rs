@@ -23,6 +23,7 @@ pub mod simulate;
 pub mod simulate_reservations;
 #[cfg(test)]
 mod tests;
+mod tips;
 pub mod tls;
 
 use collect::CollectArgs;

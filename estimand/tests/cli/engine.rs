@@ -78,7 +78,17 @@ fn a_run_by_hand_shows_everything_and_changes_nothing() {
         "'two\"lines' 'a b'",
     ]);
     session.quietly(&["register", "silent", "--every", "1h", "--", "silent"]);
-    session.quietly(&["register", "stream", "--every", "1h", "--mode", "stream", "--", "silent"]);
+    session.quietly(&[
+        "register",
+        "stream",
+        "--every",
+        "1h",
+        "--mode",
+        "stream",
+        "--no-wait",
+        "--",
+        "silent",
+    ]);
     session.until_ran("per_node", NODE, 1);
     session.until_ran("silent", NODE, 1);
     session.run(&["run", "good"]);

@@ -10,6 +10,7 @@ mod completing;
 mod configuration;
 mod doctor;
 mod engine;
+mod first_run;
 mod manual;
 mod nearest;
 mod processes;

@@ -92,7 +92,17 @@ fn a_program_that_prints_nothing_is_told_with_the_reason_that_it_gives() {
 fn a_stream_tells_what_it_writes_to_standard_error_while_it_lives() {
     let session = Session::with_node();
     session.program("events", "echo 'waiting for the device' >&2; exec sleep 1000");
-    session.quietly(&["register", "events", "--every", "1h", "--mode", "stream", "--", "events"]);
+    session.quietly(&[
+        "register",
+        "events",
+        "--every",
+        "1h",
+        "--mode",
+        "stream",
+        "--no-wait",
+        "--",
+        "events",
+    ]);
     let is_told = |one: &Value| one["stderrTail"] == "waiting for the device\n" && one["doing"] == "running";
     session.plane().until_instance("events", NODE, "to tell what its stream writes", is_told);
     let (log, _, _) = said(&session, &["logs", "events"]);

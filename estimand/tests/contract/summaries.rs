@@ -56,7 +56,14 @@ fn instances_are_summed_up(target: &Target) {
         fake.follow();
         summary()
     });
-    assert_eq!(shown, json!({ "dataName": name, "instances": 1, "troubled": 0 }));
+    assert_eq!(shown, json!({ "dataName": name, "instances": 1, "absent": 0, "troubled": 0 }));
+    let absent = json!({
+        "dataName": name, "version": 1, "doing": "unavailable", "runs": 1, "failures": 0, "timeouts": 0, "overruns": 0,
+        "failing": 0, "note": "there is no sensor",
+    });
+    fake.beat_with(&json!({ "statuses": [absent] })).expect_status(200);
+    let shown = wait::until(PATIENCE, "the absence", || summary().filter(|shown| shown["absent"] == 1));
+    assert_eq!(shown, json!({ "dataName": name, "instances": 1, "absent": 1, "troubled": 0 }));
     let failing = json!({
         "dataName": name, "version": 1, "doing": "idle", "runs": 7, "failures": 7, "timeouts": 0, "overruns": 0,
         "failing": 7, "lastError": "it ended with exit 3", "stderrTail": "no such sensor",

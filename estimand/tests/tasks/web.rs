@@ -57,13 +57,21 @@ fn serving(plane: &Plane) -> String {
 fn requests_go_through_without_credentials_and_answers_without_power() {
     let plane = Plane::start(&["n1"]);
     let web = serving(&plane);
-    let headers = [("Cookie", "session=secret"), ("X-Mine", "2")];
+    // A notebook refuses what has another origin than its own host.
+    let origin = format!("http://{}", plane.http.authority());
+    let headers = [
+        ("Cookie", "session=secret"),
+        ("X-Mine", "2"),
+        ("Origin", origin.as_str()),
+        ("Referer", origin.as_str()),
+    ];
     let answer = plane.http.request("POST", &format!("{web}/a%2Fb/c?d=/e"), &headers, b"a body");
     let shown = String::from_utf8(answer.body.clone()).unwrap();
     assert!(shown.starts_with("POST /a%2Fb/c?d=/e\n") && shown.ends_with("\na body"), "{shown}");
     let lower = shown.to_lowercase();
     for part in [
         "host: localhost\n",
+        "origin: http://localhost\n",
         "x-mine: 2\n",
         "x-forwarded-prefix: /api/tasks/web/web\n",
         "x-forwarded-for: 127.0.0.1\n",
@@ -71,7 +79,10 @@ fn requests_go_through_without_credentials_and_answers_without_power() {
         assert!(lower.contains(part), "{part}: {shown}");
     }
     assert!(
-        !shown.contains(TOKEN) && !lower.contains("authorization") && !lower.contains("cookie"),
+        !shown.contains(TOKEN)
+            && !lower.contains("authorization")
+            && !lower.contains("cookie")
+            && !lower.contains("referer"),
         "{shown}"
     );
     assert_eq!((answer.status, answer.header("x-of-task")), (200, Some("1")));

@@ -112,7 +112,7 @@ impl Fields {
             if self.known.contains(&name.as_str()) {
                 continue;
             }
-            let expected = match nearest(&name, self.known.iter().copied()) {
+            let expected = match meant(&name, &self.known) {
                 Some(close) => format!("`{close}`?"),
                 None => format!("one of {}", self.known.join(", ")),
             };
@@ -179,6 +179,28 @@ pub fn whole(value: &Value, least: u64, most: u64) -> Result<u64, String> {
     }
 }
 
+/// Names that people give to the same field. The interface has one of each row.
+const SYNONYMS: &[&[&str]] = &[
+    &["cmd", "command", "exec", "argv"],
+    &["dataName", "name"],
+    &["nodeName", "node", "host", "hostname"],
+    &["dataValue", "value"],
+    &["to", "target"],
+    &["max-Time", "every", "interval", "period"],
+    &["schedule", "cron"],
+    &["env", "environment"],
+];
+
+/// The known field that was probably meant: one of another name for it, or else the nearest.
+fn meant<'n>(given: &str, known: &[&'n str]) -> Option<&'n str> {
+    let is_same = |name: &str| {
+        SYNONYMS
+            .iter()
+            .any(|row| row.contains(&name) && row.iter().any(|one| one.eq_ignore_ascii_case(given)))
+    };
+    known.iter().copied().find(|name| is_same(name)).or_else(|| nearest(given, known.iter().copied()))
+}
+
 /// More of a given name is not compared.
 const MAX_GIVEN_CHARS: usize = 64;
 
@@ -236,6 +258,23 @@ pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
 mod tests {
     use super::*;
     use crate::json::parse_object;
+
+    #[test]
+    fn another_name_for_a_field_is_understood_in_the_hint() {
+        for (given, known, expected) in [
+            ("command", &["dataName", "cmd"][..], Some("cmd")),
+            ("cmd", &["id", "command"], Some("command")),
+            ("node", &["dataName", "nodeName"], Some("nodeName")),
+            ("node", &["command", "nodes"], Some("nodes")),
+            ("value", &["dataValue", "validFor"], Some("dataValue")),
+            ("target", &["to", "field"], Some("to")),
+            ("Interval", &["max-Time", "gap"], Some("max-Time")),
+            ("timout", &["timeout", "to"], Some("timeout")),
+            ("colour", &["to", "field"], None),
+        ] {
+            assert_eq!(meant(given, known), expected, "{given}");
+        }
+    }
 
     #[test]
     fn all_errors_are_reported_at_once() {

@@ -284,6 +284,11 @@ pub const FAILING_AFTER: u64 = 3;
 pub const WITHOUT_VALUE_AFTER: u64 = 10;
 
 impl Instance {
+    /// True if its node has nothing that it could measure, which is neither well nor a trouble.
+    pub fn is_absent(&self) -> bool {
+        self.status.doing == SlotActivity::Unavailable && self.trouble().is_none()
+    }
+
     /// The reason why it needs attention, if it does.
     pub fn trouble(&self) -> Option<String> {
         let status = &self.status;
@@ -330,6 +335,9 @@ impl Instance {
 pub struct InstanceSummary {
     pub data_name: DataName,
     pub instances: u64,
+    /// Those on nodes that have nothing that they could measure.
+    #[serde(default)]
+    pub absent: u64,
     /// Those that need attention.
     pub troubled: u64,
     /// The first of those, in the order of the nodes.
@@ -351,11 +359,12 @@ pub struct Trouble {
 
 impl InstanceSummary {
     pub fn new(data_name: DataName) -> Self {
-        InstanceSummary { data_name, instances: 0, troubled: 0, first: None }
+        InstanceSummary { data_name, instances: 0, absent: 0, troubled: 0, first: None }
     }
 
     pub fn count(&mut self, instance: &Instance) {
         self.instances += 1;
+        self.absent += u64::from(instance.is_absent());
         let Some(trouble) = instance.trouble() else { return };
         self.troubled += 1;
         self.first.get_or_insert_with(|| Trouble {

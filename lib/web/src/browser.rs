@@ -13,8 +13,11 @@ use estimand_api::problem::Problem;
 use crate::cors::AllowedOrigins;
 use crate::server::PeerIdentity;
 
+/// A header that browsers set and pages cannot: how the page that asks is related to this service.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
 /// Refuses a change that a page of another site asks for, or a connection over which it could ask for one, which no browser
-/// keeps from it. Programs that are no browsers say no origin.
+/// keeps from it. Programs that are no browsers say neither an origin nor a site.
 pub(crate) fn check_origin(req: &HttpRequest, allowed: &AllowedOrigins) -> Result<(), Problem> {
     let changes_nothing = matches!(*req.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let upgrades = req.headers().contains_key(UPGRADE);
@@ -22,12 +25,15 @@ pub(crate) fn check_origin(req: &HttpRequest, allowed: &AllowedOrigins) -> Resul
         return Ok(());
     }
     let host = host_of(req);
-    let is_own = req.headers().get_all(ORIGIN).all(|origin| is_own(origin, host));
+    let mut sites = req.headers().get_all(SEC_FETCH_SITE);
+    let is_own = req.headers().get_all(ORIGIN).all(|origin| is_own_origin(origin, host))
+        // `none` is the user alone, such as by the address bar. Another port of this host is `same-site`, and another page.
+        && sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
     match is_own || (!upgrades && is_allowed(req, allowed)) {
         true => Ok(()),
-        false => {
-            Err(forbidden("a page of another site asks for this; the header Origin is not this service"))
-        }
+        false => Err(forbidden(
+            "a page of another site asks for this: the header Origin is not this service, or Sec-Fetch-Site says so",
+        )),
     }
 }
 
@@ -44,7 +50,8 @@ pub fn host_of(req: &HttpRequest) -> Option<&str> {
     req.uri().authority().map(Authority::as_str).or_else(header)
 }
 
-fn is_own(origin: &HeaderValue, host: Option<&str>) -> bool {
+/// True for the origin of pages of this service itself, by the host that a request is meant for.
+pub fn is_own_origin(origin: &HeaderValue, host: Option<&str>) -> bool {
     let site = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     site.zip(host).is_some_and(|((_, site), host)| site.eq_ignore_ascii_case(host))
 }
@@ -120,6 +127,26 @@ mod tests {
         }
         let both = TestRequest::put().insert_header((HOST, "h")).append_header((ORIGIN, "http://h"));
         assert!(!allows_by_default(both.append_header((ORIGIN, "http://evil"))));
+    }
+
+    #[test]
+    fn what_the_browser_says_of_the_page_counts_where_no_origin_is_told() {
+        let ask = |method: Method, site: &str| {
+            let request = TestRequest::default().method(method).insert_header((HOST, "h:7070"));
+            allows_by_default(request.insert_header((SEC_FETCH_SITE, site)))
+        };
+        assert!(ask(Method::POST, "same-origin") && ask(Method::DELETE, "none"));
+        assert!(ask(Method::GET, "cross-site"));
+        for wrong in ["cross-site", "same-site", "", "Same-Origin"] {
+            assert!(!ask(Method::POST, wrong) && !ask(Method::DELETE, wrong), "{wrong}");
+        }
+        let upgrade = TestRequest::get().insert_header((HOST, "h")).insert_header((UPGRADE, "websocket"));
+        assert!(!allows_by_default(upgrade.insert_header((SEC_FETCH_SITE, "cross-site"))));
+        let allowed: Vec<_> = "http://pages.example".parse().into_iter().collect();
+        let of_allowed = TestRequest::post().insert_header((HOST, "h"));
+        let of_allowed = of_allowed.insert_header((ORIGIN, "http://pages.example"));
+        let of_allowed = of_allowed.insert_header((SEC_FETCH_SITE, "cross-site"));
+        assert!(allows(&AllowedOrigins::from(allowed), of_allowed));
     }
 
     #[test]

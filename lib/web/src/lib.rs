@@ -54,7 +54,7 @@ pub use admission::{Admission, OpenAdmission, Revocation};
 pub use base_path::{BasePath, public_path};
 pub use body::{Body, read_body};
 pub use body_encoding::refuse_compressed;
-pub use browser::host_of;
+pub use browser::{host_of, is_own_origin};
 pub use builtin::{exposition, not_ready};
 pub use conditional::{
     ContentDigest, asks_for_tag, content_digest, has_already, has_tag, joined_digest, set_digest,

@@ -21,6 +21,8 @@ struct RunReport {
     suitability: Suitability,
     /// Why it does not run well there, for people.
     reason: String,
+    /// The node has nothing that it could measure, which is no trouble.
+    absence: bool,
 }
 
 impl RunReports {
@@ -31,27 +33,34 @@ impl RunReports {
 
     /// The nodes that cannot run a name, with their reasons.
     pub fn unsuitable(&self, name: &DataName) -> impl Iterator<Item = (&NodeName, &str)> {
+        self.reports_of_unsuitable(name).map(|(node, report)| (node, report.reason.as_str()))
+    }
+
+    /// True if a node reported that it has nothing that a name could measure.
+    pub fn is_absent(&self, name: &DataName, node: &NodeName) -> bool {
+        self.reports_of_unsuitable(name).any(|(of, report)| of == node && report.absence)
+    }
+
+    fn reports_of_unsuitable(&self, name: &DataName) -> impl Iterator<Item = (&NodeName, &RunReport)> {
         let all = self.0.get(name).into_iter().flatten();
         all.filter(|(_, report)| report.suitability == Suitability::Unsuitable)
-            .map(|(node, report)| (node, report.reason.as_str()))
     }
 
     /// Takes the report that a status makes on the registered version; true if it is news.
     pub fn take(&mut self, node: &NodeName, status: &Status) -> bool {
         let name = &status.data_name;
         let Some(reported) = reported(status) else { return false };
-        if self.suitability(name, node) == reported {
-            return false;
-        }
-        if reported == Suitability::Suitable {
-            self.forget(name, node);
-        } else {
+        let before = self.suitability(name, node);
+        if reported != Suitability::Suitable {
             let reason =
                 status.last_error.as_deref().or(status.note.as_deref()).unwrap_or("no reason is known");
-            let report = RunReport { suitability: reported, reason: shorten(reason) };
+            let absence = status.doing == SlotActivity::Unavailable;
+            let report = RunReport { suitability: reported, reason: shorten(reason), absence };
             self.0.entry(name.clone()).or_default().insert(node.clone(), report);
+        } else if before != Suitability::Suitable {
+            self.forget(name, node);
         }
-        true
+        before != reported
     }
 
     pub fn forget_name(&mut self, name: &DataName) {

@@ -128,14 +128,18 @@ impl Cluster {
     }
 
     /// The reasons of the other nodes that cannot run a counted instance, if its own node cannot either. While there was
-    /// one that may, the instance would be there.
+    /// one that may, the instance would be there. Where all of them only lack what it measures nothing is amiss.
     fn passed_over(&self, name: &DataName, own: &NodeName) -> BTreeMap<NodeName, String> {
-        if self.run_reports.suitability(name, own) != Suitability::Unsuitable {
+        let reports = &self.run_reports;
+        if reports.suitability(name, own) != Suitability::Unsuitable {
             return BTreeMap::new();
         }
         let heard = |node: &NodeName| self.nodes.get(node).is_some_and(|entry| !entry.lost);
-        let others = self.run_reports.unsuitable(name).filter(|(node, _)| *node != own && heard(node));
-        others.take(MAX_REASONS).map(|(node, reason)| (node.clone(), reason.to_owned())).collect()
+        let others = || reports.unsuitable(name).filter(|(node, _)| *node != own && heard(node));
+        if reports.is_absent(name, own) && others().all(|(node, _)| reports.is_absent(name, node)) {
+            return BTreeMap::new();
+        }
+        others().take(MAX_REASONS).map(|(node, reason)| (node.clone(), reason.to_owned())).collect()
     }
 
     fn instances_on(

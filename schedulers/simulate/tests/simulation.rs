@@ -163,7 +163,7 @@ fn a_job_of_the_standard_workload_format_is_a_task() {
     assert_eq!(trace.tasks[1].resources.get(&memory), 3 * 128 * 1024);
     let (outcome, _) = run(&setup(2, 2, Policy::Pack), &trace);
     assert_eq!(outcome.responses, [10_000]);
-    let reason = "needs cpu:3000; the most any node has is 2000";
+    let reason = "needs cpu:3; the most any node has is 2";
     assert_eq!(outcome.misfits.into_iter().collect::<Vec<_>>(), [(reason.to_owned(), 1)]);
     let wrong = |text: &str| Trace::parse(text).unwrap_err().to_string();
     assert_eq!(wrong("1 0 5\n"), "line 1: has 3 fields; a job of the standard workload format has 18");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use estimand_api::resources;
 use estimand_capacity::{Amounts, Resource};
 use serde::Serialize;
 
@@ -50,9 +51,17 @@ impl fmt::Display for Misfit {
                 "needs a node that runs containers; none of those that it may be on does: their agents need `--docker`",
             ),
             Misfit::TooMuch { resource, asked, most } => {
+                let [asked, most] =
+                    [asked, most].map(|amount| resources::amount(resource.as_str(), *amount));
                 write!(f, "needs {resource}:{asked}; the most any node has is {most}")
             }
-            Misfit::NotTogether { amounts } => write!(f, "needs {amounts}; no node has all of them"),
+            Misfit::NotTogether { amounts } => {
+                let one = |(resource, amount): (&Resource, u64)| {
+                    format!("{resource}:{}", resources::amount(resource.as_str(), amount))
+                };
+                let all: Vec<String> = amounts.iter().map(one).collect();
+                write!(f, "needs {}; no node has all of them", all.join(", "))
+            }
         }
     }
 }

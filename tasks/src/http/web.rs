@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::web::{Payload, ThinData};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
 use estimand_runtime::tunnel::Half;
-use estimand_web::{Failure, Foreign, Principal, host_of, is_upgrade, public_path, segment, wire};
+use estimand_web::{
+    Failure, Foreign, Principal, host_of, is_own_origin, is_upgrade, public_path, segment, wire,
+};
 use futures_util::TryStreamExt as _;
 use http_body_util::{BodyDataStream, Either, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -33,7 +35,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10 * 60);
 const SEGMENTS_BEFORE: usize = 5;
 /// Headers that are about one connection, or whose meaning is between a caller and this service. A task has neither the
 /// caller's credentials nor cookies of others of this host, and says nothing about this host to browsers.
-const WITHHELD: [&str; 18] = [
+const WITHHELD: [&str; 19] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -44,6 +46,7 @@ const WITHHELD: [&str; 18] = [
     "transfer-encoding",
     "upgrade",
     "host",
+    "referer",
     "authorization",
     "cookie",
     "set-cookie",
@@ -53,6 +56,9 @@ const WITHHELD: [&str; 18] = [
     "alt-svc",
     "service-worker-allowed",
 ];
+/// The host of a task as it is told, and the origin of its pages.
+const TASK_HOST: &str = "localhost";
+const TASK_ORIGIN: HeaderValue = HeaderValue::from_static("http://localhost");
 /// Beginnings of further ones.
 const WITHHELD_FAMILIES: [&str; 4] =
     ["x-forwarded-", "estimand-", "access-control-", "content-security-policy-"];
@@ -156,12 +162,12 @@ fn request(
 ) -> Result<Request<RequestBody>, hyper::http::Error> {
     let mut request = Request::builder().method(req.method().as_str()).uri(target(req));
     for (name, value) in passed_on(req.headers()) {
-        request = request.header(name.as_str(), value.as_bytes());
+        request = request.header(name.as_str(), origin_at_task(req, name, value).as_bytes());
     }
     let from = req.peer_addr().map(|peer| peer.ip().to_canonical().to_string()).unwrap_or_default();
     let scheme = if req.app_config().secure() { "https" } else { "http" };
     let forwarded = [
-        ("host", "localhost".to_owned()),
+        ("host", TASK_HOST.to_owned()),
         ("x-forwarded-for", from),
         ("x-forwarded-host", host_of(req).unwrap_or_default().to_owned()),
         ("x-forwarded-proto", scheme.to_owned()),
@@ -174,6 +180,15 @@ fn request(
         request = request.header(header::CONNECTION, "upgrade").header(header::UPGRADE, "websocket");
     }
     request.body(body)
+}
+
+/// The value of a header as the task gets it. An `Origin` of this service is one of the task, as the task's `Host` is: notebooks
+/// compare the two. The origin of anybody else stays what it is.
+fn origin_at_task(req: &HttpRequest, name: &HeaderName, value: &HeaderValue) -> HeaderValue {
+    match *name == ORIGIN && is_own_origin(value, host_of(req)) {
+        true => TASK_ORIGIN,
+        false => value.clone(),
+    }
 }
 
 /// The path below that of the task and the query, as they came.
@@ -267,6 +282,18 @@ mod tests {
         ] {
             assert_eq!(target(&TestRequest::with_uri(given).to_http_request()), target_of_task, "{given}");
         }
+    }
+
+    #[test]
+    fn an_origin_of_this_service_is_one_of_the_task() {
+        let origin = |origin: &str| {
+            let request = TestRequest::default().insert_header(("Host", "h:7070")).to_http_request();
+            let value = HeaderValue::from_str(origin).unwrap();
+            origin_at_task(&request, &ORIGIN, &value).to_str().unwrap().to_owned()
+        };
+        assert_eq!(origin("http://h:7070"), format!("http://{TASK_HOST}"));
+        assert_eq!(origin("https://h:7070"), format!("http://{TASK_HOST}"));
+        assert_eq!(origin("http://evil.example"), "http://evil.example");
     }
 
     #[test]

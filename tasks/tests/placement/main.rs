@@ -241,8 +241,8 @@ fn a_task_that_fits_nowhere_is_told_why() {
         said,
         [
             "needs gpu:2; the most any node has is 1",
-            "needs cpu:4000, gpu:1; no node has all of them",
-            "needs cpu:4000; the most any node has is 1000",
+            "needs cpu:4, gpu:1; no node has all of them",
+            "needs cpu:4; the most any node has is 1",
             "needs a node with the labels `zone=z`; no node has them",
             "fits",
         ]

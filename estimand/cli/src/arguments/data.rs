@@ -20,6 +20,7 @@ const GET_EXAMPLES: &str = "\
 Examples:
   estimand get cpu_usage
   estimand get cpu_usage memory --node node-1 --max-age 5s
+  estimand get cpu_usage --wait=30s
   estimand get cpu_usage --node node-1 --raw
   estimand get memory --field /availableBytes
   estimand get 'cpu*' --nodes zone=a,!old
@@ -61,7 +62,7 @@ pub struct PutArgs {
     pub name: DataName,
     /// The node that the value is about
     pub node: NodeName,
-    /// The value: JSON if it is JSON, else a text; `-` reads it from standard input
+    /// The value: JSON if it is JSON, else a text that begins with none of { [ "; `-` reads it from standard input
     #[arg(allow_negative_numbers = true)]
     pub value: String,
     /// Take the value as a text even if it is JSON
@@ -100,6 +101,10 @@ pub struct GetArgs {
     /// At most so many values, the first ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: Option<u32>,
+    /// Wait until each of the names has such a value, at most so long; without a time 10 s
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s",
+        requires = "names")]
+    pub wait: Option<Span>,
     /// Say for each value what produced it
     #[arg(long, conflicts_with_all = ["raw", "field"])]
     pub explain: bool,

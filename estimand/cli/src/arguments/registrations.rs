@@ -54,6 +54,10 @@ pub struct RegisterArgs {
     /// node need not be named if there is one only
     #[arg(long = "try", value_name = "NODE", num_args = 0..=1, require_equals = true, conflicts_with = "replace")]
     pub trial: Option<Option<NodeName>>,
+    /// Do not wait for the first run. Without this its value or its failure is shown, if it comes within 10 seconds; that of
+    /// a calendar, of several registrations in one file, and with --json is never waited for
+    #[arg(long, conflicts_with = "trial")]
+    pub no_wait: bool,
     /// Read the registration, or an array of them, as JSON from a file (`-`: standard input)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
         conflicts_with_all = ["secrets", "secret_files", "pin", "upload"])]

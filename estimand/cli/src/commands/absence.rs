@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use estimand_api::names::{DataName, NodeName};
+use estimand_api::registration::{Registration, Replicas};
 use estimand_api::slot::{Instance, SlotActivity};
 use estimand_client::Options;
 
 use super::instances::reason;
 use super::list::by_nodes;
-use super::{Session, found};
+use super::{Session, found, shortage};
 use crate::output::failure::Failure;
 use crate::output::words;
 
@@ -31,24 +32,52 @@ async fn explain(session: &Session, name: &DataName, node: Option<&NodeName>) ->
     if let Some(binding) = bindings.iter().find(|binding| binding.data_name == *name) {
         return format!("`{name}` serves the values of `{}`, which has none{of_node}", binding.to);
     }
-    match found(session.client.registration(name).await) {
-        Ok(Some(_)) => {}
+    let registered = match found(session.client.registration(name).await) {
+        Ok(Some(registered)) => registered,
         // The registry may run apart; then all of its paths are unknown here.
         Ok(None) if session.client.registrations().await.is_ok() => {
             return format!("`{name}` is unknown: no registration produces it and it has no values{of_node}");
         }
         Ok(None) | Err(_) => return format!("`{name}` has no value{of_node}"),
-    }
+    };
     match instances(session, name, node).await {
         None => format!("`{name}` has no value{of_node}; it is registered, and no manager says how it runs"),
         Some(instances) if instances.is_empty() => {
-            format!("`{name}` has no value{of_node}: it is registered and runs nowhere so far")
+            let why = nowhere(session, &registered.registration, node).await;
+            format!("`{name}` has no value{of_node}: {why}")
         }
         Some(instances) => {
-            let reasons = by_nodes(&instances, MAX_REASONS, told);
+            let reasons = by_nodes(&instances, MAX_REASONS, |one| Some(told(one)));
             let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
             format!("`{name}` has no value{of_node}: {}", reasons.join("; "))
         }
+    }
+}
+
+/// The reason why there is no instance, on any node or on this one.
+pub async fn nowhere(session: &Session, registration: &Registration, node: Option<&NodeName>) -> String {
+    if registration.paused {
+        return format!("it is paused; `estimand resume {}` lets it run again", registration.data_name);
+    }
+    let Some(nodes) = shortage::nodes(session).await else {
+        return "it is registered, and no manager says on which nodes it should run".to_owned();
+    };
+    if let Some(node) = node {
+        match nodes.iter().find(|known| known.node_name == *node) {
+            None => return "there is no such node".to_owned(),
+            Some(known) if !registration.nodes.matches(&known.labels) => {
+                return format!(
+                    "it is for nodes with the labels `{}`, which this one has not",
+                    registration.nodes
+                );
+            }
+            Some(_) if registration.replicas != Replicas::All => return "it runs on other nodes".to_owned(),
+            Some(_) => {}
+        }
+    }
+    match shortage::reason(registration, &nodes) {
+        Some(reason) => format!("it is registered and runs nowhere so far: {reason}"),
+        None => "it is registered, and its nodes are about to be told of it".to_owned(),
     }
 }
 
@@ -59,7 +88,7 @@ pub async fn instances(session: &Session, name: &DataName, node: Option<&NodeNam
 }
 
 /// The reason why an instance has given no value.
-fn told(instance: &Instance) -> Option<String> {
+pub fn told(instance: &Instance) -> String {
     let status = &instance.status;
     let otherwise = || match status.doing {
         SlotActivity::Pending => "its agent has not told of it yet".to_owned(),
@@ -67,5 +96,5 @@ fn told(instance: &Instance) -> Option<String> {
         _ if status.runs == 0 => "it has not run yet".to_owned(),
         _ => format!("nothing is wrong after {}", words::count_u64(status.runs, "run")),
     };
-    Some(reason(instance).map_or_else(otherwise, |(reason, _)| reason))
+    reason(instance).map_or_else(otherwise, |(reason, _)| reason)
 }

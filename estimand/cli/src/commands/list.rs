@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NamePattern};
+use estimand_api::node::Node;
 use estimand_api::registration::{RegistrationRecord, Replicas, Timing};
 use estimand_api::slot::{Instance, SlotActivity};
 use estimand_client::Options;
 use serde_json::Value;
 
-use super::Session;
+use super::{Session, shortage};
 use crate::arguments::registrations::ListArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::table::{Cell, Table, Tone};
@@ -52,7 +53,13 @@ pub async fn list(session: &mut Session, args: &ListArgs) -> Result<(), Failure>
         if running.is_none() {
             aside("no manager answers there, so how it runs is not shown");
         }
-        session.out.table(&table(&registrations, running.as_ref(), Utc::now()))?;
+        let nodes = match &running {
+            Some(running) if registrations.iter().any(|one| is_short(one, instances_of(one, running))) => {
+                shortage::nodes(session).await
+            }
+            _ => None,
+        };
+        session.out.table(&table(&registrations, running.as_ref(), nodes.as_deref(), Utc::now()))?;
     }
     if some_fail { Err(Failure::Said(Exit::Failed)) } else { Ok(()) }
 }
@@ -98,6 +105,7 @@ async fn running(session: &Session) -> Option<InstancesByName> {
 fn table(
     registrations: &[RegistrationRecord],
     running: Option<&InstancesByName>,
+    known: Option<&[Node]>,
     now: DateTime<Utc>,
 ) -> Table {
     let header = ["NAME", "KIND", "MODE", "EVERY", "NODES", "VERSION", "UPDATED", "CMD"];
@@ -121,6 +129,11 @@ fn table(
         for (reasons, tone) in [(troubles, Tone::Bad), (remarks, Tone::Warning)] {
             reasons.iter().for_each(|one| table.note(Cell::verdict(&one.nodes, &one.reason, tone)));
         }
+        if is_short(one, instances)
+            && let Some(reason) = known.and_then(|nodes| shortage::reason(&one.registration, nodes))
+        {
+            table.note(Cell::verdict("", &reason, Tone::Warning));
+        }
     }
     table
 }
@@ -139,6 +152,15 @@ fn row(one: &RegistrationRecord, now: DateTime<Utc>) -> [Cell; 8] {
     ]
 }
 
+/// True if there are fewer instances than the registration asks for, or none at all.
+fn is_short(one: &RegistrationRecord, instances: &[Instance]) -> bool {
+    let wanted = match one.registration.replicas {
+        Replicas::All => 1,
+        Replicas::Count(count) => count as usize,
+    };
+    !one.registration.paused && instances.len() < wanted
+}
+
 /// `4/5`: how many run well of those that there are, or of those that there should be.
 fn well(one: &RegistrationRecord, instances: &[Instance], trouble: bool) -> Cell {
     if one.registration.paused {
@@ -146,8 +168,8 @@ fn well(one: &RegistrationRecord, instances: &[Instance], trouble: bool) -> Cell
     }
     let calendar = matches!(one.registration.timing, Timing::Cron(_));
     // Where there is nothing to measure nothing is amiss.
-    let here = || instances.iter().filter(|instance| instance.status.doing != SlotActivity::Unavailable);
-    if !instances.is_empty() && here().next().is_none() && !trouble {
+    let here = || instances.iter().filter(|instance| !instance.is_absent());
+    if !instances.is_empty() && here().next().is_none() {
         return Cell::from("n/a");
     }
     let well = here().filter(|instance| is_well(instance, calendar)).count();
@@ -174,14 +196,14 @@ fn is_well(instance: &Instance, calendar: bool) -> bool {
 /// A remark on an instance that is no trouble: why it has given no value yet, or what its value lacks.
 fn remark_of(instance: &Instance) -> Option<String> {
     let status = &instance.status;
-    let note = status.note.clone().filter(|_| status.doing != SlotActivity::Unavailable);
+    let note = status.note.clone().filter(|_| !instance.is_absent());
     note.filter(|_| instance.trouble().is_none())
 }
 
 /// A reason, and the nodes that share it.
 pub struct SharedReason {
-    nodes: String,
-    reason: String,
+    pub nodes: String,
+    pub reason: String,
 }
 
 impl fmt::Display for SharedReason {
@@ -250,7 +272,7 @@ mod tests {
         for instance in samples::instances() {
             running.entry(instance.status.data_name.clone()).or_default().push(instance);
         }
-        table(&registrations, Some(&running), *NOW).render(style)
+        table(&registrations, Some(&running), None, *NOW).render(style)
     }
 
     #[test]
@@ -280,7 +302,7 @@ mod tests {
 
     #[test]
     fn without_a_manager_there_is_nothing_to_say_about_instances() {
-        let text = table(&[registered("cpu", "")], None, *NOW).render(Style::default());
+        let text = table(&[registered("cpu", "")], None, None, *NOW).render(Style::default());
         assert!(text.starts_with("NAME  KIND "), "{text}");
     }
 

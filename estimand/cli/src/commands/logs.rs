@@ -11,8 +11,8 @@ use estimand_api::names::NodeName;
 use estimand_api::slot::{Instance, SlotActivity, Status};
 use tokio::time::sleep;
 
-use super::Session;
 use super::instances::{fetch, is_waited_for, note};
+use super::{Session, absence, found};
 use crate::arguments::nodes::LogsArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::harmless::visible;
@@ -29,7 +29,10 @@ pub async fn logs(session: &mut Session, args: &LogsArgs) -> Result<(), Failure>
         true => session.out.pretty(&instances)?,
     }
     if instances.is_empty() && !session.out.json {
-        remark(&format!("`{}` is registered, and runs nowhere so far", args.name));
+        if let Some(registered) = found(session.client.registration(&args.name).await)? {
+            let why = absence::nowhere(session, &registered.registration, args.node.as_ref()).await;
+            remark(&format!("`{}` has written nothing: {why}", args.name));
+        }
     }
     match args.follow {
         true => follow(session, args, Follower::from(instances)).await,

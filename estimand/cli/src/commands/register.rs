@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::differences::differences;
 use super::registration_input::{self, Input};
-use super::{Session, found, registration_local, run};
+use super::{Session, first_run, found, registration_local, run};
 use crate::arguments::registrations::RegisterArgs;
 use crate::output::failure::{Exit, Failure};
 use crate::output::{remark, words};
@@ -25,6 +25,7 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
         return try_each(session, inputs, node.as_ref()).await;
     }
     let mut answers = Vec::new();
+    let one_alone = inputs.len() == 1;
     for Input { registration, map } in inputs {
         let name = registration.data_name.clone();
         let sent = send(&session.client, map, &name, args.replace).await;
@@ -48,6 +49,10 @@ pub async fn register(session: &mut Session, args: &RegisterArgs) -> Result<(), 
             false => {
                 answers.push(Value::Null);
                 session.out.line(&format!("{done} `{name}` (version {})", registered.version))?;
+                if one_alone && !args.no_wait {
+                    session.out.flush()?;
+                    first_run::show(session, &registered).await?;
+                }
             }
         }
     }

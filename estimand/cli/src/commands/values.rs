@@ -1,8 +1,10 @@
 //! `put`, `get` and `delete`.
 
 use std::io;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use estimand_api::duration::Span;
 use estimand_api::json::{self, kind_of};
 use estimand_api::names::{DataName, NamePattern};
 use estimand_api::problem::{FieldError, Problem};
@@ -11,12 +13,16 @@ use estimand_api::write::{Content, Write};
 use estimand_client::Query;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep};
 
 use super::{Session, absence, read_input};
 use crate::arguments::data::{DeleteArgs, GetArgs, PutArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
+
+/// Between two looks at values that are waited for.
+const PAUSE: Duration = Duration::from_millis(200);
 
 pub async fn put(session: &mut Session, args: &PutArgs) -> Result<(), Failure> {
     let given = match args.value.as_str() {
@@ -60,7 +66,7 @@ fn from_standard_input() -> Result<String, Failure> {
 }
 
 /// The text of the JSON value that is sent: what is JSON is kept to the letter, anything else is a string.
-/// JSON that breaks a rule beyond its syntax is refused, because a string is hardly what was meant.
+/// JSON that is broken, or breaks a rule beyond its syntax, is refused, because a string is hardly what was meant.
 fn json_or_text(given: &str) -> Result<Box<str>, Problem> {
     let refused = |message: String| {
         let error = FieldError::new("dataValue", message).given(given);
@@ -68,7 +74,13 @@ fn json_or_text(given: &str) -> Result<Box<str>, Problem> {
             error.expected("JSON that any reader understands, or --text to send it as a text"),
         )
     };
-    let Ok(raw) = serde_json::from_str::<&RawValue>(given) else { return Ok(quoted(given)) };
+    let raw = match serde_json::from_str::<&RawValue>(given) {
+        Ok(raw) => raw,
+        Err(error) if given.trim_start().starts_with(['{', '[', '"']) => {
+            return Err(refused(format!("begins like JSON and is none: {error}")));
+        }
+        Err(_) => return Ok(quoted(given)),
+    };
     let text = json::compact(raw.get()).map_err(|error| refused(error.to_string()))?;
     // A number beyond all bounds, say, is right by its syntax, and no reader could take it in.
     match serde_json::from_str::<Json>(&text) {
@@ -94,7 +106,7 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
         order: args.sort.clone(),
         limit: args.limit,
     };
-    let (values, _, hint) = session.client.values_or_hint(&query).await?;
+    let (values, hint) = read(session, &query, args.wait).await?;
     let absent = absent(session, &query, &values).await?;
     if args.explain {
         explain(session, &values).await?;
@@ -107,10 +119,36 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
     } else if !values.is_empty() {
         session.out.table(&table(&values, Utc::now()))?;
     }
-    match absent.is_empty() {
-        true => Ok(()),
-        false => Err(absence::failure(session, &absent, args.node.as_ref()).await),
+    if !absent.is_empty() {
+        return Err(absence::failure(session, &absent, args.node.as_ref()).await);
     }
+    match args.wait {
+        Some(wait) if !has_all(&query, &values) => {
+            Err(Failure::Missing(format!("not each of these names had such a value within {wait}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads the values; with a time to wait again and again, until each name has one or the time is over.
+async fn read(
+    session: &Session,
+    query: &Query,
+    wait: Option<Span>,
+) -> Result<(Vec<Value>, Option<String>), Failure> {
+    let end = Instant::now() + wait.map(Duration::from).unwrap_or_default();
+    loop {
+        let (values, _, hint) = session.client.values_or_hint(query).await?;
+        if has_all(query, &values) || Instant::now() >= end {
+            return Ok((values, hint));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn has_all(query: &Query, values: &[Value]) -> bool {
+    let has = |name: &DataName| values.iter().any(|value| value.data_name == *name);
+    !values.is_empty() && query.names.iter().all(has)
 }
 
 /// The names that were asked for and have no value at all. One that has values, only not as they are asked for, is not
@@ -254,6 +292,9 @@ mod tests {
         for given in [
             r#"{"a":1,"a":2}"#,
             "1e999",
+            "{bad",
+            "[1, 2",
+            " \"open",
             &"[".repeat(65).chars().chain("]".repeat(65).chars()).collect::<String>(),
         ] {
             let problem = json_or_text(given).unwrap_err();

@@ -88,8 +88,8 @@ fn what_is_broken_is_named_with_its_remedy() {
     session.program("broken", "echo 'no sensor' >&2; exit 3");
     session.quietly(&["register", "broken", "--every", "1h", "--", "broken"]);
     session.quietly(&["register", "no_such", "--every", "1h", "--nodes", "zone=nowhere", "--", "broken"]);
-    session
-        .quietly(&["register", "sum", "--every", "1h", "--mode", "expr", "--inputs", "no_such", "--", "1"]);
+    let sum = ["--every", "1h", "--mode", "expr", "--inputs", "no_such", "--no-wait", "--", "1"];
+    session.quietly(&[&["register", "sum"], &sum[..]].concat());
     session.quietly(&["unregister", "no_such", "--force"]);
     session.quietly(&["bind", "stable", "nothing", "--force"]);
     session.quietly(&["put", "written", NODE, "1"]);

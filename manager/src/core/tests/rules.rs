@@ -175,6 +175,40 @@ fn an_instance_goes_to_the_node_that_has_its_program_and_if_none_has_each_says_w
 }
 
 #[test]
+fn what_no_node_has_is_absent_and_no_trouble_however_many_nodes_there_are() {
+    let absent = |beat: &mut Heartbeat| {
+        let note = Some("there is no HDFS here".to_owned());
+        beat.statuses =
+            vec![Status { doing: SlotActivity::Unavailable, runs: 1, note, ..Status::new(name(0), 1) }];
+    };
+    let refused = |beat: &mut Heartbeat| {
+        let last_error = Some("`x` is not run".to_owned());
+        beat.statuses = vec![Status { doing: SlotActivity::Refused, last_error, ..Status::new(name(0), 1) }];
+    };
+    let mut fixture = Fixture::new();
+    fixture.register(&[(0, 1, 1)]).beats(&[0, 1]);
+    let other = other(&fixture.where_is(0)[0]);
+    let first = 1 - other;
+    fixture.beat(first, absent).unwrap();
+    fixture.beats(&[first]);
+    fixture.beat(other, absent).unwrap();
+    fixture.beats(&[other]);
+    assert_eq!(fixture.where_is(0), [node(other)]);
+    let summary = |fixture: &Fixture| {
+        let summary = fixture.cluster.instance_summaries().remove(&name(0)).unwrap();
+        (summary.instances, summary.absent, summary.troubled)
+    };
+    assert_eq!(summary(&fixture), (1, 1, 0));
+    // A node that refuses it might have it, so nobody knows that there is nothing to measure.
+    fixture.beats(&[2]).beats(&[other]);
+    fixture.beat(2, refused).unwrap();
+    let views = fixture.cluster.instance_views(Some(&name(0)), None);
+    let trouble = views.iter().find_map(|view| view.trouble()).unwrap();
+    assert!(trouble.contains("`x` is not run") && trouble.contains("there is no HDFS here"), "{trouble}");
+    assert_eq!(summary(&fixture), (1, 0, 1));
+}
+
+#[test]
 fn an_old_version_that_is_refused_says_nothing_of_the_new_one() {
     let refused = |beat: &mut Heartbeat| {
         beat.statuses = vec![Status { doing: SlotActivity::Refused, ..Status::new(name(0), 1) }];

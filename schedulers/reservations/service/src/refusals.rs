@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::{FieldError, Problem, kind};
+use estimand_api::resources;
 use estimand_reservations::{Money, Refusal};
 
 use crate::document::Document;
@@ -93,6 +94,7 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
         }
         Refusal::TooWide { resource, capacity, .. } => {
             let all = capacity.saturating_mul(Settings::unit(resource.as_str()));
+            let all = resources::amount(resource.as_str(), all);
             let detail =
                 format!("so much of `{resource}` is not there: all nodes of the class together have {all}");
             let field = if document.width > 1 { "width" } else { "resources" };

@@ -106,9 +106,12 @@ pub fn of_containment(nodes: &[Node], instances: &[Instance]) -> Vec<Finding> {
     or_ok(all, "containment", "every node runs its slots in cgroups, with their limits")
 }
 
+/// Findings about registrations. A lost node is one cause for all that runs there, and a finding of [`of_nodes`].
 pub fn of_instances(instances: &[Instance]) -> Vec<Finding> {
     let mut all = Vec::new();
-    let groups = by_name(instances);
+    let heard: Vec<Instance> =
+        instances.iter().filter(|one| one.node_state != NodeState::Lost).cloned().collect();
+    let groups = by_name(&heard);
     for (name, instances) in &groups {
         let reasons = by_nodes(instances, MAX_REASONS, Instance::trouble);
         if reasons.is_empty() {
@@ -126,7 +129,13 @@ pub fn of_instances(instances: &[Instance]) -> Vec<Finding> {
         let finding = if everywhere { Finding::failure } else { Finding::warning };
         all.push(finding("registrations", found).remedy(format!("estimand logs {name}")));
     }
-    or_ok(all, "registrations", format!("{} without trouble", words::count(groups.len(), "registration")))
+    let absent = groups.values().filter(|instances| instances.iter().all(Instance::is_absent)).count();
+    let nothing = match absent {
+        0 => String::new(),
+        absent => format!(", {absent} of them n/a: no node has what they measure"),
+    };
+    let found = format!("{} without trouble{nothing}", words::count(groups.len(), "registration"));
+    or_ok(all, "registrations", found)
 }
 
 fn by_name(instances: &[Instance]) -> BTreeMap<&DataName, Vec<Instance>> {

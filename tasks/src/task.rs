@@ -174,6 +174,7 @@ impl Task {
             id: self.id.clone(),
             attempt: self.progress.attempt,
             leased: self.document.on_loss != OnLoss::Wait,
+            lease_ms: None,
             stop: self.progress.is_stopping(),
             checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
             work: self.work().into(),

@@ -334,8 +334,15 @@ mod tests {
 
     fn accepted(id: &str) -> Accepted {
         let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
-        let assignment =
-            TaskAssignment { id: id.into(), attempt: 1, leased: true, stop: false, checkpoint: false, work };
+        let assignment = TaskAssignment {
+            id: id.into(),
+            attempt: 1,
+            leased: true,
+            lease_ms: None,
+            stop: false,
+            checkpoint: false,
+            work,
+        };
         Accepted { assignment, at: 7, boot: "b".into() }
     }
 

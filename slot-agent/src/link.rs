@@ -136,7 +136,7 @@ impl Link {
     }
 
     /// A manager that has just begun to lead gives no lease before it knows what runs here, but it waits for
-    /// the end of those that the former one gave: they hold. Those of tasks hold in any case, and are not longer for it.
+    /// the end of those that the former one gave: they hold.
     fn extend_lease(&self, sent: (Instant, u64), lease: Duration) {
         let until = sent.0 + lease;
         if !lease.is_zero() {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use estimand_api::promise::{PromiseRequest, PromiseState, Room};
 use estimand_capacity::{
-    Amounts, Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
+    Amounts, Claim, Ledger, LedgerError, NodeId, Promise as Planned, PromiseId, Shape, Stage, Standing, Tick,
+    Trial, Window,
 };
 
 use super::promise::{Offer, Promise, PromiseChange, amounts, class};
@@ -154,8 +155,14 @@ impl Promises {
     }
 
     /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
-    /// least value first. What is active stays where it is, unless its node is lost.
-    pub fn replanned(&self, nodes: &[Offer], now: Tick) -> Vec<Promise> {
+    /// least value first. What is active stays where it is, unless its node is lost; there, too, as many units stay as have a task
+    /// with a lease that is not over, which `held` says of a promise and a node.
+    pub fn replanned(
+        &self,
+        nodes: &[Offer],
+        now: Tick,
+        held: &dyn Fn(&Promise, &str) -> usize,
+    ) -> Vec<Promise> {
         let mut ledger = with_nodes(nodes, now);
         let is_gone = |name: &String| {
             nodes.iter().find(|node| node.name == *name).is_none_or(|node| node.standing == Standing::Lost)
@@ -169,10 +176,13 @@ impl Promises {
                     let _ = ledger.lose(name);
                 }
             }
-            // Work on a node that is lost has ended there, and is promised what is left of its time.
-            let runs = promise.state == PromiseState::Active && !promise.units.iter().any(is_gone);
+            let stays = staying(promise, &is_gone, held);
+            let units: Vec<String> = of_others(&promise.units, &stays).cloned().collect();
+            // Other work on a node that is lost has ended there, and is promised what is left of its time.
+            let runs = promise.state == PromiseState::Active && !units.iter().any(is_gone);
             let stage = if runs { Stage::Running } else { Stage::Promised };
-            given.push((promise, adopt(&mut ledger, &promise.units, &promise.asked, window, stage)));
+            let id = adopt(&mut ledger, &units, &promise.asked, window, stage);
+            given.push((promise, stays, id));
         }
         let all: Vec<String> = ledger.nodes().map(|(_, name)| name.to_owned()).collect();
         for name in all.iter().filter(|name| is_gone(name)) {
@@ -184,27 +194,34 @@ impl Promises {
         for node in nodes.iter().filter(|node| node.standing == Standing::Cordoned) {
             let _ = ledger.cordon(&node.name);
         }
-        given.into_iter().filter_map(|(promise, id)| self.outcome(promise, &ledger, id?, &is_gone)).collect()
+        let outcomes = given.into_iter().filter_map(|(promise, stays, id)| {
+            Self::outcome(promise, &stays, ledger.promise(id?), &ledger, &is_gone)
+        });
+        outcomes.collect()
     }
 
-    /// A promise as it is after a re-planning, if that changed it.
+    /// A promise as it is after a re-planning of its units that do not stay, if that changed it.
     fn outcome(
-        &self,
         promise: &Promise,
+        stays: &[bool],
+        planned: Option<&Planned>,
         ledger: &Ledger,
-        id: PromiseId,
         is_gone: &dyn Fn(&String) -> bool,
     ) -> Option<Promise> {
-        let reason = match promise.units.iter().find(|name| is_gone(name)) {
+        let reason = match of_others(&promise.units, stays).find(|name| is_gone(name)) {
             Some(node) => format!("node `{node}` was lost"),
             None => "nodes have less to give, or were cordoned".to_owned(),
         };
-        let Some(now) = ledger.promise(id) else {
+        let Some(planned) = planned else {
             let cause = format!("{reason}, and no other of class `{}` has room", promise.class());
             return Some(promise.then(PromiseState::Broken, cause));
         };
         let name = |node| ledger.nodes().find(|(id, _)| *id == node).map(|(_, name)| name.to_owned());
-        let units: Vec<String> = now.claims.iter().filter_map(|claim| name(claim.node)).collect();
+        let mut moved = planned.claims.iter().filter_map(|claim| name(claim.node));
+        let places = promise.units.iter().zip(stays);
+        let units: Vec<String> = places
+            .filter_map(|(unit, stays)| if *stays { Some(unit.clone()) } else { moved.next() })
+            .collect();
         (units != promise.units).then(|| Promise { units, ..promise.then(promise.state, reason) })
     }
 
@@ -344,6 +361,30 @@ impl Promises {
         let live: Vec<Arc<Promise>> = self.live().cloned().collect();
         live.iter().for_each(|promise| self.count(promise));
     }
+}
+
+/// True for each unit that stays on its silent node because of its task.
+fn staying(
+    promise: &Promise,
+    is_gone: &dyn Fn(&String) -> bool,
+    held: &dyn Fn(&Promise, &str) -> usize,
+) -> Vec<bool> {
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    let stays = promise.units.iter().map(|unit| {
+        if !is_gone(unit) {
+            return false;
+        }
+        let left = left.entry(unit).or_insert_with(|| held(promise, unit));
+        let stays = *left > 0;
+        *left = left.saturating_sub(1);
+        stays
+    });
+    stays.collect()
+}
+
+/// The units that do not stay.
+fn of_others<'u>(units: &'u [String], stays: &[bool]) -> impl Iterator<Item = &'u String> {
+    units.iter().zip(stays).filter(|(_, stays)| !**stays).map(|(unit, _)| unit)
 }
 
 fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
@@ -64,6 +65,15 @@ pub struct Eureka {
     pub advertise: Option<String>,
 }
 
+/// What an operator says of all tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskTerms {
+    /// A task with an image that is not published is refused.
+    pub published_images_only: bool,
+    /// The length of the lease of a task that asks for no other one.
+    pub lease: Duration,
+}
+
 /// The services that run in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
@@ -73,7 +83,7 @@ pub enum Parts {
         defaults: Defaults,
         /// The folder of files, if not one in the data folder.
         files: Option<PathBuf>,
-        published_images_only: bool,
+        terms: TaskTerms,
         sale: Sale,
     },
     /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
@@ -88,7 +98,7 @@ pub enum Parts {
     Tasks {
         managers: Vec<String>,
         data_service: String,
-        published_images_only: bool,
+        terms: TaskTerms,
         /// The file service, and its address as agents reach it, if that is another.
         file_service: Option<String>,
         file_server: Option<String>,
@@ -135,8 +145,12 @@ impl Parts {
         self.has_data()
     }
 
-    pub fn has_tasks(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Tasks { .. })
+    /// The terms of tasks, if the task service runs here.
+    pub fn task_terms(&self) -> Option<TaskTerms> {
+        match self {
+            Parts::All { terms, .. } | Parts::Tasks { terms, .. } => Some(*terms),
+            _ => None,
+        }
     }
 
     /// The terms of sale, if the reservation service runs here.
@@ -161,16 +175,6 @@ impl Options {
     /// True if this machine alone reaches the address.
     pub fn is_local(&self) -> bool {
         self.listen.ip().to_canonical().is_loopback()
-    }
-
-    /// A task with an image that is not published is refused.
-    pub fn published_images_only(&self) -> bool {
-        match &self.parts {
-            Parts::All { published_images_only, .. } | Parts::Tasks { published_images_only, .. } => {
-                *published_images_only
-            }
-            _ => false,
-        }
     }
 
     /// The folder of files.

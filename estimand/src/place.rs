@@ -48,7 +48,7 @@ impl Parts {
         let owners = [
             (self.has_registry(), Owner::Registry),
             (self.has_data(), Owner::Data),
-            (self.has_tasks(), Owner::Tasks),
+            (self.task_terms().is_some(), Owner::Tasks),
             (self.sale().is_some(), Owner::Reservations),
         ];
         owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect()

@@ -192,7 +192,7 @@ impl Services {
             let started = DataService::start(options, &tasks);
             data = Some(started.context("cannot start the data service")?);
         }
-        let task_service = options.parts.has_tasks().then(|| {
+        let task_service = options.parts.task_terms().map(|terms| {
             let fate = fate.clone();
             let options = TaskServiceOptions {
                 store: store.clone(),
@@ -200,7 +200,8 @@ impl Services {
                 stop: stop.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
                 publish,
-                published_images_only: options.published_images_only(),
+                published_images_only: terms.published_images_only,
+                lease: terms.lease,
             };
             TaskService::start(options, &tasks, &readiness)
         });

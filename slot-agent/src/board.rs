@@ -9,11 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use estimand_api::names::DataName;
 use estimand_api::slot::Status;
 use estimand_runtime::Rounds;
+use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub struct Board {
     inner: Mutex<Inner>,
     urgent: Rounds,
+    confirming: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +67,16 @@ impl Board {
     /// Asks for a heartbeat at once.
     pub fn hurry(&self) {
         self.urgent.ask();
+    }
+
+    /// Asks the slots to say at once that they follow the next state, since a lease waits for that.
+    pub fn confirm_soon(&self) {
+        self.confirming.notify_one();
+    }
+
+    /// Waits until the slots are asked to.
+    pub async fn confirming(&self) {
+        self.confirming.notified().await;
     }
 
     /// The heartbeats that are asked for at once.

@@ -122,18 +122,18 @@ impl Link {
 
     /// Sends heartbeats, when one is due and when somebody waits for a report.
     pub async fn beat(&self, driver: Driver, stop: &Stop) {
-        let mut work = Heartbeats { link: self, answered: None };
+        let mut work = Heartbeats { link: self, answered: None, is_unleased: false };
         paced(driver).run(&mut work, self.board.urgent(), stop.requested()).await;
     }
 
-    async fn pass_on(&self, client: &Client, mut desired: DesiredState, under: u64) {
+    async fn pass_on(&self, client: &Client, mut desired: DesiredState, asked_at: u64) {
         let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
         let task_server = desired.task_server.clone().unwrap_or_else(|| client.address().to_string());
         // They keep what they have accepted by themselves. None: what was said last.
         let age = Duration::from_millis(std::mem::take(&mut desired.tasks_age_ms));
         if let Some(tasks) = desired.tasks.take() {
-            self.tasks.follow(tasks, age, under, task_server);
+            self.tasks.follow(tasks, age, asked_at, task_server);
         }
         for run in std::mem::take(&mut desired.runs) {
             let _ = self.slots.send(SlotCommand::Run(run)).await;
@@ -145,8 +145,9 @@ impl Link {
     /// the end of those that the former one gave: they hold.
     fn extend_lease(&self, sent: (Instant, u64), lease: Duration) {
         let until = sent.0 + lease;
-        let nanos = u64::try_from(lease.saturating_sub(LEASE_MARGIN).as_nanos()).unwrap_or(u64::MAX);
-        self.tasks.extend_lease(sent.1.saturating_add(nanos));
+        if !lease.is_zero() {
+            self.tasks.extend_leases(sent.1, lease);
+        }
         self.lease.send_if_modified(|lease| {
             let extended = lease.is_none_or(|known| known < until);
             if extended {
@@ -216,7 +217,7 @@ impl Link {
             }
             kind::NODE_TAKEN => {
                 self.lease.send_replace(None);
-                self.tasks.end_lease();
+                self.tasks.end_leases();
                 let _ = self.slots.send(SlotCommand::EndAll).await;
                 true
             }
@@ -244,6 +245,7 @@ impl Work for DesiredStates<'_> {
         let client = link.servers.current();
         let mut leases = link.tasks.leases();
         let under = *leases.borrow_and_update();
+        let asked_at = boot_clock();
         if std::mem::replace(&mut self.under, under) != under {
             self.revision = 0;
         }
@@ -271,7 +273,7 @@ impl Work for DesiredStates<'_> {
             }
             Ok(Some(desired)) => {
                 self.revision = desired.revision;
-                link.pass_on(client, desired, under).await;
+                link.pass_on(client, desired, asked_at).await;
             }
             Err(Error::Problem(problem)) if problem.kind == kind::UNKNOWN_NODE => {
                 link.board.hurry();
@@ -295,6 +297,8 @@ struct Heartbeats<'a> {
     link: &'a Link,
     /// The last report that was answered; without one all statuses are to be sent.
     answered: Option<u64>,
+    /// The last answer had no lease.
+    is_unleased: bool,
 }
 
 impl Work for Heartbeats<'_> {
@@ -316,6 +320,12 @@ impl Work for Heartbeats<'_> {
                 link.extend_lease((sent, sent_boot), Duration::from_millis(answer.lease_ms));
                 self.answered = (!answer.resend).then_some(upto);
                 let interval = Duration::from_millis(answer.interval_ms.clamp(50, 300_000));
+                let was_unleased = std::mem::replace(&mut self.is_unleased, answer.lease_ms == 0);
+                if self.is_unleased && !was_unleased {
+                    // A lease is given once this start follows the state of that manager, or it knows the registrations.
+                    link.board.confirm_soon();
+                    return Ok(Next::At(sent + interval.min(FIRST_PAUSE)));
+                }
                 // A little less, never more: the manager counts what is missing.
                 Ok(Next::At(sent + interval.mul_f64(1.0 - fastrand::f64() / 10.0)))
             }

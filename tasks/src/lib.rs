@@ -6,7 +6,7 @@
 //! (ledger and queue, as they follow from tasks and nodes), `background`, `storage`, and `http` (the handlers).
 //!
 //! Invariants: a submission that was acknowledged is stored; a placement is stored before anybody is told of it; a task is
-//! placed again only after its attempt has ended or its node is lost with every lease over; a line of a log is stored once.
+//! placed again only after its attempt has ended or its lease on a silent node is over; a line of a log is stored once.
 
 pub mod core;
 
@@ -25,6 +25,7 @@ mod publishing;
 mod requests;
 mod scope;
 mod shared;
+mod silences;
 mod storage;
 mod table;
 mod task;
@@ -32,6 +33,7 @@ mod tunnels;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_api::problem::Problem;
 use estimand_api::task_files::TaskOutputs;
@@ -70,6 +72,8 @@ pub struct TaskServiceOptions {
     pub publish: Option<AmqpUrl>,
     /// Only published images run.
     pub published_images_only: bool,
+    /// The length of the lease of a task that asks for no other one.
+    pub lease: Duration,
 }
 
 /// A task service that runs. Clones are the same one.
@@ -88,8 +92,9 @@ struct Inner {
 impl TaskService {
     /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only } = options;
-        let shared = Arc::new(Shared::new(clock, publish.is_some(), readiness));
+        let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only, lease } =
+            options;
+        let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
         let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);

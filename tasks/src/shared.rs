@@ -2,7 +2,8 @@
 //! that are rung when something changes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use estimand_api::node::Node;
@@ -21,6 +22,7 @@ use crate::metrics::{Figures, PublisherFigures};
 use crate::open_lines::OpenLogs;
 use crate::pressures::Pressures;
 use crate::scope::Scope;
+use crate::silences::Silences;
 use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
 use crate::tunnels::Tunnels;
@@ -52,6 +54,10 @@ pub struct Shared {
     /// The nodes as the manager gave them last.
     pub nodes: ArcSwapOption<Vec<Node>>,
     pub pressures: Mutex<Pressures>,
+    /// The silent nodes that have tasks.
+    silences: Mutex<Silences>,
+    /// The length of the lease of a task that asks for no other one.
+    pub lease: Duration,
     /// The cluster as the planner left it, for those who ask why.
     pub plan: ArcSwapOption<Cluster>,
     pub planning: Rounds,
@@ -84,7 +90,7 @@ pub struct Changed {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>, publishes: bool, readiness: &Readiness) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, lease: Duration, publishes: bool, readiness: &Readiness) -> Self {
         let tunnels = Tunnels::new(clock.now_micros());
         let open_lines = OpenLogs::new(clock.now_micros());
         Shared {
@@ -95,6 +101,8 @@ impl Shared {
             peers: watch::Sender::new(None),
             nodes: ArcSwapOption::empty(),
             pressures: Mutex::default(),
+            silences: Mutex::default(),
+            lease,
             plan: ArcSwapOption::empty(),
             planning: Rounds::new(),
             telling: Rounds::new(),
@@ -220,6 +228,10 @@ impl Shared {
         self.bell.send_modify(|rung| *rung += 1);
     }
 
+    pub fn silences(&self) -> MutexGuard<'_, Silences> {
+        self.silences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The nodes are not known, and nobody waits for them any longer.
     pub fn wait_for_no_nodes(&self) {
         self.nodes_ready.ready();
@@ -231,7 +243,7 @@ impl Shared {
         self.telling.ask();
     }
 
-    fn changed(&self) -> std::sync::MutexGuard<'_, Changed> {
+    fn changed(&self) -> MutexGuard<'_, Changed> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
+use estimand_api::duration::Span;
 use estimand_api::image::TaskImage;
 use estimand_api::promise::PromiseEnd;
 use estimand_api::resources::PLACES;
@@ -193,11 +195,19 @@ impl Task {
             id: self.id.clone(),
             attempt: self.progress.attempt,
             leased: self.document.on_loss != OnLoss::Wait,
+            lease_ms: self.progress.lease_ms,
             stop: self.progress.is_stopping(),
             checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
             end,
             work: self.work().into(),
         }
+    }
+
+    /// The length of its lease on a node in milliseconds, by default this; none: it has no lease.
+    pub fn lease(&self, by_default: Duration) -> Option<Millis> {
+        let lease = self.document.lease.map_or(by_default, Span::as_std);
+        let millis = Millis::try_from(lease.as_millis()).unwrap_or(Millis::MAX);
+        (self.document.on_loss != OnLoss::Wait).then_some(millis)
     }
 
     /// The work for its node.

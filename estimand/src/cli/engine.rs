@@ -13,7 +13,7 @@ use estimand_cli::credentials::data_dir_or_default;
 
 use super::platform::PlatformArgs;
 use super::reservations::SaleArgs;
-use super::services::{FilesOptions, ImagesOptions, ServiceArgs, log_format};
+use super::services::{FilesOptions, ServiceArgs, TaskTermsOptions, log_format};
 use super::tls::JoinArgs;
 use estimand_cli::Remote;
 use estimand_cli::arguments::parse;
@@ -184,7 +184,7 @@ pub struct UpArgs {
     #[command(flatten)]
     files: FilesOptions,
     #[command(flatten)]
-    images: ImagesOptions,
+    terms: TaskTermsOptions,
     #[command(flatten)]
     sale: SaleArgs,
 }
@@ -224,14 +224,14 @@ impl ManagerArgs {
 impl UpArgs {
     /// How to run the services, and how to run the agent, if there is to be one.
     pub fn split(self) -> Result<(ServiceArgs, Parts), clap::Error> {
-        let UpArgs { service, node, no_agent, defaults, files, images, sale, .. } = self;
+        let UpArgs { service, node, no_agent, defaults, files, terms, sale, .. } = self;
         let agent = match no_agent {
             true => None,
             false => Some(node.options(service.data_dir().join("agent"))?),
         };
-        let (agent, published_images_only) = (agent.map(Box::new), images.published_images_only);
+        let (agent, terms) = (agent.map(Box::new), terms.terms());
         let (files, sale) = (files.files, sale.sale()?);
-        Ok((service, Parts::All { agent, defaults, files, published_images_only, sale }))
+        Ok((service, Parts::All { agent, defaults, files, terms, sale }))
     }
 }
 

@@ -7,6 +7,8 @@ use crate::telemetry;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 
+use estimand_api::duration::Span;
+use estimand_api::task::{LEASE_EXPECTED, LEASES};
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
 use estimand_web::{BasePath, Origin};
@@ -14,7 +16,7 @@ use estimand_web::{BasePath, Origin};
 use super::platform::PlatformArgs;
 use super::tls::TlsArgs;
 use crate::options::Defaults;
-use crate::options::{Options, Parts, Platform};
+use crate::options::{Options, Parts, Platform, TaskTerms};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -95,7 +97,7 @@ pub struct TaskServiceArgs {
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address, requires = "file_service")]
     file_server: Option<String>,
     #[command(flatten)]
-    images: ImagesOptions,
+    terms: TaskTermsOptions,
     #[command(flatten, next_help_heading = "Platform")]
     platform: PlatformArgs,
 }
@@ -116,12 +118,29 @@ pub struct FilesOptions {
     pub files: Option<PathBuf>,
 }
 
-// The images of tasks, however their service is started.
+// The terms of tasks, however their service is started.
 #[derive(Debug, Args)]
-pub struct ImagesOptions {
+pub struct TaskTermsOptions {
     /// Refuse tasks whose image is not published (`estimand images publish`)
     #[arg(long)]
-    pub published_images_only: bool,
+    published_images_only: bool,
+    /// How long tasks go on while their node is not heard of, before they are taken for lost
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = lease)]
+    task_lease: Span,
+}
+
+fn lease(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    match LEASES.contains(&span.as_std()) {
+        true => Ok(span),
+        false => Err(format!("expected {LEASE_EXPECTED}")),
+    }
+}
+
+impl TaskTermsOptions {
+    pub fn terms(self) -> TaskTerms {
+        TaskTerms { published_images_only: self.published_images_only, lease: self.task_lease.as_std() }
+    }
 }
 
 impl FileServiceArgs {
@@ -132,10 +151,10 @@ impl FileServiceArgs {
 
 impl TaskServiceArgs {
     pub fn options(self) -> Options {
-        let TaskServiceArgs { service, managers, data_service, file_service, file_server, images, platform } =
+        let TaskServiceArgs { service, managers, data_service, file_service, file_server, terms, platform } =
             self;
-        let published_images_only = images.published_images_only;
-        let parts = Parts::Tasks { managers, data_service, published_images_only, file_service, file_server };
+        let terms = terms.terms();
+        let parts = Parts::Tasks { managers, data_service, terms, file_service, file_server };
         Options { platform: platform.options(), ..service.options(parts) }
     }
 }

@@ -52,6 +52,12 @@ pub struct Facts {
 pub struct Node {
     pub node_name: NodeName,
     pub state: NodeState,
+    /// Its agent, by the name under which that speaks; absent if the manager does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Lost since its agent said that it leaves, when nothing ran there any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
     /// If true, it gets no further instances of registrations that run on a number of nodes.
     pub cordoned: bool,
     /// All of its labels; of the same key that which counts.

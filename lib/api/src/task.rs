@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,6 +29,13 @@ pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
 /// Between SIGTERM and SIGKILL.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
+/// How long a task goes on while its node is not heard of, if neither it nor the operator says otherwise.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(600);
+/// The shortest lease of a task, and the longest.
+pub const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
+/// The form of such a lease, for messages.
+pub const LEASE_EXPECTED: &str = "a duration from 1s to 7d, such as \"10m\"";
+
 /// An attempt at a task that belongs on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -35,9 +43,13 @@ pub struct TaskAssignment {
     pub id: String,
     /// Counts from 1.
     pub attempt: u32,
-    /// It must end when the node's lease is over, since it may be started elsewhere then.
+    /// It must end when its lease is over, since it may be started elsewhere then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leased: bool,
+    /// How long it may go on after the last heartbeat of its node that was answered with a lease, in milliseconds; absent, or
+    /// shorter than that lease: as long as a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
     /// It is to end now; it stays assigned until its end is reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop: bool,

@@ -221,6 +221,8 @@ impl NodeEntry {
         Node {
             node_name: node.clone(),
             state: self.state(),
+            agent: Some(self.agent.clone()),
+            left: self.lost && self.left,
             cordoned: self.cordoned,
             labels: self.labels.all().clone(),
             label_sources: self.labels.sources(),

@@ -194,6 +194,7 @@ mod tests {
             id: "t".into(),
             attempt: 2,
             leased: false,
+            lease_ms: None,
             stop: false,
             checkpoint: false,
             end: None,

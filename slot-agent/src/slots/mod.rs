@@ -191,6 +191,7 @@ impl Slots {
     /// Runs until it is stopped; when it returns nothing of it runs any more.
     pub async fn run(&mut self, commands: &mut mpsc::Receiver<SlotCommand>, stop: &Stop) {
         let mut look_at = Instant::now() + LOOK_EVERY;
+        let board = Arc::clone(&self.board);
         while !stop.is_requested() {
             self.check_lease();
             self.start_due();
@@ -202,6 +203,10 @@ impl Slots {
                 Some(event) = self.streams.1.recv() => self.stream_said(event),
                 Some(setback) = self.setbacks.recv() => self.set_back(&setback),
                 Ok(()) = self.lease.changed() => self.extend_leases(),
+                () = board.confirming() => {
+                    self.keep_at_once = true;
+                    self.keep();
+                }
                 () = sleep_until(wake) => {}
             }
             self.take_what_is_there();

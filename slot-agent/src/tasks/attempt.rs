@@ -152,6 +152,7 @@ mod tests {
             id: "a".into(),
             attempt: 1,
             leased: false,
+            lease_ms: None,
             stop: false,
             checkpoint: false,
             end: None,

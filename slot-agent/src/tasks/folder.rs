@@ -324,21 +324,13 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use estimand_api::task::{TaskEnding, TaskWork};
+    use estimand_api::task::TaskEnding;
 
     use super::*;
 
     fn accepted(id: &str) -> Accepted {
-        let work = TaskWork { command: vec!["/bin/true".into()], ..TaskWork::default() }.into();
-        let assignment = TaskAssignment {
-            id: id.into(),
-            attempt: 1,
-            leased: true,
-            stop: false,
-            checkpoint: false,
-            end: None,
-            work,
-        };
+        let assignment = r#"{"id": "ID", "attempt": 1, "leased": true, "work": {"command": ["/bin/true"]}}"#;
+        let assignment = serde_json::from_str(&assignment.replace("ID", id)).unwrap();
         Accepted { assignment, at: 7, boot: "b".into() }
     }
 

@@ -48,7 +48,7 @@ use crate::reserve::Reserve;
 use attempt::{Attempt, Mark, Progress};
 use folder::{Accepted, AttemptFolder};
 use keeper::{Hearing, NewsKind};
-use lease::LeaseFile;
+use lease::{LeaseLength, Leases};
 
 pub use carrying::{ClientAt, client_options as file_client_options};
 pub use keeper::keep_tasks;
@@ -85,11 +85,7 @@ pub struct TaskOptions {
 /// The tasks of a node.
 pub struct Tasks {
     options: TaskOptions,
-    lease: LeaseFile,
-    /// The lease that held when this agent was started; 0 if none did.
-    former_lease: u64,
-    /// The number of the lease that holds, or did last; 0 before there was one.
-    leases: watch::Sender<u64>,
+    leases: Leases,
     /// None until a manager has said it since this start.
     assigned: Mutex<Option<Arc<Assigned>>>,
     attempts: Mutex<BTreeMap<String, Arc<Attempt>>>,
@@ -116,8 +112,8 @@ struct Assigned {
     tasks: Vec<TaskAssignment>,
     /// When the task service said so, by [`boot_clock`].
     at: u64,
-    /// The lease under which the manager was asked for them. Under a later one they may belong elsewhere.
-    under: u64,
+    /// When the manager was asked for them, by [`boot_clock`]. Under a lease that began later they may belong elsewhere.
+    asked_at: u64,
 }
 
 impl Tasks {
@@ -150,12 +146,10 @@ impl Tasks {
             File::open(&options.folder)?.sync_all()?;
             tracing::info!(tasks = attempts.len(), "finds the tasks that were here before");
         }
-        let lease = LeaseFile::open(options.folder.join(LEASE_FILE));
+        let leases = Leases::open(options.folder.clone(), &lease_lengths(&attempts))?;
         Ok(Tasks {
-            former_lease: lease.holds().unwrap_or(0),
-            lease,
+            leases,
             options,
-            leases: watch::Sender::new(0),
             assigned: Mutex::default(),
             attempts: Mutex::new(attempts),
             former: Mutex::default(),
@@ -171,9 +165,9 @@ impl Tasks {
         })
     }
 
-    /// All tasks that belong here now, as a manager said that was asked under this lease and had heard it so long ago, and
-    /// where their news go.
-    pub fn follow(&self, tasks: Vec<TaskAssignment>, age: Duration, under: u64, task_server: String) {
+    /// All tasks that belong here now, as a manager said that was asked then, by [`boot_clock`], and had heard it so long ago,
+    /// and where their news go.
+    pub fn follow(&self, tasks: Vec<TaskAssignment>, age: Duration, asked_at: u64, task_server: String) {
         let at = boot_clock().saturating_sub(nanos(age));
         self.task_server.send_if_modified(|known| {
             let new = Some(task_server);
@@ -184,40 +178,40 @@ impl Tasks {
             }
             is_new
         });
-        *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, at, under }));
+        *lock(&self.assigned) = Some(Arc::new(Assigned { tasks, at, asked_at }));
         self.keeping.ask();
         if self.has_files() {
             self.carrying.ask();
         }
     }
 
-    /// The lease holds until then, by [`boot_clock`]. Blocking, though not for long.
-    pub fn extend_lease(&self, until: u64) {
-        self.lease.extend(until);
-        if let Some(number) = self.lease.holds() {
-            self.leases.send_if_modified(|known| std::mem::replace(known, number) != number);
-        }
-        // Nobody reads it while nothing is leased.
-        let leased = lock(&self.attempts).values().any(|attempt| attempt.accepted.assignment.leased);
-        if leased && let Err(error) = self.lease.publish() {
-            tracing::warn!(%error, "the lease of the tasks here cannot be renewed");
+    /// A heartbeat that was sent then, by [`boot_clock`], was answered with this lease of slots. Blocking, though not for long.
+    pub fn extend_leases(&self, sent: u64, of_slots: Duration) {
+        self.leases.grant(sent, of_slots);
+        if let Err(error) = self.leases.publish(&self.lease_lengths()) {
+            tracing::warn!(%error, "a lease of the tasks here cannot be renewed");
         }
     }
 
-    /// The lease, each time that another one begins.
+    /// The number of the slots' lease, each time that another one begins.
     pub fn leases(&self) -> watch::Receiver<u64> {
-        self.leases.subscribe()
+        self.leases.begun()
     }
 
     /// There is no lease any more: what is leased ends. Blocking, though not for long.
-    pub fn end_lease(&self) {
-        self.lease.end();
-        if let Err(error) = self.lease.publish() {
-            tracing::warn!(%error, "the lease of the tasks here cannot be ended; they end when it does");
+    pub fn end_leases(&self) {
+        self.leases.end();
+        if let Err(error) = self.leases.publish(&self.lease_lengths()) {
+            tracing::warn!(%error, "a lease of the tasks here cannot be ended; they end when it does");
         }
         for attempt in self.attempts().iter().filter(|attempt| attempt.accepted.assignment.leased) {
             attempt.folder.wake();
         }
+    }
+
+    /// The lengths of leases that tasks here have.
+    fn lease_lengths(&self) -> BTreeSet<LeaseLength> {
+        lease_lengths(&lock(&self.attempts))
     }
 
     /// Hears of the keepers.
@@ -337,6 +331,7 @@ fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
                 id,
                 attempt,
                 leased: false,
+                lease_ms: None,
                 stop: false,
                 checkpoint: false,
                 end: None,
@@ -350,6 +345,10 @@ fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+fn lease_lengths(attempts: &BTreeMap<String, Arc<Attempt>>) -> BTreeSet<LeaseLength> {
+    attempts.values().filter_map(|attempt| LeaseLength::of(&attempt.accepted.assignment)).collect()
 }
 
 async fn at(time: Option<Instant>) {
@@ -368,7 +367,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 const NEWS_PIPE: &str = "news";
-const LEASE_FILE: &str = "lease";
 /// Names the start of the machine in which an agent was here last.
 const BOOT_FILE: &str = "boot";
 /// How soon the task service hears of what is neither an end nor a line, so that a short task is told of once.

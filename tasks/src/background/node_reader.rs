@@ -1,10 +1,10 @@
-//! Reads the nodes from the manager every second, and has the tasks of a lost node looked at.
+//! Reads the nodes from the manager every second, and tells tasks of silent nodes how it stands with them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use estimand_api::node::{Node, NodeState};
+use estimand_api::node::Node;
 use estimand_client::{PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
@@ -13,8 +13,10 @@ use super::{ANSWER_WITHIN, peers};
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
 use crate::plan::offers;
-use crate::requests::{NodeOffers, NodeStandings};
-use crate::shared::Shared;
+use crate::requests::{Attempt, NodeOffers, NodeStandings};
+use crate::shared::{Peers, Shared};
+use crate::silences::{self, Look, Station};
+use crate::table::TaskTable;
 use crate::writer::TasksState;
 
 /// A service that starts is ready without the nodes after so long: what needs none of them goes on while the manager is away.
@@ -24,11 +26,48 @@ pub struct NodeReader {
     shared: Arc<Shared>,
     writer: Writer<TasksState>,
     began: Instant,
+    /// The epoch of the manager's leadership, as it was asked for in the last round.
+    leadership: Option<u64>,
 }
 
 impl NodeReader {
     pub fn new(shared: Arc<Shared>, writer: Writer<TasksState>) -> Self {
-        NodeReader { shared, writer, began: Instant::now() }
+        NodeReader { shared, writer, began: Instant::now(), leadership: None }
+    }
+
+    /// Notes which nodes with tasks are silent, and for how long.
+    async fn look(&mut self, peers: &Peers, nodes: &[Node], asked: Instant, answered: (Instant, i64)) {
+        let stations = self.shared.table(stations);
+        let after = match silences::is_any_silent(nodes, &stations) {
+            true => within(ANSWER_WITHIN, peers.manager.nodes_told()).await.ok().map(|told| told.epoch),
+            false => None,
+        };
+        let before = std::mem::replace(&mut self.leadership, after);
+        let (answered, answered_us) = answered;
+        self.shared.silences().take(&Look { nodes, asked, answered, answered_us, before, after }, stations);
+    }
+
+    /// The tasks that do not know yet how it stands with their nodes.
+    fn standings(&self) -> NodeStandings {
+        let silences = self.shared.silences();
+        let mut all = NodeStandings::default();
+        self.shared.table(|table| {
+            for task in table.nodes().flat_map(|node| table.on_node(node)) {
+                let Some(station) = task.station() else { continue };
+                let attempt: Attempt = (task.number, task.progress.attempt);
+                let silence = silences.of(&station);
+                match (silence, task.state() == State::Lost) {
+                    (None, true) => all.back.push(attempt),
+                    (Some(_), false) => all.lost.push(attempt),
+                    _ => {}
+                }
+                let has_lease = task.document.on_loss != OnLoss::Wait;
+                if has_lease && silence.is_some_and(|silence| silence.ends(task.progress.lease_ms)) {
+                    all.over.push(attempt);
+                }
+            }
+        });
+        all
     }
 
     /// Says why a service that starts is not ready, as long as it waits for the nodes.
@@ -51,24 +90,33 @@ impl Work for NodeReader {
 
     async fn round(&mut self) -> Result<Next, PeerError> {
         let peers = peers(&self.shared).await;
+        let asked = Instant::now();
         let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await;
-        let nodes = nodes.inspect_err(|error| self.miss_the_nodes(error))?;
-        let (standings, offers) = (standings(&self.shared, &nodes), news(&self.shared, &nodes));
+        let nodes = Arc::new(nodes.inspect_err(|error| self.miss_the_nodes(error))?);
+        let answered = (Instant::now(), self.shared.clock.now_micros());
         // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();
         if before.is_none_or(|before| !are_alike(&before, &nodes)) {
-            self.shared.nodes.store(Some(Arc::new(nodes)));
+            self.shared.nodes.store(Some(Arc::clone(&nodes)));
             self.shared.planning.ask();
             self.shared.telling.ask();
         }
-        if let Some(offers) = offers {
+        if let Some(offers) = news(&self.shared, &nodes) {
             self.writer.submit(offers).await.map_err(PeerError::of_write)?;
         }
         if self.shared.table(|table| table.promises.nodes().is_some()) {
             self.shared.nodes_ready.ready();
         }
-        if let Some(standings) = standings {
+        self.look(&peers, &nodes, asked, answered).await;
+        let standings = self.standings();
+        if !standings.is_empty() {
+            let leaves_units = !standings.over.is_empty();
             self.writer.submit(standings).await.map_err(PeerError::of_write)?;
+            if leaves_units {
+                // Units of promises on silent nodes that had a task may move.
+                let offers = NodeOffers(offers(&nodes));
+                self.writer.submit(offers).await.map_err(PeerError::of_write)?;
+            }
         }
         Ok(Next::Period)
     }
@@ -81,12 +129,21 @@ fn news(shared: &Shared, nodes: &[Node]) -> Option<NodeOffers> {
     (shared.is_loaded() && !is_known).then_some(NodeOffers(offers))
 }
 
+/// The nodes and agents that may have something of a task.
+fn stations(table: &TaskTable) -> BTreeSet<Station> {
+    let tasks = table.nodes().flat_map(|node| table.on_node(node));
+    let all: BTreeSet<(&str, Option<&str>)> =
+        tasks.filter_map(|task| Some((task.placed_on()?, task.progress.agent.as_deref()))).collect();
+    all.into_iter().map(|(node, agent)| (node.to_owned(), agent.map(str::to_owned))).collect()
+}
+
 /// Nothing has changed that a plan is made of.
 fn are_alike(one: &[Node], other: &[Node]) -> bool {
     let alike = |(one, other): (&Node, &Node)| {
         (
             &one.node_name,
             one.state,
+            &one.agent,
             one.cordoned,
             &one.labels,
             &one.label_sources,
@@ -95,6 +152,7 @@ fn are_alike(one: &[Node], other: &[Node]) -> bool {
         ) == (
             &other.node_name,
             other.state,
+            &other.agent,
             other.cordoned,
             &other.labels,
             &other.label_sources,
@@ -103,29 +161,4 @@ fn are_alike(one: &[Node], other: &[Node]) -> bool {
         )
     };
     one.len() == other.len() && one.iter().zip(other).all(alike)
-}
-
-/// The nodes whose tasks do not know yet how it stands with them; none if all do.
-fn standings(shared: &Shared, nodes: &[Node]) -> Option<NodeStandings> {
-    let ready: BTreeSet<&str> = nodes
-        .iter()
-        .filter(|node| node.state == NodeState::Ready)
-        .map(|node| node.node_name.as_str())
-        .collect();
-    let (mut lost, mut back) = (Vec::new(), Vec::new());
-    shared.table(|table| {
-        for node in table.nodes() {
-            // A node that was removed was lost before.
-            let is_lost = !ready.contains(node);
-            let waits = |state, on_loss| state == State::Lost && on_loss == OnLoss::Wait;
-            let is_news = table.on_node(node).any(|task| match is_lost {
-                true => !waits(task.state(), task.document.on_loss),
-                false => task.state() == State::Lost,
-            });
-            if is_news {
-                if is_lost { &mut lost } else { &mut back }.push(node.to_owned());
-            }
-        }
-    });
-    (!lost.is_empty() || !back.is_empty()).then_some(NodeStandings { lost, back })
 }

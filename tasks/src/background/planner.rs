@@ -1,6 +1,7 @@
 //! The planner: follows the tasks and the nodes with a plan, and has the decisions stored. It works beside the writer, so
 //! that nobody who submits, cancels or reads waits for a policy; the writer checks each decision again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -119,12 +120,14 @@ impl Work for PlannerLoop {
             self.fresh = false;
         }
         if !placings.is_empty() {
-            let placements = placings.into_iter().map(|Placing { task, node, why }| Placement {
-                task,
-                node,
-                why: Arc::new(why),
+            let agents: HashMap<&str, &Option<String>> =
+                nodes.iter().map(|node| (node.node_name.as_str(), &node.agent)).collect();
+            let placements = placings.into_iter().map(|Placing { task, node, why }| {
+                let agent = agents.get(node.as_str()).copied().cloned().flatten();
+                Placement { task, node, agent, why: Arc::new(why) }
             });
-            self.place(placements.collect(), now).await?;
+            let placements = placements.collect();
+            self.place(placements, now).await?;
         }
         let promised = self.shared.table(|table| self.plan.next_promise(&table.promises, now));
         let next = self.plan.next_rested().into_iter().chain(promised).min();

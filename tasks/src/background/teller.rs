@@ -2,7 +2,8 @@
 //!
 //! A manager keeps that while it leads, and in memory: when another leadership begins, every node is told again, also one
 //! that has no tasks, since its agent goes on as before until it is told. A node is told whenever what it was told last
-//! is not what belongs there. The manager forgets what it was told of a node that is lost, which is told when it is back.
+//! is not what belongs there. The manager forgets what it was told of a node that is lost, which is told when it is back. Tasks that
+//! another agent of the node has are not told to this one: they may run there still.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{ANSWER_WITHIN, peers};
 use crate::shared::Shared;
+use crate::silences::is_of_agent;
 use crate::task::millis;
 
 /// How many nodes are told at once.
@@ -61,9 +63,8 @@ impl Teller {
                 let generation = table.generation(name.as_str());
                 let is_news = self.told.get(name) != Some(&generation);
                 is_news.then(|| {
-                    let tasks = table
-                        .on_node(name.as_str())
-                        .map(|task| task.assignment(table.promise_end_of(task, now)));
+                    let tasks = table.on_node(name.as_str()).filter(|task| is_of_agent(task, node));
+                    let tasks = tasks.map(|task| task.assignment(table.promise_end_of(task, now)));
                     (name.clone(), generation, NodeTasks { tasks: tasks.collect() })
                 })
             });

@@ -13,6 +13,7 @@ pub mod pressure;
 pub mod promise;
 pub mod promises;
 pub mod queue;
+mod replanning;
 pub mod request;
 pub mod retries;
 pub mod state;

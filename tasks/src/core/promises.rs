@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use estimand_api::promise::{PromiseRequest, PromiseState, Room};
 use estimand_capacity::{
-    Amounts, Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
+    Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
 };
 
 use super::Millis;
@@ -154,61 +154,6 @@ impl Promises {
         }
         let units = self.units(&trial, asked, window).map(|(_, nodes)| self.names(&nodes));
         units.ok_or_else(|| self.room(&trial, asked, window, Some(0)))
-    }
-
-    /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
-    /// least value first. What is active stays where it is, unless its node is lost.
-    pub fn replanned(&self, nodes: &[Offer], now: Tick) -> Vec<Promise> {
-        let mut ledger = with_nodes(nodes, now);
-        let is_gone = |name: &String| {
-            nodes.iter().find(|node| node.name == *name).is_none_or(|node| node.standing == Standing::Lost)
-        };
-        let mut given = Vec::new();
-        for promise in self.live() {
-            let Ok(window) = Window::new(promise.from.max(now), promise.until) else { continue };
-            for name in &promise.units {
-                if ledger.node(name).is_none() {
-                    ledger.set_node(name, promise.class(), &Amounts::default());
-                    let _ = ledger.lose(name);
-                }
-            }
-            // Work on a node that is lost has ended there, and is promised what is left of its time.
-            let runs = promise.state == PromiseState::Active && !promise.units.iter().any(is_gone);
-            let stage = if runs { Stage::Running } else { Stage::Promised };
-            given.push((promise, adopt(&mut ledger, &promise.units, &promise.asked, window, stage)));
-        }
-        let all: Vec<String> = ledger.nodes().map(|(_, name)| name.to_owned()).collect();
-        for name in all.iter().filter(|name| is_gone(name)) {
-            let _ = ledger.lose(name);
-        }
-        for node in nodes.iter().filter(|node| node.standing != Standing::Lost) {
-            ledger.set_node(&node.name, &node.class, &node.capacity);
-        }
-        for node in nodes.iter().filter(|node| node.standing == Standing::Cordoned) {
-            let _ = ledger.cordon(&node.name);
-        }
-        given.into_iter().filter_map(|(promise, id)| self.outcome(promise, &ledger, id?, &is_gone)).collect()
-    }
-
-    /// A promise as it is after a re-planning, if that changed it.
-    fn outcome(
-        &self,
-        promise: &Promise,
-        ledger: &Ledger,
-        id: PromiseId,
-        is_gone: &dyn Fn(&String) -> bool,
-    ) -> Option<Promise> {
-        let reason = match promise.units.iter().find(|name| is_gone(name)) {
-            Some(node) => format!("node `{node}` was lost"),
-            None => "nodes have less to give, or were cordoned".to_owned(),
-        };
-        let Some(now) = ledger.promise(id) else {
-            let cause = format!("{reason}, and no other of class `{}` has room", promise.class());
-            return Some(promise.then(PromiseState::Broken, cause));
-        };
-        let name = |node| ledger.nodes().find(|(id, _)| *id == node).map(|(_, name)| name.to_owned());
-        let units: Vec<String> = now.claims.iter().filter_map(|claim| name(claim.node)).collect();
-        (units != promise.units).then(|| Promise { units, ..promise.then(promise.state, reason) })
     }
 
     /// The promises whose time has come, or is over.
@@ -359,7 +304,7 @@ impl Promises {
     }
 }
 
-fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
+pub(super) fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
     let mut ledger = Ledger::new(now);
     for node in nodes {
         ledger.set_node(&node.name, &node.class, &node.capacity);
@@ -374,7 +319,7 @@ fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
 }
 
 /// Counts a promise with its units on these nodes; those that the ledger does not know count nowhere.
-fn adopt(
+pub(super) fn adopt(
     ledger: &mut Ledger,
     nodes: &[String],
     asked: &PromiseRequest,

@@ -139,7 +139,7 @@ pub enum Event {
     NodeBack {
         attempt: u32,
     },
-    /// Its node is lost for so long that nothing of it can run there.
+    /// Its node is silent for so long that nothing of it can run there.
     LeaseOver {
         attempt: u32,
     },
@@ -181,6 +181,12 @@ pub struct Progress {
     pub attempt: u32,
     /// Where the attempt is or was.
     pub node: Option<String>,
+    /// The agent that the node had then; none: any, as versions of before had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The length of the attempt's lease in milliseconds; none: it has none, or that of slots, as versions of before had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<Millis>,
     /// How the last attempt that ended did.
     pub ending: Option<Ending>,
     /// How many of its retries are used.
@@ -281,7 +287,8 @@ impl Progress {
             return Err(Refused::TooSoon { at, not_before });
         }
         let node = Some(node.to_owned());
-        Ok(Some(Progress { state: State::Placed, attempt, node, not_before: None, ..self.clone() }))
+        let placed = Progress { state: State::Placed, attempt, node, not_before: None, ..self.clone() };
+        Ok(Some(Progress { agent: None, lease_ms: None, ..placed }))
     }
 
     /// The effect of an event about an attempt, if that attempt is under way.

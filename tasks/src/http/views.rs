@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use estimand_api::duration::Span;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::problem::Problem;
 use estimand_api::promise::PromiseState;
@@ -15,6 +16,7 @@ use crate::core::promises::Promises;
 use crate::core::state::State;
 use crate::plan::request_of;
 use crate::shared::Shared;
+use crate::silences::Silence;
 use crate::storage::rows::instant;
 use crate::table::TaskTable;
 use crate::task::{Array, Task};
@@ -51,7 +53,8 @@ pub fn record(task: &Task) -> TaskRecord {
 /// The same with the reason why it waits, or why it is where it is.
 pub fn whole_record(task: &Task, plan: Option<&Cluster>, shared: &Shared) -> TaskRecord {
     let why = task.why.as_deref().map(|why| json!(why));
-    let waits = shared.table(|table| waits(task, plan, &table.promises));
+    let silence = task.station().and_then(|station| shared.silences().of(&station));
+    let waits = shared.table(|table| waits(task, plan, &table.promises, silence));
     TaskRecord { why, waits, ..record(task) }
 }
 
@@ -97,13 +100,15 @@ pub fn of_array(shared: &Shared, array: &Array) -> Result<TaskRecord, Problem> {
 }
 
 /// Why it is not placed; none if it does not wait for a node.
-pub fn waits(task: &Task, plan: Option<&Cluster>, promises: &Promises) -> Option<String> {
+pub fn waits(
+    task: &Task,
+    plan: Option<&Cluster>,
+    promises: &Promises,
+    silence: Option<Silence>,
+) -> Option<String> {
     match task.state() {
         State::Queued => {}
-        State::Lost => {
-            let node = task.progress.node.as_deref().unwrap_or_default();
-            return Some(format!("node `{node}`, on which it may be, is not heard of"));
-        }
+        State::Lost => return Some(waits_for_node(task, silence)),
         _ => return None,
     }
     if !task.progress.awaits.is_empty() {
@@ -127,6 +132,23 @@ pub fn waits(task: &Task, plan: Option<&Cluster>, promises: &Promises) -> Option
             format!("no node has room now: it needs {asked}, and {fitting} have such labels")
         }
     })
+}
+
+fn waits_for_node(task: &Task, silence: Option<Silence>) -> String {
+    let node = task.progress.node.as_deref().unwrap_or_default();
+    let silent = format!("node `{node}`, on which it may be, is not heard of");
+    let Some(millis) = task.progress.lease_ms else { return silent };
+    let micros = i64::try_from(millis).unwrap_or(i64::MAX).saturating_mul(1000);
+    match silence.and_then(|silence| silence.since_us) {
+        Some(since) => {
+            let at = to_rfc3339(since.saturating_add(micros));
+            format!("{silent}; it may run there until {at}, when its lease is over for certain")
+        }
+        None => {
+            let length = Span::from_micros(micros.unsigned_abs()).unwrap_or(Span::MAX);
+            format!("{silent}; it may run there for its lease of {length}")
+        }
+    }
 }
 
 fn waits_for_promise(promise: Option<&Promise>, id: &str) -> String {

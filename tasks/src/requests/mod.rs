@@ -18,5 +18,5 @@ pub use make_room::{Displacement, MakeRoom};
 pub use news::News;
 pub use placement::{Placement, Placements};
 pub use promises::{MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise};
-pub use standing::NodeStandings;
+pub use standing::{Attempt, NodeStandings};
 pub use submit::Submission;

@@ -18,6 +18,8 @@ pub struct Placements(pub Vec<Placement>);
 pub struct Placement {
     pub task: TaskNumber,
     pub node: String,
+    /// The agent that the node has.
+    pub agent: Option<String>,
     pub why: Arc<Why>,
 }
 
@@ -43,6 +45,8 @@ impl Request<TasksState> for Placements {
             let event = Event::Place { attempt, node: placement.node };
             if edit.apply(at, event, Actor::Scheduler).unwrap_or(false) {
                 edit.after.why = Some(placement.why);
+                edit.after.progress.agent = placement.agent;
+                edit.after.progress.lease_ms = edit.after.lease(state.shared.lease);
             }
         }
         let Some(change) = edits.finish() else { return Ok(Decision::Nothing(BTreeSet::new())) };

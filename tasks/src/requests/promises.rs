@@ -302,23 +302,31 @@ impl Request<TasksState> for PassTime {
     }
 }
 
-/// The nodes have changed: what was promised on them is planned anew.
+/// The nodes have changed, or the lease of a task on a silent one is over: what was promised on them is planned anew.
 pub struct NodeOffers(pub Vec<Offer>);
 
 impl Request<TasksState> for NodeOffers {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let promises = &state.table().promises;
-        if promises.nodes().is_some_and(|known| **known == self.0) {
+        let table = state.table();
+        let changed =
+            table.promises.replanned(&self.0, state.tick(), &|promise, node| held(table, promise, node));
+        let is_known = table.promises.nodes().is_some_and(|known| **known == self.0);
+        if is_known && changed.is_empty() {
             return Ok(Decision::Nothing(()));
         }
-        let changed = promises.replanned(&self.0, state.tick());
         for promise in changed.iter().filter(|promise| !promise.is_live()) {
             tracing::warn!(promise = promise.id, cause = promise.cause, "a promise is broken");
         }
         Ok(Decision::change(with_tasks(state, changed, Some(Arc::new(self.0))), |_, _| ()))
     }
+}
+
+/// How many tasks of a promise are on a node by leases of their own, which hold while the node is silent.
+fn held(table: &TaskTable, promise: &Promise, node: &str) -> usize {
+    let tasks = table.of_promise(&promise.id).filter_map(|number| table.get(number));
+    tasks.filter(|task| task.placed_on() == Some(node) && task.progress.lease_ms.is_some()).count()
 }
 
 /// The change of promises, with the end of the tasks of those that have ended.

@@ -1,20 +1,31 @@
-//! Nodes that are lost, and nodes that are heard of again.
+//! Tasks whose node is lost, or heard of again, and tasks whose lease is over.
 //!
-//! The manager says that a node is lost only when every lease that it gave it is over. So a task that runs by the lease
-//! has ended there by then, and may be placed elsewhere; one that does not waits for its node.
+//! The manager says that a node is lost only when every lease of slots that it gave it is over. A task there has a lease of its
+//! own, which goes on for longer, and may be placed elsewhere when that is over; one that has none waits for its node.
 
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::Rejection;
-use crate::core::retries::OnLoss;
-use crate::core::state::{Actor, Event, State};
-use crate::task::Edit;
+use crate::core::queue::TaskNumber;
+use crate::core::state::{Actor, Event};
 use crate::writer::TasksState;
 
+/// An attempt at a task.
+pub type Attempt = (TaskNumber, u32);
+
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct NodeStandings {
-    pub lost: Vec<String>,
-    pub back: Vec<String>,
+    pub lost: Vec<Attempt>,
+    pub back: Vec<Attempt>,
+    /// Nothing of these can run any more.
+    pub over: Vec<Attempt>,
+}
+
+impl NodeStandings {
+    pub fn is_empty(&self) -> bool {
+        self.lost.is_empty() && self.back.is_empty() && self.over.is_empty()
+    }
 }
 
 impl Request<TasksState> for NodeStandings {
@@ -23,28 +34,18 @@ impl Request<TasksState> for NodeStandings {
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
         let (at, table) = (state.now_us(), state.table());
         let mut edits = Edits::new(table, at);
-        let (lost, back) = (self.lost.iter(), self.back.iter());
-        lost.flat_map(|node| table.on_node(node)).for_each(|task| lose(edits.of(task), at));
-        back.flat_map(|node| table.on_node(node)).for_each(|task| take_back(edits.of(task), at));
+        let lost = self.lost.into_iter().map(|(task, attempt)| (task, Event::NodeLost { attempt }));
+        let back = self.back.into_iter().map(|(task, attempt)| (task, Event::NodeBack { attempt }));
+        let over = self.over.into_iter().map(|(task, attempt)| (task, Event::LeaseOver { attempt }));
+        for (task, event) in lost.chain(back).chain(over) {
+            if let Some(task) = table.get(task) {
+                // One that is about an attempt which is over changes nothing.
+                let _ = edits.of(task).apply(at, event, Actor::Scheduler);
+            }
+        }
         Ok(match edits.finish() {
             Some(change) => Decision::change(change, |_, _| ()),
             None => Decision::Nothing(()),
         })
-    }
-}
-
-fn lose(edit: &mut Edit, at: i64) {
-    let attempt = edit.after.progress.attempt;
-    // The attempt is the present one, so neither is refused.
-    let _ = edit.apply(at, Event::NodeLost { attempt }, Actor::Scheduler);
-    if edit.after.document.on_loss != OnLoss::Wait {
-        let _ = edit.apply(at, Event::LeaseOver { attempt }, Actor::Scheduler);
-    }
-}
-
-fn take_back(edit: &mut Edit, at: i64) {
-    let attempt = edit.after.progress.attempt;
-    if edit.after.state() == State::Lost {
-        let _ = edit.apply(at, Event::NodeBack { attempt }, Actor::Scheduler);
     }
 }

@@ -1,8 +1,13 @@
 //! Nodes that are lost: a task is not started again before nothing of it can run there, and as its document says.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Running, World, node, sqlite, with};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(3600);
 
 fn lost(mut node: Value) -> Value {
     node["state"] = json!("lost");
@@ -111,5 +116,94 @@ fn a_node_is_told_anew_when_it_is_back_and_not_while_it_is_lost() {
     assert_eq!(world.told("n1"), None);
     world.set_nodes(&[first, second]);
     world.wait_told("n1", &[(&id, 1, true)]);
+    running.stop();
+}
+
+fn of_agent(mut node: Value, agent: &str) -> Value {
+    node["agent"] = json!(agent);
+    node
+}
+
+#[test]
+fn a_task_on_a_silent_node_stays_there_until_its_own_lease_is_over() {
+    let [first, second] = two();
+    let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
+    let running = Running::start_leasing(&store, &world, LONG);
+    let stays = running.submit(&with(&json!({})));
+    let moves = running.submit(&with(&json!({ "lease": "1.5s" })));
+    for id in [&stays, &moves] {
+        running.wait_for(id, "PLACED");
+        running.report(id, 1, &json!("running"));
+    }
+    let lease = |id: &str| world.assignment("n1", id)["leaseMs"].clone();
+    assert_eq!((lease(&stays), lease(&moves)), (json!(3_600_000), json!(1_500)));
+
+    world.set_nodes(&[lost(first.clone()), second.clone()]);
+    world.wait_told("n2", &[(&moves, 2, false)]);
+    let waiting = running.wait_for(&stays, "LOST");
+    let waits = waiting["waits"].as_str().unwrap();
+    assert!(waits.contains("`n1`") && waits.contains("it may run there until 20"), "{waits}");
+    // Another start of the service knows no more than that it is lost.
+    running.stop();
+    let running = Running::start_leasing(&store, &world, LONG);
+    let again = running.submit(&with(&json!({})));
+    running.wait_for(&again, "PLACED");
+    assert_eq!(running.task(&stays)["state"], "LOST");
+    world.set_nodes(&[first, second]);
+    running.wait_for(&stays, "RUNNING");
+    assert_eq!(running.task(&stays)["attempt"], 1);
+    running.stop();
+}
+
+#[test]
+fn a_loss_that_is_known_is_not_waited_for() {
+    let [first, second] = two().map(|node| of_agent(node, "a"));
+    let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
+    let running = Running::start_leasing(&store, &world, LONG);
+    let (told, unknown) = (running.submit(&with(&json!({}))), running.submit(&with(&json!({}))));
+    for id in [&told, &unknown] {
+        running.wait_for(id, "PLACED");
+    }
+    // Its agent says so, although nobody hears of the node now.
+    running.report(&told, 1, &json!("running"));
+    world.set_nodes(&[lost(first.clone())]);
+    running.wait_for(&told, "LOST");
+    running.ends(&told, 1, &json!("nodeLost"));
+    running.wait_for(&told, "QUEUED");
+    // An agent that leaves has nothing, so it never had the other one.
+    let mut left = lost(first);
+    left["left"] = json!(true);
+    world.set_nodes(&[left, second]);
+    for id in [&told, &unknown] {
+        assert_eq!(running.wait_for(id, "PLACED")["node"], "n2");
+    }
+    running.stop();
+}
+
+/// The former one may run on where it is, while nobody hears of it.
+#[test]
+fn another_agent_of_a_node_is_not_given_the_tasks_of_the_former() {
+    let [first, _] = two();
+    let (former, later) = (of_agent(first.clone(), "former"), of_agent(first, "later"));
+    let (world, (_folder, store)) = (World::start(&[former]), sqlite());
+    let running = Running::start_leasing(&store, &world, LONG);
+    let stays = running.submit(&with(&json!({})));
+    let moves = running.submit(&with(&json!({ "lease": "1s" })));
+    for id in [&stays, &moves] {
+        running.wait_for(id, "PLACED");
+    }
+    let waits = running.submit(&with(&json!({ "onLoss": "wait" })));
+    running.wait_for(&waits, "PLACED");
+    world.set_nodes(&[later]);
+    world.forget("n1");
+    world.wait_told("n1", &[(&moves, 2, false)]);
+    for id in [&stays, &waits] {
+        assert_eq!(running.wait_for(id, "LOST")["attempt"], 1);
+    }
+    // Nobody else can end it.
+    running.cancel(&waits);
+    world.wait_told("n1", &[(&moves, 2, false), (&waits, 1, true)]);
+    running.ends(&waits, 1, &json!("cancelled"));
+    running.wait_for(&waits, "CANCELLED");
     running.stop();
 }

@@ -318,3 +318,33 @@ fn a_promise_ends_its_tasks_inside_its_window() {
     running.wait_for(&next, "PLACED");
     running.stop();
 }
+
+/// A unit with a task goes where that goes: not before the lease of the task is over.
+#[test]
+fn a_unit_of_a_silent_node_stays_as_long_as_its_task_may_run_there() {
+    let (_folder, store) = sqlite();
+    let first = node("n1", 4, &json!({}));
+    let world = World::start(std::slice::from_ref(&first));
+    let running = Running::start(&store, &world);
+    known(&running);
+    let until = now() + 1000;
+    let of_now = |id: &str| json!({ "id": id, "resources": { "cpu": 1000 }, "until": until });
+    promise(&running, &[of_now("stays"), of_now("moves"), of_now("free")]);
+    let submit =
+        |promise: &str, lease: &str| running.submit(&with(&json!({ "promise": promise, "lease": lease })));
+    let (stays, moves) = (submit("stays", "1h"), submit("moves", "1s"));
+    for id in [&stays, &moves] {
+        running.wait_for(id, "PLACED");
+        running.report(id, 1, &json!("running"));
+    }
+    let mut lost = first;
+    lost["state"] = json!("lost");
+    world.set_nodes(&[lost, node("n2", 4, &json!({}))]);
+    world.wait_told("n2", &[(&moves, 2, false)]);
+    for (promise, node) in [("stays", "n1"), ("moves", "n2"), ("free", "n2")] {
+        let one = of(&running, promise);
+        assert_eq!((&one["units"], &one["state"]), (&json!([node]), &json!("ACTIVE")), "{one}");
+    }
+    assert_eq!(running.task(&stays)["state"], "LOST");
+    running.stop();
+}

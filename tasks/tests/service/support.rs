@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -17,6 +18,9 @@ use serde_json::{Value, json};
 pub use estimand_serving::PATIENCE;
 pub use estimand_testkit::databases::sqlite;
 
+/// The lease of tasks, which are placed again soon.
+const LEASE: Duration = Duration::from_secs(1);
+
 /// A task service that runs.
 pub struct Running {
     pub serving: Serving,
@@ -28,15 +32,20 @@ pub struct Running {
 impl Running {
     /// Starts, and waits until everything is loaded.
     pub fn start(store: &str, world: &World) -> Self {
-        Self::start_with(store, world, false)
+        Self::start_with(store, world, false, LEASE)
+    }
+
+    /// One whose tasks have such a lease.
+    pub fn start_leasing(store: &str, world: &World, lease: Duration) -> Self {
+        Self::start_with(store, world, false, lease)
     }
 
     /// One that runs published images only.
     pub fn start_strictly(store: &str, world: &World) -> Self {
-        Self::start_with(store, world, true)
+        Self::start_with(store, world, true, LEASE)
     }
 
-    fn start_with(store: &str, world: &World, published_images_only: bool) -> Self {
+    fn start_with(store: &str, world: &World, published_images_only: bool, lease: Duration) -> Self {
         let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
         let said = Arc::clone(&fatal);
         let serving = Serving::start(ANY_PORT, |tasks, readiness, stop| {
@@ -47,6 +56,7 @@ impl Running {
                 on_fatal: Box::new(move |why| said.lock().unwrap().push(why.to_owned())),
                 publish: None,
                 published_images_only,
+                lease,
             };
             started.insert(TaskService::start(options, tasks, readiness)).routes()
         });

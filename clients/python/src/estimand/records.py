@@ -229,6 +229,7 @@ class TaskDocument(TypedDict, total=False):
     timeout: Union[float, str]
     retries: Union[int, Mapping[str, Json]]
     onLoss: str
+    lease: Union[float, str]
     labels: Mapping[str, str]
     user: str
     count: int

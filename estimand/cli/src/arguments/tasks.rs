@@ -142,6 +142,9 @@ pub struct DocumentOptions {
     /// Its fate when its node is lost: restart, fail or wait
     #[arg(long, value_name = "WORD")]
     pub on_loss: Option<String>,
+    /// How long it goes on while its node is not heard of, such as 1h [default: as the task service has it, 10m]
+    #[arg(long, value_name = "SPAN")]
+    pub lease: Option<String>,
     /// A variable of its environment; may be repeated
     #[arg(long = "env", id = "env", value_name = "KEY=VALUE", value_parser = parse::pair)]
     pub env: Vec<(String, String)>,

@@ -239,6 +239,8 @@ mod tests {
             state: NodeState::Ready,
             cordoned: false,
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            agent: None,
+            left: false,
             label_sources: labels.iter().map(|(key, _)| ((*key).to_owned(), LabelSource::Agent)).collect(),
             facts: Facts {
                 hostname: "host".to_owned(),

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use super::folder::AttemptFolder;
 use super::record::End;
 use super::work_folder::Owner;
-use super::{Attempt, LOOK_EVERY, Tasks, lock};
+use super::{Attempt, LOOK_EVERY, LeaseLength, Tasks, lock};
 use way::Way;
 
 /// How many attempts have files on their way at the same time.
@@ -86,13 +86,14 @@ impl Tasks {
             .collect()
     }
 
-    /// True if the manager says under the present lease that this attempt is here: then it is nowhere else.
+    /// True if the manager says under its present lease that this attempt is here: then it is nowhere else.
     fn is_assigned(&self, attempt: &Attempt) -> bool {
         let assigned = lock(&self.assigned);
         let Some(assigned) = &*assigned else { return false };
         let own = &attempt.accepted.assignment;
         let is_here = assigned.tasks.iter().any(|one| one.id == own.id && one.attempt == own.attempt);
-        is_here && (!own.leased || self.lease.holds() == Some(assigned.under))
+        let is_held = |length| self.leases.of(length).holds().is_some_and(|began| assigned.asked_at >= began);
+        is_here && LeaseLength::of(own).is_none_or(is_held)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use estimand_api::task::TaskAssignment;
 
 use super::super::folder::{Accepted, AttemptFolder};
-use super::super::lease::boot_id;
+use super::super::lease::{LeaseLength, boot_id};
 use super::super::promise_end::WindowEnd;
 use super::super::{Assigned, Attempt, Mark, lock};
 use super::Round;
@@ -104,6 +104,10 @@ impl Round<'_> {
             return Err(io::Error::other(format!("`{id}` is no id of a task")));
         }
         let folder = AttemptFolder::new(&options.folder, id, assignment.attempt);
+        // Before it is accepted, so that an agent that is started anew finds the lease as it is.
+        if let Some(length) = LeaseLength::of(assignment) {
+            self.tasks.leases.of(length).publish()?;
+        }
         let accepted =
             Accepted { assignment: assignment.clone(), at: self.tasks.now_micros(), boot: boot_id() };
         let end = assignment.end.as_ref().map(|end| WindowEnd::new(end, at));

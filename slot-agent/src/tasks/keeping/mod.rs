@@ -19,12 +19,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::folder::AttemptFolder;
-use super::lease::boot_id;
+use super::lease::{LeaseFile, LeaseLength, boot_id};
 use super::order::{LOG_BYTES, Order, RunOrder};
 use super::pool::{KeeperProcess, Pool, at_once};
 use super::record::End;
 use super::tunneling::give_port;
-use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lock};
+use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lease_lengths, lock};
 use keeper::Keeper;
 use step::{Look, Step, Unbegun, step};
 
@@ -109,6 +109,7 @@ impl Round<'_> {
             }
             let attempts = lock(&self.tasks.attempts);
             self.state.keepers.retain(|name, _| attempts.contains_key(name));
+            self.tasks.leases.retain(&lease_lengths(&attempts));
         } else {
             // Those that leave their keeper go before those that wait for one.
             heard.iter().for_each(|name| self.look_at_named(name));
@@ -137,15 +138,15 @@ impl Round<'_> {
     }
 
     fn go_on_with(&mut self, attempt: &Attempt) -> io::Result<()> {
-        let Attempt { folder, accepted, .. } = attempt;
-        let leased = accepted.assignment.leased;
-        let lease = self.tasks.lease.holds();
+        let folder = &attempt.folder;
+        let file = self.lease_of(attempt);
+        let lease = file.as_ref().and_then(|file| file.holds());
         // One that was here before this agent could have begun under the lease of that time.
-        let former = self.tasks.former_lease;
+        let former = file.as_ref().map_or(0, |file| file.former());
         let keeper = self.state.keepers.entry(folder.name()).or_insert_with(|| Keeper::new(Some(former)));
-        // One that was assigned before the lease began may have been begun elsewhere since, and is waited for again.
-        let under = lock(&self.tasks.assigned).as_ref().map(|assigned| assigned.under);
-        keeper.lease = keeper.lease.or(lease.filter(|number| under == Some(*number)));
+        // One that was asked for before the lease began may have been begun elsewhere since, and is waited for again.
+        let asked_at = lock(&self.tasks.assigned).as_ref().map_or(0, |assigned| assigned.asked_at);
+        keeper.lease = keeper.lease.or(lease.filter(|began| asked_at >= *began));
         let running = keeper.is_running();
         // Looked for first: one that ends meanwhile has an end then.
         let kept = !keeper.has_ended && !keeper.is_new && (running || folder.is_kept()?);
@@ -173,7 +174,7 @@ impl Round<'_> {
             begun: keeper.has_ended || begun,
             kept,
             ended: keeper.has_ended,
-            leased,
+            leased: file.is_some(),
             lease_holds: lease.is_some() && lease == keeper.lease,
             was_leased: keeper.lease.is_some(),
             promise_over: promise_over.is_some(),
@@ -211,10 +212,8 @@ impl Round<'_> {
         if !begun {
             tasks.options.reserve.check(&[tasks.options.folder.as_path()]).map_err(io::Error::other)?;
         }
-        let leased = attempt.accepted.assignment.leased;
-        if leased {
-            tasks.lease.publish()?;
-        }
+        let lease = self.lease_of(attempt);
+        lease.as_ref().map_or(Ok(()), |file| file.publish())?;
         let run = match begun {
             // There is only something left to be cleared away.
             true => None,
@@ -244,7 +243,7 @@ impl Round<'_> {
         keeper.is_new = false;
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
         let order = Order {
-            lease: leased.then(|| (tasks.lease.path().to_owned(), keeper.lease.unwrap_or(0))),
+            lease: lease.map(|file| (file.path().to_owned(), keeper.lease.unwrap_or(0))),
             log_bytes: LOG_BYTES,
             container,
             run,
@@ -257,6 +256,11 @@ impl Round<'_> {
             self.state.pool.leave(former);
         }
         Ok(())
+    }
+
+    /// The lease by which an attempt runs, if it has one.
+    fn lease_of(&self, attempt: &Attempt) -> Option<Arc<LeaseFile>> {
+        LeaseLength::of(&attempt.accepted.assignment).map(|length| self.tasks.leases.of(length))
     }
 
     /// Ends an attempt that no keeper has begun.

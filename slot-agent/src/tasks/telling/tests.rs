@@ -23,6 +23,7 @@ fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
         id: "t".into(),
         attempt: 3,
         leased: false,
+        lease_ms: None,
         stop: false,
         checkpoint: false,
         end: None,

@@ -7,6 +7,7 @@ use estimand_api::fields;
 use estimand_api::labels::{MAX_LABELS, read_labels};
 use estimand_api::schema::{of, optional};
 use estimand_api::selector::Selector;
+use estimand_api::task::LEASE_EXPECTED;
 use estimand_api::task_files::MAX_TASK_FILES;
 use serde_json::{Value, json};
 
@@ -167,6 +168,16 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "enum": ["restart", "fail", "wait", null] }),
         read: |it, document| document.on_loss = it.word().unwrap_or_default(),
         write: |document| (document.on_loss != OnLoss::default()).then(|| json!(document.on_loss)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "lease",
+        expected: LEASE_EXPECTED,
+        description: "How long it goes on while its node is not heard of, before it is taken for lost; by default as long as the \
+                      service has it, which is 10 minutes if its operator says nothing else",
+        schema: || optional::<Span>(""),
+        read: |it, document| document.lease = it.optional(lease),
+        write: |document| document.lease.map(|lease| json!(lease)),
         ..Field::PLAIN
     },
     Field {

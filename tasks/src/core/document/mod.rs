@@ -62,6 +62,8 @@ pub struct Document {
     pub timeout: Option<Span>,
     pub retries: Retries,
     pub on_loss: OnLoss,
+    /// How long it goes on without its node's being heard of; none: as long as the service has it.
+    pub lease: Option<Span>,
     pub labels: LabelMap,
     pub user: Option<String>,
     /// How many tasks it is, in an array; none: one task alone.
@@ -123,6 +125,10 @@ impl Document {
         }
         if document.promise.is_some() && !document.nodes.is_empty() {
             fields.error("nodes", "is given beside `promise`, which has its nodes already: leave one out");
+        }
+        if document.lease.is_some() && document.on_loss == OnLoss::Wait {
+            fields
+                .error("lease", "is given beside `onLoss: wait`, with which a task has none: leave one out");
         }
         for name in &document.secrets {
             if !document.environment.contains_key(name) {

@@ -39,7 +39,7 @@ fn what_is_written_is_read_again() {
         "environment": { "A": "1", "KEY": "hush" }, "secrets": ["KEY"],
         "resources": { "cpu": 1.5, "memory": 268435456, "gpu": 2, "licence/matlab": 1 },
         "nodes": "zone=a,gpu", "policy": "pack", "timeout": "2h",
-        "retries": { "count": 3, "backOff": 0.5, "maxBackOff": 60.0 }, "onLoss": "wait",
+        "retries": { "count": 3, "backOff": 0.5, "maxBackOff": 60.0 }, "onLoss": "fail", "lease": "90m",
         "labels": { "study": "mnist" }, "user": "kim", "count": 20, "after": ["a", { "id": "b", "on": "end" }],
         "inputs": ["data/a", { "file": "data/b", "as": "b" }], "outputs": ["model.bin", "logs/*"],
     });
@@ -109,6 +109,10 @@ fn what_must_go_together_does() {
     assert!(parse(&json!({ "command": "x", "id": long })).is_ok());
     has(json!({ "command": "x", "id": long, "count": 2 }), "too long for an array");
     has(json!({ "command": "x", "count": 0 }), "from 1 to 10000");
+    for lease in ["100ms", "8d", "soon"] {
+        has(json!({ "command": "x", "lease": lease }), "a duration from 1s to 7d");
+    }
+    has(json!({ "command": "x", "lease": "1h", "onLoss": "wait" }), "with which a task has none");
     has(json!({ "command": "x", "id": "a", "after": "a" }), "no task comes after itself");
 }
 

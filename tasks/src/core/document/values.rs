@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use estimand_api::duration::Span;
 use estimand_api::fields::{self, Fields};
 use estimand_api::file::FilePath;
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::resources;
+use estimand_api::task::{LEASE_EXPECTED, LEASES};
 use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern, TaskInput};
 use estimand_capacity::{Amounts, Resource};
 use serde_json::{Value, json};
@@ -185,7 +187,7 @@ pub(super) fn resources_to_json(amounts: &Amounts) -> Option<Value> {
 }
 
 pub(super) fn millis(value: &Value) -> Result<u64, String> {
-    let span: estimand_api::duration::Span = match value {
+    let span: Span = match value {
         Value::Number(_) | Value::String(_) => {
             serde_json::from_value(value.clone()).map_err(|e| e.to_string())?
         }
@@ -194,6 +196,14 @@ pub(super) fn millis(value: &Value) -> Result<u64, String> {
     match span.as_micros() / 1000 {
         0 => Err("is less than a millisecond".to_owned()),
         millis => Ok(millis),
+    }
+}
+
+pub(super) fn lease(value: &Value) -> Result<Span, String> {
+    let micros = millis(value)?.saturating_mul(1000);
+    match Span::from_micros(micros) {
+        Ok(span) if LEASES.contains(&span.as_std()) => Ok(span),
+        _ => Err(format!("is not {LEASE_EXPECTED}")),
     }
 }
 

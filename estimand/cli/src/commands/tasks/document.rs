@@ -32,12 +32,14 @@ pub fn of_options(
     options: &DocumentOptions,
     cmd: &[String],
 ) -> Result<Map<String, Value>, Failure> {
-    let DocumentOptions { id, policy, timeout, on_loss, directory, image, user, promise, .. } = options;
+    let DocumentOptions { id, policy, timeout, on_loss, lease, directory, image, user, promise, .. } =
+        options;
     let texts = [
         ("id", id),
         ("policy", policy),
         ("timeout", timeout),
         ("onLoss", on_loss),
+        ("lease", lease),
         ("directory", directory),
         ("image", image),
         ("user", user),

@@ -63,7 +63,7 @@ impl Ledger {
         &self,
         node: NodeId,
         shape: &Shape,
-        others: impl Iterator<Item = &'s Shape> + Clone,
+        others: &(impl Iterator<Item = &'s Shape> + Clone),
     ) -> bool {
         let up = |node: &&Node| node.standing == Standing::Up;
         let (Some(node), Some(near)) = (self.nodes.get(node.index()).filter(up), self.near()) else {

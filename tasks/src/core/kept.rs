@@ -41,7 +41,7 @@ impl KeptNode {
             let expected = expected.saturating_add(request.weight).saturating_add(self.request.weight);
             cluster.node(self.node).is_some_and(|node| expected <= node.cpu)
         };
-        cluster.ledger.can_lend_beside(self.node, &request.shape, others)
+        cluster.ledger.can_lend_beside(self.node, &request.shape, &others)
             && (self.request.policy != Policy::Queue || leaves_processor())
     }
 

@@ -67,7 +67,7 @@ pub async fn top(session: &mut Session, args: &TopArgs) -> Result<(), Failure> {
         let lines = screen::whole(&board, session.out.style, Utc::now());
         return Ok(lines.iter().try_for_each(|line| session.out.verbatim(line))?);
     };
-    live(session, &client, &mut board).await
+    Box::pin(live(session, &client, &mut board)).await
 }
 
 /// The names of the columns, each once.
